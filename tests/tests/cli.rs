@@ -314,6 +314,10 @@ async fn a_store_or_broker_that_is_not_there_is_named() {
 #[tokio::test]
 async fn how_things_are_is_shown_again_and_again_until_somebody_ends_it() {
     let dev = Dev::start(&[]).await;
+    let text = lines(&orders("good", 2));
+    let submitted = dev.triad_reading(&["submit", "-"], text.as_bytes());
+    let _ = submitted.await.good();
+    dev.all_finished(2).await;
     let mut status = command("triad");
     status.args(["status", "--watch", "--every", "250ms", "--json"]);
     status.envs(dev.variables());
@@ -332,7 +336,23 @@ async fn how_things_are_is_shown_again_and_again_until_somebody_ends_it() {
     for line in watching.out() {
         let line: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(line["needing"], 0);
+        let sample = &line["sample"];
+        assert_eq!(sample["states"]["Processed"], 2, "{sample}");
+        assert_eq!(sample["rates"][0]["finished"], json!({"Processed": 2}));
+        assert!(sample["p50_ms"].is_number(), "{sample}");
     }
+    let mut status = command("triad");
+    status.args(["status", "--watch"]).envs(dev.variables());
+    let mut watching = Process::start(status);
+    until("its rates are shown", async || {
+        let shown = watching.out().join("\n");
+        shown
+            .contains("Last minute  2 submitted, finished: Processed 2")
+            .then_some(())
+    })
+    .await;
+    watching.interrupt();
+    watching.ended().await;
     let refused = dev.triad(&["status", "--every", "1s"]).await;
     assert!(refused.ended(2).err.contains("--watch"));
 }

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use triad_core::{OrderId, TraceContext};
 use triad_tests::cli::triad;
 use triad_tests::http::client;
+use triad_tests::poll::until;
 
 use crate::serve::{Place, Serve};
 
@@ -180,7 +181,7 @@ fn trip(id: &str) -> Value {
     json!({"order_id": id, "workflow": "trip", "details": {"to": SECRET}})
 }
 
-/// Submits an order and waits for its end.
+/// Submits an order and waits for its end; the name of the state.
 async fn ended(serve: &Serve, order: &Value) -> Value {
     let body = order.to_string();
     let (status, body) = serve
@@ -336,6 +337,44 @@ async fn an_order_that_was_retried_parked_and_compensated_is_one_tree() {
         *collector.keys.lock().expect("no panic"),
         ["k,1".to_owned()].into()
     );
+}
+
+#[tokio::test]
+async fn an_operators_act_is_in_the_orders_tree_with_links_to_where_the_order_stood() {
+    let (collector, endpoint) = Collector::start().await;
+    // The hotel refuses, and the flight cannot be cancelled for now.
+    let (service, address) = Service::start(&[("reserve", &[422]), ("cancel", &[422])]).await;
+    let (_place, serve) = serve(&address, &endpoint, 1.0).await;
+    let state = ended(&serve, &trip("o-1")).await;
+    assert_eq!(state, "CompensationFailed");
+    let well = vec![200];
+    service
+        .answers
+        .lock()
+        .expect("no panic")
+        .insert("cancel", well);
+    let body = json!({"act": "retry-undo", "orders": ["o-1"], "why": SECRET, "by": "ann"});
+    let acts = "/v1/operate/acts";
+    let (status, answer) = serve.post(acts, "application/json", body.to_string()).await;
+    assert_eq!(status, 200, "{answer}");
+    until("it is done again", async || {
+        let state = serve.finished("o-1").await["state"].clone();
+        (state == "Compensated").then_some(())
+    })
+    .await;
+    serve.stop().await;
+
+    let spans = collector.spans();
+    let (roots, by_name) = tree(&spans);
+    assert_eq!(roots.len(), 1, "{roots:#?}");
+    let act = by_name["operate retry-undo"][0];
+    assert_eq!(act.kind(), SpanKind::Internal);
+    assert_eq!(act.parent_span_id, roots[0].span_id);
+    let links: Vec<_> = act.links.iter().map(|link| &link.span_id).collect();
+    let before = |sent: &&&Span| sent.start_time_unix_nano < act.start_time_unix_nano;
+    let sent = by_name["send agent.airline"].iter().rfind(before);
+    let last = &sent.expect("it was sent").span_id;
+    assert_eq!(links, [last], "it stood at that attempt");
 }
 
 #[tokio::test]

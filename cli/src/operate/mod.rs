@@ -5,6 +5,7 @@ pub mod audit;
 pub mod bulk;
 mod correct;
 pub mod downstream;
+mod figures;
 pub mod list;
 pub mod migrate;
 pub mod orders;

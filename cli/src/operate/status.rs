@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
 use triad_core::Timestamp;
 use triad_operator::causes::CauseGroup;
+use triad_operator::counts::Sample;
 use triad_operator::downstreams::{DownstreamView, Why};
 use triad_operator::status::{self, CAUSES, Status};
 use triad_runtime::Clock;
@@ -16,6 +18,7 @@ use triad_workflow::Millis;
 
 use crate::commands::connection::{Store, StoreArgs};
 use crate::machine::signals::interrupted;
+use crate::operate::figures::{self, Figures};
 use crate::output::{count, moment, print, stream};
 
 /// Shortest time between two looks of `--watch`, in milliseconds.
@@ -35,7 +38,8 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Show it again and again, until Ctrl-C; with --json a line each time
+    /// Show it again and again, with rates and times of a sample of the orders, until Ctrl-C; with --json a
+    /// line each time
     #[arg(long)]
     watch: bool,
     /// Time between two looks of --watch, 250ms or more
@@ -52,11 +56,12 @@ pub struct StatusArgs {
 /// told, and looked at again.
 pub async fn run(args: StatusArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
-    let mut is_well = look(&store, &args).await?;
+    let mut figures = Figures::default();
+    let mut is_well = look(&store, &args, &mut figures).await?;
     if args.watch {
         tokio::select! {
             () = interrupted() => {}
-            () = watch(&store, &args, &mut is_well) => {}
+            () = watch(&store, &args, &mut figures, &mut is_well) => {}
         }
     }
     Ok(match is_well {
@@ -66,25 +71,41 @@ pub async fn run(args: StatusArgs) -> Result<ExitCode> {
 }
 
 /// Looks again and again, until nobody reads what it says.
-async fn watch(store: &Store, args: &StatusArgs, is_well: &mut bool) {
+async fn watch(store: &Store, args: &StatusArgs, figures: &mut Figures, is_well: &mut bool) {
     while !stream::reader_is_gone() {
         tokio::time::sleep(args.every.max(SHORTEST).as_duration()).await;
-        match look(store, args).await {
+        match look(store, args, figures).await {
             Ok(well) => *is_well = well,
             Err(e) => eprintln!("triad: {e:#}"),
         }
     }
 }
 
-/// Shows how things are; whether nothing needs an operator.
-async fn look(store: &Store, args: &StatusArgs) -> Result<bool> {
+/// What one look has found. As JSON one object.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    status: &'a Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample: Option<&'a Sample>,
+}
+
+/// Shows how things are, with figures of a sample where it is shown again and again; whether nothing needs
+/// an operator.
+async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result<bool> {
     let now = SystemClock.now();
     let found = status::of(store, now).await?;
+    let sample = match args.watch {
+        true => Some(figures.at(store, now).await?),
+        false => None,
+    };
     if args.json {
-        print("status", &found)?;
+        let status = &found;
+        print("status", &Shown { status, sample })?;
         return Ok(found.is_well());
     }
     let mut screen = lines(&found, now);
+    screen.extend(sample.into_iter().flat_map(figures::lines));
     if args.watch {
         let is_terminal = stdout().is_terminal();
         let top = if is_terminal { CLEAR } else { "" };

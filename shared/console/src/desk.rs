@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use triad_core::Timestamp;
-use triad_operator::counts::{Sample, sample};
+use triad_operator::counts::{SAMPLE, SAMPLE_FOR, Sample, sample};
 use triad_runtime::Clock;
 
 use crate::caller::{Caller, Role};
@@ -13,7 +13,7 @@ use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::random::NoRandom;
 use crate::session::Sessions;
-use crate::settings::{LISTENERS, READINGS, REQUESTS, SAMPLE, SAMPLE_FOR, Settings};
+use crate::settings::{LISTENERS, READINGS, REQUESTS, Settings};
 
 /// What was seen last of something, as it is told, and when it was looked at.
 pub(crate) type Look = Mutex<Option<(Timestamp, Arc<str>)>>;
@@ -67,7 +67,7 @@ impl<I: Installation> Desk<I> {
         {
             return Ok(sample.clone());
         }
-        let taken = sample(self.of.store(), SAMPLE as u64, now).await?;
+        let taken = sample(self.of.store(), SAMPLE, now).await?;
         *last = Some((now, taken.clone()));
         Ok(taken)
     }

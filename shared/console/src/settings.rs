@@ -38,11 +38,8 @@ pub(crate) const ASK_AGAIN: Millis = Millis(10_000);
 pub(crate) const SESSIONS: usize = 1_000;
 /// Longest time of a session.
 pub(crate) const SESSION_FOR: Millis = Millis(12 * 3_600_000);
-/// Orders whose records are looked at to say what only the whole table would tell.
-pub(crate) const SAMPLE: usize = 1_000;
-
-/// For how long a sample of the table is shown.
-pub(crate) const SAMPLE_FOR: Millis = Millis(15_000);
+/// Orders whose records are looked at to say on which versions orders are.
+pub(crate) const COUNTED: usize = 1_000;
 
 /// Settings of the API and the pages. The default lets those act who have the role for it, hides nothing,
 /// believes no header, and keeps sessions in memory.

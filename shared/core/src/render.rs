@@ -8,7 +8,7 @@ use crate::message::{
 };
 use crate::order::Order;
 use crate::status::Status;
-use crate::step::Work;
+use crate::step::{StepState, Work};
 use crate::topics;
 use crate::trace::TraceContext;
 
@@ -102,21 +102,28 @@ pub fn request_id(key: &IdempotencyKey, direction: Direction, attempt: Attempt) 
 }
 
 /// The ids of the messages that asked for the attempts that an order is at now: those that are out, deferred
-/// or failed; and, where the next attempt is due, the one before it. At most one for each step, in the order
-/// of the steps. The record does not say whether an attempt that was deferred, or that came before a due one,
-/// was a probe: its id is made as if it was not.
+/// or failed; where the next attempt is due, the one before it; and the last one of a compensation that was
+/// given up. At most one for each step, in the order of the steps. The record does not say whether an attempt
+/// that was deferred, or that came before a due one, was a probe: its id is made as if it was not.
 #[must_use]
 pub fn requests_at_hand(order: &Order) -> Vec<String> {
     let steps = order.steps.iter();
     let at_hand = steps.filter_map(|record| {
-        let work = record.state.work()?;
-        let direction = match work {
-            Work::Out(out) => out.direction,
-            Work::Failed { direction, .. } => *direction,
-            Work::Due { .. } | Work::Deferred { .. } => record.direction(),
+        let (direction, attempt) = match (&record.state, record.state.work()) {
+            (StepState::NotCompensated { attempt, .. }, _) => (Direction::Compensate, *attempt),
+            (_, Some(Work::Out(out))) => (out.direction, out.attempt),
+            (
+                _,
+                Some(Work::Failed {
+                    direction, attempt, ..
+                }),
+            ) => (*direction, *attempt),
+            (_, Some(work @ (Work::Due { .. } | Work::Deferred { .. }))) => {
+                (record.direction(), work.attempt())
+            }
+            (_, None) => return None,
         };
         let key = IdempotencyKey::of(&order.id, &record.step, direction, record.key);
-        let attempt = work.attempt();
         (attempt.0 > 0).then(|| request_id(&key, direction, attempt))
     });
     at_hand.collect()

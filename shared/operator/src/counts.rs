@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use triad_core::Attention;
 use triad_core::due::SHARDS;
-use triad_core::{ProcessState, Timestamp};
+use triad_core::{Order, ProcessState, Timestamp};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{StateStore, StoreError};
+use triad_workflow::Millis;
 
 use crate::status::{UnderWay, under_way};
 
@@ -71,6 +72,11 @@ async fn needing_of<S: OperatorStore>(store: &S, kind: Attention) -> Result<Need
     Ok(all)
 }
 
+/// Records that a [`sample`] for a page looks at.
+pub const SAMPLE: u64 = 1_000;
+/// For how long a sample is shown by what looks again and again.
+pub const SAMPLE_FOR: Millis = Millis(15_000);
+
 /// Figures of a part of the orders: the first ones in the store's own order. Exact figures of finished
 /// orders would need a reading of the whole table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -81,10 +87,9 @@ pub struct Sample {
     pub sampled: bool,
     /// How many of them are in each state, by its name.
     pub states: BTreeMap<&'static str, u64>,
-    /// How many of them were submitted in the last minute before the figures were made.
-    pub submitted: u64,
-    /// How many of them finished in the last minute before the figures were made.
-    pub finished: u64,
+    /// How many of them were submitted and finished of late: in the last minute, hour and day before the
+    /// figures were made.
+    pub rates: [Rate; LATELY.len()],
     /// The median time from submission to end, in milliseconds, of the orders among them that are Processed;
     /// `None` if there is no such order.
     pub p50_ms: Option<u64>,
@@ -93,8 +98,44 @@ pub struct Sample {
     pub p99_ms: Option<u64>,
 }
 
-/// The last minute, in milliseconds.
-const MINUTE: u64 = 60_000;
+/// Orders that were submitted and that finished within a time before now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rate {
+    /// The time, in milliseconds.
+    pub within_ms: u64,
+    /// How many orders were submitted.
+    pub submitted: u64,
+    /// How many orders finished, by the name of the state in which they are. States in which none is are
+    /// left out.
+    pub finished: BTreeMap<&'static str, u64>,
+}
+
+impl Rate {
+    fn of(within_ms: u64) -> Self {
+        Self {
+            within_ms,
+            submitted: 0,
+            finished: BTreeMap::new(),
+        }
+    }
+
+    fn count(&mut self, order: &Order, now: Timestamp) {
+        let is_within = |at: Timestamp| now.since(at).0 < self.within_ms;
+        self.submitted += u64::from(is_within(order.submitted_at));
+        if order.state.finished_at().is_some_and(is_within) {
+            *self.finished.entry(order.state.name()).or_default() += 1;
+        }
+    }
+
+    /// How many orders finished, in whatever state.
+    #[must_use]
+    pub fn all_finished(&self) -> u64 {
+        self.finished.values().sum()
+    }
+}
+
+/// The times of [`Sample::rates`], in milliseconds: a minute, an hour and a day.
+const LATELY: [u64; 3] = [60_000, 3_600_000, 86_400_000];
 
 /// Reads the first pages of the table of orders, until at least `most` records were looked at or the table
 /// ends, and makes figures of them at `now`. Records that cannot be read are left out.
@@ -113,8 +154,7 @@ pub async fn sample<S: StateStore>(
             .into_iter()
             .map(|name| (name, 0))
             .collect(),
-        submitted: 0,
-        finished: 0,
+        rates: LATELY.map(Rate::of),
         p50_ms: None,
         p99_ms: None,
     };
@@ -124,12 +164,10 @@ pub async fn sample<S: StateStore>(
         for order in &got.orders {
             sample.looked_at += 1;
             *sample.states.entry(order.state.name()).or_default() += 1;
-            sample.submitted += u64::from(now.since(order.submitted_at).0 < MINUTE);
-            let Some(at) = order.state.finished_at() else {
-                continue;
-            };
-            sample.finished += u64::from(now.since(at).0 < MINUTE);
-            if matches!(order.state, ProcessState::Processed { .. }) {
+            for rate in &mut sample.rates {
+                rate.count(order, now);
+            }
+            if let ProcessState::Processed { at } = order.state {
                 took.push(at.since(order.submitted_at).0);
             }
         }

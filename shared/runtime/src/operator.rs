@@ -9,7 +9,9 @@ use serde_json::Value;
 use triad_core::downstream::{Downstream, DownstreamAction};
 use triad_core::migrate::{Change, Unmovable, migrate};
 use triad_core::pass::{End, Pass, Place, Snapshot, Source, Task};
-use triad_core::{Event, Operation, OperationRefusal, OperatorAct, Order, OrderId, WorkflowRef};
+use triad_core::{
+    Event, Operation, OperationRefusal, OperatorAct, Order, OrderId, TraceContext, WorkflowRef,
+};
 use triad_workflow::AgentName;
 
 use crate::control::ControlStore;
@@ -117,7 +119,7 @@ where
         dry_run: bool,
     ) -> Result<Operated, OperateError> {
         let mut carried = Carried::new(Pass::new(Place::Beside, MAX_RACES));
-        let mut details = None;
+        let (mut details, mut attempts) = (None, Vec::new());
         // Bounded: each race that is lost takes one of those that the pass has.
         loop {
             match carried.pass.task() {
@@ -130,8 +132,7 @@ where
                     };
                     let event = Event::Operate(operation.clone());
                     let (timing, now) = (self.settings.timing, self.clock.now());
-                    let acts = |order| self.settings.traces.beside(order, "operate", now);
-                    carried.span = carried.span.or_else(|| acts(&read.order));
+                    attempts = self.begin(&mut carried, &read.order);
                     let breaches = carried
                         .pass
                         .decide(read, Source::Record, event, timing, now);
@@ -147,7 +148,7 @@ where
                     return Ok(Operated::Refused(refusal.clone()));
                 }
                 Task::Ended(_) => {
-                    self.trace(&carried, operation.action.name());
+                    self.trace(&carried, operation.action.name(), attempts);
                     let (order, is_sent) = written(carried)?;
                     let order = Box::new(order);
                     return Ok(if is_sent {
@@ -194,12 +195,11 @@ where
                 workflow: target.clone(),
                 ..read
             };
-            let acts = |order| self.settings.traces.beside(order, "operate", now);
-            carried.span = carried.span.or_else(|| acts(&read.order));
+            let attempts = self.begin(&mut carried, &read.order);
             report_breaches(&carried.pass.take(read, change, timing, now));
             self.carry_out(&mut carried).await;
             if matches!(carried.pass.task(), Task::Ended(_)) {
-                self.trace(&carried, "migrate");
+                self.trace(&carried, "migrate", attempts);
                 let (order, is_sent) = written(carried)?;
                 let order = Box::new(order);
                 return Ok(if is_sent {
@@ -238,8 +238,20 @@ where
         carry_out(store, bus, entropy, &tracing, vec![carried]).await;
     }
 
-    /// Tells of an act that has ended: what it was, and not who did it or why.
-    fn trace(&self, carried: &Carried, act: &'static str) {
+    /// Begins an act where traces are told; the attempts at which the order stands.
+    fn begin(&self, carried: &mut Carried, order: &Order) -> Vec<TraceContext> {
+        let begin = || {
+            let traces = &self.settings.traces;
+            traces.beside(order, "operate", self.clock.now())
+        };
+        carried.span = carried.span.or_else(begin);
+        let span = carried.span.as_ref();
+        span.map_or_else(Vec::new, |span| span.attempts_of(order))
+    }
+
+    /// Tells of an act that has ended: what it was, and not who did it or why; with links to the attempts at
+    /// which the order stood.
+    fn trace(&self, carried: &Carried, act: &'static str, attempts: Vec<TraceContext>) {
         let Some(span) = &carried.span else { return };
         let failure = match carried.pass.task() {
             Task::Ended(End::Raced) => Some("raced"),
@@ -249,7 +261,11 @@ where
         };
         let tracing = self.tracing();
         tracing.traces.end(span, tracing.now(), failure, || {
-            Told::new(format!("operate {act}"), SpanKind::Internal).with("triad.act", act)
+            Told {
+                links: attempts,
+                ..Told::new(format!("operate {act}"), SpanKind::Internal)
+            }
+            .with("triad.act", act)
         });
     }
 

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use triad_console::{Hidden, Settings};
 use triad_core::Timestamp;
+use triad_core::message::{Alert, AlertKind};
 use triad_ingress::{NewToken, Role};
 use triad_mcp::{Found, Mcp, Mounted, Pages, VALID_FOR};
-use triad_runtime::Clock;
-use triad_runtime::system::SystemEntropy;
+use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_runtime::{Bus, Clock};
 use triad_workflow::Millis;
 
 use crate::common::client::Said;
@@ -374,6 +375,31 @@ async fn downstreams_and_dead_letters_are_acted_on_in_the_same_way() {
         assert!(!is_error && done["done"] == 1, "{done}");
         assert_ne!((held().await, left().await), before);
     }
+}
+
+#[tokio::test]
+async fn models_are_told_the_newest_alerts() {
+    let talk = Talk::acting().await;
+    let alert = |order: &str| Alert {
+        alert_id: format!("{order}/Error/1"),
+        kind: AlertKind::OrderError,
+        order_id: Some(order.to_owned()),
+        cause: "x".to_owned(),
+        at: SystemClock.now(),
+    };
+    let told = ["a", "b"].map(|order| alert(order).message("k", None));
+    talk.world.heard.publish(told.into()).await;
+    let few = json!({"since": "2h", "limit": 1});
+    let (is_error, said) = talk.call(&talk.reader, "list_alerts", few).await;
+    assert!(!is_error, "{said}");
+    assert_eq!(said["alerts"][0]["about"], "order-error", "{said}");
+    assert_eq!(
+        (&said["alerts"][1], &said["more"]),
+        (&json!(null), &json!(true))
+    );
+    let many = json!({"limit": 41});
+    let (is_error, said) = talk.call(&talk.reader, "list_alerts", many).await;
+    assert!(is_error && said["code"] == "bad-limit", "{said}");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::params::{FILTER_OF_CAUSES, Params};
 use crate::problem::Problem;
-use crate::settings::SAMPLE;
+use crate::settings::COUNTED;
 use crate::versions::definition;
 
 /// Orders counted by state.
@@ -85,7 +85,7 @@ pub(super) async fn workflows<I: Installation>(
     query: &Params,
 ) -> Result<Answer, Problem> {
     query.only(&[])?;
-    let found = versions::counted(desk.of.store(), desk.now(), SAMPLE).await?;
+    let found = versions::counted(desk.of.store(), desk.now(), COUNTED).await?;
     let all: Result<Vec<Value>, _> = found
         .versions
         .iter()

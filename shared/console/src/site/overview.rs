@@ -1,5 +1,7 @@
 //! The overview: what is under way, what waits, and what needs an operator.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 use triad_core::Timestamp;
 use triad_operator::address::Place;
@@ -52,6 +54,7 @@ fn tiles(
     now: Timestamp,
 ) -> Markup {
     let least = |more: bool| if more { "≥ " } else { "" };
+    let [minute, ..] = &sample.rates;
     html! {
         ul class="tiles" aria-label="Orders" {
             @for one in &counts.needing {
@@ -91,9 +94,9 @@ fn tiles(
                 div class="soft" { "p99 " (sample.p99_ms.map_or_else(|| "–".to_owned(), text::span)) }
             }
             li {
-                span class="figure" { (least(sample.sampled)) (sample.finished) }
+                span class="figure" { (least(sample.sampled)) (minute.all_finished()) }
                 span class="label" { "finished in the last minute" }
-                div class="soft" { (least(sample.sampled)) (sample.submitted) " submitted" }
+                div class="soft" { (least(sample.sampled)) (minute.submitted) " submitted" }
             }
         }
     }
@@ -184,6 +187,41 @@ fn of_sample(sample: &Sample) -> Markup {
                 }
             }
         }
+        (rates(sample))
         p { a href="/console/dead-letters" { "Dead letters" } " · " a href="/console/orders" { "All orders" } }
+    }
+}
+
+fn rates(sample: &Sample) -> Markup {
+    let names = sample
+        .rates
+        .iter()
+        .flat_map(|rate| rate.finished.keys().copied());
+    let names: BTreeSet<&str> = names.collect();
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Rates" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Within" }
+                        th scope="col" class="number" { "Submitted" }
+                        th scope="col" class="number" { "Finished" }
+                        @for name in &names { th scope="col" class="number" { (name) } }
+                    }
+                }
+                tbody {
+                    @for (rate, within) in sample.rates.iter().zip(["minute", "hour", "day"]) {
+                        tr {
+                            td { "the last " (within) }
+                            td class="number" { (rate.submitted) }
+                            td class="number" { (rate.all_finished()) }
+                            @for name in &names {
+                                td class="number" { (rate.finished.get(name).copied().unwrap_or(0)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -11,11 +11,11 @@ use triad_workflow::hash::canonical_json;
 use super::{Visit, graph, layout::Page, order::pretty, text};
 use crate::installation::Installation;
 use crate::problem::Problem;
-use crate::settings::SAMPLE;
+use crate::settings::COUNTED;
 use crate::versions::definition;
 
 pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let found = counted(visit.desk.of.store(), visit.desk.now(), SAMPLE).await?;
+    let found = counted(visit.desk.of.store(), visit.desk.now(), COUNTED).await?;
     let content = html! {
         h1 { "Workflows" }
         @if found.versions.is_empty() { p { "None is published." } }

@@ -108,6 +108,19 @@ pub(crate) struct ListDeadLetters {
     pub(crate) limit: Option<usize>,
 }
 
+/// Which alerts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListAlerts {
+    /// Not older than this, such as 2h; a day where it is left out.
+    #[serde(default)]
+    pub(crate) since: Option<String>,
+    /// Most alerts, 1 to 40; 20 where it is left out. The newest are shown.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 40))]
+    pub(crate) limit: Option<usize>,
+}
+
 /// One dead letter.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

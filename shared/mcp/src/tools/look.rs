@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::args::{
-    Filter, FindOrders, GetCampaign, GetDeadLetter, GetOrder, GetWorkflow, ListDeadLetters,
+    Filter, FindOrders, GetCampaign, GetDeadLetter, GetOrder, GetWorkflow, ListAlerts,
+    ListDeadLetters,
 };
 use crate::ask::{Asking, Query, Told, in_path, problem};
 
@@ -151,6 +152,14 @@ pub(super) async fn letters(asking: &Asking, which: ListDeadLetters) -> Told {
     let query = query.with("not_replayed", which.not_replayed.then_some(true));
     asking
         .get("/dead-letters", &query.with("limit", Some(limit)))
+        .await
+}
+
+pub(super) async fn alerts(asking: &Asking, which: ListAlerts) -> Told {
+    let limit = page(which.limit)?;
+    let query = Query::default().with("since", which.since);
+    asking
+        .get("/alerts", &query.with("limit", Some(limit)))
         .await
 }
 

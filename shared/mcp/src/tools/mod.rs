@@ -23,6 +23,7 @@ pub(crate) enum Call {
     FindOrders(args::FindOrders),
     GetOrder(args::GetOrder),
     ListDownstreams,
+    ListAlerts(args::ListAlerts),
     ListDeadLetters(args::ListDeadLetters),
     GetDeadLetter(args::GetDeadLetter),
     ListCampaigns,
@@ -69,6 +70,10 @@ pub(crate) fn all(acts: bool) -> Vec<Tool> {
         looks::<args::ListDeadLetters>(
             "list_dead_letters",
             "Records that could not be taken, counted by cause, and the newest of them. Reads the topic: name `since` where it is long.",
+        ),
+        looks::<args::ListAlerts>(
+            "list_alerts",
+            "What operators were alerted of in the last day, or since a moment: orders, breakers, dead letters, campaigns; the newest.",
         ),
         looks::<args::GetDeadLetter>(
             "get_dead_letter",
@@ -131,6 +136,7 @@ impl Call {
             "find_orders" => Self::FindOrders(read(arguments)?),
             "get_order" => Self::GetOrder(read(arguments)?),
             "list_downstreams" => nothing(arguments).map(|_| Self::ListDownstreams)?,
+            "list_alerts" => Self::ListAlerts(read(arguments)?),
             "list_dead_letters" => Self::ListDeadLetters(read(arguments)?),
             "get_dead_letter" => Self::GetDeadLetter(read(arguments)?),
             "list_campaigns" => nothing(arguments).map(|_| Self::ListCampaigns)?,
@@ -160,6 +166,7 @@ impl Call {
             Self::FindOrders(which) => look::orders(asking, which).await,
             Self::GetOrder(which) => look::order(asking, &which).await,
             Self::ListDownstreams => look::downstreams(asking).await,
+            Self::ListAlerts(which) => look::alerts(asking, which).await,
             Self::ListDeadLetters(which) => look::letters(asking, which).await,
             Self::GetDeadLetter(which) => look::letter(asking, &which).await,
             Self::ListCampaigns => look::campaigns(asking).await,

@@ -125,6 +125,13 @@ fn counts_and_samples_say_where_they_end() {
         assert!(!whole.sampled);
         assert_eq!((whole.states["Error"], whole.states["Processed"]), (45, 1));
         assert_eq!(whole.p50_ms, Some(2_000));
+        let [minute, hour, day] = &whole.rates;
+        let within = [minute, hour, day].map(|rate| rate.within_ms);
+        assert_eq!(within, [60_000, 3_600_000, 86_400_000]);
+        assert_eq!((minute.submitted, hour.submitted), (0, 92));
+        assert_eq!(minute.finished, [("Error", 45)].into());
+        assert_eq!(day.finished, [("Error", 45), ("Processed", 1)].into());
+        assert_eq!(day.all_finished(), 46);
         let few = among(&store, &Filter::default(), NOW, 9)
             .await
             .expect("the store works");

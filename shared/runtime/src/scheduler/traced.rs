@@ -2,7 +2,7 @@
 
 use triad_core::message::SchedulerMessage;
 use triad_core::pass::Snapshot;
-use triad_core::{OrderId, Timestamp, TraceContext, render};
+use triad_core::{OrderId, Timestamp, TraceContext};
 
 use super::{Batch, Scheduler, Work};
 use crate::control::ControlStore;
@@ -92,10 +92,8 @@ impl Batch<'_> {
         let Some(Some(heard)) = self.heard.get_mut(index) else {
             return;
         };
-        if heard.what == "take-up" && heard.span.is_sampled() {
-            let context = heard.span.context();
-            let attempts = render::requests_at_hand(&read.order);
-            heard.links = attempts.iter().map(|id| context.child(id)).collect();
+        if heard.what == "take-up" {
+            heard.links = heard.span.attempts_of(&read.order);
         }
     }
 }

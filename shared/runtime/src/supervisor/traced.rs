@@ -1,7 +1,6 @@
 //! What a sweep tells of an order that it has taken up.
 
 use triad_core::pass::{End, Snapshot, Task};
-use triad_core::render;
 
 use crate::passes::Carried;
 use crate::ports::Clock;
@@ -23,9 +22,8 @@ pub(super) fn swept<C: Clock>(tracing: &Tracing<'_, C>, read: &Snapshot, carried
         _ => None,
     };
     tracing.traces.end(span, tracing.now(), failure, || {
-        let attempts = render::requests_at_hand(&read.order);
         Told {
-            links: attempts.iter().map(|id| span.context().child(id)).collect(),
+            links: span.attempts_of(&read.order),
             ..Told::new("sweep", SpanKind::Internal)
         }
         .with("triad.order.id", read.order.id.to_string())

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use triad_core::render::requests_at_hand;
 use triad_core::{Order, OrderId, Timestamp, TraceContext};
 
 use super::{Attribute, SpanKind, Traces};
@@ -108,6 +109,17 @@ impl Open {
                 what,
             } => part(of_around(cause, around), what, self.began),
         }
+    }
+
+    /// The hops of the attempts at which an order stands that this work takes up again. None where nobody is
+    /// told of its own hop.
+    pub(crate) fn attempts_of(&self, order: &Order) -> Vec<TraceContext> {
+        if !self.is_sampled() {
+            return Vec::new();
+        }
+        let context = self.context();
+        let requests = requests_at_hand(order);
+        requests.iter().map(|id| context.child(id)).collect()
     }
 
     /// The hop that it is a part of; `None` of a root.

@@ -136,6 +136,9 @@ fn a_submission_a_claim_and_an_operators_act_are_one_tree() {
     assert_eq!(kinds("claim scheduler"), [SpanKind::Consumer]);
     assert_eq!(kinds("send agent.bank"), [SpanKind::Producer]);
     assert_eq!(kinds("operate cancel"), [SpanKind::Internal]);
+    let named = |name: &str| spans.iter().find(|s| s.name == name).expect("it is told");
+    let (act, request) = (named("operate cancel"), named("send agent.bank"));
+    assert_eq!(act.links, [request.context], "it stood at that attempt");
     assert_eq!(kinds("PutItem").len(), 2, "a claim and an act");
     let shown = format!("{spans:?}");
     assert!(!shown.contains("a secret") && !shown.contains("somebody"));
