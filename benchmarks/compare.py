@@ -59,6 +59,7 @@ def arguments():
     said.add_argument("--steady-seconds", type=int, default=3600, help="how long the steady run is")
     said.add_argument("--data", default=None, help="where data is kept meanwhile (the disk to measure on)")
     said.add_argument("--triad", metavar="FILE", help="measure this program, and build none")
+    said.add_argument("--remark", default="", help="what the page is to say of this sitting, such as what else ran")
     said.add_argument("--fresh", action="store_true", help="forget what was measured before")
     said.add_argument("--page", action="store_true", help="measure nothing, write the page")
     args = said.parse_args()
@@ -85,7 +86,7 @@ def measure_all(args):
     place.mkdir(parents=True)
     bench = measure.Bench(tools, place)
     try:
-        record({"what": "machine", **about(bench, place)})
+        record({"what": "machine", **about(bench, place), **({"remark": args.remark} if args.remark else {})})
         runs(args, bench, chosen, place)
     finally:
         bench.stop()

@@ -49,7 +49,7 @@ class Results:
         if sitting is self.machine:
             return ""
         return (f"\n\nMeasured in another sitting: {sitting['at'][:10]}, {sitting['cpus']} processors ({sitting['cpu']}), Triad at\n"
-                f"{sitting['commit'].removeprefix('git:')}; {floor(sitting)}.")
+                f"{sitting['commit'].removeprefix('git:')}; {floor(sitting)}. {sitting.get('remark', '')}".rstrip())
 
     def title(self, system):
         return self.machine["settings"][system][0]

@@ -42,15 +42,18 @@ pub(crate) async fn list<I: Installation>(
         })
 }
 
-/// One letter, and its form for programs without what is hidden.
+/// One letter, and its form for programs without what is hidden. If the query says when it was `written`, the
+/// topic is not read from its beginning.
 pub(crate) async fn shown<I: Installation>(
     desk: &Desk<I>,
     id: &str,
+    query: &Params,
 ) -> Result<(Shown, Value), Problem> {
+    let written = query.moment("written")?;
     let bad = |e| Problem::bad("bad-letter-id", format!("{e}"));
     let id: LetterId = id.parse().map_err(bad)?;
     let _place = desk.read_topics()?;
-    let found = show(desk.of.topics(), &id)
+    let found = show(desk.of.topics(), &id, written)
         .await
         .map_err(|e| Problem::unread("dead letters", &e))?;
     let text = format!("there is no dead letter {id}");

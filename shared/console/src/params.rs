@@ -1,8 +1,10 @@
 //! Names and values of a query or a form, and what of them says which orders are meant.
 
+use std::time::UNIX_EPOCH;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use triad_core::OrderId;
+use triad_core::{OrderId, Timestamp};
 use triad_operator::find::{CausePattern, Filter, StateFilter, UnknownState};
 use triad_operator::pages::{Cursor, MAX_PAGE};
 use triad_workflow::{Millis, SearchKey};
@@ -79,6 +81,19 @@ impl Params {
             }
         }
         query.finish()
+    }
+
+    /// A moment, in RFC 3339; `None` if there is none of this name.
+    pub(crate) fn moment(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
+        let Some(text) = self.one(name) else {
+            return Ok(None);
+        };
+        let read = humantime::parse_rfc3339(text).ok();
+        let since = read.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let millis = since.and_then(|since| u64::try_from(since.as_millis()).ok());
+        let text = format!("{name} is a moment such as 2023-11-14T22:13:20.123Z");
+        let millis = millis.ok_or_else(|| Problem::bad("bad-filter", text))?;
+        Ok(Some(Timestamp(millis)))
     }
 
     /// The filter of orders.

@@ -41,7 +41,7 @@ pub struct ShowArgs {
 pub async fn run(args: ShowArgs) -> Result<ExitCode> {
     let id: LetterId = args.id.parse().map_err(|e| Usage(format!("{e}")))?;
     let topic = KafkaLetters::of(&args.kafka, args.json).await?;
-    let Some(shown) = show(&topic, &id).await? else {
+    let Some(shown) = show(&topic, &id, None).await? else {
         eprintln!(
             "triad: there is no dead letter {id}: triad dead-letters list shows those that are there"
         );

@@ -209,6 +209,18 @@ async fn letters_are_replayed_with_a_corrected_value_and_dismissed() {
         .await
         .json();
     assert_eq!(shown["replays"][0]["by"], "ann");
+
+    // From the list to the letter without all of the topic.
+    let list = text(&world.get("/console/dead-letters?dismissed=yes").await);
+    let written = shown["at"].as_str().expect("a moment");
+    let link = format!("/console/dead-letters/orders/3/0?written={written}");
+    assert!(list.contains(&link), "{list}");
+    let page = text(&world.get(&link).await);
+    assert!(page.contains("Dead letter orders/3/0"), "{page}");
+    let path = link.replace("/console/", "/v1/operate/");
+    assert_eq!(world.get(&path).await.json(), shown);
+    let bad = world.get("/v1/operate/dead-letters/orders/3/0?written=x");
+    assert_eq!(bad.await.json()["code"], "bad-filter");
 }
 
 #[tokio::test]

@@ -45,6 +45,6 @@ pub(super) async fn one<I: Installation>(
     id: &str,
     query: &Params,
 ) -> Result<Answer, Problem> {
-    query.only(&[])?;
-    answer::json(&shown(desk, id).await?.1)
+    query.only(&["written"])?;
+    answer::json(&shown(desk, id, query).await?.1)
 }

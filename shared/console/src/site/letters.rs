@@ -2,8 +2,10 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use triad_core::Timestamp;
 use triad_operator::address::Place;
 use triad_operator::dead_letters::{Listed, Listing};
+use triad_operator::json::moment;
 use triad_runtime::dead_letter::LetterId;
 
 use super::layout::{Page, who, word};
@@ -17,8 +19,10 @@ use crate::problem::Problem;
 const AT: &str = "/console/dead-letters";
 const FILTER: [&str; 3] = ["cause", "topic", "since"];
 
-fn path(id: &LetterId) -> String {
-    Place::DeadLetter(id.clone()).path()
+/// The address of a letter that was written at this moment, from which on the topic is read.
+fn path(id: &LetterId, written: Timestamp) -> String {
+    let path = Place::DeadLetter(id.clone()).path();
+    format!("{path}?written={}", moment(written))
 }
 
 pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
@@ -96,7 +100,7 @@ fn table(all: &[Listed], may_act: bool) -> Markup {
                         @for one in all {
                             tr {
                                 @if may_act { td { input type="checkbox" name="letters" value=(one.id) aria-label={ "Letter " (one.id) }; } }
-                                td class="id" { a href=(path(&one.id)) { (one.id) } }
+                                td class="id" { a href=(path(&one.id, one.at)) { (one.id) } }
                                 td { (one.cause) }
                                 td { (text::at(one.at)) }
                                 td class="number" { (one.bytes) }
@@ -147,7 +151,7 @@ fn act_fields<I: Installation>(visit: &Visit<'_, I>, one: Option<(&str, &str)>) 
 }
 
 pub(super) async fn one<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Result<Page, Problem> {
-    let (found, json) = letters::shown(visit.desk, id).await?;
+    let (found, json) = letters::shown(visit.desk, id, &visit.query).await?;
     let letter = &found.letter;
     let value = match &json["value"] {
         Value::String(text) => text.clone(),

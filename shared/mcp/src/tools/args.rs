@@ -127,6 +127,9 @@ pub(crate) struct ListAlerts {
 pub(crate) struct GetDeadLetter {
     /// The letter's id: TOPIC/PARTITION/OFFSET.
     pub(crate) id: String,
+    /// `at` of the list, by which the letter is found without reading all of the topic.
+    #[serde(default)]
+    pub(crate) written: Option<String>,
 }
 
 /// One version of a workflow.

@@ -163,14 +163,15 @@ pub(super) async fn alerts(asking: &Asking, which: ListAlerts) -> Told {
         .await
 }
 
-pub(super) async fn letter(asking: &Asking, which: &GetDeadLetter) -> Told {
+pub(super) async fn letter(asking: &Asking, which: GetDeadLetter) -> Told {
     let parts: Vec<String> = which.id.split('/').map(in_path).collect();
     if parts.len() != 3 {
         let text = "the id of a dead letter is TOPIC/PARTITION/OFFSET";
         return Err(problem("bad-letter-id", text));
     }
     let path = format!("/dead-letters/{}", parts.join("/"));
-    asking.get(&path, &Query::default()).await
+    let query = Query::default().with("written", which.written);
+    asking.get(&path, &query).await
 }
 
 pub(super) async fn campaigns(asking: &Asking) -> Told {

@@ -168,7 +168,7 @@ impl Call {
             Self::ListDownstreams => look::downstreams(asking).await,
             Self::ListAlerts(which) => look::alerts(asking, which).await,
             Self::ListDeadLetters(which) => look::letters(asking, which).await,
-            Self::GetDeadLetter(which) => look::letter(asking, &which).await,
+            Self::GetDeadLetter(which) => look::letter(asking, which).await,
             Self::ListCampaigns => look::campaigns(asking).await,
             Self::GetCampaign(which) => look::campaign(asking, &which).await,
             Self::ListWorkflows => look::workflows(asking).await,

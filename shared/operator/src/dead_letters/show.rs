@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use triad_core::Timestamp;
 use triad_runtime::dead_letter::letter::{Content, Marker};
 use triad_runtime::dead_letter::{Entry, Letter, LetterId};
+use triad_workflow::Millis;
 
 use super::{Bytes, Letters};
 use crate::topic::TopicReader;
@@ -112,13 +113,35 @@ impl Serialize for Shown {
     }
 }
 
-/// Reads the whole topic and finds one letter with its last replays and its last dismissal; `None` if there
-/// is no such letter. In memory are the letter and at most 101 markers.
+/// How far the clock that timed a record of the topic may be behind the one by which its letter was written.
+const SKEW: Millis = Millis(60_000);
+
+/// Finds one letter with its last replays and its last dismissal; `None` if there is no such letter. The topic
+/// is read from a minute before `written`, which is when the letter was written; if that is not known, or
+/// the letter is not found from there on, the whole of it. In memory are the letter and at most 101 markers.
 ///
 /// # Errors
 /// The error of the [`TopicReader`] if the topic cannot be read.
-pub async fn show<T: TopicReader>(topic: &T, id: &LetterId) -> Result<Option<Shown>, T::Error> {
-    let mut letters = Letters::open(topic, None).await?;
+pub async fn show<T: TopicReader>(
+    topic: &T,
+    id: &LetterId,
+    written: Option<Timestamp>,
+) -> Result<Option<Shown>, T::Error> {
+    if let Some(written) = written {
+        let found = look(topic, id, Some(written.minus(SKEW))).await?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    look(topic, id, None).await
+}
+
+async fn look<T: TopicReader>(
+    topic: &T,
+    id: &LetterId,
+    since: Option<Timestamp>,
+) -> Result<Option<Shown>, T::Error> {
+    let mut letters = Letters::open(topic, since).await?;
     let mut found: Option<Letter> = None;
     let mut replays: VecDeque<Marker> = VecDeque::new();
     let mut dismissed: Option<Marker> = None;

@@ -24,6 +24,8 @@ pub struct Topic {
     sent: Arc<Mutex<Vec<Envelope>>>,
     /// Whether the topic never answers.
     is_silent: bool,
+    /// From when on it was read, by each reading.
+    read: Arc<Mutex<Vec<Option<Timestamp>>>>,
 }
 
 /// One reading of it.
@@ -33,7 +35,8 @@ impl TopicReader for Topic {
     type Error = String;
     type Records = Records;
 
-    async fn open(&self, topic: LogTopic, _: Extent) -> Result<Records, String> {
+    async fn open(&self, topic: LogTopic, extent: Extent) -> Result<Records, String> {
+        self.read.lock().expect("no panic").push(extent.since);
         let mut all = self.all();
         all.retain(|message| message.topic == topic.name());
         Ok(Records(all.into_iter()))
@@ -219,7 +222,7 @@ fn a_letter_is_replayed_once_marked_and_shown_with_its_replay() {
         }
         let again = topic.all().into_iter().filter(|m| m.topic == "orders");
         assert_eq!(again.count(), 4);
-        let shown = show(&topic, &id(2)).await.expect("it works");
+        let shown = show(&topic, &id(2), None).await.expect("it works");
         let shown = shown.expect("it is there");
         assert_eq!(
             (shown.replays.len(), &shown.replays[0].act.by[..]),
@@ -230,7 +233,23 @@ fn a_letter_is_replayed_once_marked_and_shown_with_its_replay() {
             (&form["value"], &form["replays"][0]["why"]),
             (&json!("{}"), &json!("fixed"))
         );
-        assert_eq!(show(&topic, &id(99)).await, Ok(None));
+        assert_eq!(show(&topic, &id(99), None).await, Ok(None));
+    });
+}
+
+#[test]
+fn of_a_letter_whose_time_is_known_the_topic_is_read_from_then_on_and_as_a_whole_if_it_is_not_there()
+ {
+    run(async |_: Ports| {
+        let topic = Topic::with_letters();
+        let written = Some(Timestamp(100_000));
+        let since = Some(Timestamp(40_000));
+        for (offset, readings) in [(2, vec![since]), (99, vec![since, None])] {
+            topic.read.lock().expect("no panic").clear();
+            let found = show(&topic, &id(offset), written).await;
+            assert_eq!(found.map(|found| found.is_some()), Ok(offset == 2));
+            assert_eq!(*topic.read.lock().expect("no panic"), readings);
+        }
     });
 }
 
@@ -315,7 +334,7 @@ fn a_dismissed_letter_is_not_shown_and_not_replayed_with_the_others() {
             (1, 0),
             "by its name it is replayed"
         );
-        let shown = show(&topic, &id(5)).await.expect("it can be read");
+        let shown = show(&topic, &id(5), None).await.expect("it can be read");
         let shown = shown.expect("it is there");
         let by = shown.dismissed.expect("it is dismissed").act;
         assert_eq!((by.by.as_str(), by.why.as_str()), ("ann", "fixed"));
