@@ -49,6 +49,7 @@ use live::Live;
 use say::Say;
 use services::Services;
 use setup::Setup;
+use summary::Summary;
 
 /// Run the whole system in this process: embedded broker and store, all handlers, a reference
 /// remote service.
@@ -162,9 +163,9 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     });
     let mut live = Live::start(&setup, &engines, say, stop.clone())?;
     let result = tokio::select! {
-        result = work(&args, &engines, live.services(), orders) => result,
-        result = live.follow() => result,
-        () = interrupted => Ok(ExitCode::from(130)),
+        result = work(&args, &engines, live.services(), orders) => result.map(Ended::Done),
+        result = live.follow() => result.map(Ended::With),
+        () = interrupted => Ok(Ended::With(ExitCode::from(130))),
         // Engines without handlers look alive and do nothing: better no process at all.
         ended = &mut worker => {
             let ended = ended.context("the worker panicked").and_then(|ended| ended);
@@ -184,17 +185,41 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let agents = live.stop().await;
     engines.shutdown().await;
     ended?;
-    let code = result?;
+    // Nobody tells of orders any more: the summary is the last line.
+    let code = match result? {
+        Ended::With(code) => code,
+        Ended::Done(summary) => {
+            if args.json {
+                print_line(&json!({"event": "summary", "summary": &summary}))?;
+            } else {
+                summary.print();
+            }
+            match summary.is_good() {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            }
+        }
+    };
     agents?;
     Ok(code)
 }
 
+/// How a run has ended.
+enum Ended {
+    /// With this exit code; there is nothing to sum up.
+    With(ExitCode),
+    /// All orders of the file are finished.
+    Done(Summary),
+}
+
+/// Submits the orders of the file and follows them to their ends. Does not end if there is none, or if the run
+/// is to go on.
 async fn work(
     args: &DevArgs,
     engines: &Engines,
     services: Option<std::sync::Arc<Services>>,
     orders: Option<Vec<follow::OrderLine>>,
-) -> Result<ExitCode> {
+) -> Result<Summary> {
     if let Some(services) = services {
         let ended = services.started().await;
         // Orders would only wait for what does not start.
@@ -214,17 +239,7 @@ async fn work(
     if !args.until_done {
         return std::future::pending().await;
     }
-    let summary = summary::Summary::of(engines, &outcome).await?;
-    if args.json {
-        print_line(&json!({"event": "summary", "summary": &summary}))?;
-    } else {
-        summary.print();
-    }
-    Ok(if summary.is_good() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Summary::of(engines, &outcome).await
 }
 
 /// The console of this run, on a loopback address.

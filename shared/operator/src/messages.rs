@@ -27,9 +27,13 @@ pub struct MessageView<'a> {
 }
 
 /// What the record's last write wants sent, and the statuses and alerts of earlier ones, as far as nobody has
-/// noted that the bus has acknowledged them, in the order of the record.
+/// noted that the bus has acknowledged them, in the order of the record. None of a finished order at which
+/// no sweep has to look any more: whoever wrote its end has sent them, or is handed its input again.
 #[must_use]
 pub fn of(order: &Order) -> Vec<MessageView<'_>> {
+    if order.state.is_finished() && order.due.is_none() {
+        return Vec::new();
+    }
     // Statuses and alerts in the record's order, then wakes.
     let told = effect::told(order);
     let (wakes, others): (Vec<_>, Vec<_>) = told
@@ -87,7 +91,7 @@ mod tests {
     use serde_json::json;
     use triad_core::message::AlertKind;
     use triad_core::status::Status;
-    use triad_core::{Failure, FailureKind, Timestamp};
+    use triad_core::{Failure, FailureKind, ProcessState, Timestamp};
     use triad_workflow::{Limits, Workflow};
 
     use super::*;
@@ -144,5 +148,11 @@ mod tests {
                 "message_id": "o/Error/0", "cause": form::of(&cause).expect("JSON")},
         ]);
         assert_eq!(told, expected);
+
+        order.state = ProcessState::Processed { at };
+        order.due = Some(at);
+        assert_eq!(of(&order).len(), 5, "it is not confirmed");
+        order.due = None;
+        assert_eq!(of(&order), []);
     }
 }

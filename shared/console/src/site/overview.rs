@@ -199,6 +199,8 @@ fn rates(sample: &Sample) -> Markup {
         .flat_map(|rate| rate.finished.keys().copied());
     let names: BTreeSet<&str> = names.collect();
     html! {
+        h2 { "Submitted and finished" }
+        @if sample.sampled { p class="note" { "Of the same orders." } }
         div class="scroll" tabindex="0" role="region" aria-label="Rates" {
             table {
                 thead {
