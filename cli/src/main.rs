@@ -146,10 +146,12 @@ fn main() -> ExitCode {
         environment("TRIAD_LOG").unwrap_or_else(|| cli.command.log(cli.verbose).to_owned());
     logging::start(cli.command.log_form(), Some(&filter));
     memory::usual_pages();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // Whoever sets tokio's own variable knows better.
+    if environment("TOKIO_WORKER_THREADS").is_none() {
+        runtime.worker_threads(machine::workers());
+    }
+    let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {
             eprintln!("triad: no threads can be started: {e}");
