@@ -184,24 +184,22 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let ended = worker.await.context("the worker panicked")?;
     let agents = live.stop().await;
     engines.shutdown().await;
-    ended?;
-    // Nobody tells of orders any more: the summary is the last line.
-    let code = match result? {
-        Ended::With(code) => code,
-        Ended::Done(summary) => {
-            if args.json {
-                print_line(&json!({"event": "summary", "summary": &summary}))?;
-            } else {
-                summary.print();
-            }
-            match summary.is_good() {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::FAILURE,
-            }
+    // Nobody tells of orders any more: the summary is the last line. It is there however the handlers ended.
+    if let Ok(Ended::Done(summary)) = &result {
+        if args.json {
+            print_line(&json!({"event": "summary", "summary": summary}))?;
+        } else {
+            summary.print();
         }
-    };
+    }
+    ended?;
+    let result = result?;
     agents?;
-    Ok(code)
+    Ok(match result {
+        Ended::With(code) => code,
+        Ended::Done(summary) if summary.is_good() => ExitCode::SUCCESS,
+        Ended::Done(_) => ExitCode::FAILURE,
+    })
 }
 
 /// How a run has ended.

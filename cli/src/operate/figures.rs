@@ -1,5 +1,7 @@
 //! Figures of a sample of the orders, for `triad status --watch`.
 
+use std::collections::BTreeMap;
+
 use triad_core::Timestamp;
 use triad_operator::counts::{SAMPLE, SAMPLE_FOR, Sample, sample};
 use triad_runtime::{StateStore, StoreError};
@@ -36,19 +38,17 @@ pub fn lines(sample: &Sample) -> Vec<String> {
         true => format!("the first {} of the table", sample.looked_at),
         false => format!("{} stored", count(sample.looked_at, "order", "orders")),
     };
-    let states = sample.states.iter().filter(|(_, orders)| **orders > 0);
-    let states: Vec<String> = states.map(|(name, n)| format!("{name} {n}")).collect();
     let mut lines = vec![format!("Of {of}")];
+    let states = by_state(&sample.states);
     if !states.is_empty() {
-        lines.push(format!("By state     {}", states.join(", ")));
+        lines.push(format!("By state     {states}"));
     }
     let least = if sample.sampled { "at least " } else { "" };
     for (rate, within) in sample.rates.iter().zip(["minute", "hour", "day"]) {
-        let states = rate.finished.iter();
-        let states: Vec<String> = states.map(|(name, n)| format!("{name} {n}")).collect();
+        let states = by_state(&rate.finished);
         let finished = match states.is_empty() {
             true => "none finished".to_owned(),
-            false => format!("finished: {}", states.join(", ")),
+            false => format!("finished: {states}"),
         };
         let (submitted, label) = (rate.submitted, format!("Last {within}"));
         lines.push(format!(
@@ -60,4 +60,11 @@ pub fn lines(sample: &Sample) -> Vec<String> {
         lines.push(format!("To the end   p50 {p50}, p99 {p99}"));
     }
     lines
+}
+
+/// The states that orders are in, each with their number.
+fn by_state(orders: &BTreeMap<&str, u64>) -> String {
+    let states = orders.iter().filter(|(_, orders)| **orders > 0);
+    let states: Vec<String> = states.map(|(name, n)| format!("{name} {n}")).collect();
+    states.join(", ")
 }
