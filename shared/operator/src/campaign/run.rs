@@ -406,12 +406,20 @@ where
         self.put(turn, ended).await
     }
 
-    /// The present batch.
+    /// The present batch, as long as nobody else has taken the campaign in hand.
     async fn batch(&self, turn: &Turn) -> Result<Read<Batch>, Pause> {
         let (id, number) = (&turn.head.value.id, turn.head.value.batch);
         let missing = || StoreError::Item(format!("batch {number} of campaign {id} is not stored"));
         let found = records::batch(&self.store, id, number).await?;
-        Ok(found.ok_or_else(missing)?)
+        let found = found.ok_or_else(missing)?;
+        // Read after the batch: it may be as somebody else has left it, whose sums it is in. Whoever takes the
+        // campaign later finds what this turn writes, or makes that write fail.
+        let head = records::campaign(&self.store, id).await?;
+        let is_ours = head.is_some_and(|head| head.version == turn.head.version);
+        if !is_ours {
+            return Err(Pause::Lost);
+        }
+        Ok(found)
     }
 
     async fn put_batch(&self, turn: &Turn, batch: &mut Read<Batch>) -> Result<(), Pause> {
