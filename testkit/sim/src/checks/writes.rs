@@ -429,7 +429,10 @@ impl State {
         if blurred || !f.index_is_true() || self.setup.operators > 0 {
             return;
         }
-        let in_flight = self.store.orders().filter(|o| o.due.is_some()).count();
+        // One that is set aside is stored, and not in flight.
+        let orders = self.store.orders();
+        let in_flight = orders.filter(|o| o.due.is_some() && o.set_aside.is_none());
+        let in_flight = in_flight.count();
         // Who reads one partition may admit one that those who read the others do not see.
         let side_by_side = self.setup.sizes.orders_partitions + 1;
         let holds = in_flight <= cap as usize + side_by_side;
