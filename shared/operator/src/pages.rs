@@ -5,6 +5,8 @@
 //! stored. Where no index answers the question, a page may hold fewer orders than were asked for, or none:
 //! [`Page::sampled`] says so, and the next page goes on looking.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use triad_core::due::SHARDS;
 use triad_core::{Attention, Order, OrderId, Timestamp};
@@ -63,7 +65,7 @@ pub enum PageError {
 /// One page of the orders that fit a filter.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// The orders, at most as many as were asked for and at most [`MAX_PAGE`]. With a search key the order
+    /// The orders, each once, at most as many as were asked for and at most [`MAX_PAGE`]. With a search key the order
     /// that was submitted last comes first. Without one, orders that need an operator come with the longest
     /// waiting first, and all others come in the store's order.
     pub orders: Vec<Order>,
@@ -102,6 +104,7 @@ where
         now,
         reads: 0,
         page: Page::default(),
+        taken: BTreeSet::new(),
     };
     if let Some(key) = &filter.search {
         making.searched(key, from).await?;
@@ -130,6 +133,8 @@ struct Making<'a, S> {
     now: Timestamp,
     reads: usize,
     page: Page,
+    /// The orders of the page, by their ids.
+    taken: BTreeSet<OrderId>,
 }
 
 impl<S: StateStore + OperatorStore> Making<'_, S> {
@@ -271,8 +276,9 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
         Ok(())
     }
 
+    /// Takes an order that fits. One whose row has moved while the page was made may come a second time.
     fn take(&mut self, order: Order) {
-        if self.filter.fits(&order, self.now) {
+        if self.filter.fits(&order, self.now) && self.taken.insert(order.id.clone()) {
             self.page.orders.push(order);
         }
     }

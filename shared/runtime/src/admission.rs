@@ -4,7 +4,9 @@
 //! flight has a row in the due index, and an instance of Submission counts those rows when what
 //! it knows has grown old, or when it has used up a quarter of what was left of the cap; but never
 //! twice within [`COUNT_APART`], for each count reads the whole index. Between two counts it adds
-//! what it has admitted itself. So the cap is passed by at most what the other instances admit in
+//! what it has admitted itself, and to a count those of its orders that the count may have missed, because
+//! they were not stored yet: it takes orders of several partitions at the same time. So one instance alone
+//! keeps to the cap, and the cap is passed by at most what the other instances admit in
 //! between: each a quarter of what was left when it counted, within [`COUNT_EVERY`], or what is
 //! more of what it lets in within [`COUNT_APART`], which is never more than what was left.
 //!
@@ -13,7 +15,7 @@
 //! [`MAX_SET_ASIDE`] of a workflow are; more wait in the topic, and hold up those behind them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::join_all;
 use triad_core::Timestamp;
@@ -46,6 +48,39 @@ struct Known {
     total: u32,
     per_workflow: BTreeMap<WorkflowName, u32>,
     admitted: u32,
+    /// All that it has ever admitted.
+    ever: Tally,
+    /// Those of them of which the store has answered.
+    settled: Tally,
+}
+
+/// A number of orders, in all and by workflow.
+#[derive(Debug, Default, Clone)]
+struct Tally {
+    all: u64,
+    per_workflow: BTreeMap<WorkflowName, u64>,
+}
+
+impl Tally {
+    fn add(&mut self, workflow: &WorkflowName) {
+        self.all += 1;
+        *self.per_workflow.entry(workflow.clone()).or_default() += 1;
+    }
+}
+
+/// The place of one order among those in flight, which counts beside what the store says. It is to be kept
+/// until the store has answered what became of the order.
+#[derive(Debug)]
+pub(crate) struct Place {
+    known: Arc<Mutex<Known>>,
+    workflow: WorkflowName,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.settled.add(&self.workflow);
+    }
 }
 
 /// What one instance knows of a workflow's orders that are set aside.
@@ -68,10 +103,10 @@ impl Aside {
 }
 
 /// Whether one more order may be in flight.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The order may be in flight, and counts from now on.
-    Free,
+    /// The order may be in flight, and counts from now on; `None` where there is no cap.
+    Free(Option<Place>),
     /// No order may, whatever its workflow: the text says which cap is reached.
     Full(String),
     /// The order's workflow has as many in flight as it may have: the text says so.
@@ -82,7 +117,7 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) struct AdmissionGate {
     settings: AdmissionSettings,
-    known: Mutex<Known>,
+    known: Arc<Mutex<Known>>,
     aside: Mutex<BTreeMap<WorkflowName, Aside>>,
 }
 
@@ -90,7 +125,7 @@ impl AdmissionGate {
     pub(crate) fn new(settings: AdmissionSettings) -> Self {
         Self {
             settings,
-            known: Mutex::default(),
+            known: Arc::default(),
             aside: Mutex::default(),
         }
     }
@@ -105,8 +140,7 @@ impl AdmissionGate {
         (self.settings.reject_after).is_some_and(|after| now.since(produced) >= after)
     }
 
-    /// Takes one more order in, or says why not. `may_count` is false while orders that were
-    /// taken in are not stored yet: a count would miss them.
+    /// Takes one more order in, or says why not.
     ///
     /// # Errors
     /// The store's.
@@ -114,20 +148,21 @@ impl AdmissionGate {
         &self,
         store: &S,
         workflow: &WorkflowName,
-        may_count: bool,
         now: Timestamp,
     ) -> Result<Verdict, StoreError> {
         if !self.is_set() {
-            return Ok(Verdict::Free);
+            return Ok(Verdict::Free(None));
         }
-        if may_count && self.is_old(now) {
+        if self.is_old(now) {
+            // What is settled by now is stored, or will not be.
+            let settled = self.known().settled.clone();
             // Above the cap in all nobody is admitted, whatever the workflow.
             let enough = self.settings.in_flight.unwrap_or(u32::MAX);
             let (total, per_workflow) = count(store, enough).await?;
             metric::in_flight(total, enough);
-            self.learn(total, per_workflow, now);
+            self.learn((total, per_workflow), &settled, now);
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         let own = known.per_workflow.get(workflow).copied().unwrap_or(0);
         if let Some(cap) = self.settings.in_flight
             && known.total >= cap
@@ -143,7 +178,11 @@ impl AdmissionGate {
         known.total += 1;
         known.admitted += 1;
         *known.per_workflow.entry(workflow.clone()).or_default() += 1;
-        Ok(Verdict::Free)
+        known.ever.add(workflow);
+        Ok(Verdict::Free(Some(Place {
+            known: Arc::clone(&self.known),
+            workflow: workflow.clone(),
+        })))
     }
 
     /// Whether one more order of a workflow may be set aside; it counts from then on.
@@ -175,8 +214,12 @@ impl AdmissionGate {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_old(&self, now: Timestamp) -> bool {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known();
         let Some(at) = known.counted_at else {
             return true;
         };
@@ -184,20 +227,31 @@ impl AdmissionGate {
         now < at || age >= COUNT_EVERY || (age >= COUNT_APART && known.admitted > known.room / 4)
     }
 
-    fn learn(&self, total: u32, per_workflow: BTreeMap<WorkflowName, u32>, now: Timestamp) {
-        let left = self.settings.in_flight.map(|c| c.saturating_sub(total));
-        let own =
-            self.settings.per_workflow.iter().map(|(name, cap)| {
-                cap.saturating_sub(per_workflow.get(name).copied().unwrap_or(0))
-            });
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = Known {
-            counted_at: Some(now),
-            room: left.into_iter().chain(own).min().unwrap_or(0),
-            total,
-            per_workflow,
-            admitted: 0,
-        };
+    /// Takes over a count, and adds the orders of this instance that it may have missed: all but those that were
+    /// `settled` before it began. One that it has seen as well counts twice, until the next count.
+    fn learn(
+        &self,
+        (total, per_workflow): (u32, BTreeMap<WorkflowName, u32>),
+        settled: &Tally,
+        now: Timestamp,
+    ) {
+        let mut known = self.known();
+        let missed = |ever: u64, settled: u64| u32::try_from(ever - settled).unwrap_or(u32::MAX);
+        known.total = total.saturating_add(missed(known.ever.all, settled.all));
+        let mut by_name = per_workflow;
+        for (name, ever) in &known.ever.per_workflow {
+            let settled = settled.per_workflow.get(name).copied().unwrap_or(0);
+            let own = by_name.entry(name.clone()).or_default();
+            *own = own.saturating_add(missed(*ever, settled));
+        }
+        known.per_workflow = by_name;
+        let left = (self.settings.in_flight).map(|cap| cap.saturating_sub(known.total));
+        let own = self.settings.per_workflow.iter().map(|(name, cap)| {
+            cap.saturating_sub(known.per_workflow.get(name).copied().unwrap_or(0))
+        });
+        known.room = left.into_iter().chain(own).min().unwrap_or(0);
+        known.counted_at = Some(now);
+        known.admitted = 0;
     }
 }
 

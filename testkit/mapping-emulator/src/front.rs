@@ -14,7 +14,7 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use triad_kafka::KafkaConfig;
 
@@ -203,8 +203,8 @@ async fn create(
     State(front): State<Front>,
     body: Bytes,
 ) -> Result<(StatusCode, axum::Json<Value>), Refused> {
-    let request = serde_json::from_slice(&body).map_err(|e| bad(&e.into()))?;
-    let shown = front.create(request).map_err(|e| bad(&e))?;
+    let request: Map<String, Value> = serde_json::from_slice(&body).map_err(|e| bad(&e.into()))?;
+    let shown = front.create(request.into()).map_err(|e| bad(&e))?;
     Ok((StatusCode::ACCEPTED, axum::Json(shown)))
 }
 
@@ -232,9 +232,9 @@ async fn show(State(front): State<Front>, Path(id): Path<String>) -> Answer {
 
 async fn update(State(front): State<Front>, Path(id): Path<String>, body: Bytes) -> Answer {
     let mut shown = front.shown(&id)?;
-    let changes: Value = serde_json::from_slice(&body).map_err(|e| bad(&e.into()))?;
-    for (name, value) in changes.as_object().into_iter().flatten() {
-        shown[name] = value.clone();
+    let changes: Map<String, Value> = serde_json::from_slice(&body).map_err(|e| bad(&e.into()))?;
+    for (name, value) in changes {
+        shown[name] = value;
     }
     front.start(id, shown).map(axum::Json).map_err(|e| bad(&e))
 }

@@ -74,6 +74,19 @@ fn freeze_an_instance(world: &World) {
     } else {
         state.kernel.rng.between(1_000, 20_000)
     };
+    // Nor may records expire because all of a kind stand still: what they have to tell last is told from them.
+    let kind = state.kernel.instances[victim].kind;
+    let is_only_one = state
+        .kernel
+        .instances
+        .iter()
+        .filter(|i| i.kind == kind)
+        .count()
+        == 1;
+    let span = match is_only_one && state.setup.retention_ms.is_some() {
+        true => span.min(20_000),
+        false => span,
+    };
     if state.kernel.instances[victim].frozen_until > state.kernel.now {
         // One after the other they would outlast the shortest retention that a world may have.
         return;

@@ -8,7 +8,7 @@ use triad_runtime::{ControlStore, Entropy, StateStore, StoreError};
 use super::form::{
     Batch, Came, Campaign, Counts, Done, End, Entry, MAX_NOTES, Note, Pace, Phase, Then, What,
 };
-use super::records::{self, Listed};
+use super::records;
 use crate::find::Filter;
 use crate::pages::{self, MAX_PAGE, PageError};
 
@@ -191,7 +191,7 @@ where
     };
     // Nobody knows of it before it is in the list.
     records::put(store, entropy, &campaign, None, now).await?;
-    records::note(store, entropy, listed(&campaign), now).await?;
+    records::note(store, entropy, &campaign.id, None, now).await?;
     Ok(campaign)
 }
 
@@ -205,14 +205,6 @@ async fn alive<S: ControlStore>(store: &S) -> Result<Vec<Campaign>, StoreError> 
         }
     }
     Ok(alive)
-}
-
-pub(super) fn listed(campaign: &Campaign) -> Listed {
-    Listed {
-        id: campaign.id.clone(),
-        started_at: campaign.started_at,
-        is_over: matches!(campaign.phase, Phase::Ended { .. }),
-    }
 }
 
 /// A campaign as it is stored, and its counts as they are now.
@@ -370,10 +362,10 @@ async fn change<S: ControlStore, E: Entropy>(
         let read = found.ok_or_else(|| CampaignError::NotFound(id.clone()))?;
         let mut campaign = read.value;
         if let Err(is) = edit(&mut campaign) {
-            // Whoever did so may have died before it was in the list. That one which stopped by itself is over
-            // the Supervisor says, once operators are told.
+            // Whoever did so may have died before it was in the list. Of one which stopped by itself the Supervisor
+            // says there that it is over, once operators are told, and that stays.
             if !matches!(campaign.phase, Phase::Ended { end, .. } if end.is_trouble()) {
-                records::note(store, entropy, listed(&campaign), now).await?;
+                records::note(store, entropy, id, None, now).await?;
             }
             return Err(CampaignError::Already { id: id.clone(), is });
         }
@@ -382,7 +374,7 @@ async fn change<S: ControlStore, E: Entropy>(
             .await?
             .is_some()
         {
-            records::note(store, entropy, listed(&campaign), now).await?;
+            records::note(store, entropy, id, None, now).await?;
             return Ok(campaign);
         }
     }

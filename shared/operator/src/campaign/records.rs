@@ -9,7 +9,7 @@ use triad_runtime::ports::Written;
 use triad_runtime::{ControlStore, Entropy, StoreError};
 use triad_workflow::Millis;
 
-use super::form::{Batch, Campaign};
+use super::form::{Batch, Campaign, Phase};
 
 /// How long a campaign's records are kept after their last change: 90 days.
 pub const KEPT: Millis = Millis(90 * 24 * 3_600_000);
@@ -27,13 +27,25 @@ const LIST: &str = "campaigns";
 pub(super) struct Listed {
     pub(super) id: CampaignId,
     pub(super) started_at: Timestamp,
-    /// Whether nobody has to carry it on.
+    /// Whether nobody has to carry it on, or to tell operators of it.
     pub(super) is_over: bool,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct List {
     campaigns: Vec<Listed>,
+}
+
+fn listed(campaign: &Campaign, told: Option<Timestamp>) -> Listed {
+    let is_over = match campaign.phase {
+        Phase::Ended { at, end } => !end.is_trouble() || told == Some(at),
+        Phase::Choosing | Phase::Acting | Phase::Watching { .. } => false,
+    };
+    Listed {
+        id: campaign.id.clone(),
+        started_at: campaign.started_at,
+        is_over,
+    }
 }
 
 fn key(id: &CampaignId) -> String {
@@ -135,11 +147,16 @@ pub(super) async fn list<S: ControlStore>(
     Ok(found.map(|list| list.value.campaigns).unwrap_or_default())
 }
 
-/// Puts a campaign into the list, or what is said of it in its place.
+/// Puts a campaign into the list, or brings up to date what is said of it there. One that stopped by itself is over
+/// there once operators were `told` of it, which is the moment at which it stopped.
+///
+/// The campaign is read after the list, and the list is written even where it says the same: so whoever read both
+/// before a change of the campaign cannot write afterwards what is true no more.
 pub(super) async fn note<S: ControlStore, E: Entropy>(
     store: &S,
     entropy: &E,
-    listed: Listed,
+    id: &CampaignId,
+    told: Option<Timestamp>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     for _ in 0..MAX_RACES {
@@ -148,10 +165,13 @@ pub(super) async fn note<S: ControlStore, E: Entropy>(
             Some(found) => (found.value, Some(found.version)),
             None => (List::default(), None),
         };
+        let Some(campaign) = campaign(store, id).await? else {
+            return Ok(());
+        };
+        let listed = listed(&campaign.value, told);
         match list.campaigns.iter_mut().find(|c| c.id == listed.id) {
-            Some(known) if *known == listed => return Ok(()),
-            Some(known) => *known = listed.clone(),
-            None => list.campaigns.insert(0, listed.clone()),
+            Some(known) => *known = listed,
+            None => list.campaigns.insert(0, listed),
         }
         while list.campaigns.len() > MAX_LISTED {
             let Some(oldest) = list.campaigns.iter().rposition(|c| c.is_over) else {
@@ -169,4 +189,43 @@ pub(super) async fn note<S: ControlStore, E: Entropy>(
     }
     let text = "the list of campaigns changes too fast";
     Err(StoreError::Transient(text.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn in_phase(phase: Value) -> Campaign {
+        let campaign = json!({
+            "id": "c-0000000000000001", "act": "resubmit", "filter": {"state": "Error"}, "by": "ops", "why": "fixed",
+            "rate": 20, "stop_share": 20, "patience": "1m", "started_at": 1, "phase": phase, "batch": 1, "grown": 1,
+            "is_whole": false, "is_open": false, "small": {"of": 0, "again": 0},
+            "counts": {"chosen": 1, "done": 1, "refused": 0, "failed": 0, "well": 0, "again": 0},
+        });
+        serde_json::from_value(campaign).expect("a campaign")
+    }
+
+    #[test]
+    fn one_that_stopped_by_itself_is_over_once_operators_were_told_of_that_time() {
+        let stalled = in_phase(json!({"phase": "ended", "at": 9, "end": "stalled", "open": 1}));
+        // At 5 it had stopped as well, and an operator resumed it.
+        for (told, is_over) in [(None, false), (Some(5), false), (Some(9), true)] {
+            let listed = listed(&stalled, told.map(Timestamp));
+            assert_eq!(listed.is_over, is_over, "told of {told:?}");
+        }
+        for (phase, is_over) in [
+            (json!({"phase": "ended", "at": 9, "end": "stopped"}), true),
+            (json!({"phase": "ended", "at": 9, "end": "finished"}), true),
+            (json!({"phase": "watching", "since": 3}), false),
+            (json!({"phase": "choosing"}), false),
+        ] {
+            assert_eq!(
+                listed(&in_phase(phase.clone()), None).is_over,
+                is_over,
+                "{phase}"
+            );
+        }
+    }
 }

@@ -14,7 +14,7 @@ use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateSto
 use triad_workflow::Millis;
 
 use super::act::act_on;
-use super::desk::{listed, store_error};
+use super::desk::store_error;
 use super::form::{Batch, Campaign, CampaignLease, Done, Entry, MAX_TEXT_BYTES, Phase};
 use super::records::{self, Read};
 use super::rules::{self, Verdict};
@@ -518,18 +518,9 @@ where
                 return;
             }
         }
-        if let Err(e) = self.list_over(campaign).await {
-            tracing::warn!(campaign = %id, error = %e, "the list of campaigns could not be written");
-        }
-    }
-
-    /// Says in the list that a campaign is over; and takes that back if an operator has resumed it meanwhile.
-    async fn list_over(&self, campaign: &Campaign) -> Result<(), StoreError> {
         let (store, entropy, now) = (&self.store, &self.entropy, self.clock.now());
-        records::note(store, entropy, listed(campaign), now).await?;
-        match records::campaign(store, &campaign.id).await? {
-            Some(head) => records::note(store, entropy, listed(&head.value), now).await,
-            None => Ok(()),
+        if let Err(e) = records::note(store, entropy, id, Some(at), now).await {
+            tracing::warn!(campaign = %id, error = %e, "the list of campaigns could not be written");
         }
     }
 }

@@ -132,6 +132,12 @@ fn counts_and_samples_say_where_they_end() {
         assert_eq!(minute.finished, [("Error", 45)].into());
         assert_eq!(day.finished, [("Error", 45), ("Processed", 1)].into());
         assert_eq!(day.all_finished(), 46);
+        // The last three failed at 50,014: a minute later they are no more within one.
+        for (now, failed) in [(110_013, 3), (110_014, 0)] {
+            let then = sample(&store, 1_000, Timestamp(now)).await;
+            let [minute, ..] = then.expect("the store works").rates;
+            assert_eq!(minute.all_finished(), failed, "at {now}");
+        }
         let few = among(&store, &Filter::default(), NOW, 9)
             .await
             .expect("the store works");

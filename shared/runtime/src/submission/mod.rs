@@ -13,7 +13,7 @@ use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
 use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef, topics};
 use triad_workflow::{Millis, Workflow};
 
-use crate::admission::AdmissionGate;
+use crate::admission::{AdmissionGate, Place};
 use crate::backlog::Backlog;
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
@@ -67,6 +67,8 @@ struct Admitted {
     digest: String,
     /// Only its workflow's cap has no room for it: it is stored, and not announced.
     set_aside: bool,
+    /// Its place among those in flight, if there is a cap.
+    place: Option<Place>,
 }
 
 impl Admitted {
@@ -287,6 +289,7 @@ where
             details: Arc::new(details),
             digest,
             set_aside: false,
+            place: None,
         }))
     }
 
@@ -317,11 +320,12 @@ where
         let results = self.store.create(new).await;
         let mut to_send = Vec::new();
         let mut repeated = Vec::new();
-        for (order, result) in wave.into_iter().zip(results) {
+        for (mut order, result) in wave.into_iter().zip(results) {
             if let Ok(Created::Created) = &result {
                 metric::accepted(&order.accepted.workflow.name);
             }
             opened.created(&tracing, &order, began, &result);
+            drop(order.place.take());
             match result {
                 Ok(Created::Created) if order.set_aside => {
                     to_send.push(ToSend::received(order.index, &order.record()));

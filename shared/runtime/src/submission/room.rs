@@ -8,7 +8,7 @@ use triad_workflow::Millis;
 use super::outgoing::ToSend;
 use super::submitted::Submitted;
 use super::{Admitted, Source, Submission};
-use crate::admission::Verdict;
+use crate::admission::{Place, Verdict};
 use crate::handled::Redelivery;
 use crate::ports::{Bus, Clock, DefinitionStore, StateStore, StoreError};
 
@@ -18,23 +18,27 @@ const LOOKS: usize = 4;
 const BETWEEN_LOOKS: Millis = Millis(250);
 
 /// Whether there is room for one more order.
-#[derive(Clone)]
 enum Room {
-    /// There is room.
-    Free,
+    /// There is room, and the order has its place.
+    Free(Option<Place>),
     /// The cap of the order's workflow is reached; the order may be set aside until there is room.
     Aside,
+    /// There is none.
+    None(Full),
+}
+
+/// Why there is no room.
+#[derive(Clone)]
+enum Full {
     /// The Schedulers have not taken up enough of the orders before it. No order is rejected for that.
     Behind,
     /// A cap that an operator has set is reached.
     Capped(String),
 }
 
-impl fmt::Display for Room {
+impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Free => f.write_str("there is room"),
-            Self::Aside => f.write_str("it waits for its workflow's cap"),
             Self::Behind => f.write_str("the orders before it are not started yet"),
             Self::Capped(why) => f.write_str(why),
         }
@@ -63,19 +67,22 @@ where
     ) -> (Vec<Admitted>, Vec<ToSend>) {
         let mut admitted = Vec::with_capacity(wave.len());
         let mut rejected = Vec::new();
-        let mut full: Option<Room> = None;
+        let mut full: Option<Full> = None;
         for mut order in wave {
             let verdict = match &full {
-                Some(room) => Ok(room.clone()),
+                Some(full) => Ok(Room::None(full.clone())),
                 None => self.has_room(source, &order, admitted.is_empty()).await,
             };
             match verdict {
-                Ok(Room::Free) => admitted.push(order),
+                Ok(Room::Free(place)) => {
+                    order.place = place;
+                    admitted.push(order);
+                }
                 Ok(Room::Aside) => {
                     order.set_aside = true;
                     admitted.push(order);
                 }
-                Ok(Room::Capped(why))
+                Ok(Room::None(Full::Capped(why)))
                     if source == Source::Topic
                         && self.gate.rejects(order.produced, self.clock.now()) =>
                 {
@@ -91,9 +98,9 @@ where
                         Err(e) => answers[order.index] = e.into(),
                     }
                 }
-                Ok(room) => {
-                    answers[order.index] = Submitted::Later(Redelivery::NoRoom(room.to_string()));
-                    full = (source == Source::Topic).then_some(room);
+                Ok(Room::None(why)) => {
+                    answers[order.index] = Submitted::Later(Redelivery::NoRoom(why.to_string()));
+                    full = (source == Source::Topic).then_some(why);
                 }
                 Err(e) => answers[order.index] = e.into(),
             }
@@ -109,35 +116,33 @@ where
         alone: bool,
     ) -> Result<Room, StoreError> {
         let workflow = &order.accepted.workflow.name;
-        let mut room = Room::Free;
+        let mut last = Full::Behind;
         for _ in 0..LOOKS {
             let now = self.clock.now();
-            room = if self.keeps_up(order, alone, now).await {
-                match self.gate.admit(&self.store, workflow, alone, now).await? {
-                    Verdict::Free => Room::Free,
-                    Verdict::Full(why) => Room::Capped(why),
-                    Verdict::FullForWorkflow(why) if self.gate.rejects(order.produced, now) => {
-                        Room::Capped(why)
-                    }
+            let rejects = self.gate.rejects(order.produced, now);
+            last = if self.keeps_up(order, alone, now).await {
+                match self.gate.admit(&self.store, workflow, now).await? {
+                    Verdict::Free(place) => return Ok(Room::Free(place)),
+                    Verdict::Full(why) => Full::Capped(why),
+                    Verdict::FullForWorkflow(why) if rejects => Full::Capped(why),
                     Verdict::FullForWorkflow(why) => {
-                        match self.gate.sets_aside(&self.store, workflow, now).await? {
-                            true => Room::Aside,
-                            false => Room::Capped(why),
+                        if self.gate.sets_aside(&self.store, workflow, now).await? {
+                            return Ok(Room::Aside);
                         }
+                        Full::Capped(why)
                     }
                 }
             } else {
-                Room::Behind
+                Full::Behind
             };
-            let rejected =
-                matches!(room, Room::Capped(_)) && self.gate.rejects(order.produced, now);
+            let is_rejected = rejects && matches!(last, Full::Capped(_));
             let is_answered_now = !alone || source == Source::Caller;
-            if matches!(room, Room::Free | Room::Aside) || is_answered_now || rejected {
+            if is_answered_now || is_rejected {
                 break;
             }
             self.clock.sleep(BETWEEN_LOOKS).await;
         }
-        Ok(room)
+        Ok(Room::None(last))
     }
 
     /// Whether the Schedulers have come far enough for one more order. They are looked at only

@@ -19,8 +19,10 @@ const STARTED_ENDS_WITHIN_MS: u64 = 15_000;
 /// most, each in three partitions, with what the bound may grow to.
 const MOST_UNSTARTED: usize = 260;
 /// An order is not started later than one of its lane that needs the same and was submitted so much
-/// after it.
-const OVERTAKEN_BY_AT_MOST_MS: u64 = 20_000;
+/// after it. One that a Scheduler had in hand when it died is sent again once it has been due, for as long as orders
+/// may wait in a queue and for their first step (14 s of `line`); the sweep that finds it and what waits
+/// before it then need some seconds each.
+const OVERTAKEN_BY_AT_MOST_MS: u64 = 24_000;
 
 impl State {
     /// Notes a write in a world that is watched.

@@ -2,14 +2,16 @@
 
 use serde_json::json;
 use triad_core::message::{Alert, AlertKind};
-use triad_core::{CampaignId, OperatorAct, OrderId, ProcessState, Timestamp, topics};
+use triad_core::{CampaignId, Envelope, OperatorAct, OrderId, ProcessState, Timestamp, topics};
 use triad_operator::address::Place;
 use triad_operator::campaign::desk::{self, CampaignError, Wanted, is_left_behind};
+use triad_operator::campaign::form::Done;
 use triad_operator::campaign::{Campaigns, Counts, View, What};
 use triad_operator::find::Filter;
 use triad_runtime::operator::Operator;
+use triad_runtime::ports::Written;
 use triad_runtime::settings::Settings;
-use triad_runtime::{Clock, ControlStore, ControlWrite, StateStore, Write};
+use triad_runtime::{Bus, BusError, Clock, ControlStore, ControlWrite, StateStore, Write};
 use triad_sim::Ports;
 use triad_workflow::{Millis, Workflow};
 
@@ -425,5 +427,65 @@ fn an_empty_filter_one_without_an_index_and_the_same_once_more_are_refused() {
             start(wanted(What::Cancel)).await,
             Err(CampaignError::TooMany)
         );
+    });
+}
+
+/// A bus at whose first message another process writes the first batch of a campaign: its order has refused.
+#[derive(Clone)]
+struct Meddling {
+    topic: Topic,
+    ports: Ports,
+    /// The key of the batch, until it is written.
+    batch: std::sync::Arc<std::sync::Mutex<Option<String>>>,
+}
+
+impl Bus for Meddling {
+    async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        let key = self.batch.lock().expect("nobody panics with it").take();
+        if let Some(key) = key {
+            let stored = self.ports.read(key.clone(), true).await;
+            let stored = stored.expect("it works").expect("it is chosen");
+            let mut value = stored.value;
+            value["orders"][0]["result"] = json!("refused");
+            let write = ControlWrite {
+                key,
+                value,
+                expected: Some(stored.version),
+                expires: None,
+                token: 7,
+            };
+            let written = ControlStore::write(&self.ports, write).await;
+            assert_eq!(written, Ok(Written::Written));
+        }
+        self.topic.publish(messages).await
+    }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_turn_has_acted_on_is_written_down_though_another_one_has_written_the_batch() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        failed(&ports, &workflow, 1).await;
+        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let id = started.expect("it is started").id;
+        let bus = Meddling {
+            topic: Topic::default(),
+            ports: ports.clone(),
+            batch: std::sync::Arc::new(std::sync::Mutex::new(Some(format!("campaign/{id}/1")))),
+        };
+        let all = || ports.clone();
+        let operator = Operator::new(all(), bus.clone(), all(), all(), Settings::default());
+        let carrier = Campaigns::new(operator, all(), bus.clone(), all(), all());
+        let report = carrier.carry_on(SHORT).await;
+        assert_eq!((report.acted, report.failed), (1, 0));
+        assert_eq!(*bus.batch.lock().expect("nobody panics with it"), None);
+        let batch = desk::batch(&ports, &id, 1).await.expect("it works");
+        let entries = batch.expect("it is there").orders;
+        assert_eq!(entries[0].result, Some(Done::Done), "{entries:?}");
     });
 }
