@@ -284,7 +284,7 @@ def page(results):
             ("## The price of traces\n\n64 in flight, spans to a collector that takes them and does nothing."
              + results.elsewhere("traced"), traces(results)),
             ("## A steady rate\n\n`triad serve` with 100 orders a second of five steps; finished orders are kept ten "
-             "minutes, and so is\nwhat is done in the log; statuses, which nobody reads here, until a partition has 16 MiB." + results.elsewhere("steady"), steady(results))):
+             "minutes, and so is what is done in the log." + results.elsewhere("steady"), steady(results))):
         if text:
             parts.append(head + "\n\n" + text)
     failures = results.of("failed")

@@ -24,7 +24,7 @@ enum Room {
     /// The cap of the order's workflow is reached; the order may be set aside until there is room.
     Aside,
     /// There is none.
-    None(Full),
+    Full(Full),
 }
 
 /// Why there is no room.
@@ -70,7 +70,7 @@ where
         let mut full: Option<Full> = None;
         for mut order in wave {
             let verdict = match &full {
-                Some(full) => Ok(Room::None(full.clone())),
+                Some(full) => Ok(Room::Full(full.clone())),
                 None => self.has_room(source, &order, admitted.is_empty()).await,
             };
             match verdict {
@@ -82,7 +82,7 @@ where
                     order.set_aside = true;
                     admitted.push(order);
                 }
-                Ok(Room::None(Full::Capped(why)))
+                Ok(Room::Full(Full::Capped(why)))
                     if source == Source::Topic
                         && self.gate.rejects(order.produced, self.clock.now()) =>
                 {
@@ -98,7 +98,7 @@ where
                         Err(e) => answers[order.index] = e.into(),
                     }
                 }
-                Ok(Room::None(why)) => {
+                Ok(Room::Full(why)) => {
                     answers[order.index] = Submitted::Later(Redelivery::NoRoom(why.to_string()));
                     full = (source == Source::Topic).then_some(why);
                 }
@@ -142,7 +142,7 @@ where
             }
             self.clock.sleep(BETWEEN_LOOKS).await;
         }
-        Ok(Room::None(last))
+        Ok(Room::Full(last))
     }
 
     /// Whether the Schedulers have come far enough for one more order. They are looked at only
