@@ -324,3 +324,35 @@ async fn pass(
     }
     Ok(response.body(Body::from(answer.bytes().await?))?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn front() -> Front {
+        let account = Account {
+            endpoint: "http://127.0.0.1:1".into(),
+            region: "eu-central-1".into(),
+            key: "test".into(),
+            secret: "test".into(),
+        };
+        Front::new(account, KafkaConfig::new("127.0.0.1:1"))
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_no_object_is_refused_and_changes_nothing() {
+        let front = front();
+        let disabled = json!({"FunctionName": "f", "Topics": ["t"], "Enabled": false});
+        let made = front.create(disabled).expect("it names what it must");
+        let id = made["UUID"].as_str().expect("it has an id").to_owned();
+        for body in ["", "{", "[]", "3", "null", r#""BatchSize""#] {
+            let created = create(State(front.clone()), Bytes::from(body)).await;
+            let updated = update(State(front.clone()), Path(id.clone()), Bytes::from(body)).await;
+            let statuses = [created.map(|_| ()), updated.map(|_| ())];
+            let statuses = statuses.map(|answer| answer.err().map(|refused| refused.0));
+            assert_eq!(statuses, [Some(StatusCode::BAD_REQUEST); 2], "{body}");
+        }
+        let all: Vec<Value> = front.mappings().values().map(|m| m.shown.clone()).collect();
+        assert_eq!(all, [made]);
+    }
+}

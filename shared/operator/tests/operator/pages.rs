@@ -1,13 +1,17 @@
 //! Pages of orders have each once, cost what their bounds say, and go on where the one before ended.
 
+use std::sync::Arc;
+
+use triad_core::due::shard_of;
 use triad_core::{ProcessState, Timestamp};
 use triad_operator::causes::among;
 use triad_operator::counts::{counts, sample};
 use triad_operator::find::Filter;
 use triad_operator::pages::{Cursor, MAX_LOOKED_AT, PageError, page};
+use triad_runtime::{StateStore, Write, Written};
 use triad_sim::Ports;
 
-use super::support::{error, hold, order, run, workflow};
+use super::support::{error, hold, id, order, run, workflow};
 
 const NOW: Timestamp = Timestamp(100_000);
 
@@ -100,6 +104,46 @@ fn a_cursor_of_another_question_is_refused() {
         let cursor = first.expect("the store works").next;
         let other = page(&store, &in_state("Pending"), 3, cursor.as_ref(), NOW).await;
         assert_eq!(other.map(|_| ()), Err(PageError::Cursor));
+    });
+}
+
+/// Puts an order's row behind all others, as a new deadline does.
+async fn moves(store: &Ports, name: &str, due: u64) {
+    let read = store.load(vec![id(name)]).await.swap_remove(0);
+    let stored = read.expect("the store works").expect("it is stored");
+    let (expected, mut next) = (stored.version, stored);
+    next.version = expected.next();
+    next.due = Some(Timestamp(due));
+    let write = Write {
+        expected,
+        next: Arc::new(next),
+        token: 2,
+    };
+    assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
+}
+
+#[test]
+fn an_order_that_moves_while_a_page_is_made_is_on_it_once() {
+    run(async |store: Ports| {
+        let workflow = workflow("w", "go");
+        let names = (0..).map(|n| format!("m{n}"));
+        // More of one shard than are read at once.
+        let names = names.filter(|name| shard_of(&id(name)) == 0).take(150);
+        let names: Vec<String> = names.collect();
+        for name in &names {
+            order(&store, &workflow, name, |_| {}).await;
+        }
+        let pending = in_state("Pending");
+        let mut twice = 0;
+        // Each time the first one moves, sooner or later than the first read.
+        for (due, name) in (5_000..).zip(&names[..20]) {
+            let read = page(&store, &pending, 500, None, NOW);
+            let (found, ()) = futures::join!(read, moves(&store, name, due));
+            let found = found.expect("the store works");
+            twice += found.looked_at - names.len();
+            assert_eq!(found.orders.len(), names.len(), "{name}");
+        }
+        assert!(twice > 0, "no row came a second time");
     });
 }
 
