@@ -110,7 +110,9 @@ FIGURES = [
     counted("mutants-of-wiring", "shell, # of wiring", patches("adapters/7*.patch")),
     counted("mutants-of-the-core", "log, # of the core", patches("adapters/8*.patch")),
     counted("mutants-of-models", "of the core, # of what models may do", patches("adapters/12[0-9]-*.patch")),
-    counted("mutants-of-files", "models may do, # of files", patches("files/*.patch")),
+    counted("mutants-of-sqlite", "DynamoDB store, # of the SQLite", patches("adapters/1[6-9]-*.patch")),
+    counted("mutants-of-operating", "models may do, # of operating", patches("adapters/1[013-7][0-9]-*.patch")),
+    counted("mutants-of-files", "the console), # of files", patches("files/*.patch")),
     counted("mutants-of-terraform", "files that tests read, # of the Terraform", patches("infra/*.patch")),
     *[
         Figure(name, "docs/PROOF.md",
