@@ -130,8 +130,9 @@ impl Window {
         if waited_ms > self.target().0 {
             let made = now.minus(Millis(pace.waited_ms.saturating_add(pace.took_ms)));
             self.shrink(made, now);
-        } else if u64::from(under_way) * ONE * 4 >= self.bound * 3 {
-            // Only a window that is in use has shown that it may be larger.
+        } else if u64::from(under_way) * 4 >= u64::from(self.bound()) * 3 {
+            // Only a window that is in use has shown that it may be larger. Its part of an order lets none through:
+            // with two of 2.8 it is full.
             let grown = match self.slow_start {
                 true => ONE,
                 false => GROWTH * ONE * ONE / self.bound.max(ONE),
@@ -239,6 +240,22 @@ mod tests {
         assert_eq!(w.bound(), FIRST);
         w.answered(SOON, 12, NONE, at(0));
         assert_eq!(w.bound(), FIRST + 1, "three quarters are use");
+    }
+
+    #[test]
+    fn a_full_window_grows_whatever_part_of_an_order_its_bound_has() {
+        let mut w = Window::default();
+        // 12, 9, 6.75, 5.06, 3.80, 2.85.
+        for n in 0..6 {
+            w.answered(late(200), w.bound(), NONE, at(n * 1_000));
+        }
+        assert_eq!(w.bound(), 2);
+        w.answered(SOON, 2, NONE, at(7_000));
+        assert_eq!(
+            w.bound(),
+            5,
+            "by eight in the time in which each is answered"
+        );
     }
 
     #[test]
