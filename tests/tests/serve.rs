@@ -167,6 +167,29 @@ async fn orders_of_http_and_of_kafka_run_to_their_ends_and_stay_over_a_restart()
 }
 
 #[tokio::test]
+async fn records_and_details_are_kept_for_as_long_as_the_configuration_says() {
+    let place = Place::new().await;
+    place.configure(&json!({"retention": "1h", "details_retention": "3h"}));
+    let serve = place.serve().await;
+    let (status, _) = serve.submit(&order("kept", 1)).await;
+    assert_eq!(status, 201);
+    serve.stop().await;
+    let to = place.files.arg("all.jsonl");
+    let export = ["export", "--data", &place.data(), "--to", &to];
+    let _ = triad(&export, &[], b"").await.good();
+    let all = std::fs::read_to_string(&to).expect("a file");
+    let mut lines = all.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        line["line"].clone()
+    });
+    let kept = lines.find(|line| line["kind"] == "order");
+    let kept = kept.expect("it is exported");
+    let ends = |when: &Value| when.as_u64().expect("a moment in seconds");
+    let later = ends(&kept["details_expire_s"]) - ends(&kept["record"]["ExpiresAt"]);
+    assert_eq!(later, 2 * 3_600);
+}
+
+#[tokio::test]
 async fn what_a_kill_leaves_goes_on_with_the_next_start() {
     let place = Place::new().await;
     let mut serve = place.serve().await;

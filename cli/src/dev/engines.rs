@@ -24,7 +24,7 @@ use super::publisher::{Publisher, REFRESH_DEFINITIONS, make_topics};
 use super::service::Service;
 use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
-use crate::machine::stores::{At, Kind, Stored};
+use crate::machine::stores::{At, Kind, Retention, Stored};
 use crate::output::quoted;
 use crate::store::tables::Names;
 
@@ -36,7 +36,10 @@ const BUILT_IN: (&str, &str) = (
 /// One machine has one clock; what is left is the time a message takes to be handled.
 const SKEW: Millis = Millis(20);
 /// How long finished records are kept.
-const RETENTION: Millis = Millis(30 * 24 * 3_600_000);
+const RETENTION: Retention = Retention {
+    records: Millis(30 * 24 * 3_600_000),
+    details: None,
+};
 
 /// What the embedded engines are to run with.
 #[derive(Debug, Default)]
@@ -163,8 +166,8 @@ impl Engines {
             kafka: kafka.clone(),
             endpoint: stored.endpoint.clone(),
             tables: Names::with_prefix(""),
-            retention: RETENTION,
-            details_retention: None,
+            retention: RETENTION.records,
+            details_retention: RETENTION.details,
             agents: BTreeMap::new(),
             settings: Settings {
                 instance: triad_bootstrap::instance_name(),

@@ -98,6 +98,25 @@ impl At {
     }
 }
 
+/// How long a store keeps orders that are finished.
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    /// How long their records are kept, in milliseconds.
+    pub records: Millis,
+    /// How long their details are, in milliseconds. `None`: for ever.
+    pub details: Option<Millis>,
+}
+
+impl Retention {
+    /// What a configuration says.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            records: config.retention,
+            details: config.details_retention,
+        }
+    }
+}
+
 /// A store in use, and what belongs to it.
 pub struct Stored {
     /// The store.
@@ -121,7 +140,7 @@ enum Engine {
 
 impl Stored {
     /// Starts a store: in this data directory, which nobody else has, or else in memory or in a temporary
-    /// directory, where nothing is synced. Finished records are kept for `retention`. `port` is that of
+    /// directory, where nothing is synced. Finished orders are kept for `retention`. `port` is that of
     /// DynamoDB; 0 takes a free one.
     ///
     /// # Errors
@@ -130,7 +149,7 @@ impl Stored {
         kind: Kind,
         data: Option<&Path>,
         port: SocketAddr,
-        retention: Millis,
+        retention: Retention,
     ) -> Result<Self> {
         match kind {
             Kind::Dynamodb => tables(data, port, retention).await,
@@ -183,7 +202,7 @@ impl Stored {
     }
 }
 
-async fn tables(data: Option<&Path>, listen: SocketAddr, retention: Millis) -> Result<Stored> {
+async fn tables(data: Option<&Path>, listen: SocketAddr, retention: Retention) -> Result<Stored> {
     let embedded = Embedded::start(listen, data).map_err(|error| match error {
         StartError::Listen(source) => taken("--dynamodb-port", listen, &source).into(),
         error => unusable("the embedded tables", data, error.into()),
@@ -192,13 +211,13 @@ async fn tables(data: Option<&Path>, listen: SocketAddr, retention: Millis) -> R
     let tables = Tables::at(endpoint.clone(), Names::with_prefix("")).await;
     tables.make_missing().await?;
     Ok(Stored {
-        store: tables.store(retention, None),
+        store: tables.store(retention.records, retention.details),
         endpoint,
         engine: Engine::Dynamodb(embedded),
     })
 }
 
-fn file(data: Option<&Path>, retention: Millis) -> Result<Stored> {
+fn file(data: Option<&Path>, retention: Retention) -> Result<Stored> {
     let (dir, scratch) = match data {
         Some(dir) => (dir.to_path_buf(), None),
         None => {
@@ -212,10 +231,11 @@ fn file(data: Option<&Path>, retention: Millis) -> Result<Stored> {
     data::forget(&dir);
     let file = data::store_in(&dir);
     let store = match &scratch {
-        None => SqliteStore::open(&file, SystemClock, retention),
-        Some(_) => SqliteStore::scratch(&file, SystemClock, retention),
+        None => SqliteStore::open(&file, SystemClock, retention.records),
+        Some(_) => SqliteStore::scratch(&file, SystemClock, retention.records),
     };
     let store = store.map_err(|error| unusable("the store", data, error.into()))?;
+    let store = store.keeping_details(retention.details);
     let mut sweep = JoinSet::new();
     let swept = store.clone();
     sweep.spawn(async move { swept.sweep(SWEEP_EVERY).await });

@@ -9,7 +9,7 @@ use triad_kafka::KafkaConfig;
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::data;
 use crate::machine::directory::{take, unusable};
-use crate::machine::stores::{Kind, Stored};
+use crate::machine::stores::{Kind, Retention, Stored};
 use crate::output::Usage;
 use crate::store::Store;
 
@@ -56,14 +56,14 @@ impl Place {
             ))
             .into());
         }
-        Self::of_directory(dir, spans.retention, is_new).await
+        let retention = Retention {
+            records: spans.retention,
+            details: spans.details_retention,
+        };
+        Self::of_directory(dir, retention, is_new).await
     }
 
-    async fn of_directory(
-        dir: &Path,
-        retention: triad_workflow::Millis,
-        is_new: bool,
-    ) -> Result<Self> {
+    async fn of_directory(dir: &Path, retention: Retention, is_new: bool) -> Result<Self> {
         let lock = take(dir).context(
             "what is exported or imported must stand still: stop triad serve first; for a copy while it runs: triad backup",
         )?;

@@ -29,7 +29,7 @@ use crate::console;
 use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
 use crate::machine::signals::interrupted;
-use crate::machine::stores::{Kind, Stored};
+use crate::machine::stores::{Kind, Retention, Stored};
 use file::File;
 use settings::Settings;
 use workflows::Files;
@@ -143,13 +143,9 @@ impl Machine {
         }
         let kind = Kind::of(Some(Kind::Sqlite), Some(&data), Kind::Sqlite)?;
         let broker = start_broker(&settings)?;
-        let mut stored = Stored::start(
-            kind,
-            Some(&data),
-            ([127, 0, 0, 1], 0).into(),
-            settings.config.retention,
-        )
-        .await?;
+        let loopback = ([127, 0, 0, 1], 0).into();
+        let retention = Retention::of(&settings.config);
+        let mut stored = Stored::start(kind, Some(&data), loopback, retention).await?;
         settings.config.kafka.brokers = broker.addr().to_string();
         make_topics(&settings).await?;
         let ends = Ends::new(MAX_WAITING);
