@@ -187,8 +187,11 @@ def with_system(bench, system, place, work):
         bench.forget()
         work(running)
     except (RuntimeError, TimeoutError) as error:
-        last = [f"{log.name}: {log.read_text(errors='replace')[-400:]}" for log in sorted(running.place.glob("*.log"))]
-        record({"system": system.name, "what": "failed", "why": str(error)[:500], "logs": last})
+        # On the terminal alone: logs and backtraces have this machine's paths.
+        for log in sorted(running.place.glob("*.log")):
+            print(f"{log.name}: {log.read_text(errors='replace')[-400:]}", file=sys.stderr, flush=True)
+        why = str(error).split("Stack backtrace:")[0].strip()
+        record({"system": system.name, "what": "failed", "why": why[:500]})
     finally:
         running.stop()
         shutil.rmtree(running.place, ignore_errors=True)
