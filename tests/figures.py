@@ -142,6 +142,7 @@ NOT_COMPARED = [
      "its faults come at moments of the clock, and every count follows from them; each breach fails the run"),
     ("chaos-judged", "docs/PROOF.md", "triad-chaos --orders 300 --seed 23", "as chaos"),
     ("outages", "docs/PROOF.md", "triad-chaos --outages 5s --orders 240", "times; what is late fails the run"),
+    ("million", "docs/PROOF.md", "triad-sim nightly --seeds 1000000", "of one version, and hours; each failed seed is in the page"),
     ("fuzzers", "docs/PROOF.md", "tests/proof.sh --long", "how much a fuzzer does in a time is the machine's"),
     ("overload", "README.md", f"{BENCH} --overload", "rates beside others on one machine; read them in one sitting"),
     ("high-lane", "README.md", f"{BENCH} --priority --orders 5000", "as overload"),
