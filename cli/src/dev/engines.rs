@@ -35,7 +35,7 @@ const BUILT_IN: (&str, &str) = (
 
 /// One machine has one clock; what is left is the time a message takes to be handled.
 const SKEW: Millis = Millis(20);
-/// How long finished records are kept.
+/// How long finished orders are kept: their details for ever.
 const RETENTION: Retention = Retention {
     records: Millis(30 * 24 * 3_600_000),
     details: None,
