@@ -334,7 +334,7 @@ mod tests {
             endpoint: "http://127.0.0.1:1".into(),
             region: "eu-central-1".into(),
             key: "test".into(),
-            secret: "test".into(),
+            secret: "not-a-real-secret".into(),
         };
         Front::new(account, KafkaConfig::new("127.0.0.1:1"))
     }
