@@ -109,6 +109,17 @@ impl Client {
     }
 }
 
+/// Waits until so many orders are accepted: as long as it takes, while there are ever more.
+async fn accepted_are(accepted: &AtomicUsize, many: usize) {
+    let mut seen = accepted.load(Ordering::SeqCst);
+    while seen < many {
+        seen = until("more orders are accepted", async || {
+            Some(accepted.load(Ordering::SeqCst)).filter(|now| *now > seen)
+        })
+        .await;
+    }
+}
+
 /// A place whose server loses what it does not sync.
 struct Fragile {
     place: Place,
@@ -173,10 +184,7 @@ async fn what_was_accepted_is_carried_out_once_over_kills_and_losses_of_power() 
     let (mut losses, mut lost) = (0, Lost::default());
     let dying = async {
         for death in deaths(&mut random, count) {
-            until("the next moment to die", async || {
-                (accepted.load(Ordering::SeqCst) >= death.after).then_some(())
-            })
-            .await;
+            accepted_are(&accepted, death.after).await;
             runs.send_replace(None);
             serve.process.kill().await;
             if death.takes_power {

@@ -257,8 +257,13 @@ async fn check_starts_nothing_and_finds_wrong_workflows() {
     let place = Place::new().await;
     let config = place.files.arg("triad.yaml");
     let check = ["serve", "--config", &config, "--check"];
-    let _ = triad(&check, &[], b"").await.good();
+    let sound = triad(&check, &[], b"").await.good();
+    assert_eq!(sound.err, "");
     assert!(!place.files.path("state").exists(), "nothing was started");
+    let elsewhere = FULFILMENT.replace("agent: payment", "agent: bank");
+    place.files.write("flows/elsewhere.yaml", &elsewhere);
+    let warned = triad(&check, &[], b"").await.good();
+    assert!(warned.err.contains("the agent bank"), "{}", warned.err);
     place
         .files
         .write("flows/wrong.yaml", "workflow: wrong\nsteps: []\n");

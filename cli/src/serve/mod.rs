@@ -107,13 +107,21 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode> {
     machine.until(interrupted).await
 }
 
-/// Whether all workflows are sound, too.
+/// Whether all workflows are sound, too. An agent that is not of the configuration may be served elsewhere, over
+/// the Kafka port: that is a warning.
 fn check(settings: &Settings) -> Result<ExitCode> {
-    let refused = Files::new(settings.workflows.clone(), settings.limits()).check();
-    for why in &refused {
+    let files = Files::new(settings.workflows.clone(), settings.limits());
+    let looked = files.check(|agent| settings.config.agents.contains_key(agent));
+    for why in &looked.refused {
         eprintln!("triad serve: {why}");
     }
-    if !refused.is_empty() {
+    for (agent, workflow) in &looked.unserved {
+        eprintln!(
+            "triad serve: warning: {workflow} names the agent {agent}, which is not in the configuration: its \
+             steps wait until another process serves it over the Kafka port"
+        );
+    }
+    if !looked.refused.is_empty() {
         return Ok(ExitCode::from(2));
     }
     println!("the configuration and the workflows are sound");

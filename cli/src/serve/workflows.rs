@@ -42,7 +42,7 @@ pub struct Looked {
     pub published: Vec<WorkflowName>,
     /// Files that were refused, with their errors.
     pub refused: Vec<String>,
-    /// Agents that published workflows name and nobody here serves, each with one of the workflows.
+    /// Agents that sound workflows name and nobody here serves, each with one of the workflows.
     pub unserved: BTreeMap<AgentName, WorkflowName>,
 }
 
@@ -76,9 +76,7 @@ impl Files {
             match read(&path, &self.limits) {
                 Ok(workflow) => {
                     self.store(&workflow, store, &mut looked).await?;
-                    for agent in agents_of(&workflow).into_iter().filter(|a| !serves(a)) {
-                        looked.unserved.insert(agent, workflow.name.clone());
-                    }
+                    looked.note_unserved(&workflow, &serves);
                 }
                 Err(why) => looked.refused.push(why),
             }
@@ -87,13 +85,16 @@ impl Files {
         Ok(looked)
     }
 
-    /// What is wrong with the files; empty if they are sound.
-    pub fn check(&self) -> Vec<String> {
-        let mut refused = Vec::new();
-        for path in self.paths(&mut refused) {
-            refused.extend(read(&path, &self.limits).err());
+    /// Reads all files and publishes none.
+    pub fn check(&self, serves: impl Fn(&AgentName) -> bool) -> Looked {
+        let mut looked = Looked::default();
+        for path in self.paths(&mut looked.refused) {
+            match read(&path, &self.limits) {
+                Ok(workflow) => looked.note_unserved(&workflow, &serves),
+                Err(why) => looked.refused.push(why),
+            }
         }
-        refused
+        looked
     }
 
     async fn store(
@@ -151,6 +152,12 @@ pub async fn watch(
 }
 
 impl Looked {
+    fn note_unserved(&mut self, workflow: &Workflow, serves: impl Fn(&AgentName) -> bool) {
+        for agent in agents_of(workflow).into_iter().filter(|a| !serves(a)) {
+            self.unserved.insert(agent, workflow.name.clone());
+        }
+    }
+
     /// Logs what has come of it.
     pub fn log(&self) {
         for workflow in &self.published {
