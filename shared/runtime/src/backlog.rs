@@ -10,7 +10,9 @@
 //!
 //! Nothing is counted up and down between processes, so nothing leaks: a process that starts anew
 //! lets in at most as many again. The price is one eventually consistent read of [`PROBES`] records
-//! for each bound's worth of orders, and while nothing moves one in [`LOOK_EVERY`].
+//! for each bound's worth of orders, and while nothing moves one in [`LOOK_EVERY`], the first ones earlier: where
+//! Submission is far quicker than the Schedulers, a look comes so soon that it finds nothing, and they must not have
+//! come to the end of what was let in before the next one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,8 +25,9 @@ use crate::ports::{StateStore, StoreError};
 /// Most records that one look at the store reads, to see how far the Schedulers have come. The
 /// record of the newest order is read beside them.
 pub const PROBES: usize = 32;
-/// Shortest time, in milliseconds, until the next look if a look has found that no further order
-/// was taken up.
+/// Shortest time, in milliseconds, until the next look once a look has found that no further order was taken up.
+const LOOK_AFTER: Millis = Millis(250);
+/// The same once several looks have found nothing: [`LOOK_AFTER`], doubled by each of them up to this.
 pub const LOOK_EVERY: Millis = Millis(2_000);
 /// An eventually consistent read sees a record after this, or there is none any more.
 const SEEN_AFTER: Millis = Millis(10_000);
@@ -47,8 +50,8 @@ struct Lane {
     /// Let in and not known to be taken up, oldest first.
     orders: VecDeque<(OrderId, Timestamp)>,
     bound: usize,
-    /// When a look last found nothing.
-    in_vain_at: Option<Timestamp>,
+    /// When a look last found nothing, and how long no other one is made.
+    in_vain: Option<(Timestamp, Millis)>,
     /// Looks so far: each begins at another place.
     looks: usize,
 }
@@ -86,7 +89,7 @@ impl Backlog {
             Mutex::new(Lane {
                 orders: VecDeque::new(),
                 bound: least.max(1),
-                in_vain_at: None,
+                in_vain: None,
                 looks: 0,
             })
         };
@@ -127,8 +130,8 @@ impl Backlog {
     ) -> Option<StoreError> {
         let probes = {
             let mut lane = self.lane(priority);
-            let in_vain = |at: Timestamp| now >= at && now.since(at) < LOOK_EVERY;
-            if lane.in_vain_at.is_some_and(in_vain) {
+            let rests = |(at, rest): (Timestamp, Millis)| now >= at && now.since(at) < rest;
+            if lane.in_vain.is_some_and(rests) {
                 return None;
             }
             lane.probes()
@@ -153,14 +156,17 @@ impl Backlog {
             .map(|(probe, _)| probe);
         let mut lane = self.lane(priority);
         let Some(newest_taken) = newest_taken else {
-            lane.in_vain_at = Some(now);
+            let rest = lane
+                .in_vain
+                .map_or(LOOK_AFTER, |(_, rest)| Millis(rest.0 * 2).min(LOOK_EVERY));
+            lane.in_vain = Some((now, rest));
             return unread;
         };
         // Where it is not there, another look of the same moment has come at least as far: neither was in
         // vain, and the next one must not have to wait.
         let at = lane.orders.iter().position(|o| *o == newest_taken);
         let Some(at) = at else { return unread };
-        let was_in_vain = lane.in_vain_at.take().is_some();
+        let was_in_vain = lane.in_vain.take().is_some();
         let left = lane.orders.len() - (at + 1);
         // Nearly everything was taken up while this process waited: the Schedulers could have had
         // more. Where most was not, they have more than they need until the next look.
