@@ -45,13 +45,40 @@ pub(crate) struct Backlog {
     high: Mutex<Lane>,
 }
 
+/// No look is made for so long.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    since: Timestamp,
+    length: Millis,
+}
+
+impl Rest {
+    /// After a look that was begun now and has found nothing. One that was begun in the rest after another, as callers
+    /// do who ask at once, says no more than that one: only a look after the rest makes the next one longer.
+    fn after(before: Option<Self>, now: Timestamp) -> Self {
+        let length = match before {
+            None => LOOK_AFTER,
+            Some(rest) if now >= rest.since && !rest.holds(now) => {
+                Millis(rest.length.0 * 2).min(LOOK_EVERY)
+            }
+            Some(rest) => rest.length,
+        };
+        Self { since: now, length }
+    }
+
+    /// Not before it began: the clock was set back, and nobody knows how far.
+    fn holds(self, now: Timestamp) -> bool {
+        now >= self.since && now.since(self.since) < self.length
+    }
+}
+
 #[derive(Debug)]
 struct Lane {
     /// Let in and not known to be taken up, oldest first.
     orders: VecDeque<(OrderId, Timestamp)>,
     bound: usize,
-    /// When a look last found nothing, and how long no other one is made.
-    in_vain: Option<(Timestamp, Millis)>,
+    /// Since the last look, which found nothing.
+    in_vain: Option<Rest>,
     /// Looks so far: each begins at another place.
     looks: usize,
 }
@@ -130,8 +157,7 @@ impl Backlog {
     ) -> Option<StoreError> {
         let probes = {
             let mut lane = self.lane(priority);
-            let rests = |(at, rest): (Timestamp, Millis)| now >= at && now.since(at) < rest;
-            if lane.in_vain.is_some_and(rests) {
+            if lane.in_vain.is_some_and(|rest| rest.holds(now)) {
                 return None;
             }
             lane.probes()
@@ -156,10 +182,7 @@ impl Backlog {
             .map(|(probe, _)| probe);
         let mut lane = self.lane(priority);
         let Some(newest_taken) = newest_taken else {
-            let rest = lane
-                .in_vain
-                .map_or(LOOK_AFTER, |(_, rest)| Millis(rest.0 * 2).min(LOOK_EVERY));
-            lane.in_vain = Some((now, rest));
+            lane.in_vain = Some(Rest::after(lane.in_vain, now));
             return unread;
         };
         // Where it is not there, another look of the same moment has come at least as far: neither was in

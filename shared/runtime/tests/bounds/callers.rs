@@ -93,6 +93,29 @@ fn a_look_that_another_one_was_ahead_of_was_not_in_vain() {
 }
 
 #[test]
+fn callers_who_all_look_in_vain_at_once_make_the_next_look_no_later() {
+    let world = World::new();
+    let submission = submission(&world, 1);
+    assert!(matches!(
+        world.run(submission.submit(&[order("1")]))[0],
+        Submitted::Accepted(_)
+    ));
+    world.asked();
+    world.inner().faults.eventually_takes = 5;
+    let waiting = [[order("2")], [order("3")], [order("4")]];
+    let said = world.run(futures::future::join_all(
+        waiting.iter().map(|order| submission.submit(order)),
+    ));
+    assert!(said.iter().all(|said| is_no_room(&said[0])), "{said:?}");
+    for at in [249, 250, 749, 750] {
+        world.at(at);
+        assert!(is_no_room(&world.run(submission.submit(&waiting[0]))[0]));
+    }
+    let looks = world.moments(|asked| matches!(asked, Asked::LoadEventually(_)));
+    assert_eq!(looks, [0, 0, 0, 250, 750]);
+}
+
+#[test]
 fn without_room_it_is_told_so_at_once() {
     let world = World::new();
     let submission = submission(&world, 1);
