@@ -75,13 +75,17 @@ models() {
   for policy in retry compensate; do
     "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 28
     "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18 --crashes 0
+    # With deaths as well: just beyond the complete-by of the first attempt, by the second clock too.
+    "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 13
   done
 }
 
 larger_models() {
   for policy in retry compensate; do
     "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 50
-    "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18
+    "$model" --policy "$policy" --threads "$threads" --steps 2 --instances 1 --horizon 28
+    # With moves of the partition as well it would not fit into 24 GiB.
+    "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18 --rebalances 0
   done
 }
 

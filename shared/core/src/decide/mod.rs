@@ -111,7 +111,7 @@ pub enum Reason {
     /// is out.
     OlderAttempt,
     /// The reply is about a compensation and was sent after its complete-by. A late reply about an action or
-    /// a probe is not ignored: it raises the record's version and changes nothing else.
+    /// a probe is not ignored: it is written that the attempt is over, and nothing else.
     Late,
     /// No request of the reply's direction is out for that step.
     NotAwaited,

@@ -20,7 +20,7 @@ use crate::message::{Outcome, Reply};
 use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::status::Status;
-use crate::step::{Out, StepState, Work};
+use crate::step::{Out, StepRecord, StepState, Work};
 
 /// Longest time for which an attempt is deferred before it is made again: 15 minutes.
 pub const DEFER_AT_MOST: Millis = Millis(15 * 60_000);
@@ -47,15 +47,16 @@ pub(super) fn take(
     let Some(out) = out.filter(|out| out.direction == reply.direction) else {
         return Ok(Decision::Ignore(Reason::NotAwaited));
     };
-    match fence(reply, out, now)? {
+    match fence(reply, &order.steps[index], out, now)? {
         None => {}
-        // It changes nothing but the version. The same reply may have been taken in time by a
-        // Scheduler that has died or lost its partition, and whose write is still on its way:
-        // landing after this reply was acknowledged it could finish the order with nobody left
-        // to say so. Now it conflicts instead. The end of a compensation is confirmed, and so
-        // needs nothing of the kind.
+        // The same reply may have been taken in time by a Scheduler that has died or lost its
+        // partition, and whose write is still on its way: landing after this reply was
+        // acknowledged it could finish the order with nobody left to say so. Now that write
+        // conflicts, and whoever reads the record anew finds the attempt over, whatever its own
+        // clock says. The end of a compensation is confirmed, and so needs nothing of the kind.
         Some(Reason::Late) if out.direction != Direction::Compensate => {
-            let next = next_version(order, Writer::Scheduler);
+            let mut next = next_version(order, Writer::Scheduler);
+            next.steps[index].unheard_since.get_or_insert(now);
             return Ok(transition(ctx, next, now));
         }
         Some(reason) => return Ok(Decision::Ignore(reason)),
@@ -119,7 +120,12 @@ fn step_of(ctx: &Context<'_>, reply: &Reply) -> Result<StepIndex, Illegal> {
 }
 
 /// Whether a reply is for the attempt that is out and in time; otherwise why it changes nothing.
-fn fence(reply: &Reply, out: Out, now: Timestamp) -> Result<Option<Reason>, Illegal> {
+fn fence(
+    reply: &Reply,
+    record: &StepRecord,
+    out: Out,
+    now: Timestamp,
+) -> Result<Option<Reason>, Illegal> {
     if reply.attempt > out.attempt {
         return Err(Illegal::FutureAttempt {
             step: reply.step.to_string(),
@@ -128,11 +134,13 @@ fn fence(reply: &Reply, out: Out, now: Timestamp) -> Result<Option<Reason>, Ille
     }
     let older = reply.attempt < out.attempt || reply.complete_by != out.complete_by;
     // An agent is silent after complete-by, so a reply that it sent in time is good, however long
-    // it waited for a Scheduler to read it.
-    let sent = finished(reply, now);
+    // it waited for a Scheduler to read it. One that does not say so is judged by the clock; what
+    // one clock has found to be over is not in time by another.
+    let says_in_time = reply.sent_at.is_some_and(|at| at <= out.complete_by);
+    let is_over = record.unheard_since.is_some() || now > out.complete_by;
     Ok(if older {
         Some(Reason::OlderAttempt)
-    } else if sent > out.complete_by {
+    } else if !says_in_time && is_over {
         Some(Reason::Late)
     } else {
         None

@@ -41,8 +41,8 @@ pub struct StepRecord {
     /// Since when the step waits for a service that may not be called, or for an agent that takes
     /// its request. `None` if it does not wait for either.
     pub deferred_since: Option<Timestamp>,
-    /// When the Supervisor first found the attempt that is out beyond its complete-by; `None` if it
-    /// did not.
+    /// When the attempt that is out was first found beyond its complete-by: by the Supervisor on every clock,
+    /// or on its own clock by a Scheduler that read a late reply. `None` if it was not.
     pub unheard_since: Option<Timestamp>,
     /// The input that an operator has put in place of the definition's; `None` if none has.
     pub input: Option<Value>,

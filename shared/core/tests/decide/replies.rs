@@ -1,8 +1,10 @@
 //! Replies: what is taken, what is fenced off, what a failure comes to.
 
 use triad_core::{
-    Attempt, Direction, Event, Illegal, Reason, StepState, Timestamp, Work, decide::Decision,
+    Action, Attempt, Direction, Event, Illegal, Reason, StepState, Timestamp, Untaken, Work,
+    decide::Decision,
 };
+use triad_workflow::Millis;
 
 use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted, done, failed, refused};
 
@@ -30,16 +32,17 @@ fn a_reply_in_time_completes_its_step_and_starts_the_next() {
 fn a_reply_at_complete_by_is_in_time_and_one_after_it_is_late() {
     let mut s = Story::of(LINE).claimed();
     let reply = s.reply("a", done());
-    s.now = Timestamp(BEGIN + QUEUE + 10_000);
+    s.now = LAST;
     assert!(matches!(
         s.asked(Event::Reply(reply.clone())),
         Ok(Decision::Transition(_))
     ));
     s.after(1);
-    let before = s.order.clone();
+    let mut expected = s.order.clone();
     assert_eq!(s.when(Event::Reply(reply)), Then::Written);
-    assert_eq!(s.order.steps, before.steps, "it changes nothing");
-    assert_eq!(s.order.state, before.state);
+    expected.steps[0].unheard_since = Some(s.now);
+    assert_eq!(s.order.steps, expected.steps, "nothing else changes");
+    assert_eq!(s.order.state, expected.state);
 }
 
 #[test]
@@ -56,6 +59,40 @@ fn a_late_reply_raises_the_version_so_that_a_write_that_took_it_in_time_conflict
     assert_eq!(s.when(Event::Reply(reply)), Then::Repeat, "once");
     s.overdue();
     assert_eq!(s.failures("a"), 1);
+}
+
+/// The latest moment at which a reply to the first attempt is in time.
+const LAST: Timestamp = Timestamp(BEGIN + QUEUE + 10_000);
+
+#[test]
+fn a_reply_that_one_scheduler_has_found_late_is_late_to_one_whose_clock_is_behind() {
+    let mut s = Story::of(LINE).claimed();
+    let reply = s.reply("a", done());
+    s.now = LAST.plus(Millis(1));
+    assert_eq!(s.when(Event::Reply(reply.clone())), Then::Written);
+    // Somebody else writes, so that it is not known any more which reply the record answers.
+    s.acts(Action::Pause);
+    let mut sent_in_time = reply.clone();
+    sent_in_time.sent_at = Some(LAST);
+    s.now = LAST;
+    let before = s.step("a").clone();
+    assert_eq!(s.when(Event::Reply(reply)), Then::Written);
+    assert_eq!(*s.step("a"), before);
+    s.acts(Action::Resume);
+    assert_eq!(s.when(Event::Reply(sent_in_time)), Then::Written);
+    assert!(matches!(s.step("a"), StepState::Completed { .. }));
+}
+
+#[test]
+fn an_attempt_that_the_supervisor_has_found_over_is_over_by_every_clock() {
+    let mut s = Story::of(LINE).claimed();
+    let reply = s.reply("a", done());
+    s.now = LAST.plus(s.timing.skew);
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    s.now = LAST;
+    let before = s.step("a").clone();
+    assert_eq!(s.when(Event::Reply(reply)), Then::Written);
+    assert_eq!(*s.step("a"), before);
 }
 
 #[test]

@@ -329,7 +329,7 @@ fn a_failure_reported_in_time_is_counted_under_its_own_cause_after_the_first_mee
 }
 
 #[test]
-fn a_reply_sent_after_complete_by_changes_nothing_but_the_version() {
+fn a_reply_sent_after_complete_by_says_that_the_attempt_is_over_and_changes_nothing_else() {
     for listening in [false, true] {
         let mut s = Story::of(LINE).claimed();
         s.sent();
@@ -343,6 +343,7 @@ fn a_reply_sent_after_complete_by_changes_nothing_but_the_version() {
         assert_eq!(s.when(Event::Reply(reply)), Then::Written);
         let mut expected = before;
         expected.version = expected.version.next();
+        expected.steps[0].unheard_since.get_or_insert(s.now);
         // The reply is known when it is met again.
         expected.outbox = s.order.outbox.clone();
         expected.due = s.order.due;

@@ -134,7 +134,7 @@ impl State {
     /// What a write says about single steps.
     fn check_steps(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         for (index, (was, is)) in before.steps.iter().zip(&after.steps).enumerate() {
-            self.check_first_meeting(was, is);
+            self.check_first_meeting(after.outbox.writer, was, is);
             if was.state == is.state {
                 continue;
             }
@@ -194,16 +194,21 @@ impl State {
         }
     }
 
-    /// The Supervisor meets an attempt when its complete-by has passed on every clock.
-    fn check_first_meeting(&mut self, was: &StepRecord, is: &StepRecord) {
+    /// The Supervisor meets an attempt when its complete-by has passed on every clock, a Scheduler with a late
+    /// reply when it has passed on its own.
+    fn check_first_meeting(&mut self, writer: Writer, was: &StepRecord, is: &StepRecord) {
         let met = was.unheard_since.is_none() && is.unheard_since.is_some();
         if !met || self.setup.wild_clocks {
             return;
         }
         let slack = TIMING.skew.0 / 2;
         let now = self.kernel.now;
+        let waits = match writer {
+            Writer::Scheduler => 0,
+            Writer::Submission | Writer::Supervisor | Writer::Operator => TIMING.skew.0,
+        };
         if let Some(at) = was.state.complete_by() {
-            let has_waited = now + slack >= at.0 + TIMING.skew.0;
+            let has_waited = now + slack >= at.0 + waits;
             self.kernel
                 .check("the-supervisor-waits-for-complete-by", has_waited, || {
                     format!("{was:?} at {now}")
