@@ -122,7 +122,8 @@ fuzzers() {
   targets=$(cargo fuzz list --fuzz-dir tests/fuzz/libfuzzer)
   [ -n "$targets" ] || { echo "proof: there are no fuzz targets" >&2; exit 1; }
   for target in $targets; do
-    # Without a sanitizer the stable compiler will do: they look for wrong uses of memory, and there is no unsafe code.
+    # Without a sanitizer the stable compiler will do: they look for wrong uses of memory, and nothing
+    # of ours that the fuzzers reach is unsafe.
     cargo fuzz run --sanitizer none --fuzz-dir tests/fuzz/libfuzzer --target-dir target/fuzz "$target" -- \
       -max_total_time="${TRIAD_FUZZ_SECONDS:-120}" -print_final_stats=1
   done

@@ -56,7 +56,10 @@ pub(super) fn take(
         // clock says. The end of a compensation is confirmed, and so needs nothing of the kind.
         Some(Reason::Late) if out.direction != Direction::Compensate => {
             let mut next = next_version(order, Writer::Scheduler);
-            next.steps[index].unheard_since.get_or_insert(now);
+            // No later than by every sound clock: the Supervisor listens from then on, and a clock that
+            // is hours ahead must not keep it listening for hours.
+            let found = now.min(out.complete_by.plus(ctx.timing.skew));
+            next.steps[index].unheard_since.get_or_insert(found);
             return Ok(transition(ctx, next, now));
         }
         Some(reason) => return Ok(Decision::Ignore(reason)),

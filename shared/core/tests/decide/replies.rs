@@ -84,6 +84,17 @@ fn a_reply_that_one_scheduler_has_found_late_is_late_to_one_whose_clock_is_behin
 }
 
 #[test]
+fn a_scheduler_whose_clock_is_hours_ahead_makes_the_supervisor_wait_no_longer() {
+    let mut s = Story::of(&counted(LINE)).claimed();
+    let reply = s.reply("a", done());
+    s.now = LAST.plus(Millis(3_600_000));
+    assert_eq!(s.when(Event::Reply(reply)), Then::Written);
+    s.now = LAST.plus(s.timing.skew).plus(s.timing.hear_within);
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.failures("a"), 1);
+}
+
+#[test]
 fn an_attempt_that_the_supervisor_has_found_over_is_over_by_every_clock() {
     let mut s = Story::of(LINE).claimed();
     let reply = s.reply("a", done());
