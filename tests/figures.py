@@ -58,6 +58,7 @@ FAULTS = {
     "partition moved": "fault: partition moved from a live instance",
     "sink down": "fault: sink down",
     "topic refused": "fault: topic refused",
+    "reply of an earlier version": "fault: reply of an earlier version",
     "died before an effect": "fault: died before an effect",
     "died after an effect": "fault: died after an effect",
     "killed": "fault: killed",

@@ -116,6 +116,21 @@ fn callers_who_all_look_in_vain_at_once_make_the_next_look_no_later() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_does_not_make_the_next_look_later() {
+    let world = World::new();
+    world.at(1_000);
+    let submission = submission(&world, 1);
+    world.run(submission.submit(&[order("1")]));
+    world.asked();
+    for at in [1_000, 500, 749, 750, 1_249, 1_250] {
+        world.at(at);
+        assert!(is_no_room(&world.run(submission.submit(&[order("2")]))[0]));
+    }
+    let looks = world.moments(|asked| matches!(asked, Asked::LoadEventually(_)));
+    assert_eq!(looks, [1_000, 500, 750, 1_250]);
+}
+
+#[test]
 fn without_room_it_is_told_so_at_once() {
     let world = World::new();
     let submission = submission(&world, 1);

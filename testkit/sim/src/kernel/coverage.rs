@@ -74,6 +74,7 @@ pub const WANTED: &[&str] = &[
     "fault: producer lost",
     "saw: producer replaced",
     "fault: topic refused",
+    "fault: reply of an earlier version",
     "fault: died before an effect",
     "fault: died after an effect",
     "fault: killed",

@@ -71,6 +71,9 @@ pub(crate) struct Faults {
     pub producer: u32,
     /// The monkey has a topic refuse us so often, in a thousand turns.
     pub refuse: u32,
+    /// A reply is as an agent of an earlier version makes it: it does not say when it was sent. So it stays when the
+    /// faults stop.
+    pub earlier: u32,
     /// Declined keys; these stay so when the faults stop.
     pub decline: u32,
     /// Declined keys of compensations.
@@ -120,6 +123,7 @@ impl Faults {
             remote_hang: level(60),
             producer: level(18),
             refuse: level(60),
+            earlier: level(500),
             decline_again: rng.chance(500),
         }
     }
@@ -146,9 +150,10 @@ impl Faults {
         }
     }
 
-    /// What is left when the faults stop: refusals are no faults.
+    /// What is left when the faults stop: refusals are no faults, and agents stay what they are.
     pub(crate) fn calm(self) -> Self {
         Self {
+            earlier: self.earlier,
             decline: self.decline,
             decline_undo: self.decline_undo,
             decline_again: self.decline_again,

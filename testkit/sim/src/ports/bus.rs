@@ -1,12 +1,12 @@
 //! The bus as one instance reaches it.
 
-use triad_core::message::SchedulerMessage;
-use triad_core::{Envelope, Timestamp};
+use triad_core::message::{Outcome, Reply, SchedulerMessage};
+use triad_core::{Envelope, Timestamp, topics};
 use triad_runtime::{Bus, BusError};
 
 use super::Ports;
 use crate::bus::Sending;
-use crate::kernel::{OUTSIDE, Owner};
+use crate::kernel::{Kernel, OUTSIDE, Owner};
 use crate::world::State;
 
 /// Longest time for which a publish waits while nothing of it is acknowledged, in milliseconds: that of
@@ -28,6 +28,7 @@ impl Bus for Ports {
             }
             let result = {
                 let State { kernel, bus, .. } = &mut *self.world.state();
+                let message = as_earlier(message, kernel);
                 bus.send_one(kernel, self.who, message, &mut sending)
             };
             results.push(result);
@@ -108,9 +109,32 @@ impl Ports {
 
 /// A reply that lands late may as well have been sent late, by an agent that is not ours and does
 /// not fall silent.
-fn sent_now(mut message: Envelope, now: Timestamp) -> Envelope {
+fn sent_now(message: Envelope, now: Timestamp) -> Envelope {
+    with_reply(message, |reply| {
+        reply.sent_at = reply.sent_at.and(Some(now));
+    })
+}
+
+/// A reply may be of an agent of an earlier version, which leaves out what it did not know to say.
+fn as_earlier(message: Envelope, kernel: &mut Kernel) -> Envelope {
+    if kernel.faults.earlier == 0 || !topics::is_scheduler(&message.topic) {
+        return message;
+    }
+    with_reply(message, |reply| {
+        if kernel.fault("fault: reply of an earlier version", kernel.faults.earlier) {
+            reply.sent_at = None;
+            reply.pace = None;
+            if let Outcome::Deferred { opens, .. } = &mut reply.outcome {
+                *opens = None;
+            }
+        }
+    })
+}
+
+/// The message with its reply changed, or as it is if it is no reply.
+fn with_reply(mut message: Envelope, change: impl FnOnce(&mut Reply)) -> Envelope {
     if let Ok(SchedulerMessage::Reply(mut reply)) = serde_json::from_slice(&message.value) {
-        reply.sent_at = Some(now);
+        change(&mut reply);
         if let Ok(value) = serde_json::to_vec(&SchedulerMessage::Reply(reply)) {
             message.value = value;
         }
