@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -154,4 +155,23 @@ fn each_mutant_around_the_rules_names_tests_that_are_there() {
     }
     assert!(seen >= 100, "{seen} tests are named");
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Those that are switched on in the code are applied by CI, together (`tests/mutants.sh`).
+#[test]
+fn each_mutant_of_a_file_still_applies() {
+    for folder in ["files", "infra"] {
+        let folder = root().join("testkit/mutants").join(folder);
+        for patch in std::fs::read_dir(folder).expect("the folder is there") {
+            let patch = patch.expect("it can be read").path();
+            let git = Command::new("git")
+                .args(["apply", "--check"])
+                .arg(&patch)
+                .current_dir(root())
+                .output()
+                .expect("git is there");
+            let said = String::from_utf8_lossy(&git.stderr);
+            assert!(git.status.success(), "{}: {said}", patch.display());
+        }
+    }
 }
