@@ -15,9 +15,8 @@ pub(super) const FORGOTTEN_MS: u64 = 30_000;
 const SPREAD_MS: u64 = 30_000;
 /// A started order of a world in which nothing is slow or away ends within this.
 const STARTED_ENDS_WITHIN_MS: u64 = 15_000;
-/// Orders that are stored and that no Scheduler has taken up: what both Submissions may let in at
-/// most, each in three partitions, with what the bound may grow to.
-const MOST_UNSTARTED: usize = 260;
+/// The bound of a Submission grows to so many times what it is set to (`GROWTH` of its backlog).
+const GROWTH: usize = 4;
 /// An order is not started later than one of its lane that needs the same and was submitted so much
 /// after it. One that a Scheduler had in hand when it died is sent again once it has been due, for as long as orders
 /// may wait in a queue and for their first step (14 s of `line`); the sweep that finds it and what waits
@@ -46,12 +45,29 @@ impl State {
             // does not know what it has let in before.
             return;
         }
-        let stored = self.store.orders();
-        let waiting = stored.filter(|o| o.version == Version::FIRST).count();
+        let (waiting, most) = (self.waiting_for_schedulers(), self.most_waiting());
         let name = "g12-submission-waits-for-the-schedulers";
-        self.kernel.check(name, waiting <= MOST_UNSTARTED, || {
-            format!("{waiting} orders are stored and not taken up")
+        self.kernel.check(name, waiting <= most, || {
+            format!("{waiting} orders are newer than all that were taken up, {most} may be")
         });
+    }
+
+    /// Orders that are stored and newer than every one that a Scheduler has taken up. The older ones do not
+    /// hold Submission up: one of three Schedulers may be far ahead of the others.
+    fn waiting_for_schedulers(&self) -> usize {
+        let stored = || self.store.orders();
+        let taken_up = stored().filter(|o| o.version != Version::FIRST);
+        let newest = taken_up.map(|o| o.submitted_at).max();
+        let newer = stored().filter(|o| Some(o.submitted_at) > newest);
+        newer.count()
+    }
+
+    /// How many of them there may be: what each Submission may let in, with the wave that each of its partitions
+    /// has in hand when that is reached, and one that was accepted earlier and is stored later.
+    fn most_waiting(&self) -> usize {
+        let sizes = &self.setup.sizes;
+        let wave = usize::try_from(sizes.batch).unwrap_or(usize::MAX);
+        sizes.submissions * (self.setup.unstarted * GROWTH + 2 * sizes.orders_partitions * wave)
     }
 
     /// Notes a call of an instance: the first one of a step, or one that repeats another.
