@@ -6,7 +6,8 @@
 //! not known to be taken up, Submission looks at the records of a few of them, others each time. A
 //! record that has gone on says that the Schedulers have come so far; those let
 //! in before it no longer count. If newer orders go on while older ones wait, that is no reason to
-//! stop: then only something that the older ones need has no room.
+//! stop: then only something that the older ones need has no room. If none goes on for long, that may be
+//! so of all of them, and others behind them be held up for nothing: the bound grows, up to [`GROWTH`] times.
 //!
 //! Nothing is counted up and down between processes, so nothing leaks: a process that starts anew
 //! lets in at most as many again. The price is one eventually consistent read of [`PROBES`] records
@@ -33,8 +34,8 @@ pub const LOOK_EVERY: Millis = Millis(2_000);
 const SEEN_AFTER: Millis = Millis(10_000);
 /// How far the places of two looks lie apart: odd, and no divisor of a likely bound.
 const STRIDE: usize = 389;
-/// The bound grows to so many times what it is set to, where the Schedulers are found idle: to no
-/// more than a Scheduler remembers of orders that need the same.
+/// The bound grows to so many times what it is set to, where the Schedulers are found idle or nothing goes on: to
+/// no more than a Scheduler remembers of orders that need the same.
 const GROWTH: usize = 4;
 
 /// One Submission process's view of both lanes.
@@ -58,12 +59,14 @@ impl Rest {
     fn after(before: Option<Self>, now: Timestamp) -> Self {
         let length = match before {
             None => LOOK_AFTER,
-            Some(rest) if now >= rest.since && !rest.holds(now) => {
-                Millis(rest.length.0 * 2).min(LOOK_EVERY)
-            }
+            Some(rest) if rest.is_over(now) => Millis(rest.length.0 * 2).min(LOOK_EVERY),
             Some(rest) => rest.length,
         };
         Self { since: now, length }
+    }
+
+    fn is_over(self, now: Timestamp) -> bool {
+        now >= self.since && !self.holds(now)
     }
 
     /// Not before it began: the clock was set back, and nobody knows how far.
@@ -182,6 +185,12 @@ impl Backlog {
             .map(|(probe, _)| probe);
         let mut lane = self.lane(priority);
         let Some(newest_taken) = newest_taken else {
+            // In the longest rest nothing was taken up: what these wait for has no room, and what is behind
+            // them may not need it.
+            let longest = lane.in_vain.filter(|rest| rest.length == LOOK_EVERY);
+            if unread.is_none() && longest.is_some_and(|rest| rest.is_over(now)) {
+                lane.bound = (lane.bound + self.least).min(self.least * GROWTH);
+            }
             lane.in_vain = Some(Rest::after(lane.in_vain, now));
             return unread;
         };

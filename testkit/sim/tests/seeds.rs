@@ -7,7 +7,7 @@ use triad_sim::{Options, run};
 const LATE: &str = "a write landed after its reply had been acknowledged as late";
 
 /// Seed, and what failed with it.
-const SEEDS: [(u64, &str); 20] = [
+const SEEDS: [(u64, &str); 21] = [
     (
         242,
         "started (2) was told without received (1): Submission died after creating the order",
@@ -54,6 +54,10 @@ const SEEDS: [(u64, &str); 20] = [
     (
         25499,
         "work that was put off without a call counted as a repeated call, and one order never had its turn",
+    ),
+    (
+        179_749,
+        "as many orders as are let in at first needed the service that was away, and nothing behind them was let in",
     ),
 ];
 

@@ -115,6 +115,38 @@ fn callers_who_all_look_in_vain_at_once_make_the_next_look_no_later() {
     assert_eq!(looks, [0, 0, 0, 250, 750]);
 }
 
+/// How many of 300 new orders are let in at a moment.
+fn let_in_at(world: &World, submission: &One, at: u64) -> usize {
+    world.at(at);
+    let new = (0..300).map(|n| order(&format!("{at}-{n}")));
+    let let_in = new.take_while(|o| {
+        let said = world.run(submission.submit(std::slice::from_ref(o)));
+        matches!(said[0], Submitted::Accepted(_))
+    });
+    let_in.count()
+}
+
+#[test]
+fn orders_that_nothing_has_room_for_hold_up_those_behind_them_until_the_bound_is_four_times_what_it_was()
+ {
+    let world = World::new();
+    let submission = submission(&world, 40);
+    let at = [0, 250, 750, 1_750, 3_749, 3_750, 5_750, 7_750, 9_750];
+    let let_in = at.map(|at| let_in_at(&world, &submission, at));
+    assert_eq!(let_in, [40, 0, 0, 0, 0, 40, 40, 40, 0]);
+}
+
+#[test]
+fn where_it_is_not_known_how_far_the_schedulers_are_the_bound_stays() {
+    let world = World::new();
+    let submission = submission(&world, 40);
+    let in_vain = [0, 250, 750, 1_750].map(|at| let_in_at(&world, &submission, at));
+    assert_eq!(in_vain, [40, 0, 0, 0]);
+    world.inner().faults.unreadable = true;
+    let unread = [3_750, 5_750].map(|at| let_in_at(&world, &submission, at));
+    assert_eq!(unread, [0, 0]);
+}
+
 #[test]
 fn a_clock_that_was_set_back_does_not_make_the_next_look_later() {
     let world = World::new();

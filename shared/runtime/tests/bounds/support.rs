@@ -434,9 +434,10 @@ impl StateStore for World {
             self.sleep(Millis(takes)).await;
         }
         let inner = self.inner();
-        let load = |id: &OrderId| match inner.faults.absent_eventually {
-            true => Ok(None),
-            false => Ok(inner.orders.get(id).cloned()),
+        let load = |id: &OrderId| match &inner.faults {
+            faults if faults.unreadable => Err(StoreError::Item("Steps: not JSON".to_owned())),
+            faults if faults.absent_eventually => Ok(None),
+            _ => Ok(inner.orders.get(id).cloned()),
         };
         ids.iter().map(load).collect()
     }
