@@ -8,12 +8,13 @@
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
 # The long run may be stopped at any time: target/proof keeps what each part has said, and the next call goes on
-# with the first part that has not held, or with the next seed. Where anything but a page has changed since, it
-# begins again.
+# with the parts that have not held, and with the next seed. Where anything but a page has changed since, it
+# begins again. A part that does not hold keeps none of the others from being run; its output is in
+# target/proof/NAME.now.
 #
-# Ends with 0 if everything holds, with 3 if what was checked holds and a part of --long was left out,
-# which is listed at the end. Set TRIAD_SEEDS for another number of seeds, TRIAD_THREADS for
-# more threads than two.
+# Ends with 0 if everything holds, with 1 if something does not, with 3 if what was checked holds and a part of
+# --long was left out. What does not hold, and what was left out, is listed at the end. Set TRIAD_SEEDS for
+# another number of seeds, TRIAD_THREADS for more threads than two.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +22,7 @@ long=no
 case "${1:-}" in
   "") ;;
   --long) long=yes ;;
-  *) sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,19s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 threads=${TRIAD_THREADS:-2}
 kept=target/proof
@@ -37,8 +38,11 @@ sources() {
   git ls-files -z -- . ':!:*.md' ':!:docs' | xargs -0 sha256sum | sha256sum | cut -d' ' -f1
 }
 
-# part NAME TITLE COMMAND…: runs it. Of the long run its output is kept, and one that has held for these sources
-# is not run again.
+# What did not hold, of the long run.
+failed=()
+
+# part NAME TITLE COMMAND…: runs it. Of the long run its output is kept, one that has held for these sources
+# is not run again, and one that does not hold is noted.
 part() {
   local name=$1 title=$2 skips
   shift 2
@@ -54,7 +58,10 @@ part() {
   fi
   skips=$(wc -l < "$TRIAD_SKIPS")
   # Its own process: errexit would not hold in a function whose end is looked at.
-  bash -c 'set -euo pipefail; . tests/skips.sh; "$@"' part "$@" 2>&1 | tee "$kept/$name.now"
+  if ! bash -c 'set -euo pipefail; . tests/skips.sh; "$@"' part "$@" 2>&1 | tee "$kept/$name.now"; then
+    failed+=("$title: $kept/$name.now")
+    return
+  fi
   # What was left out is not done.
   if [ "$(wc -l < "$TRIAD_SKIPS")" = "$skips" ]; then mv "$kept/$name.now" "$kept/$name"; fi
 }
@@ -168,4 +175,9 @@ part bad-records "Bad records: 50,000 through a worker, and through the function
 part dynamodb-local "The stores' contracts on the official DynamoDB Local" dynamodb_local
 part fuzzers "Fuzzers, two minutes a target" fuzzers
 
+if [ "${#failed[@]}" -gt 0 ]; then
+  printf '\nproof: does not hold: %s' "${failed[@]}" >&2
+  printf '\n' >&2
+  exit 1
+fi
 skips_allowed "$TRIAD_SKIPS" || exit 3

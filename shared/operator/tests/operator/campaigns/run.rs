@@ -489,3 +489,96 @@ fn what_a_turn_has_acted_on_is_written_down_though_another_one_has_written_the_b
         assert_eq!(entries[0].result, Some(Done::Done), "{entries:?}");
     });
 }
+
+/// A clock in whose first long sleep somebody whose clock is 71 s fast takes every campaign over, after which the
+/// orders have failed anew.
+#[derive(Clone)]
+struct Overtaken {
+    ports: Ports,
+    bus: Topic,
+    /// The orders, until then.
+    orders: std::sync::Arc<std::sync::Mutex<Option<Vec<OrderId>>>>,
+}
+
+impl Clock for Overtaken {
+    fn now(&self) -> Timestamp {
+        self.ports.now()
+    }
+
+    async fn sleep(&self, span: Millis) {
+        self.ports.sleep(span).await;
+        // Between two orders it rests for less.
+        if span < Millis(400) {
+            return;
+        }
+        let orders = self.orders.lock().expect("nobody panics with it").take();
+        if let Some(orders) = orders {
+            let all = || self.ports.clone();
+            let (bus, clock) = (self.bus.clone(), Fast(all()));
+            let operator = Operator::new(
+                all(),
+                bus.clone(),
+                clock.clone(),
+                all(),
+                Settings::default(),
+            );
+            let fast = Campaigns::new(operator, all(), bus, clock, all());
+            assert_eq!(fast.carry_on(SHORT).await.ended, 1);
+            let again = error(2_000_000_000_000, "no");
+            assert_eq!(all_become(&self.ports, &orders, &again).await, orders.len());
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Fast(Ports);
+
+impl Clock for Fast {
+    fn now(&self) -> Timestamp {
+        self.0.now().plus(Millis(71_000))
+    }
+
+    async fn sleep(&self, span: Millis) {
+        self.0.sleep(span).await;
+    }
+}
+
+#[test]
+fn a_batch_that_somebody_else_has_closed_meanwhile_stays_as_it_was_counted() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        let orders = failed(&ports, &workflow, 1).await;
+        let bus = Topic::default();
+        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let id = started.expect("it is started").id;
+        let clock = Overtaken {
+            ports: ports.clone(),
+            bus: bus.clone(),
+            orders: std::sync::Arc::new(std::sync::Mutex::new(Some(orders))),
+        };
+        let all = || ports.clone();
+        let operator = Operator::new(
+            all(),
+            bus.clone(),
+            clock.clone(),
+            all(),
+            Settings::default(),
+        );
+        let slow = Campaigns::new(operator, all(), bus.clone(), clock.clone(), all());
+        let report = slow.carry_on(SHORT).await;
+        assert_eq!((report.acted, report.ended, report.failed), (1, 0, 0));
+        assert_eq!(*clock.orders.lock().expect("nobody panics with it"), None);
+        let view = View::of(&desk::by_id(&ports, &id).await.expect("it is there"));
+        assert_eq!(view.end, Some("stalled"));
+        let counted = Counts {
+            chosen: 1,
+            done: 1,
+            ..Counts::default()
+        };
+        assert_eq!(view.orders, counted);
+        let batch = desk::batch(&ports, &id, 1).await.expect("it works");
+        let entries = batch.expect("it is there").orders;
+        assert_eq!((entries.len(), entries[0].then), (1, None), "{entries:?}");
+    });
+}
