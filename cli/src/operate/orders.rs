@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
-use triad_core::{Action, Operation};
+use triad_core::{Action, Attempt, Operation};
 use triad_operator::acts::{self, Corrected};
 use triad_operator::correction::{Correction, Set};
 use triad_runtime::system::SystemClock;
@@ -104,7 +104,7 @@ pub struct CloseArgs {
     group = clap::ArgGroup::new("answer").args(["applied", "not_applied"]).required(true),
     after_help = "Examples:
   triad settle 10248 --step wire --applied --output '{\"reference\": \"w-17\"}' --why 'bank confirms'
-  triad settle 10248 --step wire --not-applied --why 'bank has nothing'
+  triad settle 10248 --step wire --not-applied --attempt 2 --why 'bank has nothing'
 
 One of the two answers must be given. An output must have what later steps, and the compensation, read of
 it: what is missing is named."
@@ -122,6 +122,10 @@ pub struct SettleArgs {
     /// What the service answered: JSON, or @FILE
     #[arg(long, value_name = "JSON", requires = "applied")]
     output: Option<String>,
+    /// The attempt at the step that the service was asked about, as its timeline numbers them: refused if there has
+    /// been another one since. Without it, the latest
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
     #[command(flatten)]
     common: OrderArgs,
 }
@@ -253,6 +257,7 @@ pub async fn settle(args: SettleArgs) -> Result<ExitCode> {
     let action = Action::Settle {
         step: step(&args.step)?,
         applied,
+        attempt: args.attempt.map(Attempt),
     };
     run(args.common, action).await
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use triad_workflow::{EvalError, StepId};
 
 use crate::context::{Context, NeedsDetails};
-use crate::ids::CampaignId;
+use crate::ids::{Attempt, CampaignId};
 use crate::input;
 use crate::order::{OperatorAct, Order};
 
@@ -63,10 +63,23 @@ pub enum Action {
         /// The step's output, at most [`crate::message::MAX_OUTPUT_BYTES`], if its effect happened;
         /// `None` if it did not, which is refused while a request for it may still be carried out.
         applied: Option<Value>,
+        /// The latest attempt at the step ([`StepRecord::actions`](crate::StepRecord::actions)) when the operator
+        /// looked; refused if there has been another one since, of which the operator knows nothing. `None` is
+        /// whatever the order shows when it is acted on: see [`Action::see`].
+        attempt: Option<Attempt>,
     },
 }
 
 impl Action {
+    /// Binds what is said to what the order shows now, where it is not bound yet: a race that is lost to
+    /// somebody else's act must not have it said of what that one has led to.
+    pub fn see(&mut self, order: &Order) {
+        if let Self::Settle { step, attempt, .. } = self {
+            let record = order.steps.iter().find(|r| r.step == *step);
+            *attempt = attempt.or(record.map(|r| Attempt(r.actions())));
+        }
+    }
+
     /// The action's name as the CLI has it, such as `resubmit` or `retry-undo`.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -60,6 +60,7 @@ where
     if let Action::Settle {
         step,
         applied: Some(output),
+        ..
     } = &operation.action
     {
         let read = match operator.snapshot(id).await {

@@ -105,7 +105,8 @@ where
     }
 
     /// Does one operation on one order: reads it, writes it on the condition of its version, and
-    /// sends its messages. A message that cannot be sent is left to the Supervisor and is no error.
+    /// sends its messages. A message that cannot be sent is left to the Supervisor and is no error. What is said of
+    /// an effect in doubt is said of the order as it is read first ([`triad_core::Action::see`]).
     /// With `dry_run` nothing is written or sent.
     ///
     /// # Errors
@@ -120,6 +121,7 @@ where
     ) -> Result<Operated, OperateError> {
         let mut carried = Carried::new(Pass::new(Place::Beside, MAX_RACES));
         let (mut details, mut attempts) = (None, Vec::new());
+        let mut operation = operation.clone();
         // Bounded: each race that is lost takes one of those that the pass has.
         loop {
             match carried.pass.task() {
@@ -130,6 +132,7 @@ where
                     let Some(read) = self.read(id, details.clone()).await? else {
                         return Ok(Operated::NotFound);
                     };
+                    operation.action.see(&read.order);
                     let event = Event::Operate(operation.clone());
                     let (timing, now) = (self.settings.timing, self.clock.now());
                     attempts = self.begin(&mut carried, &read.order);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use triad_core::downstream::{DownstreamAction, ForcedTo};
 use triad_core::{
-    Action, Direction, IdempotencyKey, Operation, OperationRefusal, OperatorAct, Order, OrderId,
+    Action, Attempt, Direction, IdempotencyKey, Operation, OperationRefusal, OperatorAct, Order,
+    OrderId,
 };
 use triad_runtime::operator::{DownstreamOperated, Migrated, Operated, Operator};
 use triad_workflow::{AgentName, StepId, StepIndex, Workflow};
@@ -209,6 +210,7 @@ fn settlement(state: &State, order: &Order, index: StepIndex) -> Option<Action> 
     Some(Action::Settle {
         step: step.id.clone(),
         applied,
+        attempt: Some(Attempt(record.actions())),
     })
 }
 

@@ -7,7 +7,7 @@ use triad_sim::{Options, run};
 const LATE: &str = "a write landed after its reply had been acknowledged as late";
 
 /// Seed, and what failed with it.
-const SEEDS: [(u64, &str); 21] = [
+const SEEDS: [(u64, &str); 23] = [
     (
         242,
         "started (2) was told without received (1): Submission died after creating the order",
@@ -58,6 +58,14 @@ const SEEDS: [(u64, &str); 21] = [
     (
         179_749,
         "as many orders as are let in at first needed the service that was away, and nothing behind them was let in",
+    ),
+    (
+        641_261,
+        "a second delivery said that the effect is in doubt while the first one was about to call",
+    ),
+    (
+        795_577,
+        "an operator's word on one attempt was taken for a later one, of which it was not true",
     ),
 ];
 

@@ -118,6 +118,9 @@ pub fn expressions() -> Vec<Vec<u8>> {
         "size(details.name) + int(details.freight) % 7 - -3",
         "has(details.none) || details.lines.exists(l, l.quantity in [1, 2, 3])",
         "timestamp(\"2026-01-01T00:00:00Z\") + duration(\"1h\")",
+        "details.map(name, name) + {\"b\": 1, \"a\": 2, 3: 4}.map(k, k)",
+        "{\"1\": details, 1: order}",
+        "details * order.id[0]",
     ])
 }
 

@@ -340,6 +340,57 @@ async fn an_effect_in_doubt_is_settled_with_the_output_that_an_operator_found() 
     assert_eq!(act.unwrap().by, "ann");
 }
 
+/// By the API, and by the form of a page that was opened before.
+#[tokio::test]
+async fn what_is_said_of_an_effect_is_refused_where_there_has_been_another_attempt_since() {
+    let world = World::start().await;
+    let state = error("x");
+    world
+        .order("d", |order| {
+            order.state = state;
+            order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(2) });
+            order.steps[0].in_doubt = true;
+        })
+        .await;
+    let not = |attempt: u32| json!({"act": "settle", "step": "pay", "applied": false, "attempt": attempt});
+    let line = act_on(&world, "d", not(1)).await;
+    assert_eq!(line["result"], "refused", "{line}");
+    let why = line["text"].as_str().expect("a reason");
+    assert!(why.contains("ask its service again"), "{why}");
+
+    let page = world.get("/console/orders/d").await;
+    let (cookie, word) = (cookie(&page), word(&text(&page)));
+    let seen = "name=\"seen\" value=\"pay=2\"";
+    assert!(text(&page).contains(seen), "{}", text(&page));
+    for (seen, button, says) in [
+        ("pay=1", "act", "0 done, 1 refused"),
+        ("pay=2", "try", "1 would be done"),
+        ("pay=2", "act", "1 done"),
+    ] {
+        let form = [
+            ("word", &*word),
+            ("orders", "d"),
+            ("seen", "other=7"),
+            ("seen", seen),
+            ("act", "settle"),
+            ("step", "pay"),
+            ("applied", "no"),
+            ("by", "ann"),
+            ("why", "the bank has nothing"),
+            ("do", button),
+        ];
+        let said = text(&send_form(&world, "/console/act", &cookie, &form).await);
+        assert!(said.contains(says), "{seen} {button}: {said}");
+        let again = format!("name=\"seen\" value=\"{seen}\"");
+        assert_eq!(
+            said.contains(&again),
+            button == "try",
+            "it is sent again: {said}"
+        );
+    }
+    assert!(!world.stored("d").await.steps[0].in_doubt);
+}
+
 #[tokio::test]
 async fn an_order_is_paused_and_resumed() {
     let world = World::start().await;

@@ -122,6 +122,7 @@ async fn what<I: Installation>(desk: &Desk<I>, request: Start) -> Result<What, P
         set: request.set,
         applied: None,
         output: None,
+        attempt: None,
         to_workflow: request.to_workflow,
         to_version: request.to_version,
     };

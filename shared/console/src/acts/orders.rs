@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use triad_core::{Action, Operation, OperatorAct, OrderId, WorkflowRef};
+use triad_core::{Action, Attempt, Operation, OperatorAct, OrderId, WorkflowRef};
 use triad_operator::acts::{self, Corrected};
 use triad_operator::bulk::{Bulk, Line, Tally};
 use triad_operator::correction::{Correction, Difference, Set};
@@ -125,6 +125,8 @@ pub(crate) struct Request {
     pub(crate) applied: Option<bool>,
     #[serde(default)]
     pub(crate) output: Option<Value>,
+    #[serde(default)]
+    pub(crate) attempt: Option<u32>,
     #[serde(default)]
     pub(crate) to_workflow: Option<String>,
     #[serde(default)]
@@ -250,6 +252,7 @@ pub(super) async fn plan<I: Installation>(
             Action::Settle {
                 step: step(name)?,
                 applied: applied.then(|| request.output.clone().unwrap_or_default()),
+                attempt: request.attempt.map(Attempt),
             }
         }
         OrderAct::Migrate => {
@@ -273,6 +276,7 @@ fn fits(request: &Request) -> Result<(), Problem> {
         ("input", request.input.is_some() && !resubmit),
         ("set", !request.set.is_empty() && !resubmit),
         ("applied", request.applied.is_some() && !settle),
+        ("attempt", request.attempt.is_some() && !settle),
         (
             "output",
             request.output.is_some() && request.applied != Some(true),

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use triad_core::Order;
 use triad_operator::outcome::Verdict;
 
 use super::layout::{Page, who, word};
@@ -57,8 +58,13 @@ fn campaign() -> Markup {
     }
 }
 
-/// The form on an order's own page.
-pub(super) fn of_one<I: Installation>(visit: &Visit<'_, I>, id: &str, advised: &[&str]) -> Markup {
+/// The form on an order's own page. It says of each step which attempt is the latest on that page: who settles the
+/// step has asked its service about that one.
+pub(super) fn of_one<I: Installation>(
+    visit: &Visit<'_, I>,
+    order: &Order,
+    advised: &[&str],
+) -> Markup {
     let mut all = OrderAct::ALL;
     all.sort_by_key(|act| !advised.contains(&act.name()));
     html! {
@@ -67,7 +73,10 @@ pub(super) fn of_one<I: Installation>(visit: &Visit<'_, I>, id: &str, advised: &
                 legend { "Act on this order" }
                 (word(visit))
                 input type="hidden" name="scope" value="chosen";
-                input type="hidden" name="orders" value=(id);
+                input type="hidden" name="orders" value=(order.id);
+                @for record in &order.steps {
+                    input type="hidden" name="seen" value=(format!("{}={}", record.step, record.actions()));
+                }
                 div class="fields" { (acts(&all)) (who(visit)) }
                 (further())
                 (buttons())
@@ -192,14 +201,28 @@ fn request(form: &Params) -> Result<Request, Problem> {
         set: lines.map(str::to_owned).collect(),
         applied: form.one("applied").map(|said| said == "yes"),
         output: json("output")?,
+        attempt: settled(form),
         to_workflow: said("to_workflow"),
         to_version: said("to_version"),
     })
 }
 
+/// The attempt that a word about a step is about: the latest one that its page has shown.
+fn settled(form: &Params) -> Option<u32> {
+    let step = form.one("step")?;
+    let is_settled = form.one("act") == Some(OrderAct::Settle.name());
+    let seen = form.all("seen");
+    let of_step = |seen: &String| {
+        let (of, attempt) = seen.split_once('=')?;
+        (of == step).then(|| attempt.parse().ok())?
+    };
+    is_settled.then(|| seen.iter().find_map(of_step))?
+}
+
 /// The names of a form that are sent again when what was tried is done.
-const AGAIN: [&str; 21] = [
+const AGAIN: [&str; 22] = [
     "scope",
+    "seen",
     "act",
     "why",
     "by",

@@ -60,7 +60,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
     };
     let advised: Vec<&str> = next.iter().flat_map(|one| one.acts).copied().collect();
     let behind = match visit.may_act() {
-        true => act::of_one(visit, order.id.as_str(), &advised),
+        true => act::of_one(visit, &order, &advised),
         false => super::nothing(),
     };
     let events = format!("/v1/operate/events?order={}", in_path(id.as_str()));

@@ -4,7 +4,9 @@ use serde_json::json;
 use triad_core::doubt::open_until;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
-use triad_core::{Action, Direction, Event, OperationRefusal, StepState, Timestamp, Untaken};
+use triad_core::{
+    Action, Attempt, Direction, Event, OperationRefusal, StepState, Timestamp, Untaken,
+};
 
 use crate::support::{LINE, ONCE, PROBED, Story, Then, refused};
 
@@ -278,6 +280,42 @@ fn an_answer_leaves_nothing_open_where_calls_are_counted() {
     s.answer("a", refused(true));
     assert_eq!(open_until(s.record("a")), until);
     assert!(until.is_some());
+}
+
+#[test]
+fn a_word_about_an_earlier_attempt_is_refused() {
+    let mut s = stopped();
+    let of = |attempt| Action::Settle {
+        step: s.record("once").step.clone(),
+        applied: None,
+        attempt: Some(Attempt(attempt)),
+    };
+    let (first, second) = (of(1), of(2));
+    is_step_refused(&s.tries(second.clone()), "attempt 1 at it is in doubt");
+    assert_eq!(s.tries(first.clone()), Then::Written);
+    s.claim().overdue();
+    assert_eq!(s.state(), "Error");
+    is_step_refused(&s.tries(first), "attempt 2 at it is in doubt");
+    assert_eq!(s.tries(second), Then::Written);
+}
+
+#[test]
+fn a_word_is_bound_to_the_attempt_that_is_seen_first() {
+    let (mut s, mut later) = (stopped(), stopped());
+    later.settle("once", None);
+    later.claim();
+    let mut word = Action::Settle {
+        step: s.record("once").step.clone(),
+        applied: None,
+        attempt: None,
+    };
+    word.see(&s.order);
+    word.see(&later.order);
+    let Action::Settle { attempt, .. } = &word else {
+        panic!("{word:?}");
+    };
+    assert_eq!(*attempt, Some(Attempt(1)));
+    assert_eq!(s.tries(word), Then::Written);
 }
 
 #[test]

@@ -296,10 +296,12 @@ fn action(column: &str, step: &str) -> Action {
         "applied" => Action::Settle {
             step,
             applied: Some(json!(1)),
+            attempt: None,
         },
         "not-applied" => Action::Settle {
             step,
             applied: None,
+            attempt: None,
         },
         other => panic!("no act {other}"),
     }

@@ -319,7 +319,11 @@ impl Story {
     /// An operator says whether an effect in doubt happened.
     pub fn settle(&mut self, step: &str, applied: Option<Value>) -> Then {
         let step = StepId::new(step).unwrap();
-        self.tries(Action::Settle { step, applied })
+        self.tries(Action::Settle {
+            step,
+            applied,
+            attempt: None,
+        })
     }
 
     /// The agent puts the running attempt off, without a call.

@@ -232,6 +232,9 @@ pub(crate) struct DryRun {
     /// To settle as applied: what the service answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output: Option<Value>,
+    /// To settle: the attempt that the service was asked about; refused if there has been another one since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
     /// To migrate: the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to_workflow: Option<String>,

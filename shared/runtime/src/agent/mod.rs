@@ -2,7 +2,8 @@
 //!
 //! It knows requests and replies and nothing of orders or workflows. A step's time runs from when
 //! an agent takes the request, not from when it was made: waiting in the agent's topic is nobody's
-//! failure. What an agent has taken it answers, a time-out included. After complete-by, which
+//! failure. What an agent has taken it answers, a time-out included; what another one has taken it
+//! leaves to that one. After complete-by, which
 //! bounds the waiting too, it starts nothing and sends nothing: the Supervisor has taken over.
 
 mod guard;
@@ -251,8 +252,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             None if span.is_cut_short(request, taken) && request.counted => Worked::Silence,
             None if span.is_cut_short(request, taken) => Worked::Answer(0, waited_too_long(taken)),
             None => match self.claim(request, span).await {
-                Ok(None) => self.work(request, span, remote, hop, until).await,
-                Ok(Some(spent)) => spent,
+                Ok(true) => self.work(request, span, remote, hop, until).await,
+                Ok(false) => Worked::Silence,
                 Err(e) => return e.into(),
             },
         };
@@ -273,7 +274,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 self.send(reply, hop).await
             }
             Worked::Silence => {
-                tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "complete-by has come, or is too near to begin: silent");
+                tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "silent: complete-by has come, or is too near to begin, or another delivery has taken the attempt");
                 Handled::Done
             }
             Worked::Interrupted => Handled::Redeliver(Redelivery::OutOfTime),
@@ -295,22 +296,17 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         Ok((request, remote))
     }
 
-    /// Claims the allowance of a request whose calls are counted; the answer where another
-    /// delivery has claimed it before.
-    async fn claim(&self, request: &StepRequest, span: Span) -> Result<Option<Worked>, StoreError> {
+    /// Whether this delivery may work on a request: true if its calls are not counted, if nobody else has taken
+    /// the attempt, or if it is over anyhow. What another delivery has taken is left to it: that one may be about
+    /// to call, and to answer, until complete-by. A word of this one that the effect is in doubt would have the
+    /// service asked whether it has happened, by a probe or by an operator, while it may still happen. Where
+    /// nothing is heard of it the Supervisor counts what it may have called.
+    async fn claim(&self, request: &StepRequest, span: Span) -> Result<bool, StoreError> {
         let is_over = self.clock.now() >= span.silent_from;
         if !request.counted || is_over {
-            return Ok(None);
+            return Ok(true);
         }
-        if ledger::claim(&self.control, &self.entropy, request).await? {
-            return Ok(None);
-        }
-        let text = "an earlier delivery of this request may have made its calls";
-        let outcome = Outcome::Failed {
-            failure: Failure::new(FailureKind::Transient, "interrupted", text),
-            maybe_applied: true,
-        };
-        Ok(Some(Worked::Answer(request.allowance, outcome)))
+        ledger::claim(&self.control, &self.entropy, request).await
     }
 
     async fn send(&self, message: Envelope, hop: Hop) -> Handled {

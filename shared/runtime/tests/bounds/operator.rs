@@ -2,8 +2,11 @@
 
 use serde_json::json;
 use triad_core::downstream::{DownstreamAction, ForcedTo};
-use triad_core::{Action, Operation, OperatorAct};
-use triad_runtime::operator::{OperateError, Operator};
+use triad_core::{
+    Action, Attempt, Failure, FailureKind, Operation, OperationRefusal, OperatorAct, ProcessState,
+    StepState, Timestamp, Work,
+};
+use triad_runtime::operator::{OperateError, Operated, Operator};
 use triad_runtime::settings::Settings;
 use triad_workflow::AgentName;
 
@@ -27,6 +30,56 @@ fn an_act_on_an_order_is_tried_eight_times() {
     let done = world.run(operator(&world).operate(&order_id("o-1"), &operation, false));
     assert_eq!(done, Err(OperateError::Contended));
     assert_eq!(world.times(|asked| matches!(asked, Asked::Commit(_))), 8);
+}
+
+/// Somebody else has said the same before, the step was tried again, and is in doubt again.
+#[test]
+fn what_is_said_of_one_attempt_is_not_taken_for_another_one_when_a_race_is_lost() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    world.announced(&workflow, "o-1", json!({}));
+    let id = order_id("o-1");
+    let mut stopped = world.inner().orders[&id].clone();
+    stopped.state = ProcessState::Error {
+        at: Timestamp(1),
+        cause: Failure::new(FailureKind::Ambiguous, "in-doubt", ""),
+    };
+    stopped.steps[0].in_doubt = true;
+    let at = |attempt, version| {
+        let mut order = stopped.clone();
+        order.steps[0].state = StepState::Acting(Work::Due {
+            last: Attempt(attempt),
+        });
+        order.version = version;
+        order
+    };
+    let (first, again) = (at(1, stopped.version), at(2, stopped.version.next()));
+    let operation = Operation {
+        action: Action::Settle {
+            step: stopped.steps[0].step.clone(),
+            applied: None,
+            attempt: None,
+        },
+        act: OperatorAct::new("ann", "a reason"),
+    };
+    let settle = |overtaken| {
+        let mut inner = world.inner();
+        inner.orders.insert(id.clone(), first.clone());
+        inner.faults.overtaken = overtaken;
+        drop(inner);
+        let done = world.run(operator(&world).operate(&id, &operation, false));
+        done.expect("the store works")
+    };
+    let refused = settle(Some(again.clone()));
+    let Operated::Refused(OperationRefusal::Step { why, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(why.starts_with("attempt 2"), "{why}");
+    assert_eq!(world.inner().orders[&id], again);
+    // Whatever else somebody has written meanwhile.
+    let noted = at(1, stopped.version.next());
+    let done = settle(Some(noted));
+    assert!(matches!(done, Operated::Done(_)), "{done:?}");
 }
 
 #[test]

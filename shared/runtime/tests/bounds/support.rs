@@ -42,6 +42,8 @@ pub enum Asked {
 pub struct Faults {
     /// Every conditional write of an order is lost to another writer.
     pub raced: bool,
+    /// The next one is, who leaves this.
+    pub overtaken: Option<Order>,
     /// No write of an order is carried out.
     pub unwritten: bool,
     /// Every write of the control store is lost to another writer.
@@ -404,6 +406,9 @@ impl StateStore for World {
         let commit = |write: Write| {
             if inner.faults.unwritten {
                 return Err(StoreError::Transient("it is told to fail".into()));
+            }
+            if let Some(other) = inner.faults.overtaken.take() {
+                inner.orders.insert(other.id.clone(), other);
             }
             let stored = inner.orders.get(&write.next.id).map(|order| order.version);
             if inner.faults.raced || stored != Some(write.expected) {

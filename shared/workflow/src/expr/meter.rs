@@ -1,97 +1,27 @@
-//! A bound on the work of expressions.
-//!
-//! Without macros an expression's work is bounded by its source and by the values that it reads.
-//! Macros multiply: two nested ones over 4,000 elements are sixteen million turns. So what stands
-//! inside of a macro is counted while it is computed: each turn, and the size of each value that a
-//! turn makes, compares or joins. The count is of the work, not of time, so the same order has the
-//! same end on every machine.
-
-use std::cell::Cell;
+//! What an expression with macros is rewritten to: their work is counted ([`super::work`]), and what they go
+//! through is in order ([`super::in_order`]).
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
-use cel::{Context, ExecutionError, Value as CelValue};
+use cel::{Context, Value as CelValue};
 
-/// Most work, inclusive, of all expressions that are computed in one scope, such as those of the whole
-/// input of a step, or its condition. One unit each is a turn of a macro, a value that is made or compared
-/// in a macro, the value of a whole expression, each element of such a value, and each whole 32 bytes of its
-/// text. A unit takes one to two microseconds.
-pub const MAX_WORK: u64 = 250_000;
+use super::in_order::IN_ORDER;
+use super::work::{count, take_units};
 
-/// Bytes of a text that are one unit of work.
-const BYTES: u64 = 32;
 /// Counts its argument and returns it. The sign cannot be written in an expression.
 const COUNTED: &str = "@counted";
 /// Counts a turn of a loop and returns its argument, the loop's condition.
 const GOES_ON: &str = "@goes_on";
 
-thread_local! {
-    /// What is left to the scope in which this thread computes an expression.
-    static LEFT: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Computes with what is left, and returns what is left then.
-pub(super) fn with_left<T>(left: u64, compute: impl FnOnce() -> T) -> (T, u64) {
-    let before = LEFT.replace(left);
-    let value = compute();
-    (value, LEFT.replace(before))
-}
-
-/// Takes the size of a value that was computed from what is left.
-///
-/// # Errors
-/// A reason fit to be shown, if that is more than is left.
-pub(super) fn count(value: &CelValue) -> Result<(), String> {
-    let mut left = LEFT.get();
-    let is_enough = take(value, &mut left);
-    LEFT.set(left);
-    if is_enough { Ok(()) } else { Err(used_up()) }
-}
-
-fn used_up() -> String {
-    format!(
-        "takes more than {MAX_WORK} units of work for this order: turns of macros, and the sizes of \
-         the values in them"
-    )
-}
-
-/// Takes a value's size from `left`; false, with nothing left, if there is not enough.
-fn take(value: &CelValue, left: &mut u64) -> bool {
-    let own = match value {
-        CelValue::String(text) => 1 + text.len() as u64 / BYTES,
-        CelValue::Bytes(bytes) => 1 + bytes.len() as u64 / BYTES,
-        _ => 1,
-    };
-    let Some(rest) = left.checked_sub(own) else {
-        *left = 0;
-        return false;
-    };
-    *left = rest;
-    match value {
-        CelValue::List(items) => items.iter().all(|item| take(item, left)),
-        CelValue::Map(map) => map.map.values().all(|item| take(item, left)),
-        _ => true,
-    }
-}
-
 /// Teaches a scope the functions that [`metered`] writes.
 pub(super) fn declare(context: &mut Context<'static, 'static>) {
-    let counted = |value: CelValue| match count(&value) {
-        Ok(()) => Ok(value),
-        Err(reason) => Err(ExecutionError::function_error("macro", reason)),
-    };
-    let goes_on = |condition: CelValue| match LEFT.get().checked_sub(1) {
-        None => Err(ExecutionError::function_error("macro", used_up())),
-        Some(left) => {
-            LEFT.set(left);
-            Ok(condition)
-        }
-    };
+    let counted = |value: CelValue| count(&value).map(|()| value);
+    let goes_on = |condition: CelValue| take_units(1).map(|()| condition);
     // They fail only for a name that the language has.
     let _ = context.add_function(COUNTED, counted);
     let _ = context.add_function(GOES_ON, goes_on);
 }
 
-/// The expression with the work of its macros counted; `None` if it has none.
+/// The expression with the work of its macros counted, and what they go through in order; `None` if it has none.
 pub(super) fn metered(program: &IdedExpr) -> Option<IdedExpr> {
     let mut tree = program.clone();
     let mut macros = 0;
@@ -131,6 +61,7 @@ fn rewrite(node: &mut IdedExpr, in_macro: bool, macros: &mut usize) {
         Expr::Comprehension(comprehension) => {
             *macros += 1;
             rewrite(&mut comprehension.iter_range, in_macro, macros);
+            wrap(&mut comprehension.iter_range, IN_ORDER);
             rewrite_loop(comprehension, macros);
         }
     }

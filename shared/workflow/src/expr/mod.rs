@@ -9,22 +9,25 @@
 //! [`MAX_COMPREHENSION_DEPTH`] deep, and work of [`MAX_WORK`] for all that is computed in a scope.
 //! The language has no loops, no recursion and no IO.
 
+mod failed;
+mod in_order;
 mod meter;
 pub(crate) mod reads;
 mod sure_reads;
 mod syntax;
+mod work;
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 use cel::objects::{Key, Map};
-use cel::{Context, Env, Program, Value as CelValue};
+use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use serde_json::{Value, json};
 
-pub use meter::MAX_WORK;
 pub use sure_reads::ReadOf;
+pub use work::MAX_WORK;
 
 use crate::problem::nearest;
 
@@ -58,7 +61,7 @@ pub struct EvalError {
 pub struct Expression {
     source: String,
     program: Program,
-    /// The program with the work of its macros counted, where it has any.
+    /// The program as it is computed where it has macros: their work counted, and what they go through in order.
     metered: Option<IdedExpr>,
     steps: Vec<String>,
 }
@@ -166,14 +169,15 @@ impl Expression {
     pub fn evaluate(&self, scope: &Scope) -> Result<Value, EvalError> {
         let tree = self.metered.as_ref().unwrap_or(self.program.expression());
         let compute = || {
-            let value = CelValue::resolve(tree, &scope.context).map_err(|e| e.to_string())?;
-            meter::count(&value)?;
+            let value = CelValue::resolve(tree, &scope.context)?;
+            work::count(&value)?;
             Ok(value)
         };
-        let (value, left) = meter::with_left(scope.left.get(), || with_stack(compute));
+        let (value, left) = work::with_left(scope.left.get(), || with_stack(compute));
         scope.left.set(left);
-        let value: CelValue = value.map_err(|reason| self.error(reason))?;
-        value.json().map_err(|e| self.error(e.to_string()))
+        let value: CelValue =
+            value.map_err(|e: ExecutionError| self.error(failed::told(&self.source, &e)))?;
+        json(&value).map_err(|reason| self.error(reason.to_owned()))
     }
 
     /// Computes the expression as a condition in a scope, and returns its value.
@@ -183,7 +187,10 @@ impl Expression {
     pub fn holds(&self, scope: &Scope) -> Result<bool, EvalError> {
         match self.evaluate(scope)? {
             Value::Bool(b) => Ok(b),
-            other => Err(self.error(format!("is {other}, not true or false"))),
+            other => {
+                let kind = failed::kind(&cel_value(&other));
+                Err(self.error(format!("it is {kind}, not true or false")))
+            }
         }
     }
 
@@ -318,7 +325,11 @@ fn is_steps(node: &IdedExpr) -> bool {
 
 /// The language's own functions, declared once: doing it for each scope cost more than all the
 /// rest of an evaluation.
-static STDLIB: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+static LANGUAGE: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    in_order::declare(&mut env);
+    Arc::new(env)
+});
 
 /// The variables that expressions read, for one order at one moment, and how much work is left for the
 /// expressions that are computed in this scope: [`MAX_WORK`] at first.
@@ -339,7 +350,7 @@ impl Scope {
         steps: impl IntoIterator<Item = (&'a str, &'a Value)>,
         output: Option<&Value>,
     ) -> Self {
-        let mut context = Context::with_env(STDLIB.clone());
+        let mut context = Context::with_env(LANGUAGE.clone());
         let outputs: HashMap<Key, CelValue> = steps
             .into_iter()
             .map(|(id, v)| (key(id), cel_value(v)))
@@ -399,6 +410,31 @@ fn cel_value(value: &Value) -> CelValue {
         Value::Object(map) => CelValue::Map(Map {
             map: Arc::new(map.iter().map(|(k, v)| (key(k), cel_value(v))).collect()),
         }),
+    }
+}
+
+/// The language's value as JSON.
+///
+/// # Errors
+/// A reason fit to be shown: it has no form in JSON, or two keys of a mapping, such as `1` and `'1'`, have the same
+/// one, so that one of their values would be lost.
+fn json(value: &CelValue) -> Result<Value, &'static str> {
+    if !has_distinct_keys(value) {
+        return Err("two keys of a mapping are the same in JSON");
+    }
+    value.json().map_err(|_| "its value has no form in JSON")
+}
+
+fn has_distinct_keys(value: &CelValue) -> bool {
+    match value {
+        CelValue::List(items) => items.iter().all(has_distinct_keys),
+        CelValue::Map(map) => {
+            let is_text = |key: &Key| matches!(key, Key::String(_));
+            let texts = || map.map.keys().map(Key::to_string).collect::<HashSet<_>>();
+            let is_distinct = map.map.keys().all(is_text) || texts().len() == map.map.len();
+            is_distinct && map.map.values().all(has_distinct_keys)
+        }
+        _ => true,
     }
 }
 

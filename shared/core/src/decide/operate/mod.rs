@@ -36,9 +36,11 @@ pub(super) fn decide(
         Action::Close => close(order, act, now),
         Action::Pause => pause(order, act, now),
         Action::Resume => resume(ctx, order, act, now),
-        Action::Settle { step, applied } => {
-            settle::settle(ctx, order, step, applied.as_ref(), act, now)
-        }
+        Action::Settle {
+            step,
+            applied,
+            attempt,
+        } => settle::settle(ctx, order, (step, *attempt), applied.as_ref(), act, now),
     };
     if let Ok(next) = &mut done {
         note_campaign(next, act);

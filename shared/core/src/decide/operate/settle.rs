@@ -16,17 +16,18 @@ use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState, Work};
 
-/// Says whether an effect in doubt happened. The order goes on when nothing else is in doubt
+/// Says whether an effect in doubt happened, of a step as it was at an attempt. The order goes on when nothing else is in doubt
 /// that may not be repeated; until then it stays as it is, and asks for the next word.
 pub(super) fn settle(
     ctx: &Context<'_>,
     order: &Order,
-    step: &StepId,
+    (step, attempt): (&StepId, Option<Attempt>),
     output: Option<&Value>,
     act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
     let index = settled_step(ctx, order, step, output)?;
+    is_of_the_latest(&order.steps[index], attempt)?;
     if output.is_none() {
         cannot_happen_later(&order.steps[index], now)?;
     }
@@ -124,6 +125,20 @@ fn settled_step(
         bounds::check(output, MAX_OUTPUT_BYTES).map_err(|e| refuse(format!("the output {e}")))?;
     }
     Ok(index)
+}
+
+/// Refuses a word that is about an earlier attempt: whoever said it has not asked the service since.
+fn is_of_the_latest(record: &StepRecord, attempt: Option<Attempt>) -> Result<(), Halt> {
+    match attempt.map(|attempt| attempt.0) {
+        Some(said) if said != record.actions() => Err(Halt::Refused(OperationRefusal::Step {
+            step: record.step.clone(),
+            why: format!(
+                "attempt {} at it is in doubt, and this is said of attempt {said}: ask its service again",
+                record.actions()
+            ),
+        })),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses the word that an effect has not happened while a request may still be carried out: whoever

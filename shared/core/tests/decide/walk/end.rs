@@ -97,7 +97,11 @@ impl World<'_> {
         for step in doubtful {
             let applied = self.chance.one_in(2).then(|| json!({"ref": 4}));
             self.story.silent();
-            self.act(Action::Settle { step, applied });
+            self.act(Action::Settle {
+                step,
+                applied,
+                attempt: None,
+            });
         }
     }
 }

@@ -476,8 +476,13 @@ impl<'a> World<'a> {
             Action::Settle {
                 step: step.clone(),
                 applied: applied.clone(),
+                attempt: None,
             },
-            Action::Settle { step, applied },
+            Action::Settle {
+                step,
+                applied,
+                attempt: None,
+            },
         ]);
         self.act(action);
     }
