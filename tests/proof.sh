@@ -11,9 +11,9 @@
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
 # The long run may be stopped at any time: target/proof keeps what each part has said, and the next call goes on
-# with the parts that have not held, and with the next seed. Where anything but a page has changed since, it
-# begins again. A part that does not hold keeps none of the others from being run; its output is in
-# target/proof/NAME.now.
+# with the parts that have not held, and with the next seed. A part begins again where something has changed that it
+# depends on, pages left aside. A part that does not hold keeps none of the others from being run; its output is
+# in target/proof/NAME.now.
 #
 # Ends with 0 if everything holds, with 1 if something does not, with 3 if what was checked holds and a part of
 # --long was left out. What does not hold, and what was left out, is listed at the end. Set TRIAD_SEEDS for
@@ -40,30 +40,43 @@ step() { printf '\n== %s\n' "$*"; }
 # shellcheck source=tests/skips.sh
 . tests/skips.sh
 
-# The digest of every file that is checked.
-sources() {
-  git ls-files -z -- . ':!:*.md' ':!:docs' | xargs -0 sha256sum | sha256sum | cut -d' ' -f1
+# digest CRATES PATHS COMMAND…: of what a part depends on. These are the crates of the workspace with all of it that
+# they are built of, the paths beside them, and what it runs.
+digest() {
+  local crates=$1 paths=$2 crate dirs
+  shift 2
+  dirs=$(for crate in $crates; do cargo tree --locked -p "$crate" -e normal,build,dev --prefix none; done \
+    | sed -n "s|^[^ ]* v[^ ]* ($PWD/\([^)]*\)).*|\1|p" | sort -u)
+  # Both are lists of words.
+  # shellcheck disable=SC2086
+  {
+    git ls-files -z -- Cargo.toml Cargo.lock $dirs $paths ':!:*.md' ':!:docs' | xargs -0 sha256sum
+    echo "$@"
+    declare -f "$1" || true
+  } | sha256sum | cut -d' ' -f1
 }
 
 # What did not hold, of the long run.
 failed=()
 
-# part NAME TITLE COMMAND…: runs it. Of the long run its output is kept, one that has held for these sources
-# is not run again, and one that does not hold is noted.
+# part NAME TITLE CRATES PATHS COMMAND…: runs it. Of the long run its output is kept, one that has held is not run
+# again while what it depends on is the same, and one that does not hold is noted.
 part() {
-  local name=$1 title=$2 skips
-  shift 2
+  local name=$1 title=$2 crates=$3 paths=$4 skips of
+  shift 4
   if [ "$only" != "  " ] && [[ "$only" != *" $name "* ]]; then return; fi
   step "$title"
   if [ "$long" = no ]; then
     "$@"
     return
   fi
-  if [ -f "$kept/$name" ]; then
+  of=$(digest "$crates" "$paths" "$@")
+  if [ -f "$kept/$name" ] && [ "$(cat "$kept/$name.of" 2>/dev/null)" = "$of" ]; then
     tail -n 3 "$kept/$name"
     echo "held before: $kept/$name"
     return
   fi
+  rm -f "$kept/$name" "$kept/$name.of"
   skips=$(wc -l < "$TRIAD_SKIPS")
   # Its own process: errexit would not hold in a function whose end is looked at.
   if ! bash -c 'set -euo pipefail; . tests/skips.sh; "$@"' part "$@" 2>&1 | tee "$kept/$name.now"; then
@@ -71,7 +84,10 @@ part() {
     return
   fi
   # What was left out is not done.
-  if [ "$(wc -l < "$TRIAD_SKIPS")" = "$skips" ]; then mv "$kept/$name.now" "$kept/$name"; fi
+  if [ "$(wc -l < "$TRIAD_SKIPS")" = "$skips" ]; then
+    mv "$kept/$name.now" "$kept/$name"
+    echo "$of" > "$kept/$name.of"
+  fi
 }
 
 seeds() {
@@ -159,29 +175,26 @@ if [ "$long" = yes ]; then
   export -f seeds models larger_models chaos tests_of power bad_records fuzzers dynamodb_local
   trap 'rm -f "$TRIAD_SKIPS"' EXIT
   mkdir -p "$kept"
-  now=$(sources)
-  if [ "$(cat "$kept/sources" 2>/dev/null)" != "$now" ]; then
-    # The seeds know by themselves of which program they are.
-    find "$kept" -type f ! -name nightly.json -delete
-    echo "$now" > "$kept/sources"
-  fi
 fi
 
-part seeds "The simulated world: seeds" seeds
-part crashes "The simulated world: every crash point of four workloads, and every pair" \
+part seeds "The simulated world: seeds" triad-sim "" seeds
+part crashes "The simulated world: every crash point of four workloads, and every pair" triad-sim "" \
   "$sim" crashes --threads "$threads"
-part mutants "The checkers are checked: mutants" env TRIAD_THREADS="$threads" tests/mutants.sh
-part models "The exhaustive model" models
+part mutants "The checkers are checked: mutants" "triad-sim triad-model" "testkit/mutants tests/mutants.sh" \
+  env TRIAD_THREADS="$threads" tests/mutants.sh
+part models "The exhaustive model" triad-model "" models
 if [ "$long" = no ]; then exit 0; fi
 
-part larger-models "The exhaustive model, larger" larger_models
-part mutants-around "The tests are checked: mutants around the rules" tests/mutants.sh --adapters
-part constants "Every constant is noticed, or explained" tests/constants.sh
-part chaos "Real processes: 20,000 orders under kills and freezes" chaos
-part power "One machine: 100,000 orders, 50 kills, 20 losses of power" power
-part bad-records "Bad records: 50,000 through a worker, and through the functions" bad_records
-part dynamodb-local "The stores' contracts on the official DynamoDB Local" dynamodb_local
-part fuzzers "Fuzzers, two minutes a target" fuzzers
+part larger-models "The exhaustive model, larger" triad-model "" larger_models
+part mutants-around "The tests are checked: mutants around the rules" "" . tests/mutants.sh --adapters
+part constants "Every constant is noticed, or explained" "triad-core triad-runtime triad-operator triad-sim" \
+  "testkit/mutants/constants.* testkit/mutants/switched.rs tests/constants.sh" tests/constants.sh
+part chaos "Real processes: 20,000 orders under kills and freezes" \
+  "triad triad-worker triad-broker triad-reference-service triad-embedded triad-tests" "" chaos
+part power "One machine: 100,000 orders, 50 kills, 20 losses of power" "" . power
+part bad-records "Bad records: 50,000 through a worker, and through the functions" "" . bad_records
+part dynamodb-local "The stores' contracts on the official DynamoDB Local" triad-tests tests dynamodb_local
+part fuzzers "Fuzzers, two minutes a target" triad-fuzz tests/fuzz fuzzers
 
 if [ "${#failed[@]}" -gt 0 ]; then
   printf '\nproof: does not hold: %s' "${failed[@]}" >&2
