@@ -8,6 +8,7 @@ use crate::topics::Raw;
 mod damage;
 mod mixture;
 
+use mixture::is_fit;
 pub use mixture::{Mixture, TOPICS, kind_counts};
 
 /// One kind of bad record: makes the bytes of its `n`th.
@@ -148,6 +149,13 @@ pub fn records(topic: &str, count: usize) -> Vec<Raw> {
             ..Raw::default()
         });
     }
+    records
+}
+
+/// Of [`records`], those that nobody can take.
+pub fn unfit(topic: &str, count: usize) -> Vec<Raw> {
+    let mut records = records(topic, count);
+    records.retain(|r| !is_fit(topic, r.value.as_deref()));
     records
 }
 

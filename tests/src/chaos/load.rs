@@ -152,7 +152,7 @@ fn poison(each: usize) -> Vec<Raw> {
     let agent = topics::agent(&payment, Priority::Normal);
     [topics::ORDERS, topics::SCHEDULER, &agent]
         .iter()
-        .flat_map(|topic| bad::records(topic, each))
+        .flat_map(|topic| bad::unfit(topic, each))
         .collect()
 }
 
@@ -191,6 +191,22 @@ mod tests {
             }
         }
         assert_eq!(first.len(), 300);
+    }
+
+    #[test]
+    fn no_poison_is_a_record_whose_damage_did_no_harm() {
+        let unfit: BTreeMap<&str, usize> = bad::TOPICS
+            .iter()
+            .map(|topic| (*topic, bad::unfit(topic, 200).len()))
+            .collect();
+        let survived = |topic| bad::records(topic, 200).len() - unfit[topic];
+        assert!(bad::TOPICS.into_iter().all(|topic| survived(topic) > 0));
+        let all = mix(1, 199 * ONE_BAD_IN, &[]);
+        let mut poison: BTreeMap<&str, usize> = BTreeMap::new();
+        for submission in all.iter().filter(|s| s.sort == Sort::Poison) {
+            *poison.entry(&submission.raw.topic).or_default() += 1;
+        }
+        assert_eq!(poison, unfit);
     }
 
     #[test]
