@@ -120,9 +120,13 @@ larger_models() {
   done
 }
 
-chaos() {
+release_binaries() {
   cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \
     -p triad-tests
+}
+
+chaos() {
+  release_binaries
   target/release/triad-chaos --orders 20000
 }
 
@@ -135,11 +139,13 @@ tests_of() {
 }
 
 power() {
-  cargo build --locked --workspace --features triad-tests/long --lib --bins --tests
-  TRIAD_POWER_ORDERS=100000 tests_of 1 --test all power:: -- --nocapture
+  release_binaries
+  cargo build --release --locked -p triad-unsynced-layer
+  TRIAD_TEST_BINARIES=$PWD/target/release TRIAD_POWER_ORDERS=100000 tests_of 1 --test all power:: -- --nocapture
 }
 
 bad_records() {
+  cargo build --locked --workspace --features triad-tests/long --lib --bins --tests
   TRIAD_BAD_RECORDS=50000 tests_of 2 --test long bad_input:: -- --nocapture --test-threads 1 2> target/bad-input.log \
     | grep -v '"level":"WARN"'
 }
@@ -172,7 +178,7 @@ if [ "$long" = yes ]; then
   sim=target/dist/triad-sim
   TRIAD_SKIPS=$(mktemp)
   export TRIAD_SKIPS long threads kept sim model
-  export -f seeds models larger_models chaos tests_of power bad_records fuzzers dynamodb_local
+  export -f seeds models larger_models release_binaries chaos tests_of power bad_records fuzzers dynamodb_local
   trap 'rm -f "$TRIAD_SKIPS"' EXIT
   mkdir -p "$kept"
 fi

@@ -21,11 +21,19 @@ impl Ledger {
     pub async fn read(service: &str) -> Self {
         let lines = get(&format!("{service}/_ledger")).await;
         let line = |line| serde_json::from_str(line).expect("a ledger line is a key");
-        let summary = get(&format!("{service}/_ledger/summary")).await;
         Self {
             keys: lines.lines().map(line).collect(),
-            summary: serde_json::from_str(&summary).expect("the summary is JSON"),
+            summary: Self::summary(service).await,
         }
+    }
+
+    /// Reads the counts alone from a running service.
+    ///
+    /// # Panics
+    /// When they cannot be read.
+    pub async fn summary(service: &str) -> Summary {
+        let summary = get(&format!("{service}/_ledger/summary")).await;
+        serde_json::from_str(&summary).expect("the summary is JSON")
     }
 
     /// Calls that have arrived under a key.

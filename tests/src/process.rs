@@ -10,17 +10,19 @@ use tokio::task::JoinHandle;
 
 use crate::poll::{PATIENCE, until};
 
-/// A binary of the workspace, from the directory that the running test was built into.
+/// A binary of the workspace, from the directory that the running test was built into, or from the one that
+/// `TRIAD_TEST_BINARIES` names, which may be of another profile.
 ///
 /// # Panics
 /// When it has not been built, with the command that builds it.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own file");
-    let built = test
+    let beside = test
         .ancestors()
         .nth(2)
         .expect("tests are in the profile's directory deps");
-    let binary = built.join(name);
+    let named = std::env::var_os("TRIAD_TEST_BINARIES").map(PathBuf::from);
+    let binary = named.as_deref().unwrap_or(beside).join(name);
     assert!(
         binary.exists(),
         "{} is missing: run `cargo build --workspace --lib --bins` first",
