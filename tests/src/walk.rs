@@ -7,8 +7,8 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 use triad_core::{
     Accepted, Action, ClaimId, Context, Decision, Direction, Event, Failure, FailureKind,
-    Operation, OperatorAct, Order, OrderId, Outcome, Priority, Reply, StepState, Timestamp, Timing,
-    Untaken, Work, WorkflowRef, decide,
+    Operation, OperatorAct, Order, OrderId, Outcome, Overdue, Priority, Reply, StepState,
+    Timestamp, Timing, Work, WorkflowRef, decide,
 };
 use triad_workflow::Workflow;
 
@@ -105,7 +105,7 @@ fn event(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Event {
         2 => act(Action::Resume),
         3 => act(Action::Close),
         4 => Event::Confirmed,
-        5..=8 => Event::Overdue(Untaken::new()),
+        5..=8 => Event::Overdue(Overdue::default()),
         9..=12 => Event::Claim(ClaimId(format!("claim-{}", now.0))),
         _ => reply(order, mood, now, rng)
             .unwrap_or_else(|| Event::Claim(ClaimId("claim".to_owned()))),

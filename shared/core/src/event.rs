@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use triad_workflow::StepId;
+use triad_workflow::{Millis, StepId};
 
 use crate::ids::ClaimId;
 use crate::message::Reply;
@@ -15,9 +15,8 @@ pub enum Event {
     Claim(ClaimId),
     /// An agent has answered a request.
     Reply(Reply),
-    /// The Supervisor has found the order in the due index and revoked these attempts in the call
-    /// ledger.
-    Overdue(Untaken),
+    /// The Supervisor has found the order in the due index.
+    Overdue(Overdue),
     /// The Supervisor lets an order in that was set aside: its workflow's cap has room again.
     Admit,
     /// The bus has acknowledged every message of a finished order.
@@ -30,6 +29,26 @@ pub enum Event {
 /// more, because the Supervisor has revoked it in the call ledger. See [`crate::ledger`]. Empty if
 /// there are none.
 pub type Untaken = BTreeSet<StepId>;
+
+/// What the Supervisor says of an order that it has found in the due index.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overdue {
+    /// Steps whose attempts it has revoked in the call ledger.
+    pub untaken: Untaken,
+    /// If the order waits for a Scheduler and is announced again: how long until it is announced once more, in
+    /// milliseconds. Less than [`announce_within`](crate::Timing::announce_within) counts as that.
+    pub rest: Millis,
+}
+
+impl From<Untaken> for Overdue {
+    /// Without a rest of its own.
+    fn from(untaken: Untaken) -> Self {
+        Self {
+            untaken,
+            rest: Millis(0),
+        }
+    }
+}
 
 impl Event {
     /// The event's name for logs and tables, such as `claim` or `overdue`.

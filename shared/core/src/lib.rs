@@ -51,7 +51,7 @@ pub use attention::Attention;
 pub use context::{Context, NeedsDetails, Timing};
 pub use decide::{Decision, Reason, Transition, decide};
 pub use effect::Effect;
-pub use event::{Event, Untaken};
+pub use event::{Event, Overdue, Untaken};
 pub use failure::{Failure, FailureKind};
 pub use ids::{
     Attempt, CampaignId, ClaimId, Direction, IdempotencyKey, InvalidWorkflowRef, OrderId, Priority,

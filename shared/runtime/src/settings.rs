@@ -47,6 +47,9 @@ pub struct Settings {
     pub waiting: usize,
     /// How many orders may be in flight. Default: any number.
     pub admission: AdmissionSettings,
+    /// How far apart one Supervisor process announces orders again that nobody takes up. So many of them are
+    /// announced in turns, and each less often. Default: 2 ms, which is 500 a second.
+    pub announce_apart: Millis,
     /// Most rows of the due index that a sweep reads, and takes up, at once. Default: 100.
     pub sweep_page: u32,
     /// How many rows of the due index a sweep reads before it begins no further page. Default: 10,000.
@@ -105,6 +108,7 @@ impl Default for Settings {
                 per_workflow: BTreeMap::new(),
                 reject_after: None,
             },
+            announce_apart: Millis(2),
             sweep_page: 100,
             sweep_limit: 10_000,
             traces: Traces::default(),

@@ -1,7 +1,7 @@
 //! A Supervisor: finds the order in the due index, decides, writes, sends, confirms.
 
 use triad_core::pass::{Pass, Place, Source, Task};
-use triad_core::{Event, Order, Untaken};
+use triad_core::{Event, Order, Overdue};
 
 use crate::canonical::Canonical;
 use crate::world::{Installation, World};
@@ -44,7 +44,7 @@ fn finds(model: &Installation, world: &World, n: usize) -> Option<Pass> {
         .filter(|due| *due <= now.minus(model.timing.skew))?;
     // Of a race that is lost the winner takes care.
     let mut pass = Pass::new(Place::Beside, 0);
-    let event = Event::Overdue(Untaken::new());
+    let event = Event::Overdue(Overdue::default());
     pass.decide(
         model.snapshot(order),
         Source::Record,

@@ -254,6 +254,16 @@ impl Setup {
         }
     }
 
+    /// How far apart a Supervisor announces orders again: the further, the fewer a Scheduler remembers, so that
+    /// more depends on it. With a second some worlds have enough orders for a rest to grow.
+    pub(crate) fn announce_apart(&self) -> Millis {
+        Millis(match self.waiting {
+            0 => 1_000,
+            1 => 100,
+            _ => 2,
+        })
+    }
+
     /// What the handlers of one process are told.
     pub(crate) fn settings(&self, cached_orders: usize) -> Settings {
         Settings {
@@ -267,6 +277,7 @@ impl Setup {
             admission: self.admission.clone(),
             unstarted: self.unstarted,
             waiting: self.waiting,
+            announce_apart: self.announce_apart(),
             sweep_page: self.sizes.sweep_page,
             sweep_limit: self.sizes.sweep_limit,
             ..Settings::default()

@@ -233,8 +233,8 @@ fn by_state(
             ProcessState::Pending { .. }
             | ProcessState::Processing(_)
             | ProcessState::Compensating { .. },
-            Event::Overdue(untaken),
-        ) => supervise::overdue(ctx, order, &untaken, now)?,
+            Event::Overdue(overdue),
+        ) => supervise::overdue(ctx, order, &overdue, now)?,
         (
             ProcessState::Processed { .. }
             | ProcessState::Error { .. }

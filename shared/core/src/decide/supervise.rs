@@ -13,7 +13,7 @@ use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::declared::{Declared, declared};
 use crate::doubt::{self, NextAttempt, next_attempt};
-use crate::event::Untaken;
+use crate::event::{Overdue, Untaken};
 use crate::failure::{Failure, FailureKind};
 use crate::history::{self, Deferral};
 use crate::ids::{Attempt, Direction, Timestamp};
@@ -26,9 +26,10 @@ use crate::step::{StepRecord, StepState, Work};
 pub(super) fn overdue(
     ctx: &Context<'_>,
     order: &Order,
-    untaken: &Untaken,
+    overdue: &Overdue,
     now: Timestamp,
 ) -> Result<Decision, NeedsDetails> {
+    let Overdue { untaken, rest } = overdue;
     let expired: Vec<StepIndex> = expired(ctx, order, now).collect();
     let is_missed =
         |order: &Order| deadline::due(ctx, order).is_some_and(|at| has_passed(ctx, at, now));
@@ -41,7 +42,7 @@ pub(super) fn overdue(
         let waits = next.state.locked_by().is_none();
         return Ok(
             if waits && is_due(ctx, &next, now) && !listens(ctx, &next, now) {
-                announce_again(ctx, next, now)
+                announce_again(ctx, next, *rest, now)
             } else if is_late {
                 transition(ctx, next, now)
             } else {
@@ -408,10 +409,10 @@ fn release(ctx: &Context<'_>, order: &mut Order, wait: Millis, now: Timestamp) -
     }
 }
 
-/// Nobody took the order up in time, or its wait is over: asks the Scheduler (again). A paused
-/// order is left alone until its next review.
-fn announce_again(ctx: &Context<'_>, mut next: Draft, now: Timestamp) -> Decision {
-    let until = release(ctx, &mut next, Millis(0), now);
+/// Nobody took the order up in time, or its wait is over: asks the Scheduler (again), and then not for a
+/// rest. A paused order is left alone until its next review.
+fn announce_again(ctx: &Context<'_>, mut next: Draft, rest: Millis, now: Timestamp) -> Decision {
+    let until = release(ctx, &mut next, Millis(0), now).max(now.plus(rest));
     match &mut next.state {
         ProcessState::Pending { complete_by } => *complete_by = Some(until),
         ProcessState::Compensating { complete_by, .. } => *complete_by = until,

@@ -16,8 +16,8 @@ use triad_core::status::Status;
 use triad_core::submission::Submission;
 use triad_core::window::Window;
 use triad_core::{
-    Action, ClaimId, Event, Failure, FailureKind, OperationRefusal, OperatorAct, OrderId,
-    Timestamp, Untaken,
+    Action, ClaimId, Event, Failure, FailureKind, OperationRefusal, OperatorAct, OrderId, Overdue,
+    Timestamp,
 };
 use triad_workflow::{Millis, WorkflowName};
 
@@ -228,7 +228,7 @@ fn an_attempt_is_revoked_for_a_day_after_its_time_was_up() {
     let mut s = Story::of(&counted(LINE)).claimed();
     let complete_by = s.step("a").complete_by().unwrap();
     s.now = s.ripe();
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     s.now = complete_by.plus(Millis(DAY - 1));
     let revoked = to_revoke(&s.ctx(), &s.order, s.now);
     assert_eq!(revoked[0].expires, complete_by.plus(Millis(DAY)));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use triad_core::status::Status;
-use triad_core::{Direction, Event, StepState, Untaken};
+use triad_core::{Direction, Event, Overdue, StepState};
 
 use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then};
 
@@ -123,7 +123,7 @@ fn an_end_by_a_claim_is_looked_after_until_it_is_known_to_be_told() {
         {"id": "a", "agent": "x", "action": "go", "when": "false", "compensation": "none"}]}"#;
     let mut s = Story::of(none).claimed();
     assert_eq!(s.order.due, Some(s.now.plus(s.timing.confirm_within)));
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Repeat);
     assert_eq!(s.when(Event::Confirmed), Then::Written);
     assert_eq!((s.order.due, s.told()), (None, Vec::new()));
 }
@@ -168,7 +168,7 @@ fn the_same_decision_is_made_every_time() {
     let event = s.claim_event();
     assert_eq!(s.asked(event.clone()), s.asked(event));
     assert_eq!(
-        s.asked(Event::Overdue(Untaken::new())),
-        s.asked(Event::Overdue(Untaken::new()))
+        s.asked(Event::Overdue(Overdue::default())),
+        s.asked(Event::Overdue(Overdue::default()))
     );
 }

@@ -5,7 +5,7 @@ use triad_core::decide::true_due;
 use triad_core::message::AlertKind;
 use triad_core::order::IncidentKind;
 use triad_core::outbox::Emission;
-use triad_core::{Action, Event, FailureKind, Timestamp, Untaken};
+use triad_core::{Action, Event, FailureKind, Overdue, Timestamp};
 
 use crate::support::{BEGIN, ONCE, Story, Then, failed};
 
@@ -28,7 +28,7 @@ fn within(workflow: &str, ms: u64) -> Story {
 }
 
 fn looks(s: &mut Story) -> Then {
-    s.when(Event::Overdue(Untaken::new()))
+    s.when(Event::Overdue(Overdue::default()))
 }
 
 /// The Supervisor looks when the deadline has passed on every clock.

@@ -2,7 +2,7 @@
 
 use triad_core::decide::{Decision, true_due};
 use triad_core::due::{SHARDS, shard_of};
-use triad_core::{Action, Event, Timestamp, Untaken};
+use triad_core::{Action, Event, Overdue, Timestamp, Untaken};
 
 use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted};
 
@@ -68,7 +68,7 @@ fn a_supervisor_that_meets_an_early_hint_moves_it_and_touches_nothing_else() {
     let mut s = Story::of(LINE);
     s.claim().after(6_000).succeed("a").after(4_500);
     let before = s.order.clone();
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     assert_eq!(s.order.due, Some(Timestamp(BEGIN + 6_000 + QUEUE + 10_000)));
     let mut expected = before;
     expected.version = expected.version.next();
@@ -82,7 +82,7 @@ fn an_input_met_again_after_the_hint_was_moved_still_repeats() {
     s.claim().after(6_000);
     let reply = s.reply("a", crate::support::done());
     s.when(Event::Reply(reply.clone()));
-    s.after(4_500).when(Event::Overdue(Untaken::new()));
+    s.after(4_500).when(Event::Overdue(Overdue::default()));
     assert_eq!(s.asked(Event::Reply(reply)), Ok(Decision::Repeat));
 }
 
@@ -111,19 +111,19 @@ fn the_hint_is_never_later_than_the_truth_while_nothing_is_heard() {
                 s.claim();
                 holds(&s);
                 s.now = s.now.max(s.ripe());
-                s.when(Event::Overdue(Untaken::new()));
+                s.when(Event::Overdue(Overdue::default()));
                 holds(&s);
                 s.after(5_000);
                 let steps = s.order.steps.iter().map(|r| r.step.clone());
-                let untaken = steps.filter(|_| !taken).collect();
-                s.when(Event::Overdue(untaken));
+                let untaken: Untaken = steps.filter(|_| !taken).collect();
+                s.when(Event::Overdue(untaken.into()));
                 holds(&s);
                 if s.order.state.is_finished() {
                     break;
                 }
                 while s.order.state.locked_by().is_none() && !s.announces() {
                     s.now = s.now.max(s.ripe());
-                    s.when(Event::Overdue(Untaken::new()));
+                    s.when(Event::Overdue(Overdue::default()));
                     holds(&s);
                     s.after(5_000);
                 }
@@ -141,7 +141,7 @@ fn the_hint_is_no_later_than_the_truth_after_a_reply_that_was_read_late() {
     let mut reply = s.reply("p", crate::support::done());
     reply.sent_at = Some(reply.complete_by);
     s.now = s.ripe();
-    s.when(Event::Overdue(Untaken::new()));
+    s.when(Event::Overdue(Overdue::default()));
     holds(&s);
     s.when(Event::Reply(reply));
     holds(&s);

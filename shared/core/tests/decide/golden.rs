@@ -13,8 +13,8 @@ use triad_core::outbox::Outbox;
 use triad_core::render;
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Action, Attempt, Event, Failure, FailureKind, Order, Outcome, Priority, ProcessState,
-    Reply, Retry, StepRecord, StepRequest, Timestamp, Untaken,
+    Accepted, Action, Attempt, Event, Failure, FailureKind, Order, Outcome, Overdue, Priority,
+    ProcessState, Reply, Retry, StepRecord, StepRequest, Timestamp,
 };
 
 use crate::support::{BEGIN, FORK, LINE, ONCE, Story, done, refused};
@@ -197,7 +197,7 @@ fn all() -> Vec<(String, Value)> {
     let mut s = Story::of(FORK).claimed();
     s.untaken().claim().sent();
     s.now = s.ripe();
-    s.when(Event::Overdue(Untaken::new()));
+    s.when(Event::Overdue(Overdue::default()));
     all.push(("record-parts-unheard-history".to_owned(), parts(&s)));
     let mut s = Story::of(ONCE).claimed();
     s.sent().succeed("a").sent();

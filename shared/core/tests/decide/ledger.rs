@@ -1,7 +1,7 @@
 //! The call ledger: which attempts are to be revoked before the Supervisor decides about them.
 
 use triad_core::ledger::{KEPT, Unheard, to_revoke};
-use triad_core::{Event, Untaken};
+use triad_core::{Event, Overdue, Untaken};
 
 use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, failed};
 
@@ -9,7 +9,7 @@ use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, faile
 #[track_caller]
 fn silent(s: &mut Story) {
     s.now = s.now.max(s.ripe());
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     s.now = s.now.plus(s.timing.hear_within);
 }
 
@@ -27,7 +27,7 @@ fn nothing_is_revoked_before_the_supervisor_has_listened() {
     assert_eq!(revoked(&s), []);
     s.now = s.ripe();
     assert_eq!(revoked(&s), [], "it has not been met");
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     assert_eq!(revoked(&s), []);
     s.after(4_999);
     assert_eq!(revoked(&s), []);
@@ -137,7 +137,7 @@ fn what_is_revoked_once_is_revoked_again_until_the_order_has_gone_on() {
     let first = revoked(&s);
     s.after(60_000);
     assert_eq!(revoked(&s), first, "a Supervisor may have died in between");
-    let untaken = first.into_iter().map(|u| u.step).collect();
-    assert_eq!(s.when(Event::Overdue(untaken)), Then::Written);
+    let untaken: Untaken = first.into_iter().map(|u| u.step).collect();
+    assert_eq!(s.when(Event::Overdue(untaken.into())), Then::Written);
     assert_eq!(revoked(&s), []);
 }

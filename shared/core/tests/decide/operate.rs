@@ -5,7 +5,7 @@ use triad_core::outbox::Writer;
 use triad_core::status::Status;
 use triad_core::{
     Action, CampaignId, Direction, Event, FailureKind, Operation, OperationRefusal, OperatorAct,
-    Reason, Untaken,
+    Overdue, Reason,
 };
 
 use crate::support::{
@@ -296,7 +296,7 @@ fn closing_loses_no_alert() {
     let mut s = stopped();
     s.acts(Action::Close);
     assert!(s.alerts());
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Repeat);
     assert_eq!(s.when(Event::Confirmed), Then::Written);
     let mut s = stopped();
     s.when(Event::Confirmed);

@@ -4,7 +4,7 @@
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
 use triad_core::{
-    Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, Untaken, Work,
+    Action, Attempt, Direction, Event, Overdue, ProcessState, Reason, StepState, Timestamp, Work,
     decide,
 };
 
@@ -42,10 +42,10 @@ fn a_parked_order_is_due_when_its_work_is_to_be_tried_again() {
     assert_eq!(true_due(&s.ctx(), &s.order), Some(until));
     s.after(5 * MINUTE + 499);
     let early = s.order.clone();
-    s.when(Event::Overdue(Untaken::new()));
+    s.when(Event::Overdue(Overdue::default()));
     assert_eq!(s.order.steps, early.steps, "not passed on every clock");
     s.after(1);
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     assert_eq!(s.steps()[0], ("a", "retry-due"));
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use triad_core::pass::{Carried, End, Outcome, Pass, Place, Snapshot, Source, Task};
 use triad_core::{
-    ClaimId, Decision, Effect, Envelope, Event, Reason, Transition, Untaken, Version, effect,
+    ClaimId, Decision, Effect, Envelope, Event, Overdue, Reason, Transition, Version, effect,
 };
 use triad_workflow::{Limits, Workflow};
 
@@ -274,7 +274,7 @@ fn details_are_asked_for_only_where_a_decision_needs_them() {
 #[test]
 fn a_hint_that_was_early_is_moved_without_a_word_and_a_second_sweep_finds_nothing_to_do() {
     let mut story = Story::of(LINE).claimed();
-    let overdue = || Event::Overdue(Untaken::new());
+    let overdue = || Event::Overdue(Overdue::default());
     let mut pass = decided(&story, Place::Beside, overdue());
     pass.written(Outcome::Written);
     let moved = carried(&pass);
@@ -288,6 +288,6 @@ fn a_hint_that_was_early_is_moved_without_a_word_and_a_second_sweep_finds_nothin
 fn a_record_that_does_not_fit_its_definition_ends_a_pass_as_illegal() {
     let mut story = Story::of(LINE);
     story.order.steps.pop();
-    let pass = decided(&story, Place::Beside, Event::Overdue(Untaken::new()));
+    let pass = decided(&story, Place::Beside, Event::Overdue(Overdue::default()));
     assert!(matches!(end(&pass), End::Illegal(_)));
 }

@@ -3,7 +3,7 @@
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
-use triad_core::{Action, Direction, Event, OperationRefusal, Reason, Timestamp, Untaken};
+use triad_core::{Action, Direction, Event, OperationRefusal, Overdue, Reason, Timestamp};
 
 use crate::support::{BEGIN, FORK, LINE, ONCE, QUEUE, Story, Then, failed, refused};
 
@@ -191,7 +191,7 @@ fn an_undo_given_up_while_the_order_is_paused_leaves_the_next_look_to_what_is_ou
     let by = s.order.complete_by().unwrap();
     assert!(by > s.now, "{by:?}");
     assert_eq!(
-        s.when(Event::Overdue(Untaken::new())),
+        s.when(Event::Overdue(Overdue::default())),
         Then::Ignored(Reason::NotDue)
     );
     let due = true_due(&s.ctx(), &s.order).unwrap();

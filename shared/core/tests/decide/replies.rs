@@ -1,7 +1,7 @@
 //! Replies: what is taken, what is fenced off, what a failure comes to.
 
 use triad_core::{
-    Action, Attempt, Direction, Event, Illegal, Reason, StepState, Timestamp, Untaken, Work,
+    Action, Attempt, Direction, Event, Illegal, Overdue, Reason, StepState, Timestamp, Work,
     decide::Decision,
 };
 use triad_workflow::Millis;
@@ -90,7 +90,7 @@ fn a_scheduler_whose_clock_is_hours_ahead_makes_the_supervisor_wait_no_longer() 
     s.now = LAST.plus(Millis(3_600_000));
     assert_eq!(s.when(Event::Reply(reply)), Then::Written);
     s.now = LAST.plus(s.timing.skew).plus(s.timing.hear_within);
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     assert_eq!(s.failures("a"), 1);
 }
 
@@ -99,7 +99,7 @@ fn an_attempt_that_the_supervisor_has_found_over_is_over_by_every_clock() {
     let mut s = Story::of(LINE).claimed();
     let reply = s.reply("a", done());
     s.now = LAST.plus(s.timing.skew);
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     s.now = LAST;
     let before = s.step("a").clone();
     assert_eq!(s.when(Event::Reply(reply)), Then::Written);

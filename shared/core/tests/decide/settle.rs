@@ -5,7 +5,7 @@ use triad_core::doubt::open_until;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
 use triad_core::{
-    Action, Attempt, Direction, Event, OperationRefusal, StepState, Timestamp, Untaken,
+    Action, Attempt, Direction, Event, OperationRefusal, Overdue, StepState, Timestamp,
 };
 
 use crate::support::{LINE, ONCE, PROBED, Story, Then, refused};
@@ -146,7 +146,7 @@ fn a_word_that_leaves_the_order_stopped_keeps_what_is_unsent_and_the_hint() {
     s.settle("p", None);
     assert!(s.alerts());
     assert_eq!(s.order.due, due);
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Repeat);
     let mut s = both_in_doubt();
     s.when(Event::Confirmed);
     s.settle("p", None);

@@ -27,7 +27,7 @@ const HEAR: u64 = 5_000;
 /// The Supervisor looks. Of these steps the call ledger says that no agent has taken the attempt.
 fn looks(s: &mut Story, untaken: &[&str]) -> Then {
     let steps = untaken.iter().map(|u| (*u).to_owned().try_into().unwrap());
-    s.when(Event::Overdue(steps.collect::<Untaken>()))
+    s.when(Event::Overdue(steps.collect::<Untaken>().into()))
 }
 
 /// The Supervisor meets the order when it is due first, and so listens.

@@ -1,7 +1,7 @@
 //! The Supervisor: counting, delays, waits, giving up, announcing again.
 
 use triad_core::status::Status;
-use triad_core::{Attempt, Direction, Event, ProcessState, Reason, StepState, Untaken, Work};
+use triad_core::{Attempt, Direction, Event, Overdue, ProcessState, Reason, StepState, Work};
 use triad_workflow::Millis;
 
 use crate::support::{FORK, LINE, QUEUE, Story, Then, counted, failed};
@@ -14,13 +14,13 @@ const PATIENT: &str = r#"{"workflow": "w", "steps": [
 fn nothing_is_counted_before_complete_by_has_passed_on_every_clock() {
     let mut s = Story::of(&counted(LINE)).claimed();
     s.after(QUEUE + 10_499);
-    s.when(Event::Overdue(Untaken::new()));
+    s.when(Event::Overdue(Overdue::default()));
     assert_eq!(s.record("a").unheard_since, None);
     s.after(1);
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     assert_eq!(s.record("a").unheard_since, Some(s.now));
     s.after(5_000);
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     assert_eq!(s.failures("a"), 1);
 }
 
@@ -47,11 +47,36 @@ fn a_release_has_a_new_complete_by() {
 }
 
 #[test]
+fn an_order_that_is_announced_again_rests_for_as_long_as_is_said_and_for_announce_within_at_least()
+{
+    for (rest, until) in [
+        (0, 60_000),
+        (60_000, 60_000),
+        (60_001, 60_001),
+        (600_000, 600_000),
+    ] {
+        let mut s = Story::of(LINE);
+        s.after(60_500);
+        let overdue = Overdue {
+            rest: Millis(rest),
+            ..Overdue::default()
+        };
+        assert_eq!(s.when(Event::Overdue(overdue)), Then::Written);
+        assert!(s.announces());
+        assert_eq!(
+            s.order.complete_by(),
+            Some(s.now.plus(Millis(until))),
+            "{rest}"
+        );
+    }
+}
+
+#[test]
 fn two_supervisors_count_one_failure_once() {
     let mut s = Story::of(LINE).claimed();
     s.overdue();
     assert_eq!(
-        s.when(Event::Overdue(Untaken::new())),
+        s.when(Event::Overdue(Overdue::default())),
         Then::Ignored(Reason::NotDue)
     );
     assert_eq!(s.failures("a"), 1);

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use triad_core::{
-    Action, Attempt, Direction, Event, OperationRefusal, Outcome, ProcessState, Reason, Reply,
-    Timestamp, Untaken, decide,
+    Action, Attempt, Direction, Event, OperationRefusal, Outcome, Overdue, ProcessState, Reason,
+    Reply, Timestamp, Untaken, decide,
 };
 
 use triad_workflow::Millis;
@@ -105,7 +105,7 @@ fn given(row: &str) -> (Story, &'static str) {
     if let Some(out) = row.strip_suffix(" unheard") {
         let (mut s, step) = given(out);
         s.now = s.ripe();
-        assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+        assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
         assert_eq!(s.record(step).unheard_since, Some(s.now));
         return (s, step);
     }
@@ -236,7 +236,7 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
     };
     match column {
         "claim" => return s.claim_event(),
-        "early" => return Event::Overdue(Untaken::new()),
+        "early" => return Event::Overdue(Overdue::default()),
         "overdue" | "unheard" | "untaken" => {
             let due = decide::true_due(&s.ctx(), &s.order).unwrap_or(s.now);
             s.now = s.now.max(due.plus(s.timing.skew));
@@ -245,7 +245,7 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
             }
             let step = step.to_owned().try_into().unwrap();
             let untaken = (column == "untaken").then_some(step);
-            return Event::Overdue(untaken.into_iter().collect());
+            return Event::Overdue(untaken.into_iter().collect::<Untaken>().into());
         }
         "confirmed" => return Event::Confirmed,
         "admit" => return Event::Admit,
@@ -437,7 +437,7 @@ fn a_record_that_does_not_fit_its_definition_is_illegal() {
     let mut s = Story::of(LINE);
     s.order.steps.pop();
     assert!(matches!(
-        s.when(Event::Overdue(Untaken::new())),
+        s.when(Event::Overdue(Overdue::default())),
         Then::Illegal(_)
     ));
 }

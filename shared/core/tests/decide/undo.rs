@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use triad_core::status::Status;
-use triad_core::{Direction, Event, Reason, Untaken};
+use triad_core::{Direction, Event, Overdue, Reason};
 
 use crate::support::{FORK, LINE, Story, Then, counted, done, failed, refused};
 
@@ -183,13 +183,13 @@ fn an_ambiguous_steps_undo_without_a_value_is_told_by_its_own_cause() {
 fn a_finished_order_is_confirmed_once_and_then_leaves_the_due_index() {
     let mut s = Story::of(LINE).claimed();
     s.refuse("a");
-    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Repeat);
     assert_eq!(s.when(Event::Confirmed), Then::Written);
     assert_eq!(s.order.due, None);
     assert_eq!(s.messages(), []);
     assert_eq!(s.when(Event::Confirmed), Then::Ignored(Reason::Finished));
     assert_eq!(
-        s.when(Event::Overdue(Untaken::new())),
+        s.when(Event::Overdue(Overdue::default())),
         Then::Ignored(Reason::Finished)
     );
 }

@@ -3,7 +3,7 @@
 use triad_core::effect::{Turn, told};
 use triad_core::outbox::{Emission, Writer};
 use triad_core::status::Status;
-use triad_core::{Effect, Event, Order, Untaken};
+use triad_core::{Effect, Event, Order, Overdue};
 
 use crate::support::{LINE, Story, Then, counted, failed};
 
@@ -118,7 +118,7 @@ fn an_alert_waits_in_the_record_until_it_is_confirmed() {
     s.overdue();
     for _ in 0..3 {
         s.after(30_000);
-        assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
+        assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Repeat);
         assert!(s.messages().iter().any(|m| m.topic == "alerts"));
     }
     s.when(Event::Confirmed);

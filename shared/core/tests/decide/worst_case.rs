@@ -1,7 +1,7 @@
 //! The stated worst case, held against orders that meet it: sweeps begin at every moment that they may.
 
 use triad_core::worst_case::WorstCase;
-use triad_core::{Event, Timestamp, Untaken};
+use triad_core::{Event, Overdue, Timestamp};
 use triad_workflow::Millis;
 
 use crate::support::{LINE, Story, Then, compile, counted};
@@ -35,7 +35,7 @@ fn sweep_from(at: Timestamp, phase: u64) -> Timestamp {
 fn sweeps_until_asked(s: &mut Story, phase: u64) {
     loop {
         s.now = sweep_from(s.now, phase);
-        let then = s.when(Event::Overdue(Untaken::new()));
+        let then = s.when(Event::Overdue(Overdue::default()));
         if then == Then::Written && s.announces() {
             s.claim();
             return;
@@ -53,7 +53,7 @@ fn a_silent_attempt_is_counted_within_the_stated_detection() {
         s.now = complete_by;
         while s.failures("a") == 0 {
             s.now = sweep_from(s.now, phase);
-            s.when(Event::Overdue(Untaken::new()));
+            s.when(Event::Overdue(Overdue::default()));
             s.after(1);
         }
         longest = longest.max(s.now.since(complete_by).0 - 1);

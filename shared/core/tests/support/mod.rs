@@ -8,7 +8,7 @@ use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{
     Accepted, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
-    Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Outcome, Reason, Reply,
+    Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Outcome, Overdue, Reason, Reply,
     StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, decide, invariants,
 };
 use triad_core::{doubt, effect, render};
@@ -233,7 +233,7 @@ impl Story {
             assert_eq!(self.when(Event::Reply(reply)), Then::Written);
         }
         self.now = self.now.max(ripe);
-        let then = self.when(Event::Overdue(Untaken::new()));
+        let then = self.when(Event::Overdue(Overdue::default()));
         let listened_until = out(self)
             .iter()
             .filter(|(_, counted)| *counted)
@@ -251,7 +251,7 @@ impl Story {
             Then::Written | Then::Ignored(Reason::NotDue)
         ));
         self.now = until;
-        assert_eq!(self.when(Event::Overdue(Untaken::new())), Then::Written);
+        assert_eq!(self.when(Event::Overdue(Overdue::default())), Then::Written);
         self
     }
 
@@ -260,10 +260,10 @@ impl Story {
     pub fn untaken(&mut self) -> &mut Self {
         self.now = self.now.max(self.ripe());
         let out: Untaken = self.order.steps.iter().map(|r| r.step.clone()).collect();
-        if self.when(Event::Overdue(out.clone())) == Then::Written {
+        if self.when(Event::Overdue(out.clone().into())) == Then::Written {
             self.now = self.now.plus(self.timing.hear_within);
         }
-        assert_eq!(self.when(Event::Overdue(out)), Then::Written);
+        assert_eq!(self.when(Event::Overdue(out.into())), Then::Written);
         self
     }
 

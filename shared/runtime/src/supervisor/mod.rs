@@ -4,6 +4,7 @@
 //! one wins and the other's write is a counted conflict.
 
 mod drive;
+mod rests;
 mod traced;
 
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use triad_core::due::{ASIDE_SHARDS, SHARDS, aside_shard};
 use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
-use triad_core::{Event, OrderId, Timestamp, Untaken, ledger};
+use triad_core::{Event, OrderId, Overdue, Timestamp, Untaken, ledger};
 use triad_workflow::Millis;
 
 use crate::aside::{Ports, let_in, room, waiting};
@@ -26,6 +27,7 @@ use crate::revoke;
 use crate::settings::Settings;
 use crate::traces::Tracing;
 use crate::unreadable::{self, Unreadable};
+use rests::Rests;
 
 pub use drive::Driven;
 
@@ -42,6 +44,7 @@ pub struct Supervisor<S, B, C, E> {
     entropy: E,
     definitions: Definitions<S>,
     misconfigured: Misconfigured,
+    rests: Rests,
     settings: Settings,
 }
 
@@ -92,6 +95,7 @@ where
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
             misconfigured: Misconfigured::new(HANDLER),
+            rests: Rests::new(settings.announce_apart),
             store,
             bus,
             clock,
@@ -226,14 +230,23 @@ where
         let oldest = found.iter().filter_map(|read| read.order.due).min();
         report.oldest_due = [report.oldest_due, oldest].into_iter().flatten().min();
         let found = self.revoke(found, now, report).await;
-        let mut passes: Vec<(Snapshot, Carried)> = found
+        let mut rests = self.rests.offer(self.settings.timing.announce_within, now);
+        let mut passes: Vec<(Snapshot, Carried, Millis)> = found
             .into_iter()
-            .map(|(read, untaken)| self.decide(read, untaken, now))
+            .map(|(read, untaken)| {
+                let waits = read.order.state.locked_by().is_none();
+                let rest = waits.then(|| rests.next()).flatten().unwrap_or_default();
+                let carried = self.decide(&read, Overdue { untaken, rest }, now);
+                (read, carried, rest)
+            })
             .collect();
-        let carried = passes.iter_mut().map(|(_, carried)| carried).collect();
+        let carried = passes.iter_mut().map(|(_, carried, _)| carried).collect();
         let tracing = self.tracing();
         carry_out(&self.store, &self.bus, &self.entropy, &tracing, carried).await;
-        for (read, carried) in passes {
+        for (read, carried, rest) in passes {
+            if rests_until(&carried) == Some(now.plus(rest)) {
+                self.rests.take(rest, now);
+            }
             traced::swept(&tracing, &read, &carried);
             let refused = carried.unwritten.iter().chain(&carried.unconfirmed);
             refused.for_each(|e| self.misconfigured.note_store(e));
@@ -252,17 +265,16 @@ where
 
     /// Decide: pure, for each record by itself. A pass over the same records after this one was
     /// carried out decides nothing more.
-    fn decide(&self, read: Snapshot, untaken: Untaken, now: Timestamp) -> (Snapshot, Carried) {
+    fn decide(&self, read: &Snapshot, overdue: Overdue, now: Timestamp) -> Carried {
         // Of a race that is lost the winner takes care.
         let mut pass = Pass::new(Place::Beside, 0);
-        let event = Event::Overdue(untaken);
         let timing = self.settings.timing;
+        let event = Event::Overdue(overdue);
         report_breaches(&pass.decide(read.clone(), Source::Record, event, timing, now));
-        let carried = Carried {
+        Carried {
             span: self.settings.traces.beside(&read.order, "sweep", now),
             ..Carried::new(pass)
-        };
-        (read, carried)
+        }
     }
 
     fn tracing(&self) -> Tracing<'_, C> {
@@ -350,6 +362,16 @@ where
         }
         known
     }
+}
+
+/// Until when an order that waits for a Scheduler rests, if that was written.
+fn rests_until(carried: &Carried) -> Option<Timestamp> {
+    let Task::Ended(End::Done(done) | End::Unsent(done)) = carried.pass.task() else {
+        return None;
+    };
+    let state = &done.order.state;
+    let waits = done.was_written && state.locked_by().is_none() && !state.is_finished();
+    done.order.complete_by().filter(|_| waits)
 }
 
 impl Report {

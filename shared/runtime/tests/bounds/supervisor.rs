@@ -1,5 +1,6 @@
 //! How much of the due index a sweep reads.
 
+use serde_json::json;
 use triad_core::due::aside_shard;
 use triad_runtime::DueRow;
 use triad_runtime::settings::{AdmissionSettings, Settings};
@@ -49,6 +50,45 @@ fn a_sweep_reads_pages_of_100_rows_up_to_10000_where_nothing_is_set() {
         ..Settings::default()
     };
     assert_eq!(sweep(&world, one_by_one).found, 10_000);
+}
+
+#[test]
+fn orders_that_are_announced_again_rest_for_longer_the_more_there_are() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let ids: Vec<String> = (0..50).map(|n| format!("o-{n}")).collect();
+    for id in &ids {
+        let _ = world.announced(&workflow, id, json!({}));
+    }
+    let row = |id: &String| DueRow {
+        order: order_id(id),
+        workflow: None,
+    };
+    world.inner().due.insert(0, ids.iter().map(row).collect());
+    let w = || world.clone();
+    let settings = Settings {
+        announce_apart: Millis(3_000),
+        ..Settings::default()
+    };
+    let supervisor = Supervisor::new(w(), w(), w(), w(), settings);
+    world.after(90_000);
+    let now = world.inner().now;
+    let report = world.run(supervisor.sweep(Millis(60_000)));
+    assert_eq!(report.written, 50);
+    let inner = world.inner();
+    let mut rests: Vec<u64> = inner
+        .orders
+        .values()
+        .map(|o| o.complete_by().expect("it waits").0 - now)
+        .collect();
+    rests.sort_unstable();
+    let apart: Vec<u64> = (0..50).map(|n| 60_000 + n * 3_000).collect();
+    assert_eq!(rests, apart);
+}
+
+#[test]
+fn orders_are_announced_again_two_milliseconds_apart_where_nothing_is_set() {
+    assert_eq!(Settings::default().announce_apart, Millis(2));
 }
 
 #[test]

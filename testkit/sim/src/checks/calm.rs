@@ -50,7 +50,9 @@ pub(crate) fn bound_ms(state: &State) -> u64 {
     let longest = all.iter().chain(&open).map(one).max().unwrap_or(0);
     let turns = in_turns_ms(state, &open, clean);
     let confirmed = TIMING.confirm_within.0 + LOOK_MS;
-    wakes + wild + longest + turns + limited_ms(state, &open) + confirmed
+    // An order whose announcement was lost rests until those of all others were made again.
+    let rests = state.setup.announce_apart().0 * open.len() as u64;
+    wakes + wild + longest + turns + limited_ms(state, &open) + rests + confirmed
 }
 
 /// The workflows of the orders that are not at rest. One that is not stored yet may have any.

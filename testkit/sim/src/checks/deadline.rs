@@ -4,7 +4,7 @@ use triad_core::message::AlertKind;
 use triad_core::order::Incident;
 use triad_core::outbox::{Emission, Writer};
 use triad_core::{Order, ProcessState, StepState, Timestamp};
-use triad_workflow::Workflow;
+use triad_workflow::{Millis, Workflow};
 
 use crate::definitions::TIMING;
 use crate::world::State;
@@ -43,7 +43,7 @@ impl State {
         {
             return;
         }
-        let decided = decided_at(before, after);
+        let decided = decided_at(before, after, rest_at_most(self));
         let is_missed = before
             .deadline
             .is_some_and(|at| decided.is_some_and(|now| now >= at.plus(TIMING.skew)));
@@ -68,17 +68,22 @@ impl State {
     }
 }
 
+/// An order that is announced again rests for no longer: behind each other one, which may have been let go and
+/// be in the line again.
+fn rest_at_most(state: &State) -> Millis {
+    let orders = state.sent.orders.len() as u64;
+    Millis(TIMING.announce_within.0 + 8 * orders * state.setup.announce_apart().0)
+}
+
 /// By the Supervisor's clock, when a write was decided on: as far as it shows, and never too late. It may
 /// have landed long after.
-fn decided_at(before: &Order, after: &Order) -> Option<Timestamp> {
+fn decided_at(before: &Order, after: &Order, rest: Millis) -> Option<Timestamp> {
     let new = |i: &&Incident| !before.incidents.contains(i);
     let noted = after.incidents.iter().filter(new).map(|i| i.at).max();
     let asked = match &after.state {
         ProcessState::Pending {
             complete_by: Some(at),
-        } if after.outbox.entries.contains(&Emission::Retry) => {
-            Some(at.minus(TIMING.announce_within))
-        }
+        } if after.outbox.entries.contains(&Emission::Retry) => Some(at.minus(rest)),
         _ => None,
     };
     noted.or(asked)

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 use triad_core::order::Claim;
 use triad_core::{
-    Accepted, ClaimId, Context, Decision, Event, Failure, FailureKind, Order, OrderId,
-    ProcessState, Timestamp, Timing, Untaken, WorkflowRef, decide,
+    Accepted, ClaimId, Context, Decision, Event, Failure, FailureKind, Order, OrderId, Overdue,
+    ProcessState, Timestamp, Timing, WorkflowRef, decide,
 };
 use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
 use triad_workflow::{Limits, Workflow};
@@ -108,7 +108,7 @@ pub(super) fn life(order: &Order) -> Vec<Order> {
         let event = if last.state.locked_by().is_none() {
             Event::Claim(ClaimId(format!("claim-{now}")))
         } else {
-            Event::Overdue(Untaken::new())
+            Event::Overdue(Overdue::default())
         };
         let next = after(last, event, now);
         all.push(next);

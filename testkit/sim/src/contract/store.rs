@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use triad_core::due::shard_of;
-use triad_core::{Event, Order, OrderId, ProcessState, Timestamp, Untaken, WorkflowRef};
+use triad_core::{Event, Order, OrderId, Overdue, ProcessState, Timestamp, WorkflowRef};
 use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
 use triad_workflow::{WorkflowName, hash};
 
@@ -216,7 +216,7 @@ pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) 
         let done = commit(store, &order, &next, 0xfeed_beef_dead_cafe).await;
         assert_eq!(done, Written::Written);
     }
-    let later = after(&next, Event::Overdue(Untaken::new()), 900_000);
+    let later = after(&next, Event::Overdue(Overdue::default()), 900_000);
     assert_eq!(commit(store, &next, &later, 7).await, Written::Written);
     let done = commit(store, &order, &next, 0xfeed_beef_dead_cafe).await;
     assert_eq!(done, Written::Conflict, "somebody has gone on from it");

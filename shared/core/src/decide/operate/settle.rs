@@ -16,8 +16,8 @@ use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState, Work};
 
-/// Says whether an effect in doubt happened, of a step as it was at an attempt. The order goes on when nothing else is in doubt
-/// that may not be repeated; until then it stays as it is, and asks for the next word.
+/// Says whether an effect in doubt happened, of a step as it was at an attempt. The order goes on when nothing
+/// else is in doubt that may not be repeated; until then it stays as it is, and asks for the next word.
 pub(super) fn settle(
     ctx: &Context<'_>,
     order: &Order,

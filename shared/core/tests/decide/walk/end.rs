@@ -59,14 +59,14 @@ impl World<'_> {
         let due = self.story.order.due.expect("it is alive");
         self.story.now = self.story.now.max(due.plus(self.story.timing.skew));
         let untaken = self.revoked();
-        let mut then = self.happens(Event::Overdue(untaken));
+        let mut then = self.happens(Event::Overdue(untaken.into()));
         if then == Then::Ignored(Reason::NotDue) {
             // The hint was early, and the true time has not passed on every clock; or it has met
             // an attempt beyond that, and has not listened for long enough.
             let true_due = self.story.now.plus(self.story.timing.skew);
             self.story.now = true_due.max(self.heard_out());
             let untaken = self.revoked();
-            then = self.happens(Event::Overdue(untaken));
+            then = self.happens(Event::Overdue(untaken.into()));
         }
         assert_eq!(then, Then::Written, "the Supervisor knows what to do");
     }

@@ -396,9 +396,9 @@ impl<'a> World<'a> {
             // It dies between the ledger and its decision.
             return;
         }
-        let then = self.happens(Event::Overdue(untaken.clone()));
+        let then = self.happens(Event::Overdue(untaken.clone().into()));
         if then == Then::Written {
-            let again = self.happens(Event::Overdue(untaken));
+            let again = self.happens(Event::Overdue(untaken.into()));
             let over = self.story.order.state.is_finished();
             let nothing = again == Then::Ignored(Reason::NotDue) || (over && again == Then::Repeat);
             assert!(nothing, "a second pass plans nothing more: {again:?}");
