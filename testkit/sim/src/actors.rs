@@ -266,7 +266,7 @@ async fn drive_on(
     if !world.state().setup.one_machine {
         return;
     }
-    let wanted = Wanted::now(&world.state());
+    let wanted = Wanted::now(&world.state(), who);
     let driven = supervisor.drive_on().await;
     let mut state = world.state();
     state.kernel.note(who, || format!("{driven:?}"));

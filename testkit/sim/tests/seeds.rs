@@ -7,7 +7,7 @@ use triad_sim::{Options, run};
 const LATE: &str = "a write landed after its reply had been acknowledged as late";
 
 /// Seed, and what failed with it.
-const SEEDS: [(u64, &str); 23] = [
+const SEEDS: [(u64, &str); 25] = [
     (
         242,
         "started (2) was told without received (1): Submission died after creating the order",
@@ -66,6 +66,14 @@ const SEEDS: [(u64, &str); 23] = [
     (
         795_577,
         "an operator's word on one attempt was taken for a later one, of which it was not true",
+    ),
+    (
+        320_559,
+        "a clock was set back behind the complete-by of a request that had been found to be over",
+    ),
+    (
+        587_159,
+        "orders that an operator had set going again were counted as if Submission had let them in",
     ),
 ];
 

@@ -13,16 +13,19 @@ use crate::world::State;
 #[derive(Debug)]
 pub(crate) struct Wanted {
     since: u64,
+    /// The clock of who starts, then.
+    clock: Timestamp,
     of: BTreeMap<OrderId, (u64, Vec<(String, Timestamp)>)>,
 }
 
 impl Wanted {
     /// What every order waits for at this moment, as its record says.
-    pub(crate) fn now(state: &State) -> Self {
+    pub(crate) fn now(state: &State, who: InstanceId) -> Self {
         let alive = state.store.orders().filter(|o| !o.state.is_finished());
         let of = alive.map(|o| (o.id.clone(), (o.version.0, awaited(o))));
         Self {
             since: state.kernel.now,
+            clock: state.kernel.clock_of(who),
             of: of.collect(),
         }
     }
@@ -34,7 +37,8 @@ impl Wanted {
             return;
         }
         let sent = sent_since(state, self.since);
-        let now = state.kernel.clock_of(who);
+        // Its clock may have been set back after the request was found to be over.
+        let now = state.kernel.clock_of(who).max(self.clock);
         for (id, (version, awaited)) in self.of {
             let order = state.store.order(&id);
             if order.is_none_or(|o| o.version.0 != version) {

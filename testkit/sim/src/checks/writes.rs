@@ -434,8 +434,10 @@ impl State {
         if blurred || !f.index_is_true() || self.setup.operators > 0 {
             return;
         }
-        // One that is set aside is stored, and not in flight.
-        let orders = self.store.orders();
+        // One that is set aside is stored, and not in flight. One that an operator has set going again asks no
+        // Submission for room.
+        let was_acted_on = |o: &Order| o.incidents.iter().any(|i| i.act.is_some());
+        let orders = self.store.orders().filter(|o| !was_acted_on(o));
         let in_flight = orders.filter(|o| o.due.is_some() && o.set_aside.is_none());
         let with_it = in_flight.count() + 1;
         // One Submission alone keeps to it; of several each may admit what the others do not see.
