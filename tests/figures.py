@@ -112,7 +112,7 @@ FIGURES = [
     counted("mutants-of-the-http-agent", "edges, # of the HTTP agent", patches("adapters/5*.patch")),
     counted("mutants-of-the-shell", "agent, # of the Lambda shell", patches("adapters/6*.patch")),
     counted("mutants-of-wiring", "shell, # of wiring", patches("adapters/7*.patch")),
-    counted("mutants-of-the-core", "log, # of the core", patches("adapters/8*.patch", "adapters/18*.patch")),
+    counted("mutants-of-the-core", "log, # of the core", patches("adapters/8*.patch", "adapters/18[0-9]-*.patch")),
     counted("mutants-of-models", "of the core, # of what models may do", patches("adapters/12[0-9]-*.patch")),
     counted("mutants-of-sqlite", "DynamoDB store, # of the SQLite", patches("adapters/1[6-9]-*.patch")),
     counted("mutants-of-operating", "models may do, # of operating", patches("adapters/1[013-7][0-9]-*.patch")),
