@@ -11,9 +11,9 @@
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
 # The long run may be stopped at any time: target/proof keeps what each part has said, and the next call goes on
-# with the parts that have not held, and with the next seed. A part begins again where something has changed that it
-# depends on, pages left aside. A part that does not hold keeps none of the others from being run; its output is
-# in target/proof/NAME.now.
+# with the parts that have not held, and with the next seed; on another machine too, with this directory copied there.
+# A part begins again where something has changed that it depends on, pages left aside. A part that does not hold
+# keeps none of the others from being run; its output is in target/proof/NAME.now.
 #
 # Ends with 0 if everything holds, with 1 if something does not, with 3 if what was checked holds and a part of
 # --long was left out. What does not hold, and what was left out, is listed at the end. Set TRIAD_SEEDS for
@@ -97,7 +97,7 @@ seeds() {
     return
   fi
   "$sim" nightly --seeds "$many" --threads "$threads" --state "$kept/nightly.json" \
-    ${TRIAD_MINUTES:+--minutes "$TRIAD_MINUTES"}
+    --program "$(digest triad-sim "" seeds)" ${TRIAD_MINUTES:+--minutes "$TRIAD_MINUTES"}
   grep -q "\"next\": $many\b" "$kept/nightly.json" \
     || skipped seeds "the $many seeds are not at their end; the next call goes on"
 }
@@ -178,7 +178,7 @@ if [ "$long" = yes ]; then
   sim=target/dist/triad-sim
   TRIAD_SKIPS=$(mktemp)
   export TRIAD_SKIPS long threads kept sim model
-  export -f seeds models larger_models release_binaries chaos tests_of power bad_records fuzzers dynamodb_local
+  export -f digest seeds models larger_models release_binaries chaos tests_of power bad_records fuzzers dynamodb_local
   trap 'rm -f "$TRIAD_SKIPS"' EXIT
   mkdir -p "$kept"
 fi

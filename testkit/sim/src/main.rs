@@ -105,6 +105,10 @@ struct Nightly {
     /// Where the next seed and the totals are kept.
     #[arg(long, default_value = "sim-nightly.json")]
     state: PathBuf,
+    /// What the program is known by, whose seeds are gone on with: a digest of its sources, where another machine or
+    /// another build of them is to go on. The digest of its file where this is not said.
+    #[arg(long, value_name = "DIGEST")]
+    program: Option<String>,
     /// Worlds at once.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -233,7 +237,7 @@ fn crash_points(a: &CrashPoints) -> bool {
 
 fn nightly(a: &Nightly) -> anyhow::Result<bool> {
     let began = Instant::now();
-    let program = program()?;
+    let program = a.program.clone().map_or_else(digest_of_file, Ok)?;
     let mut totals = Totals::default();
     if let Ok(bytes) = std::fs::read(&a.state) {
         let kept: Kept = serde_json::from_slice(&bytes)
@@ -275,13 +279,13 @@ fn nightly(a: &Nightly) -> anyhow::Result<bool> {
 /// What is kept between two calls.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Kept {
-    /// The digest of the program that ran the seeds.
+    /// What the program that ran the seeds is known by.
     program: String,
     totals: Totals,
 }
 
 /// The digest of this program's file.
-fn program() -> anyhow::Result<String> {
+fn digest_of_file() -> anyhow::Result<String> {
     let file = std::env::current_exe().context("this program does not know its file")?;
     let bytes =
         std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
