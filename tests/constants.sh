@@ -14,4 +14,8 @@
 # than 3,000 seeds. Ends with 0 if every constant is noticed or explained, and no reason is stale.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# One at a time: each makes the scratch copy anew, which the tests of another one read.
+mkdir -p target
+exec 9> target/constants.lock
+flock --nonblock 9 || { echo "constants: another run of this script works on target/constants" >&2; exit 2; }
 exec python3 testkit/mutants/constants.py "$@"
