@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use triad_kafka::{Read, Reader};
 use triad_runtime::InputRecord;
 
@@ -89,6 +90,16 @@ pub fn start_function(
     let pairs = variables.iter().map(|(n, v)| (*n, v.as_str()));
     let function = api.spawn(binary, pairs).expect("the function starts");
     (api, function)
+}
+
+/// Invokes the Supervisor's function once, as its schedule does: what the sweep reports.
+///
+/// # Panics
+/// When it does not answer.
+pub async fn sweep(api: &RuntimeApi) -> Value {
+    let event = json!({"detail-type": "Scheduled Event", "source": "aws.scheduler"});
+    let answer = api.invoke(event.to_string(), INVOCATION).await;
+    answer.expect("the Supervisor answers").json()
 }
 
 /// Invokes a function once with records.

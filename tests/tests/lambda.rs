@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use triad_reference_service::{FaultPlan, Faults};
 use triad_runtime::InputRecord;
 use triad_tests::engines::Engines;
-use triad_tests::event_source::{EventSource, INVOCATION, failures, invoke, start_function};
+use triad_tests::event_source::{EventSource, failures, invoke, start_function, sweep};
 use triad_tests::orders::{FULFILMENT, Files, order};
 use triad_tests::poll::until;
 use triad_tests::process::binary;
@@ -248,12 +248,6 @@ async fn a_service_that_is_down_parks_its_orders_until_it_is_back() {
         "waiting is no failure"
     );
     engines.ledger().await.assert_nothing_twice();
-}
-
-async fn sweep(api: &triad_tests::runtime_api::RuntimeApi) -> Value {
-    let event = json!({"detail-type": "Scheduled Event", "source": "aws.scheduler"});
-    let answer = api.invoke(event.to_string(), INVOCATION).await;
-    answer.unwrap().json()
 }
 
 #[tokio::test]
