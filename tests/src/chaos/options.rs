@@ -49,7 +49,8 @@ pub struct Options {
     /// Take the orders' details from this JSON-lines file, by turns. Default: generated ones
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
-    /// Most time without any order ending while the faults last
+    /// Most time without any order ending while the faults last; two minutes at least until the last
+    /// fault has come
     #[arg(long, value_name = "TIME", default_value = "180s", value_parser = humantime::parse_duration)]
     pub patience: Duration,
     /// Most time from the last fault until everything has finished

@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// Longest wait for a process to say that it is there. It may have a log to read first.
-const START: Duration = Duration::from_secs(120);
+pub const START: Duration = Duration::from_secs(120);
 /// Wait before a process that has ended at its start is started again.
 const AGAIN: Duration = Duration::from_millis(200);
 

@@ -12,6 +12,7 @@ use triad_core::topics;
 use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
 
 use super::installation::REPLY_TOPIC;
+use super::part::START;
 use super::tell::say;
 
 /// Longest wait for one answer of the broker.
@@ -19,14 +20,26 @@ const ANSWER: Duration = Duration::from_secs(20);
 /// Time between two lines of progress.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Counts ended orders into `ended` until there are `count`, or none has ended for `patience`:
-/// then it says so, and closes `ended`.
+/// Most time without an order ending, once so many have, of a run whose last fault comes after `faulty` of
+/// them. Nobody waits for the workers to be there, and a run that gives up before its faults has shown
+/// nothing: until they have come, and an order has ended, it is no less than a process may need to start.
+fn longest(patience: Duration, ended: usize, faulty: usize) -> Duration {
+    if ended < faulty.max(1) {
+        patience.max(START)
+    } else {
+        patience
+    }
+}
+
+/// Counts ended orders into `ended` until there are `count`, or none has ended for `patience`
+/// ([`START`] at least until there are `faulty`): then it says so, and closes `ended`.
 ///
 /// # Errors
 /// When the broker does not answer at all.
 pub async fn follow(
     brokers: &str,
     count: usize,
+    faulty: usize,
     patience: Duration,
     ended: watch::Sender<usize>,
 ) -> Result<Option<String>> {
@@ -40,9 +53,10 @@ pub async fn follow(
             told = Instant::now();
             say(&format!("{:>6} of {count} orders ended", known.len()));
         }
-        if last.elapsed() > patience {
+        let longest = longest(patience, known.len(), faulty);
+        if last.elapsed() > longest {
             let why = format!(
-                "no order has ended for {patience:?}; {} of {count} have",
+                "no order has ended for {longest:?}; {} of {count} have",
                 known.len()
             );
             say(&why);
@@ -71,4 +85,19 @@ pub fn is_end(status: Status) -> bool {
         status,
         Status::Completed | Status::Compensated | Status::CompensationFailed | Status::Failed
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn until_the_last_fault_has_come_processes_have_the_time_for_their_start() {
+        let short = Duration::from_secs(20);
+        assert_eq!(longest(short, 6, 7), START);
+        assert_eq!(longest(short, 7, 7), short);
+        assert_eq!((longest(short, 0, 0), longest(short, 1, 0)), (START, short));
+        let long = START * 2;
+        assert_eq!((longest(long, 0, 7), longest(long, 7, 7)), (long, long));
+    }
 }

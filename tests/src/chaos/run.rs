@@ -215,10 +215,11 @@ async fn on(
     ));
     let loaded = Instant::now();
     let planned = plan.len();
+    let faulty = plan.last().map_or(0, |fault| fault.after);
     let (faults, sent, stopped) = tokio::try_join!(
         faults::carry_out(plan, installation.clone(), ended.clone()),
         submit(brokers, load, in_flight, ended),
-        progress::follow(brokers, orders, options.patience, count),
+        progress::follow(brokers, orders, faulty, options.patience, count),
     )?;
     let under_faults = loaded.elapsed();
 
