@@ -149,7 +149,7 @@ pub(crate) fn reader(dir: &Path) -> Result<Connection, OpenError> {
 fn connect(file: &Path, further: OpenFlags) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | further;
     let db = Connection::open_with_flags(file, flags);
-    let db = db.map_err(|e| OpenError::of_file(file, &e))?;
+    let mut db = db.map_err(|e| OpenError::of_file(file, &e))?;
     db.busy_handler(Some(try_again))
         .map_err(|e| OpenError::of_file(file, &e))?;
     Ok(db)
