@@ -109,6 +109,8 @@ models() {
     # With deaths as well: just beyond the complete-by of the first attempt, by the second clock too.
     "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 13
   done
+  # Parallel steps with unlike waits.
+  "$model" --policy fork --threads "$threads" --steps 2 --instances 1 --horizon 24 --crashes 0
 }
 
 larger_models() {

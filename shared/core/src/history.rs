@@ -92,7 +92,7 @@ fn known_by_state(record: &StepRecord, now: Timestamp) -> Option<Incident> {
                     ..
                 } => (*attempt, *started, *direction),
                 // It has its line.
-                Work::Due { .. } | Work::Deferred { .. } => return None,
+                Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. } => return None,
             };
             let line = line(
                 IncidentKind::Abandoned,
@@ -250,7 +250,7 @@ fn by_state(record: &StepRecord, at_compensation: bool) -> Option<Attempt> {
                 let at_compensation = record.direction() == Direction::Compensate;
                 (at_compensation, work.attempt())
             }
-            Work::Due { .. } | Work::Deferred { .. } => return None,
+            Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. } => return None,
         },
         _ => return None,
     };

@@ -129,7 +129,7 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
 
 /// Every invariant that a write has to keep: its name, and a function of the record before the write, the
 /// record after it, and the workflow, which is true if the write keeps the invariant.
-pub const OF_WRITE: [(&str, OfWrite); 15] = [
+pub const OF_WRITE: [(&str, OfWrite); 16] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -192,6 +192,16 @@ pub const OF_WRITE: [(&str, OfWrite); 15] = [
             };
             was.filter(silent)
                 .is_none_or(|was| is.action.calls > was.action.calls)
+        })
+    }),
+    ("a-wait-ends-by-the-supervisor-or-an-operator", |a, b, _| {
+        b.steps.iter().all(|is| {
+            let was = a.steps.iter().find(|was| was.step == is.step);
+            let waited = was.is_some_and(|was| {
+                was.state.delayed_until().is_some() && was.direction() == is.direction()
+            });
+            let goes_on = matches!(is.state.work(), Some(Work::Due { .. } | Work::Out(_)));
+            !waited || !goes_on || matches!(b.outbox.writer, Writer::Supervisor | Writer::Operator)
         })
     }),
     ("a-deadline-stays", |a, b, _| a.deadline == b.deadline),

@@ -118,7 +118,7 @@ pub fn requests_at_hand(order: &Order) -> Vec<String> {
                     direction, attempt, ..
                 }),
             ) => (*direction, *attempt),
-            (_, Some(work @ (Work::Due { .. } | Work::Deferred { .. }))) => {
+            (_, Some(work @ (Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. }))) => {
                 (record.direction(), work.attempt())
             }
             (_, None) => return None,

@@ -94,6 +94,10 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<Next> {
             );
             next(Some(*until), what)
         }
+        Work::Delayed { last, until } => {
+            let what = format!("{step}: {attempt} {} is made after a wait", last.next());
+            next(Some(*until), what)
+        }
         Work::Failed { attempt: last, .. } => {
             let what = format!(
                 "{step}: the next sweep of the Supervisor counts the failure of {attempt} {last} and decides about another"
@@ -191,7 +195,12 @@ pub fn waits_for(order: &Order) -> Option<String> {
     if let Some(record) = failed {
         return Some(format!("{} failed, to be counted", record.step));
     }
-    let due = |s: &&StepRecord| matches!(s.state, StepState::Acting(Work::Due { .. }));
+    let due = |s: &&StepRecord| {
+        matches!(
+            s.state,
+            StepState::Acting(Work::Due { .. } | Work::Delayed { .. })
+        )
+    };
     if let Some(record) = order.steps.iter().find(due) {
         return Some(format!("{} to be tried again", record.step));
     }

@@ -36,6 +36,7 @@ pub fn state_in_words(state: &StepState) -> &'static str {
         StepState::Skipped => "skipped",
         StepState::Acting(work) => match work {
             Work::Due { .. } => "retry due",
+            Work::Delayed { .. } => "waits for its retry",
             Work::Out(out) if out.direction == Direction::Probe => "probing",
             Work::Out(_) => "running",
             Work::Deferred { .. } => "deferred",
@@ -46,6 +47,7 @@ pub fn state_in_words(state: &StepState) -> &'static str {
         StepState::Ambiguous { .. } => "in doubt",
         StepState::Compensating { work, .. } => match work {
             Work::Due { .. } => "compensation due",
+            Work::Delayed { .. } => "compensation waits for its retry",
             Work::Out(_) => "compensating",
             Work::Deferred { .. } => "compensation deferred",
             Work::Failed { .. } => "compensation failed",
@@ -182,7 +184,7 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
                     format!("{began}; it failed{calls}, not counted yet"),
                 ));
             }
-            Work::Due { .. } | Work::Deferred { .. } => {}
+            Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. } => {}
         },
         StepState::Completed {
             attempt,

@@ -17,6 +17,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(after_help = "Examples:
   triad-model
   triad-model --policy compensate
+  triad-model --policy fork --steps 2 --instances 1 --horizon 30 --crashes 0
   triad-model --steps 2 --instances 1 --horizon 60")]
 struct Arguments {
     /// Steps of the workflow.
@@ -51,6 +52,8 @@ enum Failed {
     Retry,
     /// It is compensated.
     Compensate,
+    /// Parallel steps, each with one more attempt: one after a wait, one at once.
+    Fork,
 }
 
 /// Says how far it is, on standard error.
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         policy: match a.policy {
             Failed::Retry => Policy::Retry,
             Failed::Compensate => Policy::Compensate,
+            Failed::Fork => Policy::Fork,
         },
         instances: a.instances as usize,
     });

@@ -4,10 +4,11 @@ use stateright::Property;
 use triad_core::decide::true_due;
 use triad_core::message::SchedulerMessage;
 use triad_core::{ProcessState, StepState};
+use triad_workflow::Millis;
 
 use crate::processes::Agent;
 use crate::service::standing;
-use crate::world::{Installation, Policy, World, wants_told};
+use crate::world::{Installation, Policy, SKEW, WAIT, World, wants_told};
 
 /// Every property that is checked for this policy: first those that must hold in every state, then
 /// those that some state must have.
@@ -16,6 +17,7 @@ pub fn all(policy: Policy) -> Vec<Property<Installation>> {
     all.extend(match policy {
         Policy::Retry => of_retries(),
         Policy::Compensate => of_compensate(),
+        Policy::Fork => of_fork(),
     });
     all
 }
@@ -41,6 +43,27 @@ fn of_compensate() -> Vec<Property<Installation>> {
         Property::sometimes("a call arrives after its undo", |_, w: &World| {
             let compensated = matches!(w.record.state, ProcessState::Compensated { .. });
             compensated && !w.late_calls.is_empty()
+        }),
+    ]
+}
+
+fn of_fork() -> Vec<Property<Installation>> {
+    vec![
+        Property::always("a step's wait is kept", |_, w: &World| {
+            let step = &w.record.steps[0];
+            let out = step.state.out().filter(|out| out.attempt.0 == 2);
+            let mut lines = w.record.incidents.iter();
+            let failed = lines.find(|line| line.step.as_ref() == Some(&step.step));
+            let wait = out.zip(failed).filter(|_| step.action.failures > 0);
+            wait.is_none_or(|(out, line)| out.started.plus(Millis(SKEW)) >= line.at.plus(WAIT))
+        }),
+        Property::sometimes("a step goes on while the other waits", |_, w: &World| {
+            let [a, b] = [0, 1].map(|i| &w.record.steps[i].state);
+            a.delayed_until().is_some() && b.is_running()
+        }),
+        Property::sometimes("a step is done after its wait", |_, w: &World| {
+            let state = &w.record.steps[0].state;
+            matches!(state, StepState::Completed { attempt, .. } if attempt.0 == 2)
         }),
     ]
 }

@@ -45,7 +45,13 @@ pub enum Policy {
     Retry,
     /// The order is compensated at once. A compensation has two attempts.
     Compensate,
+    /// The steps run in parallel, and each has one more attempt: the first one [`WAIT`] after its failure, the
+    /// second one at once.
+    Fork,
 }
+
+/// How long the first step of [`Policy::Fork`] waits before its second attempt.
+pub(crate) const WAIT: Millis = Millis(12);
 
 /// Largest clock difference in the model.
 pub(crate) const SKEW: u64 = 1;
@@ -105,7 +111,9 @@ impl Installation {
     pub fn new(bounds: Bounds) -> Self {
         assert!((1..=2).contains(&bounds.steps) && (1..=2).contains(&bounds.instances));
         let (supervisor, compensation) = match bounds.policy {
-            Policy::Retry => (json!({"threshold": 1, "then": "error"}), json!("none")),
+            Policy::Retry | Policy::Fork => {
+                (json!({"threshold": 1, "then": "error"}), json!("none"))
+            }
             Policy::Compensate => (
                 json!({"threshold": 0, "then": "compensate"}),
                 json!({"action": "undo", "complete_within": "10ms", "threshold": 1}),
@@ -118,10 +126,14 @@ impl Installation {
                 "supervisor": supervisor, "compensation": compensation,
             })
         };
-        let steps: Vec<_> = ["a", "b"][..bounds.steps]
+        let mut steps: Vec<_> = ["a", "b"][..bounds.steps]
             .iter()
             .map(|id| step(id))
             .collect();
+        if bounds.policy == Policy::Fork {
+            steps.iter_mut().for_each(|step| step["after"] = json!([]));
+            steps[0]["supervisor"]["delay"] = json!(format!("{WAIT}"));
+        }
         let definition = json!({"workflow": "model", "steps": steps});
         let definition = serde_json::from_value(definition).expect("a definition");
         let workflow = Workflow::compile(definition, &Limits::published()).expect("a sound one");

@@ -23,7 +23,7 @@ pub(crate) const AGENTS: [&str; 3] = ["stock", "bank", "mail"];
 pub(crate) const ONCE: &str = "mail";
 
 /// What orders run from the beginning.
-const FIRST: [&str; 12] = [
+const FIRST: [&str; 13] = [
     r#"{"workflow": "line", "search": {"item": "${details.item}"},
       "defaults": {"complete_within": "4s", "retry": {"calls": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
       "steps": [
@@ -40,6 +40,14 @@ const FIRST: [&str; 12] = [
         {"id": "r", "agent": "bank", "action": "r", "after": [], "compensation": "none"},
         {"id": "join", "agent": "stock", "action": "join", "after": ["p", "q"],
          "input": {"p": "${steps.p.reference}", "q": "${steps.q.reference}"}, "compensation": {"action": "undo-join"}}]}"#,
+    r#"{"workflow": "unlike",
+      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
+      "steps": [
+        {"id": "slow", "agent": "stock", "action": "slow", "after": [],
+         "supervisor": {"threshold": 2, "delay": "40s", "max_delay": "1m"}, "compensation": {"action": "unslow"}},
+        {"id": "quick", "agent": "bank", "action": "quick", "after": [], "compensation": {"action": "unquick"}},
+        {"id": "next", "agent": "bank", "action": "next", "after": ["quick"], "compensation": {"action": "unnext"}},
+        {"id": "last", "agent": "stock", "action": "last", "after": ["slow", "next"], "compensation": {"action": "unlast"}}]}"#,
     r#"{"workflow": "choice", "search": {"gift": "${details.gift}", "note": "${details.note}"},
       "defaults": {"complete_within": "4s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "delay": "500ms"}},
       "steps": [

@@ -22,8 +22,22 @@ pub(crate) struct History {
     pub uneven: BTreeSet<OrderId>,
     /// Steps that were skipped at some time.
     pub skipped: BTreeSet<(OrderId, StepIndex)>,
+    /// The waits before another attempt, of the leg of a step.
+    pub waits: HashMap<Leg, Wait, FixedState>,
     /// Orders that were moved to another version.
     pub moved: BTreeSet<OrderId>,
+}
+
+/// One leg of a step of an order: its compensation if true, else its action.
+pub(crate) type Leg = (OrderId, StepIndex, bool);
+
+/// A wait before another attempt, as the policy of the step has it.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    /// The order's round, and how many failures of the leg were counted in it.
+    pub after: (u32, u32),
+    /// No attempt is made before this moment of the world.
+    pub until: u64,
 }
 
 /// What is remembered of a world that is watched.

@@ -78,7 +78,7 @@ pub(super) fn class_of_step(state: &StepState) -> &'static str {
         StepState::Acting(Work::Deferred { .. })
         | StepState::Compensating { .. }
         | StepState::Compensated { .. } => "warn",
-        StepState::Acting(Work::Due { .. } | Work::Out(_)) => "busy",
+        StepState::Acting(Work::Due { .. } | Work::Delayed { .. } | Work::Out(_)) => "busy",
         StepState::Completed { .. } => "good",
     }
 }

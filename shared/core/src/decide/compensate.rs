@@ -10,7 +10,7 @@ use serde_json::Value;
 use triad_workflow::{Step, StepIndex};
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, next_version, tell, transition};
+use super::{Decision, Draft, next_version, tell, transition, wake};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
@@ -123,6 +123,9 @@ pub(super) fn advance(
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
     if order.state.locked_by().is_none() {
+        if has_startable(ctx, order) {
+            wake(ctx, order, now);
+        }
         set_complete_by(order, now);
         return Ok(());
     }

@@ -5,21 +5,15 @@ use crate::context::Context;
 use crate::ids::Timestamp;
 use crate::order::{Order, ProcessState};
 
-/// Sets the order's complete-by: the earliest of what is out or deferred; now, if a failure waits to
+/// Sets the order's complete-by: the earliest of what is out, deferred or delayed; now, if a failure waits to
 /// be counted. Without any of these, and at an end, it is left as it is.
 ///
 /// Of an order that nobody holds it is only ever moved earlier: it also says by when somebody must
 /// have taken the order up.
 pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
-    let earliest = order
-        .steps
-        .iter()
-        .filter_map(|record| match record.state.is_failed() {
-            true => Some(now),
-            false => record.state.awaited_until(),
-        })
-        .min();
-    let Some(earliest) = earliest else { return };
+    let Some(earliest) = earliest(order, now) else {
+        return;
+    };
     match &mut order.state {
         ProcessState::Processing(claim) => claim.complete_by = earliest,
         ProcessState::Pending { complete_by } => {
@@ -40,6 +34,18 @@ pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
         | ProcessState::Compensated { .. }
         | ProcessState::CompensationFailed { .. } => {}
     }
+}
+
+/// The earliest moment that a step waits for; now, if a failure waits to be counted. `None` if there is neither.
+pub(super) fn earliest(order: &Order, now: Timestamp) -> Option<Timestamp> {
+    let moments = order
+        .steps
+        .iter()
+        .filter_map(|record| match record.state.is_failed() {
+            true => Some(now),
+            false => record.state.awaited_until(),
+        });
+    moments.min()
 }
 
 /// When the Supervisor must look at an order if nothing happens to it before; `None` if it need not. For an

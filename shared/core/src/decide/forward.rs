@@ -3,7 +3,7 @@
 use triad_workflow::StepIndex;
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, give_up, next_version, stop_in_doubt, tell, transition};
+use super::{Decision, Draft, give_up, next_version, stop_in_doubt, tell, transition, wake};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::doubt::{NextAttempt, next_attempt};
@@ -58,17 +58,15 @@ pub(super) fn advance(
     if !matches!(order.state, ProcessState::Processing(_)) {
         // Released by the Supervisor or held by an operator while this step ran on: the next
         // claim goes on from here.
+        if has_startable(ctx, order) {
+            wake(ctx, order, now);
+        }
         set_complete_by(order, now);
         return Ok(());
     }
     for index in 0..order.steps.len() {
         let defined = &ctx.workflow.steps[index];
-        let ready = order.steps[index].state == StepState::Waiting
-            && defined
-                .after
-                .iter()
-                .all(|&a| order.steps[a].state.is_done());
-        if !ready {
+        if !is_ready(ctx, order, index) {
             continue;
         }
         let wanted = match &defined.when {
@@ -97,6 +95,20 @@ pub(super) fn advance(
         set_complete_by(order, now);
     }
     Ok(())
+}
+
+/// Whether the next claim has something to do: a retry that is due, a step that is ready, or the order's end.
+pub(super) fn has_startable(ctx: &Context<'_>, order: &Order) -> bool {
+    let mut steps = 0..order.steps.len();
+    steps.any(|i| order.steps[i].state.is_retry_due() || is_ready(ctx, order, i))
+        || order.steps.iter().all(|s| s.state.is_done())
+}
+
+/// Whether a step has not been started and everything that it comes after is done.
+fn is_ready(ctx: &Context<'_>, order: &Order, index: StepIndex) -> bool {
+    let mut before = ctx.workflow.steps[index].after.iter();
+    order.steps[index].state == StepState::Waiting
+        && before.all(|&a| order.steps[a].state.is_done())
 }
 
 /// Starts the attempt after `last`; false if the order has been given up over it.

@@ -337,6 +337,27 @@ fn ask(order: &mut Order) {
     }
 }
 
+/// Asks the Scheduler to take up an order that nobody holds, and has the Supervisor look whether it did. Not
+/// while an operator holds the order.
+fn wake(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+    if order.paused.is_some() {
+        return;
+    }
+    ask(order);
+    let within = now.plus(ctx.timing.announce_within);
+    match &mut order.state {
+        ProcessState::Pending { complete_by } => {
+            *complete_by = Some(complete_by.map_or(within, |at| at.min(within)));
+        }
+        ProcessState::Compensating { complete_by, .. } => *complete_by = within.min(*complete_by),
+        ProcessState::Processing(_)
+        | ProcessState::Processed { .. }
+        | ProcessState::Error { .. }
+        | ProcessState::Compensated { .. }
+        | ProcessState::CompensationFailed { .. } => {}
+    }
+}
+
 /// Ends the Supervisor's or the Scheduler's patience with a step, as its policy says. A step
 /// whose effect may not be repeated and may have happened is not compensated either: its service
 /// has not promised to know a key again.

@@ -3,10 +3,10 @@
 
 use triad_workflow::{Millis, StepIndex};
 
-use super::complete_by::{set_complete_by, true_due};
+use super::complete_by::{earliest, set_complete_by, true_due};
 use super::operate::PAUSE_REVIEW;
 use super::{
-    Decision, Draft, Reason, ask, compensate, deadline, give_up, late, next_version, tell,
+    Decision, Draft, Reason, ask, compensate, deadline, forward, give_up, late, next_version, tell,
     transition,
 };
 use crate::budget;
@@ -52,16 +52,13 @@ pub(super) fn overdue(
     }
     let mut met = Met::default();
     for index in expired {
-        match finding(ctx, &next, index, untaken, now) {
+        let wait = match finding(ctx, &next, index, untaken, now) {
             Finding::Listen => {
                 next.steps[index].unheard_since = Some(now);
                 continue;
             }
-            Finding::Deferred => {}
-            Finding::Untaken => {
-                let wait = not_taken(ctx, &mut next, index, untaken, now);
-                met.wait = met.wait.max(wait);
-            }
+            Finding::WaitIsOver => Millis(0),
+            Finding::Untaken => not_taken(ctx, &mut next, index, untaken, now),
             Finding::Failed => {
                 let failure = count(ctx, &mut next, index, untaken, now);
                 let Some(delay) = another_after(ctx, &next.steps[index], index) else {
@@ -72,13 +69,18 @@ pub(super) fn overdue(
                     give_up(ctx, &mut next, index, failure, now)?;
                     return Ok(transition(ctx, next, now));
                 };
-                met.wait = met.wait.max(delay);
                 met.counted = Some(failure);
+                delay
             }
-        }
+        };
         if let Some(work) = next.steps[index].state.work_mut() {
-            *work = Work::Due {
-                last: work.attempt(),
+            let last = work.attempt();
+            *work = match wait {
+                Millis(0) => Work::Due { last },
+                wait => Work::Delayed {
+                    last,
+                    until: now.plus(wait),
+                },
             };
         }
         met.released = true;
@@ -89,8 +91,8 @@ pub(super) fn overdue(
     }
     if met.released {
         match next.state {
-            ProcessState::Compensating { .. } => go_on_compensating(ctx, &mut next, &met, now),
-            _ => go_on(ctx, &mut next, &met, now),
+            ProcessState::Compensating { .. } => go_on_compensating(ctx, &mut next, now),
+            _ => go_on(ctx, &mut next, met.counted.as_ref(), now),
         }
     }
     Ok(transition(ctx, next, now))
@@ -99,35 +101,42 @@ pub(super) fn overdue(
 /// What was met among an order's expired steps.
 #[derive(Default)]
 struct Met {
-    /// A step was released for another attempt, or the patience with it has ended.
+    /// A step is to have another attempt, at once or after a wait, or the patience with it has ended.
     released: bool,
-    /// The longest wait before another attempt.
-    wait: Millis,
     /// The last failure that was counted and is met with another attempt.
     counted: Option<Failure>,
 }
 
-/// Releases an order that runs.
-fn go_on(ctx: &Context<'_>, order: &mut Order, met: &Met, now: Timestamp) {
-    if met.counted.is_some() {
-        tell(order, Status::Retrying, met.counted.as_ref(), now);
+/// Releases an order that runs, if a claim has something to start; otherwise it waits. Whoever holds it goes
+/// on by itself when a request that is out is answered, whatever other steps wait for.
+fn go_on(ctx: &Context<'_>, order: &mut Order, counted: Option<&Failure>, now: Timestamp) {
+    if counted.is_some() {
+        tell(order, Status::Retrying, counted, now);
     }
-    order.state = ProcessState::Pending {
-        complete_by: Some(release(ctx, order, met.wait, now)),
-    };
+    if forward::has_startable(ctx, order) {
+        order.state = ProcessState::Pending {
+            complete_by: Some(release(ctx, order, now)),
+        };
+    } else if !order.steps.iter().any(|s| s.state.out().is_some()) {
+        order.state = ProcessState::Pending {
+            complete_by: earliest(order, now),
+        };
+    }
     set_complete_by(order, now);
 }
 
 /// Releases an order that is being compensated, or finishes it. Whoever holds it goes on by itself
 /// when a compensation that is out is answered.
-fn go_on_compensating(ctx: &Context<'_>, order: &mut Order, met: &Met, now: Timestamp) {
-    if !compensate::has_startable(ctx, order) {
+fn go_on_compensating(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+    let until = if compensate::has_startable(ctx, order) {
+        release(ctx, order, now)
+    } else {
         compensate::settle(order, now);
         if order.state.is_finished() || order.state.locked_by().is_some() {
             return;
         }
-    }
-    let until = release(ctx, order, met.wait, now);
+        earliest(order, now).unwrap_or(now)
+    };
     if let ProcessState::Compensating {
         locked_by,
         complete_by,
@@ -187,7 +196,7 @@ fn another_after(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) -> Op
 }
 
 /// Steps that somebody must do something about: unheard of beyond their complete-by, failed and
-/// not counted yet, or deferred for long enough.
+/// not counted yet, or deferred or delayed for long enough.
 fn expired<'a>(
     ctx: &'a Context<'_>,
     order: &'a Order,
@@ -201,7 +210,9 @@ fn expired<'a>(
                 is_over(ctx, record, now)
                     && (record.unheard_since.is_none() || is_unheard(ctx, record, now))
             }
-            Some(Work::Deferred { until, .. }) => has_passed(ctx, *until, now),
+            Some(Work::Deferred { until, .. } | Work::Delayed { until, .. }) => {
+                has_passed(ctx, *until, now)
+            }
             Some(Work::Due { .. }) | None => false,
         }
     })
@@ -234,8 +245,8 @@ fn listens(ctx: &Context<'_>, order: &Order, now: Timestamp) -> bool {
 enum Finding {
     /// Met beyond its complete-by for the first time: a reply may be waiting to be read.
     Listen,
-    /// The attempt was deferred and may go on waiting.
-    Deferred,
+    /// The wait before another attempt is over.
+    WaitIsOver,
     /// No agent is known to have taken the attempt: it waited in our own queues. No failure.
     Untaken,
     /// The attempt counts as failed, or the patience with one that does not has ended.
@@ -262,9 +273,10 @@ fn finding(
     });
     match record.state.work() {
         Some(Work::Deferred { .. }) => match patient {
-            true => Finding::Deferred,
+            true => Finding::WaitIsOver,
             false => Finding::Failed,
         },
+        Some(Work::Delayed { .. }) => Finding::WaitIsOver,
         Some(Work::Out(_)) if record.unheard_since.is_none() => Finding::Listen,
         Some(Work::Out(out)) => {
             let counted = budget::is_counted(step, out.direction);
@@ -371,7 +383,9 @@ pub(super) fn count(
             let asked = deferred.unwrap_or(direction);
             (known, asked, *attempt, record.deferred_since, None)
         }
-        Some(Work::Due { .. }) | None => (known, direction, Attempt(0), None, None),
+        Some(Work::Due { .. } | Work::Delayed { .. }) | None => {
+            (known, direction, Attempt(0), None, None)
+        }
     };
     let failure = failure.in_step(&record.step);
     record.leg_mut(direction).failures += 1;
@@ -396,23 +410,19 @@ pub(super) fn count(
     failure
 }
 
-/// Releases the order for another attempt, now or after a wait; returns when to look again.
-fn release(ctx: &Context<'_>, order: &mut Order, wait: Millis, now: Timestamp) -> Timestamp {
+/// Has a Scheduler take the order up; returns when to look again. A paused order is left alone until its next
+/// review.
+fn release(ctx: &Context<'_>, order: &mut Order, now: Timestamp) -> Timestamp {
     if order.paused.is_some() {
-        now.plus(PAUSE_REVIEW)
-    } else if wait == Millis(0) {
-        ask(order);
-        now.plus(ctx.timing.announce_within)
-    } else {
-        // Sent when the wait is over, by the sweep that finds the order due.
-        now.plus(wait)
+        return now.plus(PAUSE_REVIEW);
     }
+    ask(order);
+    now.plus(ctx.timing.announce_within)
 }
 
-/// Nobody took the order up in time, or its wait is over: asks the Scheduler (again), and then not for a
-/// rest. A paused order is left alone until its next review.
+/// Nobody took the order up in time: asks the Scheduler again, and then not for a rest.
 fn announce_again(ctx: &Context<'_>, mut next: Draft, rest: Millis, now: Timestamp) -> Decision {
-    let until = release(ctx, &mut next, Millis(0), now).max(now.plus(rest));
+    let until = release(ctx, &mut next, now).max(now.plus(rest));
     match &mut next.state {
         ProcessState::Pending { complete_by } => *complete_by = Some(until),
         ProcessState::Compensating { complete_by, .. } => *complete_by = until,

@@ -166,6 +166,14 @@ pub enum Work {
     },
     /// A request is out: it was made, and no reply to it has been taken yet.
     Out(Out),
+    /// Another attempt is to be made after a wait: the one before it has failed and was counted, or no agent
+    /// took it. Another step's attempts are neither held up by this wait nor does it end with theirs.
+    Delayed {
+        /// Number of the last attempt.
+        last: Attempt,
+        /// When the wait is over: the Supervisor then makes the attempt due.
+        until: Timestamp,
+    },
     /// The attempt was deferred: the service is paused, its circuit breaker is open, or its limits
     /// are reached.
     Deferred {
@@ -194,7 +202,7 @@ impl Work {
     #[must_use]
     pub fn attempt(&self) -> Attempt {
         match self {
-            Self::Due { last } => *last,
+            Self::Due { last } | Self::Delayed { last, .. } => *last,
             Self::Out(out) => out.attempt,
             Self::Deferred { attempt, .. } | Self::Failed { attempt, .. } => *attempt,
         }
@@ -241,6 +249,7 @@ impl StepState {
             Self::Acting(Work::Due { .. }) => "retry-due",
             Self::Acting(Work::Out(out)) if out.direction == Direction::Probe => "probing",
             Self::Acting(Work::Out(_)) => "running",
+            Self::Acting(Work::Delayed { .. }) => "delayed",
             Self::Acting(Work::Deferred { .. }) => "parked",
             Self::Acting(Work::Failed { .. }) => "failed",
             Self::Completed { .. } => "completed",
@@ -249,6 +258,7 @@ impl StepState {
             Self::Compensating { work, .. } => match work {
                 Work::Due { .. } => "undo-due",
                 Work::Out(_) => "undoing",
+                Work::Delayed { .. } => "undo-delayed",
                 Work::Deferred { .. } => "undo-parked",
                 Work::Failed { .. } => "undo-failed",
             },
@@ -291,8 +301,8 @@ impl StepState {
             .is_some_and(|out| out.direction == Direction::Forward)
     }
 
-    /// Whether an attempt at the action is to be made after an earlier one. False while the step has not been
-    /// started.
+    /// Whether an attempt at the action is to be made at the next claim, after an earlier one. False while the
+    /// step has not been started, and while it waits before another attempt.
     #[must_use]
     pub fn is_retry_due(&self) -> bool {
         matches!(self, Self::Acting(Work::Due { .. }))
@@ -320,11 +330,23 @@ impl StepState {
         }
     }
 
+    /// When the wait before another attempt is over; `None` if the step is not in one.
+    #[must_use]
+    pub fn delayed_until(&self) -> Option<Timestamp> {
+        match self.work() {
+            Some(Work::Delayed { until, .. }) => Some(*until),
+            _ => None,
+        }
+    }
+
     /// The moment that the step waits for: [`complete_by`](Self::complete_by) of the request that
-    /// is out, or [`deferred_until`](Self::deferred_until). `None` if it waits for neither.
+    /// is out, [`deferred_until`](Self::deferred_until) or [`delayed_until`](Self::delayed_until). `None` if it
+    /// waits for none of them.
     #[must_use]
     pub fn awaited_until(&self) -> Option<Timestamp> {
-        self.complete_by().or(self.deferred_until())
+        self.complete_by()
+            .or(self.deferred_until())
+            .or(self.delayed_until())
     }
 
     /// The effect that is to be compensated and is not yet; `None` if there is none.

@@ -234,7 +234,7 @@ impl StoredState {
                 complete_by: Some(out.complete_by),
                 ..self
             },
-            Work::Deferred { until, .. } => Self {
+            Work::Delayed { until, .. } | Work::Deferred { until, .. } => Self {
                 attempt,
                 until: Some(*until),
                 ..self
@@ -270,6 +270,7 @@ impl StoredState {
             "retry-due" => acting(self.due())?,
             "running" => acting(self.out(Direction::Forward))?,
             "probing" => acting(self.out(Direction::Probe))?,
+            "delayed" => acting(self.delayed())?,
             "parked" => acting(self.deferred())?,
             "failed" if self.of_probe => acting(self.failed(Direction::Probe))?,
             "failed" => acting(self.failed(Direction::Forward))?,
@@ -290,6 +291,7 @@ impl StoredState {
             "undoing" => self
                 .out(Direction::Compensate)
                 .map(|work| self.compensating(work))?,
+            "undo-delayed" => self.delayed().map(|work| self.compensating(work))?,
             "undo-parked" => self.deferred().map(|work| self.compensating(work))?,
             "undo-failed" => self
                 .failed(Direction::Compensate)
@@ -331,6 +333,13 @@ impl StoredState {
             started: self.needs("started", self.started)?,
             complete_by: self.needs("complete_by", self.complete_by)?,
         }))
+    }
+
+    fn delayed(&self) -> Result<Work, Unreadable> {
+        Ok(Work::Delayed {
+            last: self.attempt()?,
+            until: self.needs("until", self.until)?,
+        })
     }
 
     fn deferred(&self) -> Result<Work, Unreadable> {
@@ -392,8 +401,12 @@ mod tests {
             started,
             calls: 7,
         };
-        let (due, deferred) = (
+        let (due, delayed, deferred) = (
             Work::Due { last: attempt },
+            Work::Delayed {
+                last: attempt,
+                until,
+            },
             Work::Deferred { attempt, until },
         );
         let compensating = |work| StepState::Compensating {
@@ -406,6 +419,7 @@ mod tests {
             StepState::Acting(due.clone()),
             StepState::Acting(out(Direction::Forward)),
             StepState::Acting(out(Direction::Probe)),
+            StepState::Acting(delayed.clone()),
             StepState::Acting(deferred.clone()),
             StepState::Acting(failed(Direction::Forward)),
             StepState::Completed {
@@ -419,6 +433,7 @@ mod tests {
             StepState::Ambiguous { attempt },
             compensating(due),
             compensating(out(Direction::Compensate)),
+            compensating(delayed),
             compensating(deferred),
             compensating(failed(Direction::Compensate)),
             StepState::NotCompensated {

@@ -29,5 +29,6 @@ mod table;
 mod under_way;
 mod undo;
 mod unsent;
+mod waits;
 mod walk;
 mod worst_case;

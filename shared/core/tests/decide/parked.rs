@@ -168,7 +168,8 @@ fn an_attempt_that_was_put_off_after_a_doubtful_call_is_undone() {
 #[test]
 fn a_doubt_outlives_the_wait() {
     let mut s = Story::of(FORK).claimed();
-    s.overdue().claim().put_off("p", 0).overdue().claim();
+    s.overdue().overdue().claim();
+    s.put_off("p", 0).overdue().claim();
     s.put_off("p", MINUTE);
     assert!(s.record("p").in_doubt, "the first attempt timed out");
     s.refuse("q");

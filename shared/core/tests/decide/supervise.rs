@@ -170,7 +170,7 @@ fn a_failure_that_was_reported_is_counted_under_its_own_cause() {
 #[test]
 fn a_release_leaves_running_siblings_running_and_takes_their_replies() {
     let mut s = Story::of(FORK).claimed();
-    s.overdue();
+    s.overdue().overdue();
     assert_eq!(s.state(), "Pending");
     assert_eq!(
         s.steps(),
@@ -186,7 +186,7 @@ fn a_release_leaves_running_siblings_running_and_takes_their_replies() {
 #[test]
 fn a_sibling_refused_while_pending_turns_the_order_round() {
     let mut s = Story::of(FORK).claimed();
-    s.overdue().refuse("q");
+    s.overdue().overdue().refuse("q");
     assert_eq!(s.state(), "Compensating");
     assert_eq!(s.order.state.locked_by(), None);
     assert!(s.announces());

@@ -255,6 +255,14 @@ impl Story {
         self
     }
 
+    /// The Supervisor looks at what is due at this moment.
+    #[track_caller]
+    pub fn overdue_now(&mut self) -> &mut Self {
+        self.now = self.now.max(self.ripe());
+        assert_eq!(self.when(Event::Overdue(Overdue::default())), Then::Written);
+        self
+    }
+
     /// Nothing is heard of what is out, and no agent has taken it.
     #[track_caller]
     pub fn untaken(&mut self) -> &mut Self {

@@ -10,6 +10,7 @@ mod findings;
 pub(crate) mod load;
 pub(crate) mod lone;
 mod search;
+mod waits;
 mod whole;
 mod writes;
 

@@ -82,6 +82,7 @@ impl State {
             let found = invariants::of_write(before, after, &workflow);
             self.found(found);
             self.check_steps(before, after, &workflow);
+            self.check_waits(before, after, &workflow);
         } else {
             // In the other version a step may have another place, so the steps are not compared one by one.
             let found = invariants::of_record(after, &workflow);
@@ -129,6 +130,7 @@ impl State {
         self.kernel.coverage.reach("operator: migrate");
         self.history.uneven.insert(after.id.clone());
         self.history.moved.insert(after.id.clone());
+        self.history.waits.retain(|(id, ..), _| *id != after.id);
     }
 
     /// What a write says about single steps.
@@ -168,7 +170,10 @@ impl State {
     /// The Supervisor retries a silent attempt when complete-by has passed on every clock, and
     /// what was put off for no longer than allowed is no failure.
     fn check_patience(&mut self, was: &StepRecord, is: &StepRecord, step: &Step) {
-        let retried = matches!(is.state.work(), Some(Work::Due { .. }));
+        let retried = matches!(
+            is.state.work(),
+            Some(Work::Due { .. } | Work::Delayed { .. })
+        );
         if !retried || self.setup.wild_clocks {
             return;
         }
@@ -283,20 +288,23 @@ impl State {
     fn reach_policy(&mut self, index: StepIndex, after: &Order, workflow: &Workflow) {
         let step = &workflow.steps[index];
         let record = &after.steps[index];
-        let retried = record.state.is_retry_due();
+        let delayed = record.state.delayed_until().is_some();
         let policy = &step.policy;
-        let reached = match (&after.state, retried) {
-            (ProcessState::Pending { .. }, true) if record.action.failures > policy.threshold => {
-                "policy: wait long"
+        let reached = match &after.state {
+            ProcessState::Pending { .. } | ProcessState::Processing(_) => {
+                match (delayed, record.state.is_retry_due()) {
+                    (true, _) if record.action.failures > policy.threshold => "policy: wait long",
+                    (true, _) => "policy: retry after a delay",
+                    (_, true) if record.action.failures > 0 => "policy: retry at once",
+                    _ => return,
+                }
             }
-            (ProcessState::Pending { .. }, true) if policy.delay.0 == 0 => "policy: retry at once",
-            (ProcessState::Pending { .. }, true) => "policy: retry after a delay",
-            (ProcessState::Error { .. }, _) => "policy: error",
-            (ProcessState::Compensating { .. }, _) if record.compensation.failures > 0 => {
+            ProcessState::Error { .. } => "policy: error",
+            ProcessState::Compensating { .. } if record.compensation.failures > 0 => {
                 "policy: retry the undo"
             }
-            (ProcessState::Compensating { .. }, _) => "policy: compensate",
-            (ProcessState::CompensationFailed { .. }, _) => "policy: give the undo up",
+            ProcessState::Compensating { .. } => "policy: compensate",
+            ProcessState::CompensationFailed { .. } => "policy: give the undo up",
             _ => return,
         };
         self.kernel.coverage.reach(reached);

@@ -165,7 +165,7 @@ fn of_state(
                 let (what, calls) = ("failed, not counted yet", Some(*calls));
                 Some(told(*direction, *attempt, span, "bad", what, calls))
             }
-            Work::Due { .. } | Work::Deferred { .. } => None,
+            Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. } => None,
         },
     }
 }

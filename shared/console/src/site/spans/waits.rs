@@ -47,7 +47,7 @@ pub(super) fn wait_at_last(
             Some(before) => deferral(order, before, now),
             None => deferred(record.deferred_since?, now, ""),
         },
-        Work::Due { .. } if record.direction() == Direction::Compensate => {
+        Work::Due { .. } | Work::Delayed { .. } if record.direction() == Direction::Compensate => {
             let kinds = [
                 IncidentKind::CompensationBegan,
                 IncidentKind::CompensationRetried,
@@ -56,7 +56,7 @@ pub(super) fn wait_at_last(
             let since = since.or(before.filter(|b| b.at_compensation).map(|b| b.span.to));
             wait(since?, now, "waits for its compensation")
         }
-        Work::Due { .. } => {
+        Work::Due { .. } | Work::Delayed { .. } => {
             let since = last_of(order, &AGAIN, before_that, now);
             let since = since.or(before.map(|before| before.span.to));
             wait(since?, now, "waits for its next attempt")

@@ -1,0 +1,112 @@
+//! Waits before another attempt: each belongs to its step, whatever the record says of it.
+
+use triad_core::outbox::Writer;
+use triad_core::{Direction, Order, ProcessState, StepState, Work};
+use triad_workflow::{StepIndex, Workflow};
+
+use crate::definitions::{self, TIMING};
+use crate::history::Wait;
+use crate::world::State;
+
+impl State {
+    /// No attempt is made before its step's wait is over, and what need not wait is asked for.
+    pub(crate) fn check_waits(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
+        if self.setup.wild_clocks {
+            return;
+        }
+        for index in 0..after.steps.len() {
+            for direction in [Direction::Forward, Direction::Compensate] {
+                self.check_wait(before, after, index, direction, workflow);
+            }
+        }
+        self.check_ready(before, after, workflow);
+    }
+
+    fn check_wait(
+        &mut self,
+        before: &Order,
+        after: &Order,
+        index: StepIndex,
+        direction: Direction,
+        workflow: &Workflow,
+    ) {
+        let (was, is) = (&before.steps[index], &after.steps[index]);
+        let now = self.kernel.now;
+        let compensates = direction == Direction::Compensate;
+        let failures = is.leg(direction).failures;
+        let leg = (after.id.clone(), index, compensates);
+        let counted = failures > was.leg(direction).failures;
+        if counted && after.outbox.writer == Writer::Supervisor {
+            let step = &workflow.steps[index];
+            let policy = match &step.compensation {
+                Some(compensation) if compensates => &compensation.policy,
+                _ => &step.policy,
+            };
+            // A write may land long after it was decided; the timeline says when that was.
+            let mut lines = after.incidents.iter().rev();
+            let line = lines.find(|line| line.step.as_ref() == Some(&is.step));
+            let decided = line.map_or(now, |line| line.at.0);
+            let wait = policy.retry_after(failures).map(|wait| Wait {
+                after: (after.round, failures),
+                until: decided + wait.0,
+            });
+            self.history
+                .waits
+                .extend(wait.map(|wait| (leg.clone(), wait)));
+        }
+        let is_made = is.state.out().is_some_and(|out| {
+            (out.direction == Direction::Compensate) == compensates && was.state.out() != Some(out)
+        });
+        if !is_made {
+            return;
+        }
+        let wait = self.history.waits.get(&leg);
+        let wait = wait.filter(|wait| wait.after == (after.round, failures));
+        let early = wait.is_some_and(|wait| now + TIMING.skew.0 < wait.until);
+        let until = wait.map(|wait| wait.until);
+        self.kernel.check("a-wait-belongs-to-its-step", !early, || {
+            format!("{}: {is:?} at {now}, to wait until {until:?}", after.id)
+        });
+    }
+
+    /// What becomes ready while nobody holds the order does not wait for what other steps wait for.
+    fn check_ready(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
+        let is_held = after.state.locked_by().is_some() || after.paused.is_some();
+        if is_held || after.state.is_finished() {
+            return;
+        }
+        let known = ready(before, workflow);
+        if ready(after, workflow).iter().all(|i| known.contains(i)) {
+            return;
+        }
+        let now = self.kernel.now;
+        let within = now + TIMING.announce_within.0 + TIMING.skew.0;
+        let due = triad_core::decide::true_due(&definitions::context(workflow), after);
+        let is_asked = due.is_some_and(|due| due.0 <= within);
+        self.kernel
+            .check("what-becomes-ready-is-asked-for", is_asked, || {
+                format!("{}: due {due:?}, at {now}", after.id)
+            });
+    }
+}
+
+/// The steps of an order of which the next claim would start an attempt.
+fn ready(order: &Order, workflow: &Workflow) -> Vec<StepIndex> {
+    let compensates = matches!(order.state, ProcessState::Compensating { .. });
+    let all = 0..order.steps.len();
+    let open = |i: StepIndex| order.steps[i].state.to_compensate().is_some();
+    all.clone()
+        .filter(|&i| match &order.steps[i].state {
+            StepState::Waiting if !compensates => {
+                let mut after = workflow.steps[i].after.iter();
+                after.all(|&a| order.steps[a].state.is_done())
+            }
+            StepState::Acting(Work::Due { .. }) => !compensates,
+            StepState::Compensating {
+                work: Work::Due { .. },
+                ..
+            } => !all.clone().any(|j| open(j) && workflow.is_after(j, i)),
+            _ => false,
+        })
+        .collect()
+}
