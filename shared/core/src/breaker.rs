@@ -6,23 +6,26 @@
 //! instances, each change of it a conditional write; what each instance has seen of late is its
 //! own [`Window`].
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 use triad_workflow::Millis;
 
-use crate::ids::Timestamp;
+use crate::due::fnv;
+use crate::ids::{OrderId, Timestamp};
 
 /// When a circuit breaker opens, for how long, and what closes it. In JSON a field that is absent
 /// has its default, and an unknown field is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerSettings {
-    /// How many of its latest calls one instance looks at together; 1 to 10,000. Default 20.
+    /// How many orders one instance looks at together: those that it called for last; 1 to 10,000. Default 20.
     pub window: u32,
-    /// The breaker does not open while fewer calls than this are in the window; 1 to `window`.
-    /// Default 10.
+    /// The breaker does not open while fewer calls than this were made for the orders in the window; 1 to
+    /// `window`. Default 10.
     pub minimum: u32,
-    /// The breaker opens when at least this share of the calls in the window failed, in percent; 1 to
-    /// 100. Default 50.
+    /// The breaker opens when the last call failed of at least this share of the orders in the window, in
+    /// percent, and of two at least; 1 to 100. Default 50.
     pub failure_percent: u32,
     /// Upper bound of the time that the breaker stays open after it first opened; above zero. The bound
     /// doubles each time it opens again, up to `max_open`. Default `1s`.
@@ -279,6 +282,43 @@ impl Breaker {
         })
     }
 
+    /// The breaker, open for at most [`BreakerSettings::open`], after one order alone was refused. `None` if it is
+    /// open and its time has not come. It is not open for longer however often that happens: the next order
+    /// may well be accepted.
+    #[must_use]
+    pub fn opened_briefly(
+        &self,
+        settings: &BreakerSettings,
+        random: u64,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let is_standing = matches!(*self, Self::Open { until, .. } if now < until);
+        (!is_standing).then(|| Self::Open {
+            opens: 1,
+            until: now.plus(timer(settings, 1, random)),
+        })
+    }
+
+    /// The breaker after a probe that says nothing about the service as a whole: another one may be made.
+    /// `None`, for no change, if the breaker is not half-open.
+    #[must_use]
+    pub fn probe_said_nothing(&self) -> Option<Self> {
+        match *self {
+            Self::HalfOpen {
+                opens,
+                until,
+                out,
+                good,
+            } => Some(Self::HalfOpen {
+                opens,
+                until,
+                out: out.saturating_sub(1),
+                good,
+            }),
+            Self::Closed { .. } | Self::Open { .. } => None,
+        }
+    }
+
     /// The breaker after a probe failed: what [`Breaker::tripped`] gives for the same arguments, but `None`
     /// if the breaker is closed and `asked` is `None`.
     ///
@@ -304,7 +344,9 @@ fn calm(settings: &BreakerSettings) -> Millis {
     Millis(settings.max_open.0.saturating_mul(2))
 }
 
-fn timer(settings: &BreakerSettings, opens: u32, random: u64) -> Millis {
+/// A time drawn evenly from the upper half of a bound that doubles with each opening in a row.
+#[must_use]
+pub fn timer(settings: &BreakerSettings, opens: u32, random: u64) -> Millis {
     let doublings = opens.saturating_sub(1).min(32);
     let bound = settings
         .open
@@ -315,45 +357,150 @@ fn timer(settings: &BreakerSettings, opens: u32, random: u64) -> Millis {
     Millis(half + random % (bound - half + 1))
 }
 
-/// The latest calls of one instance to one downstream, and which of them failed. It is in the
-/// memory of the instance only.
+/// How many distinct orders must be refused alike before that is taken for a word about all of them.
+pub const SEVERAL: usize = 3;
+/// How often one order must be refused while nothing else succeeds before operators are told.
+const ALONE: u32 = 3;
+/// How often one order must be refused with a success of another in between, to be refused by itself.
+const BESIDE: u32 = 2;
+
+/// What the latest orders met at one downstream, as one instance has seen it; in its memory only.
+///
+/// An order counts once, with what its last call came to, however often it calls: what is the fault of one
+/// order's request must not stop the others.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
-    /// Newest last; true is a failure.
-    calls: std::collections::VecDeque<bool>,
+    /// The order whose call ended last is last; at most [`BreakerSettings::window`].
+    orders: VecDeque<Met>,
+    /// Orders that were asked to wait, and until when; at most [`BreakerSettings::window`].
+    asked: VecDeque<(u64, Timestamp)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Met {
+    order: u64,
+    calls: u32,
+    last: Last,
+}
+
+/// What the last call of an order came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Answered,
+    Failed,
+    /// The service did not accept its caller.
+    Refused {
+        /// Refusals in a row with a success of another order before each.
+        beside: u32,
+        /// Refusals in a row since anything succeeded.
+        alone: u32,
+    },
+}
+
+/// Whom a service means that does not accept its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not known yet: the order is to ask again later, and nothing has failed.
+    Unknown,
+    /// Everyone: [`SEVERAL`] orders were refused, and nothing has succeeded since. The breaker is to open.
+    OfAll,
+    /// Perhaps everyone: nothing else is called. The breaker is to open for a moment, which tells operators.
+    Alone,
+    /// This order: others succeed beside it. The attempt has failed.
+    OfOne,
 }
 
 impl Window {
-    /// Adds a call, and forgets the oldest ones beyond [`BreakerSettings::window`], of which 0 counts as 1.
-    /// Returns true if the breaker is to open: this call failed, at least [`BreakerSettings::minimum`] calls
-    /// are in the window, and at least [`BreakerSettings::failure_percent`] percent of them failed.
-    ///
-    /// `failed` is true for a call without an answer, or with one that says the fault may pass; an
-    /// answer that refuses the request is no failure.
-    pub fn record(&mut self, failed: bool, settings: &BreakerSettings) -> bool {
-        self.calls.push_back(failed);
-        while self.calls.len() > settings.window.max(1) as usize {
-            self.calls.pop_front();
-        }
-        failed && self.is_bad(settings)
+    /// Takes in an answer, if only one that refuses the request.
+    pub fn answered(&mut self, order: &OrderId, settings: &BreakerSettings) {
+        self.note(fnv(order.as_str()), Last::Answered, settings);
     }
 
-    fn is_bad(&self, settings: &BreakerSettings) -> bool {
+    /// Takes in a call without an answer, or with one that says the fault may pass. True if the breaker is to
+    /// open: the window has at least [`BreakerSettings::minimum`] calls, and of its orders at least two and
+    /// [`BreakerSettings::failure_percent`] percent have failed.
+    pub fn failed(&mut self, order: &OrderId, settings: &BreakerSettings) -> bool {
+        self.note(fnv(order.as_str()), Last::Failed, settings);
+        let calls: u32 = self.orders.iter().map(|met| met.calls).sum();
         let (failed, all) = self.counts();
-        all >= settings.minimum && failed * 100 >= all * settings.failure_percent
+        calls >= settings.minimum && failed >= 2 && failed * 100 >= all * settings.failure_percent
     }
 
-    /// How many calls in the window failed, and how many there are in all.
+    /// Takes in a call whose caller the service did not accept.
+    pub fn refused(&mut self, order: &OrderId, settings: &BreakerSettings) -> Refusal {
+        let order = fnv(order.as_str());
+        let known = self.orders.iter().position(|met| met.order == order);
+        let after = known.map_or(self.orders.len(), |at| at + 1);
+        let mut later = self.orders.iter().skip(after);
+        let is_beside = later.any(|met| met.last == Last::Answered);
+        let (beside, alone) = match known.map(|at| self.orders[at].last) {
+            Some(Last::Refused { beside, .. }) if is_beside => (beside.saturating_add(1), 1),
+            Some(Last::Refused { beside, alone }) => (beside, alone.saturating_add(1)),
+            Some(Last::Answered | Last::Failed) | None => (0, 1),
+        };
+        self.note(order, Last::Refused { beside, alone }, settings);
+        let newest = self.orders.iter().rev();
+        let since = newest.take_while(|met| met.last != Last::Answered);
+        let all = since.filter(|met| matches!(met.last, Last::Refused { beside: 0, .. }));
+        if beside >= BESIDE {
+            Refusal::OfOne
+        } else if all.count() >= SEVERAL {
+            Refusal::OfAll
+        } else if alone >= ALONE {
+            Refusal::Alone
+        } else {
+            Refusal::Unknown
+        }
+    }
+
+    /// Takes in that the service asked one order not to be called before a moment. True if it asked the same
+    /// of [`SEVERAL`] orders whose time has not come: then it binds all.
+    pub fn asked(
+        &mut self,
+        order: &OrderId,
+        until: Timestamp,
+        settings: &BreakerSettings,
+        now: Timestamp,
+    ) -> bool {
+        let order = fnv(order.as_str());
+        self.asked
+            .retain(|(other, at)| *other != order && *at > now);
+        self.asked.push_back((order, until));
+        while self.asked.len() > settings.window.max(1) as usize {
+            self.asked.pop_front();
+        }
+        self.asked.len() >= SEVERAL
+    }
+
+    fn note(&mut self, order: u64, last: Last, settings: &BreakerSettings) {
+        let known = self.orders.iter().position(|met| met.order == order);
+        let calls = known
+            .and_then(|at| self.orders.remove(at))
+            .map_or(0, |met| met.calls);
+        self.orders.push_back(Met {
+            order,
+            calls: calls.saturating_add(1),
+            last,
+        });
+        while self.orders.len() > settings.window.max(1) as usize {
+            self.orders.pop_front();
+        }
+    }
+
+    /// How many orders in the window failed, and how many there are in all, without those that were refused
+    /// while others succeeded.
     #[must_use]
     pub fn counts(&self) -> (u32, u32) {
-        let failed = self.calls.iter().filter(|f| **f).count();
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        (count(failed), count(self.calls.len()))
+        let of_itself = |last| matches!(last, Last::Refused { beside: 1.., .. });
+        let judged = self.orders.iter().filter(|met| !of_itself(met.last));
+        judged.fold((0, 0), |(failed, all), met| {
+            (failed + u32::from(met.last != Last::Answered), all + 1)
+        })
     }
 
-    /// Forgets all calls. The caller does this when the breaker has changed its state.
+    /// Forgets all. The caller does this when the breaker has changed its state.
     pub fn clear(&mut self) {
-        self.calls.clear();
+        *self = Self::default();
     }
 }
 
@@ -414,17 +561,100 @@ mod tests {
         }
     }
 
+    fn order(n: u32) -> OrderId {
+        OrderId::new(format!("o-{n}")).expect("an id")
+    }
+
+    /// A window after calls of orders that failed (`f`), were answered (`a`) or refused (`r`), and what it said last.
+    fn after(calls: &[(u32, char)]) -> (Window, bool, Refusal) {
+        let (mut window, mut opens, mut refusal) = (Window::default(), false, Refusal::Unknown);
+        for (n, came) in calls {
+            (opens, refusal) = (false, Refusal::Unknown);
+            match came {
+                'f' => opens = window.failed(&order(*n), &S),
+                'r' => refusal = window.refused(&order(*n), &S),
+                _ => window.answered(&order(*n), &S),
+            }
+        }
+        (window, opens, refusal)
+    }
+
     #[test]
-    fn it_opens_at_the_share_of_failures_and_not_before_the_minimum() {
-        let mut w = Window::default();
-        assert!(!w.record(true, &S), "one failure is no pattern");
-        assert!(!w.record(true, &S), "nor are two calls");
-        assert!(!w.record(false, &S));
-        assert!(!w.record(false, &S), "a good call opens nothing");
-        assert!(!w.record(false, &S));
-        assert!(!w.record(true, &S), "one of the last four");
-        assert!(w.record(true, &S), "two of the last four");
-        assert_eq!(w.counts(), (2, 4));
+    fn it_opens_at_the_share_of_orders_that_failed_and_not_before_the_minimum_of_calls() {
+        let opens = |calls: &[(u32, char)]| after(calls).1;
+        assert!(!opens(&[(1, 'f'), (2, 'f'), (3, 'f')]), "three calls");
+        assert!(opens(&[(1, 'f'), (2, 'f'), (3, 'f'), (4, 'f')]));
+        assert!(!opens(&[(1, 'a'), (2, 'a'), (3, 'a'), (4, 'f')]));
+        assert!(opens(&[(1, 'a'), (2, 'a'), (3, 'f'), (4, 'f')]), "half");
+        let (window, opens, _) =
+            after(&[(1, 'f'), (2, 'a'), (3, 'a'), (4, 'a'), (5, 'f'), (6, 'f')]);
+        assert!(opens, "two of the last four");
+        assert_eq!(window.counts(), (2, 4));
+    }
+
+    #[test]
+    fn an_order_counts_once_however_often_it_fails() {
+        let many: Vec<_> = (0..100).map(|_| (1, 'f')).collect();
+        assert!(!after(&many).1, "one order is no pattern");
+        let beside: Vec<_> = [(1, 'f'), (2, 'a'), (3, 'a')].repeat(30);
+        assert!(!after(&[&beside[..], &[(1, 'f')]].concat()).1);
+        let (_, opens, _) = after(&[(1, 'f'), (1, 'f'), (2, 'f'), (2, 'f')]);
+        assert!(opens, "four calls of two orders");
+    }
+
+    #[test]
+    fn one_order_that_is_refused_while_others_succeed_is_refused_by_itself() {
+        let calls = [(1, 'r'), (2, 'a'), (1, 'r'), (3, 'a'), (1, 'r')];
+        assert_eq!(after(&calls[..1]).2, Refusal::Unknown);
+        assert_eq!(
+            after(&calls[..3]).2,
+            Refusal::Unknown,
+            "it may be by chance"
+        );
+        let (window, _, refusal) = after(&calls);
+        assert_eq!(refusal, Refusal::OfOne);
+        assert_eq!(window.counts(), (0, 2), "it says nothing of the service");
+    }
+
+    #[test]
+    fn several_orders_that_are_refused_with_no_success_since_are_a_word_about_all() {
+        let refused = [(1, 'r'), (2, 'r'), (3, 'r')];
+        assert_eq!(after(&refused).2, Refusal::OfAll);
+        let beside = [(1, 'r'), (2, 'r'), (9, 'a'), (3, 'r')];
+        assert_eq!(after(&beside).2, Refusal::Unknown);
+        // Three that are refused by themselves, met again between two successes, are none.
+        let again = [refused, [(9, 'a'); 3], refused, [(9, 'a'); 3], refused].concat();
+        assert_eq!(after(&again).2, Refusal::OfOne);
+    }
+
+    #[test]
+    fn an_order_that_is_alone_with_its_refusal_is_told_of_at_the_third() {
+        let alone = |n| after(&vec![(1, 'r'); n]).2;
+        assert_eq!((alone(2), alone(3)), (Refusal::Unknown, Refusal::Alone));
+        let standing = open(4, 500);
+        assert_eq!(standing.opened_briefly(&S, 0, at(499)), None);
+        assert_eq!(
+            standing.opened_briefly(&S, 0, at(500)),
+            Some(open(1, 1_000))
+        );
+    }
+
+    #[test]
+    fn a_wait_that_is_asked_of_one_order_binds_all_once_it_is_asked_of_several() {
+        let mut window = Window::default();
+        let mut asked = |n, until, now| window.asked(&order(n), at(until), &S, at(now));
+        assert!(!asked(1, 900, 0) && !asked(1, 900, 1) && !asked(2, 500, 2));
+        assert!(!asked(3, 900, 500), "the second one's time has come");
+        assert!(asked(4, 900, 501));
+    }
+
+    #[test]
+    fn a_probe_that_says_nothing_makes_room_for_another() {
+        let half = open(1, 0).probing(&S, at(0)).probing(&S, at(0));
+        assert!(matches!(half.gate(&S, at(1)), BreakerGate::Wait(_)));
+        let half = half.probe_said_nothing().expect("it is half-open");
+        assert_eq!(half.gate(&S, at(1)), BreakerGate::Probe);
+        assert_eq!(open(1, 0).probe_said_nothing(), None);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn aside_shard(workflow: &WorkflowName) -> u32 {
 }
 
 /// FNV-1a, 64 bits (draft-eastlake-fnv).
-fn fnv(text: &str) -> u64 {
+pub(crate) fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -55,6 +55,7 @@ fn calm(world: &World) {
     state.control.is_denied = false;
     state.remote.outages.clear();
     state.remote.hanging.clear();
+    state.remote.refused = None;
     state.kernel.calm_since = Some(state.kernel.now);
     for who in 1..state.kernel.instances.len() {
         let error = small_error(&mut state.kernel.rng);

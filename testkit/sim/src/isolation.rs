@@ -66,6 +66,7 @@ fn begin(world: &World, lone: &Lone) {
         Lone::Service(name) => state.remote.hanging.push(*name),
         Lone::Process(who) => state.bus.lose_producer(&mut state.kernel, *who, u64::MAX),
         Lone::Order(id) => state.store.refused = Some(id.clone()),
+        Lone::Refused(id, waits) => state.remote.refused = Some((id.clone(), *waits)),
         Lone::Control(_) => state.control.is_denied = true,
     }
 }

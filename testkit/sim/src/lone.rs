@@ -17,7 +17,7 @@ use crate::setup::Setup;
 /// The agent, and its service, that faults are about.
 const TROUBLED: &str = "bank";
 /// Kinds of faults.
-const KINDS: u64 = 11;
+const KINDS: u64 = 13;
 /// Draws after which an order is taken as it is.
 const MAX_DRAWS: usize = 1_000;
 
@@ -34,6 +34,8 @@ pub(crate) enum Lone {
     Process(InstanceId),
     /// No write of an order is taken.
     Order(OrderId),
+    /// A service refuses one order: it does not accept its caller for it, or (true) asks to be called later.
+    Refused(OrderId, bool),
     /// Access to the table of control records is denied. Needed by what asks it before each call: the
     /// agents with a rate limit, which these are, and steps whose calls are counted.
     Control(BTreeSet<&'static str>),
@@ -70,7 +72,9 @@ impl Lone {
                 let readers: Vec<InstanceId> = partitions.filter_map(|p| p.owner).collect();
                 Self::Process(*rng.pick(&readers))
             }
-            9 => Self::Order(OrderId::new("the-one").expect("a good id")),
+            9 => Self::Order(the_one()),
+            11 => Self::Refused(the_one(), false),
+            12 => Self::Refused(the_one(), true),
             _ => {
                 let is_rated = |agent: &&str| setup.limits(agent).rate_per_second.is_some();
                 Self::Control(definitions::AGENTS.into_iter().filter(is_rated).collect())
@@ -92,6 +96,8 @@ impl Lone {
             Self::Service(_) => "alone: service hangs",
             Self::Process(_) => "alone: process can send nothing",
             Self::Order(_) => "alone: writes of one order refused",
+            Self::Refused(_, false) => "alone: service refuses one order",
+            Self::Refused(_, true) => "alone: service asks one order to wait",
             Self::Control(_) => "alone: control records denied",
         }
     }
@@ -111,7 +117,7 @@ impl Lone {
                 let partition = bus.topics.get(&topic).and_then(|all| all.get(at));
                 partition.is_some_and(|p| p.owner == Some(*who))
             }),
-            Self::Order(id) => order.id == *id,
+            Self::Order(id) | Self::Refused(id, _) => order.id == *id,
             Self::Control(rated) => {
                 order.agents().any(|agent| rated.contains(agent)) || order.is_counted()
             }
@@ -123,7 +129,11 @@ impl Lone {
         match self {
             Self::Topic(name) => name != topics::ALERTS,
             Self::Control(_) => true,
-            Self::Partition(..) | Self::Service(_) | Self::Process(_) | Self::Order(_) => false,
+            Self::Partition(..)
+            | Self::Service(_)
+            | Self::Process(_)
+            | Self::Order(_)
+            | Self::Refused(..) => false,
         }
     }
 
@@ -150,7 +160,10 @@ impl Lone {
         needs: bool,
     ) -> (Sample, NewOrder) {
         let mut drawn = Sample::drawn(rng, n);
-        if let (Self::Order(id), true) = (self, needs) {
+        if let (Self::Order(id) | Self::Refused(id, _), true) = (self, needs) {
+            while !drawn.agents().any(|agent| agent == TROUBLED) {
+                drawn = Sample::drawn(rng, n);
+            }
             drawn.id = id.clone();
         }
         for _ in 0..MAX_DRAWS {
@@ -163,6 +176,11 @@ impl Lone {
         let order = scenario::order_of(id, drawn.workflow.name.as_str(), high, drawn.replies);
         (drawn, order)
     }
+}
+
+/// The order that a fault is about.
+fn the_one() -> OrderId {
+    OrderId::new("the-one").expect("a good id")
 }
 
 impl Sample {

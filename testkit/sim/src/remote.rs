@@ -98,7 +98,7 @@ impl RemoteService for SimRemote {
             let mut state = world.state();
             state.note_call(self.ports.who, &call, time_left);
             let State { kernel, remote, .. } = &mut *state;
-            let fate = remote.fate(kernel, self.service);
+            let fate = remote.fate(kernel, self.service, &call.order);
             let permille = state.kernel.faults.remote_connect;
             let unreachable = state.kernel.fault("fault: remote not reached", permille);
             (fate, unreachable)

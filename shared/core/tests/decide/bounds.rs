@@ -352,13 +352,21 @@ fn the_distance_of_two_clocks_is_taken_from_the_last_two_minutes() {
 // The defaults of what an installation can set, as its documents have them.
 
 #[test]
-fn a_breaker_opens_when_half_of_the_last_20_calls_failed_and_10_were_made() {
+fn a_breaker_opens_when_half_of_the_last_20_orders_failed_and_10_calls_were_made() {
     let settings = BreakerSettings::default();
     let opens = |calls: &[(u32, bool)]| {
         let mut window = Calls::default();
-        let mut bad = false;
+        let (mut bad, mut orders) = (false, 0);
         for (times, failed) in calls {
-            bad = (0..*times).fold(false, |_, _| window.record(*failed, &settings));
+            bad = (0..*times).fold(false, |_, _| {
+                orders += 1;
+                let order = OrderId::new(format!("o-{orders}")).expect("an id");
+                if *failed {
+                    return window.failed(&order, &settings);
+                }
+                window.answered(&order, &settings);
+                false
+            });
         }
         bad
     };

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::{Either, select};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use triad_core::breaker::Window;
+use triad_core::breaker::{Refusal, Window, timer};
 use triad_core::downstream::{self, Admission, Downstream};
 use triad_core::retry_budget::RetryBudget;
-use triad_core::{Failure, FailureKind, StepRequest, Timestamp};
+use triad_core::{Attempt, Failure, FailureKind, OrderId, StepRequest, Timestamp};
 use triad_workflow::{AgentName, Millis};
 
 use super::rate::Rate;
@@ -44,10 +44,19 @@ pub(super) enum Seen {
         code: String,
         retry_after: Option<Millis>,
     },
-    /// The service does not accept its caller, which no call of any order can change.
+    /// The service does not accept its caller: for this order, or for any.
     CallerRefused { code: String },
     /// The call was given up for another reason.
     Nothing,
+}
+
+/// What the guard makes of a call that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nothing beyond what is [`Seen`].
+    Well,
+    /// The service refuses the caller for this order alone: the attempt has failed.
+    Failed,
 }
 
 /// Leave to make one call.
@@ -200,13 +209,15 @@ impl Guard {
         })
     }
 
-    /// Takes in what became of a call.
+    /// Takes in what became of a call for an order.
     pub(super) async fn leave<S, B, C, E>(
         &self,
         ports: Ports<'_, S, B, C, E>,
+        order: &OrderId,
         pass: Pass,
         seen: Seen,
-    ) where
+    ) -> Left
+    where
         S: ControlStore,
         B: Bus,
         C: Clock,
@@ -217,7 +228,7 @@ impl Guard {
         match seen {
             Seen::Nothing => {}
             Seen::Answered => {
-                self.lock().window.record(false, &settings);
+                self.lock().window.answered(order, &settings);
                 if pass.is_probe {
                     self.change(ports, "the probes went well", |d| {
                         d.breaker.probe_succeeded(&settings, now)
@@ -226,39 +237,71 @@ impl Guard {
                 }
             }
             Seen::CallerRefused { code } => {
-                self.lock().window.record(true, &settings);
-                let why = format!(
-                    "{code}: the service does not accept this agent; mend its credentials, rights or address"
-                );
-                let random = ports.entropy.next_u64();
-                self.change(ports, &why, |d| {
-                    d.breaker.tripped(&settings, None, random, now)
-                })
-                .await;
+                let refusal = self.lock().window.refused(order, &settings);
+                self.take_refusal(ports, refusal, pass.is_probe, &code)
+                    .await;
+                if refusal == Refusal::OfOne {
+                    return Left::Failed;
+                }
             }
             Seen::Failed { code, retry_after } => {
-                let (is_bad, (failed, all)) = {
-                    let mut known = self.lock();
-                    let is_bad = known.window.record(true, &settings);
-                    (is_bad, known.window.counts())
+                let asked = retry_after.map(|asked| asked.min(settings.max_open));
+                let (is_bad, binds_all, (failed, all)) = {
+                    let window = &mut self.lock().window;
+                    let is_bad = window.failed(order, &settings);
+                    let binds_all =
+                        asked.is_some_and(|a| window.asked(order, now.plus(a), &settings, now));
+                    (is_bad, binds_all, window.counts())
                 };
-                if is_bad || pass.is_probe || retry_after.is_some() {
-                    let why = match retry_after {
+                if is_bad || pass.is_probe || binds_all {
+                    let asked = asked.filter(|_| binds_all || pass.is_probe);
+                    let why = match asked {
                         Some(asked) => format!("{code}, and it asks to be left alone for {asked}"),
                         None if pass.is_probe => format!("a probe failed: {code}"),
-                        None => format!("{failed} of the last {all} calls failed: {code}"),
+                        None => {
+                            format!("the last calls of {failed} of {all} orders failed: {code}")
+                        }
                     };
                     let random = ports.entropy.next_u64();
                     self.change(ports, &why, |d| {
                         if pass.is_probe && !is_bad {
-                            return d.breaker.probe_failed(&settings, retry_after, random, now);
+                            return d.breaker.probe_failed(&settings, asked, random, now);
                         }
-                        d.breaker.tripped(&settings, retry_after, random, now)
+                        d.breaker.tripped(&settings, asked, random, now)
                     })
                     .await;
                 }
             }
         }
+        Left::Well
+    }
+
+    /// What a refusal of the caller does to the breaker.
+    async fn take_refusal<S, B, C, E>(
+        &self,
+        ports: Ports<'_, S, B, C, E>,
+        refusal: Refusal,
+        is_probe: bool,
+        code: &str,
+    ) where
+        S: ControlStore,
+        B: Bus,
+        C: Clock,
+        E: Entropy,
+    {
+        let settings = self.settings.breaker;
+        let now = ports.clock.now();
+        let random = ports.entropy.next_u64();
+        let why = format!(
+            "{code}: the service does not accept this agent; mend its credentials, rights or address"
+        );
+        self.change(ports, &why, |d| match refusal {
+            Refusal::OfAll => d.breaker.tripped(&settings, None, random, now),
+            Refusal::Alone => d.breaker.opened_briefly(&settings, random, now),
+            Refusal::Unknown | Refusal::OfOne if is_probe => d.breaker.probe_said_nothing(),
+            Refusal::Unknown | Refusal::OfOne => None,
+        })
+        .await;
     }
 
     /// Takes a call from the retry budget, or pays into it.
@@ -296,17 +339,33 @@ impl Guard {
         }
     }
 
-    /// What becomes of work whose call met a service that does not accept its caller: it waits for the
-    /// breaker, and is deferred for that reason.
+    /// What becomes of work whose call met a service that does not accept its caller, as long as it is not known
+    /// whom the service means: it waits, for longer after each attempt, and is deferred for that reason.
     pub(super) fn after_refusal<E: Entropy>(
         &self,
         why: Failure,
+        attempt: Attempt,
         now: Timestamp,
         entropy: &E,
     ) -> Wait {
+        let wait = timer(
+            &self.settings.breaker,
+            attempt.0.saturating_add(1),
+            entropy.next_u64(),
+        );
         Wait {
+            until: now.plus(wait),
+            opens: None,
             why,
-            ..self.after_probe(now, entropy)
+        }
+    }
+
+    /// What becomes of work whose service asked for a longer wait than its attempt has time for.
+    pub(super) fn after_asked(&self, why: Failure, asked: Millis, now: Timestamp) -> Wait {
+        Wait {
+            until: now.plus(asked.min(self.settings.breaker.max_open)),
+            opens: None,
+            why,
         }
     }
 

@@ -8,7 +8,7 @@ use triad_workflow::Millis;
 use triad_workflow::bounds::{self, OutOfBounds};
 
 use super::Agent;
-use super::guard::{Ports, Seen, Wait};
+use super::guard::{Left, Ports, Seen, Wait};
 use super::traced::Hop;
 use super::usage::{Came, Counted};
 use crate::control::ControlStore;
@@ -126,7 +126,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 Ok(room) => room,
                 Err(ended) => {
                     if let Some((guard, pass)) = pass {
-                        guard.leave(self.ports(), pass, Seen::Nothing).await;
+                        let order = &request.order_id;
+                        guard.leave(self.ports(), order, pass, Seen::Nothing).await;
                     }
                     return tries.ended(ended, self.clock.now());
                 }
@@ -136,14 +137,30 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             if let Some((guard, pass)) = pass {
                 let seen = seen(&called, &tries, self.clock.now() >= span.ends);
                 let failed_probe = pass.is_probe() && matches!(seen, Seen::Failed { .. });
-                guard.leave(self.ports(), pass, seen).await;
+                let left = guard
+                    .leave(self.ports(), &request.order_id, pass, seen)
+                    .await;
                 if failed_probe && self.clock.now() < span.silent_from {
                     let wait = guard.after_probe(self.clock.now(), &self.entropy);
                     return tries.deferred(wait);
                 }
-                if let Called::CallerRefused(why) = called {
-                    let wait = guard.after_refusal(why, self.clock.now(), &self.entropy);
-                    return tries.deferred(wait);
+                match called {
+                    Called::CallerRefused(why) if left == Left::Well => {
+                        let (now, attempt) = (self.clock.now(), request.attempt);
+                        let wait = guard.after_refusal(why, attempt, now, &self.entropy);
+                        return tries.deferred(wait);
+                    }
+                    // No other call of this attempt may be made, or can before its end.
+                    Called::Failed(Some(asked))
+                        if self.clock.now() < span.silent_from
+                            && (tries.calls >= request.allowance
+                                || self.clock.now().plus(asked) >= span.ends) =>
+                    {
+                        let why = tries.last.clone();
+                        let wait = guard.after_asked(why, asked, self.clock.now());
+                        return tries.deferred(wait);
+                    }
+                    _ => {}
                 }
             }
             let wait = match called {

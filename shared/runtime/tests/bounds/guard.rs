@@ -1,11 +1,13 @@
 //! What stands before a call: how long work waits for leave, and when it comes back.
 
-use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
 use triad_core::breaker::Breaker;
 use triad_core::downstream::{Change, Downstream, DownstreamAction, ForcedTo, key};
 use triad_core::{OperatorAct, Timestamp};
 use triad_runtime::settings::{DownstreamSettings, Settings};
-use triad_runtime::{ControlRecord, Fault};
+use triad_runtime::{ControlRecord, Fault, InputRecord};
 use triad_workflow::Millis;
 
 use crate::agent::{Answers, Service, bank, name, replies, request};
@@ -187,9 +189,10 @@ fn calls_wait_for_two_seconds_for_a_change_to_be_told() {
     world.inner().faults.silent_alerts = true;
     let service = Service::new(&world, asks_to_be_left_alone());
     let bank = bank(&world, &service, Settings::default());
-    world.run(bank.handle_one(&request("o-1"), None));
-    let replies = replies(&world);
-    assert_eq!((service.called(), replies[0].0), (vec![0], 2_000));
+    let three = ["o-1", "o-2", "o-3"].map(request);
+    world.run(bank.handle(&three, None));
+    let last = replies(&world).into_iter().map(|(at, _)| at).max();
+    assert_eq!((service.called(), last), (vec![0; 3], Some(2_000)));
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn a_change_of_the_breaker_is_tried_four_times() {
     world.inner().faults.control_raced = true;
     let service = Service::new(&world, asks_to_be_left_alone());
     let bank = bank(&world, &service, Settings::default());
-    world.run(bank.handle_one(&request("o-1"), None));
+    world.run(bank.handle(&["o-1", "o-2", "o-3"].map(request), None));
     assert_eq!(world.times(|asked| *asked == Asked::ControlWrite), 4);
 }
 
@@ -250,31 +253,135 @@ fn leave_of_a_rate_is_asked_for_four_times_and_then_after_50_ms() {
     );
 }
 
-/// An expired token must not compensate every order: it is no word on any of them.
-#[test]
-fn a_service_that_does_not_accept_its_caller_is_left_alone_at_once_and_operators_are_told() {
-    let world = World::new();
-    let refusal = Answers::With(Err(Fault::CallerRefused {
+fn refused() -> Fault {
+    Fault::CallerRefused {
         code: "http-401".into(),
         message: "the token has expired".into(),
-    }));
-    let service = Service::new(&world, refusal);
+    }
+}
+
+/// A request for a later attempt.
+fn attempt(order: &str, attempt: u32) -> InputRecord {
+    let mut record = request(order);
+    let first = record.value.take().expect("a request");
+    let mut request: Value = serde_json::from_slice(&first).expect("JSON");
+    request["attempt"] = attempt.into();
+    record.value = Some(request.to_string().into_bytes());
+    record
+}
+
+/// An expired token must not compensate every order: it is no word on any of them.
+#[test]
+fn a_service_that_accepts_its_caller_for_no_order_is_left_alone_and_operators_are_told() {
+    let world = World::new();
+    let service = Service::new(&world, Answers::With(Err(refused())));
     let bank = bank(&world, &service, Settings::default());
-    world.run(bank.handle_one(&request("o-1"), None));
-    let (_, outcome) = &replies(&world)[0];
-    assert_eq!(outcome["result"], "deferred", "nothing has failed");
-    assert_eq!(outcome["failure"]["code"], "http-401");
-    assert_eq!(outcome["failure"]["message"], "the token has expired");
-    assert_ne!(outcome["maybe_applied"], true);
-    world.run(bank.handle_one(&request("o-2"), None));
+    for order in ["o-1", "o-2", "o-3"] {
+        assert_eq!(world.sent("alerts").len(), 0);
+        world.run(bank.handle_one(&request(order), None));
+        let (_, outcome) = &replies(&world)[0];
+        assert_eq!(outcome["result"], "deferred", "nothing has failed");
+        assert_eq!(outcome["failure"]["code"], "http-401");
+        assert_eq!(outcome["failure"]["message"], "the token has expired");
+        assert_ne!(outcome["maybe_applied"], true);
+    }
+    world.run(bank.handle_one(&request("o-4"), None));
     let (_, outcome) = &replies(&world)[0];
     assert_eq!(outcome["failure"]["code"], "breaker-open");
-    assert_eq!(service.called().len(), 1, "one call was enough");
+    assert_eq!(service.called().len(), 3, "three orders were enough");
     let alerts = world.sent("alerts");
     assert_eq!(alerts.len(), 1, "{alerts:?}");
     let text = alerts[0].to_string();
     assert!(
         text.contains("http-401") && text.contains("credentials"),
         "{text}"
+    );
+}
+
+#[test]
+fn an_order_that_is_refused_while_others_are_served_fails_by_itself_and_opens_no_breaker() {
+    let world = World::new();
+    let well = || Ok(json!({}));
+    let answers = [
+        Err(refused()),
+        well(),
+        Err(refused()),
+        well(),
+        Err(refused()),
+        well(),
+    ];
+    let service = Service::new(
+        &world,
+        Answers::InTurn(Arc::new(Mutex::new(answers.into()))),
+    );
+    let bank = bank(&world, &service, Settings::default());
+    let mut came = Vec::new();
+    for n in 1..=3 {
+        for record in [attempt("blocked", n), request(&format!("good-{n}"))] {
+            world.run(bank.handle_one(&record, None));
+            let (_, outcome) = replies(&world).swap_remove(0);
+            came.push(outcome["result"].as_str().expect("a result").to_owned());
+        }
+    }
+    let wanted = [
+        "deferred",
+        "succeeded",
+        "deferred",
+        "succeeded",
+        "failed",
+        "succeeded",
+    ];
+    assert_eq!(came, wanted);
+    assert_eq!(world.sent("alerts").len(), 0);
+}
+
+/// A service that is called for one order alone: its token may have expired, and the order waits.
+#[test]
+fn an_order_that_is_refused_three_times_while_nothing_succeeds_is_told_of_and_holds_up_nobody_for_long()
+ {
+    let world = World::new();
+    let service = Service::new(&world, Answers::With(Err(refused())));
+    let bank = bank(&world, &service, Settings::default());
+    let mut waits = Vec::new();
+    for n in 1..=6 {
+        world.at(n * 100_000);
+        world.run(bank.handle_one(&attempt("o-1", u32::try_from(n).expect("small")), None));
+        waits.push(deferred(&world));
+    }
+    assert_eq!(
+        waits,
+        [1_000, 2_000, 4_000, 8_000, 16_000, 30_000],
+        "longer each time"
+    );
+    let record = world.inner().control[&key(&name())].clone();
+    let record: Downstream = serde_json::from_value(record.value).expect("a record");
+    let Breaker::Open { until, .. } = record.breaker else {
+        panic!("{record:?}");
+    };
+    assert_eq!(
+        until,
+        Timestamp(BEGIN + 600_000 + 500),
+        "half a second, as at first"
+    );
+}
+
+#[test]
+fn a_wait_that_a_service_asks_of_one_order_holds_up_that_order_alone() {
+    let world = World::new();
+    let service = Service::new(&world, asks_to_be_left_alone());
+    let bank = bank(&world, &service, Settings::default());
+    let waits = |order: &str| {
+        world.run(bank.handle_one(&request(order), None));
+        deferred(&world)
+    };
+    assert_eq!(waits("o-1"), 1_000);
+    assert_eq!(waits("o-2"), 1_000);
+    assert_eq!(service.called().len(), 2, "nobody waits for another's time");
+    waits("o-3");
+    world.run(bank.handle_one(&request("o-4"), None));
+    let (_, outcome) = replies(&world).swap_remove(0);
+    assert_eq!(
+        outcome["failure"]["code"], "breaker-open",
+        "three were asked to wait"
     );
 }

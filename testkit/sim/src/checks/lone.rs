@@ -189,14 +189,14 @@ fn is_needed(state: &State, lone: &Lone, order: &Sample) -> bool {
 /// holds up no partition: its agent gives it up.
 fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, usize)> {
     let mut held = BTreeSet::new();
-    if matches!(lone, Lone::Service(_)) {
+    if matches!(lone, Lone::Service(_) | Lone::Refused(..)) {
         return held;
     }
     // What a Scheduler cannot send to an agent or to operators is left to a sweep.
     let is_left = |topic: &str| topic.starts_with("agent.") || topic == topics::ALERTS;
     let is_held = match lone {
         Lone::Topic(topic) | Lone::Partition(topic, _) => !is_left(topic),
-        Lone::Service(_) => false,
+        Lone::Service(_) | Lone::Refused(..) => false,
         Lone::Process(_) | Lone::Order(_) | Lone::Control(_) => true,
     };
     // A rate limit that cannot be asked defers its work; a claim of calls that cannot be made has the

@@ -146,6 +146,8 @@ pub const WANTED: &[&str] = &[
     "alone: service hangs",
     "alone: process can send nothing",
     "alone: writes of one order refused",
+    "alone: service refuses one order",
+    "alone: service asks one order to wait",
     "alone: control records denied",
     "alone: with failing calls",
     "alone: went on meanwhile",

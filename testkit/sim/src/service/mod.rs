@@ -114,6 +114,8 @@ pub(crate) struct RemoteState {
     pub outages: Vec<Outage>,
     /// Services that answer nothing at present.
     pub hanging: Vec<&'static str>,
+    /// An order that every service refuses, and whether it asks to be called later.
+    pub refused: Option<(OrderId, bool)>,
     /// What each service can do at once; without an entry, anything.
     pub servers: BTreeMap<&'static str, Servers>,
 }
@@ -132,6 +134,7 @@ impl Default for RemoteState {
             in_second: BTreeMap::new(),
             outages: Vec::new(),
             hanging: Vec::new(),
+            refused: None,
             servers: BTreeMap::new(),
         }
     }
@@ -198,7 +201,12 @@ pub(crate) fn named(direction: Direction) -> &'static str {
 
 impl RemoteState {
     /// What goes wrong with a call, and how long it travels.
-    pub(crate) fn fate(&mut self, k: &mut Kernel, service: &'static str) -> CallFate {
+    pub(crate) fn fate(
+        &mut self,
+        k: &mut Kernel,
+        service: &'static str,
+        order: &OrderId,
+    ) -> CallFate {
         let mut travel = k.rng.between(1, 300);
         if let Some(servers) = self.servers.get_mut(service) {
             travel = servers.done_at(k.now) - k.now;
@@ -214,6 +222,25 @@ impl RemoteState {
                 mishap: Mishap::None,
                 fault: None,
                 answers: false,
+            };
+        }
+        if let Some((_, waits)) = self.refused.as_ref().filter(|(id, _)| id == order) {
+            return CallFate {
+                travel: Some(travel.min(300)),
+                mishap: Mishap::Down,
+                fault: Some(match waits {
+                    false => Fault::CallerRefused {
+                        code: "http-403".to_owned(),
+                        message: String::new(),
+                    },
+                    true => Fault::Transient {
+                        code: "http-429".to_owned(),
+                        message: String::new(),
+                        retry_after: Some(Millis(60_000)),
+                        maybe_applied: false,
+                    },
+                }),
+                answers: true,
             };
         }
         let outage = self.outages.iter().find(|o| o.service == service);
