@@ -43,8 +43,8 @@ pub struct Unmovable(pub Vec<String>);
 /// [`Unmovable`] with each thing that stands against it; nothing is to be written then. Such things
 /// are: a record with another number of steps than `from`; another workflow, or the same version; a state
 /// other than Pending, Processing and Error; the campaign of the act, if it has acted on the order before; a
-/// started step that the new version does not have, asks for differently, or puts after a step that is not
-/// done; and a point of no return that was reached and is not one in the new version.
+/// started step that the new version does not have, asks for differently, has another
+/// agent compensate once it may have had its effect, or puts after a step that is not done; and a point of no return that was reached and is not one in the new version.
 pub fn migrate(
     order: &Order,
     from: &Workflow,
@@ -146,6 +146,17 @@ fn stands_against(
         against.push(format!(
             "step {id} is under way with {}/{}, and the new version has {}/{}",
             was.agent, was.action, is.agent, is.action
+        ));
+    }
+    // What has been done at one service cannot be compensated at another: that one never saw the key.
+    let place = |step: &Step| step.compensation.as_ref().map(|c| c.agent.clone());
+    let told = |step: &Step| place(step).map_or("nobody".to_owned(), |agent| agent.to_string());
+    let is_added = place(was).is_none() && place(is).as_ref() == Some(&was.agent);
+    if happened(record, was) != Happened::No && place(was) != place(is) && !is_added {
+        against.push(format!(
+            "step {id} may have had its effect, which {} compensates, and in the new version {}",
+            told(was),
+            told(is)
         ));
     }
     // What is out will be in doubt if it is not heard of.

@@ -113,7 +113,7 @@ const FIRST: [&str; 13] = [
 ];
 
 /// What may be published over them.
-const LATER: [&str; 6] = [
+const LATER: [&str; 7] = [
     r#"{"workflow": "line", "search": {"gift": "${details.gift}", "item": "${details.item}"},
       "defaults": {"complete_within": "5s", "retry": {"calls": 2, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
       "steps": [
@@ -150,6 +150,13 @@ const LATER: [&str; 6] = [
       "steps": [
         {"id": "dial", "agent": "bank", "action": "dial", "compensation": {"action": "hang-up"}},
         {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls": 2, "total": 2}}}]}"#,
+    r#"{"workflow": "unlike",
+      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
+      "steps": [
+        {"id": "slow", "agent": "stock", "action": "slow", "after": [], "compensation": {"action": "unslow"}},
+        {"id": "quick", "agent": "stock", "action": "quick", "after": [], "compensation": {"action": "unquick"}},
+        {"id": "next", "agent": "bank", "action": "next", "after": ["quick"], "compensation": {"action": "unnext"}},
+        {"id": "last", "agent": "stock", "action": "last", "after": ["slow", "next"], "compensation": {"action": "unlast"}}]}"#,
     r#"{"workflow": "brittle",
       "defaults": {"complete_within": "2s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "then": "error"}},
       "steps": [

@@ -24,6 +24,8 @@ pub(crate) struct History {
     pub skipped: BTreeSet<(OrderId, StepIndex)>,
     /// The waits before another attempt, of the leg of a step.
     pub waits: HashMap<Leg, Wait, FixedState>,
+    /// The service that was asked for the effect of a key.
+    pub places: HashMap<String, &'static str, FixedState>,
     /// Orders that were moved to another version.
     pub moved: BTreeSet<OrderId>,
 }

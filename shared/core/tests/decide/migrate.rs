@@ -288,10 +288,35 @@ fn not_where_a_step_under_way_is_another_request() {
     let reason = "under way with x/do-a, and the new version has";
     one_against(&s, &changed("\"do-a\"", "\"do-aa\""), reason);
     let agent = changed("\"x\", \"action\": \"do-a\"", "\"y\", \"action\": \"do-a\"");
-    one_against(&s, &agent, reason);
+    assert!(against(&s, &agent)[0].contains(reason));
     let mut s = Story::of(LINE).claimed();
     s.succeed("a");
-    assert!(tried(&s, &compile(&agent)).is_ok(), "it is done");
+    let there = agent.replacen(r#""undo-a""#, r#""undo-a", "agent": "x""#, 1);
+    assert!(tried(&s, &compile(&there)).is_ok(), "it is done");
+}
+
+#[test]
+fn what_may_have_been_done_is_compensated_where_it_was_done() {
+    let elsewhere = changed(r#""undo-a""#, r#""undo-a", "agent": "other""#);
+    let reason =
+        "step a may have had its effect, which x compensates, and in the new version other";
+    let mut s = Story::of(LINE).claimed();
+    one_against(&s, &elsewhere, reason);
+    s.succeed("a");
+    one_against(&s, &elsewhere, reason);
+    let as_written = r#"{"action": "undo-a", "input": {"of": "${output}"}}"#;
+    let none = changed(as_written, r#""none""#);
+    one_against(&s, &none, "in the new version nobody");
+    // What has not been started may be done, and compensated, elsewhere.
+    moved(
+        &mut s,
+        &changed(r#""undo-c""#, r#""undo-c", "agent": "other""#),
+    );
+    // To an effect that nothing compensates a compensation at its own service may be added.
+    let mut s = Story::of(&none).claimed();
+    s.succeed("a");
+    one_against(&s, &elsewhere, "which nobody compensates");
+    moved(&mut s, LINE);
 }
 
 #[test]

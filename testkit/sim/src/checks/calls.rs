@@ -1,5 +1,6 @@
 //! Calls of remote services: what must hold when one is made, and when one lands.
 
+use triad_core::Direction;
 use triad_core::downstream::{Downstream, ForcedTo};
 use triad_reference_service::Mishap;
 use triad_reference_service::contract::{Answer, Kind};
@@ -18,6 +19,7 @@ impl State {
         self.watch_call(who, call.service, made > 1);
         self.check_deadline(who, call, time_left);
         self.check_downstream(who, call);
+        self.check_place(call);
         self.check_rate(call.service);
     }
 
@@ -34,6 +36,22 @@ impl State {
         self.kernel
             .check("an-agent-is-silent-after-complete-by", is_in_time, || {
                 format!("{} at {}, with {time_left}: {ends:?}", call.key, now.0)
+            });
+    }
+
+    /// What was done at a service is compensated there: no definition of these worlds says otherwise.
+    fn check_place(&mut self, call: &Arriving) {
+        if call.direction == Direction::Forward {
+            self.history.places.insert(call.key.clone(), call.service);
+        }
+        let Some(forward) = call.undoes.as_ref() else {
+            return;
+        };
+        let place = self.history.places.get(forward).copied();
+        let is_there = place.is_none_or(|place| place == call.service);
+        self.kernel
+            .check("an-effect-is-compensated-where-it-is", is_there, || {
+                format!("{} asks {}, not {place:?}", call.key, call.service)
             });
     }
 

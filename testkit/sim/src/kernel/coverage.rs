@@ -246,6 +246,7 @@ pub const WANTED: &[&str] = &[
     "a-half-open-breaker-lets-out-few",
     "an-agent-is-silent-after-complete-by",
     "an-open-breaker-makes-no-call",
+    "an-effect-is-compensated-where-it-is",
     "an-order-keeps-its-definition",
     "an-order-that-needs-an-operator-is-kept",
     "concurrency-within-its-limit",
