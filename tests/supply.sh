@@ -22,7 +22,7 @@ fi
 # shellcheck source=tests/skips.sh
 . tests/skips.sh
 cargo deny --version >/dev/null 2>&1 || {
-  skipped licences "cargo-deny is missing (cargo install cargo-deny --locked): neither they nor advisories are checked"
+  skipped licence-texts "cargo-deny is missing (cargo install cargo-deny --locked): neither they nor advisories are checked"
   exit 3
 }
 cargo deny --all-features check --hide-inclusion-graph licenses bans sources

@@ -5,7 +5,7 @@
 #   tests/verify.sh --all    what CI runs: with Kafka over TLS, every test, documentation examples, the
 #                            drill, the proof, what is deployed, licences and advisories
 #
-# Needs a C compiler, make and zlib's headers (librdkafka is built from source); with --all also
+# Needs a C compiler and make (librdkafka and zlib are built from source); with --all also
 # curl, jq, OpenSSL's headers with pkg-config or else perl (its TLS), and python3 with venv (the other
 # clients; for kafkajs Node with npm; Chromium; promtool). What was left out is listed at the end. Ends with 0 if all that was
 # checked is well and what was left out is in tests/skips-allowed.txt; with 3 if more was left out.
@@ -138,5 +138,7 @@ may_skip tests/infra.sh
 step "What is deployed: on an AWS on this machine"
 may_skip tests/deployed.sh --quick
 
-step "What it is made of: licences, advisories, sources"
+step "What it is made of: licences, versions of bundled C; licence texts and advisories"
+python3 -m doctest tests/licences.py
+python3 tests/licences.py
 may_skip tests/supply.sh

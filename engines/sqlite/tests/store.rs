@@ -44,6 +44,21 @@ async fn it_keeps_the_contract_of_an_operators_store() {
     contract::operator::all(&open(dir.path()), "contract").await;
 }
 
+/// Before 3.51.3 two connections that write or checkpoint at once may corrupt the file, and another process has one
+/// beside the owner's: <https://sqlite.org/wal.html>, the WAL-reset bug.
+#[test]
+fn the_bundled_sqlite_does_not_have_the_wal_reset_bug() {
+    let db = Connection::open_in_memory().unwrap();
+    let version: String = db
+        .query_row("SELECT sqlite_version()", [], |row| row.get(0))
+        .unwrap();
+    let parts: Vec<u32> = version
+        .split('.')
+        .map(|part| part.parse().unwrap())
+        .collect();
+    assert!(parts >= vec![3, 51, 3], "{version}");
+}
+
 fn timed(dir: &Path) -> Timed {
     let clock = Hand::at(Timed::FROM);
     let store = SqliteStore::open(dir, clock.clone(), Millis(0)).unwrap();
