@@ -21,6 +21,8 @@ pub struct Assignment(Mutex<State>);
 struct State {
     /// Partitions that have gone and of which the loop does not know yet.
     revoked: Vec<Partition>,
+    /// How often partitions have gone.
+    revocations: u64,
     /// Marks on those that came, of which the loop does not know yet.
     met: Vec<(LetterId, Mark)>,
     /// From which offset on the loop has noted that records are in hand.
@@ -30,7 +32,15 @@ struct State {
 impl Assignment {
     /// Tells the loop that these partitions are no longer its consumer's.
     pub fn revoke(&self, partitions: impl IntoIterator<Item = Partition>) {
-        self.lock().revoked.extend(partitions);
+        let mut state = self.lock();
+        state.revocations += 1;
+        state.revoked.extend(partitions);
+    }
+
+    /// How often [`revoke`](Self::revoke) was called. What a consumer has found out about a partition before
+    /// the last time says nothing of where it reads that partition now.
+    pub fn revocations(&self) -> u64 {
+        self.lock().revocations
     }
 
     /// Tells the loop which marks an earlier consumer has left on partitions that have come, each with the

@@ -10,7 +10,7 @@
 //! batch one by one; after [`MAX_PANICS`](crate::MAX_PANICS) of its own it is put aside. So is one
 //! that ends the whole process, which the next one knows from a [note](crate::watch) with the group.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -74,6 +74,7 @@ where
             stuck: Stuck::default(),
             watch: Watch::new(config.max_records),
             fresh: VecDeque::new(),
+            gone: HashSet::new(),
             commits: Commits::default(),
             oldest: None,
         };
@@ -107,6 +108,8 @@ struct InHand<B: Broker, F> {
     watch: Watch,
     /// Read while a handler was at work.
     fresh: VecDeque<Item>,
+    /// Partitions that have gone while the handler had the batch in hand.
+    gone: HashSet<Partition>,
     commits: Commits,
     /// When the oldest record that the handler has was written, in milliseconds since 1970.
     oldest: Option<i64>,
@@ -148,12 +151,7 @@ where
 
     /// A batch: what is due again, then what has come.
     fn collect(&mut self, first: Option<Item>) -> Vec<Item> {
-        let revoked = self.watch.learn(self.lane.consumer());
-        self.stuck.forget(&revoked);
-        for partition in &revoked {
-            // It may have come back, and have been paused since for what is forgotten now.
-            self.lane.pause(partition, false);
-        }
+        self.forget_gone();
         let mut batch = self.stuck.take_due(Instant::now(), self.max_records);
         let alone = match &*batch {
             [one] => self.stuck.is_alone(&one.partition()),
@@ -176,11 +174,38 @@ where
         while let Some(item) = next {
             batch.extend(self.stuck.put_behind(item));
             next = match batch.len() < self.max_records {
-                true => self.fresh.pop_front().or_else(|| self.lane.at_hand()),
+                true => self.next_of(&mut batch),
                 false => None,
             };
         }
         self.set_suspects_apart(batch)
+    }
+
+    /// What belongs into a batch next, without waiting. What it has of partitions that have gone is taken
+    /// out of it.
+    fn next_of(&mut self, batch: &mut Vec<Item>) -> Option<Item> {
+        if let Some(item) = self.fresh.pop_front() {
+            return Some(item);
+        }
+        let next = self.lane.at_hand();
+        let gone = self.forget_gone();
+        batch.retain(|item| !gone.contains(&item.partition()));
+        next
+    }
+
+    /// Forgets what waits here of partitions that have gone, and returns these: all of it is read again by
+    /// whoever has them now, which may be this consumer. To be called after every look at the consumer and
+    /// before what it found is kept: that was read after they had gone. Otherwise a record would be handed
+    /// over, and its offset committed, though those before it were forgotten.
+    fn forget_gone(&mut self) -> Vec<Partition> {
+        let gone = self.watch.learn(self.lane.consumer());
+        self.stuck.forget(&gone);
+        self.fresh.retain(|item| !gone.contains(&item.partition()));
+        for partition in &gone {
+            // It may have come back, and have been paused since for what is forgotten now.
+            self.lane.pause(partition, false);
+        }
+        gone
     }
 
     /// What is left of a batch without the partitions whose records are handed over one by one.
@@ -268,7 +293,10 @@ where
                     self.measure();
                     if polled.elapsed() >= POLL_EVERY {
                         polled = Instant::now();
-                        self.fresh.extend(self.lane.at_hand());
+                        let next = self.lane.at_hand();
+                        let gone = self.forget_gone();
+                        self.gone.extend(gone);
+                        self.fresh.extend(next);
                     }
                 }
             }
@@ -298,8 +326,10 @@ where
     }
 
     /// Stores the offsets of what is done, and keeps of each partition the first that is not done
-    /// and every later one.
-    fn settle(&mut self, worked: Vec<(Item, Answer)>) {
+    /// and every later one; nothing of partitions that have gone meanwhile.
+    fn settle(&mut self, mut worked: Vec<(Item, Answer)>) {
+        let gone = std::mem::take(&mut self.gone);
+        worked.retain(|(item, _)| !gone.contains(&item.partition()));
         let mut left: HashMap<Partition, (Why, Vec<Item>)> = HashMap::new();
         let mut done: HashMap<Partition, i64> = HashMap::new();
         for (item, answer) in worked {

@@ -104,8 +104,9 @@ where
             let gone = locked(&watch).learn(lane.consumer());
             under_way.forget(&gone);
             fresh.retain(|item| !gone.contains(&item.partition()));
+            gone
         };
-        loop {
+        'next: loop {
             let item = match fresh.pop_front() {
                 Some(item) => item,
                 None => match lane.next().await {
@@ -121,8 +122,12 @@ where
                     permit = &mut enter => break permit,
                     () = tokio::time::sleep(POLL_EVERY) => {
                         let new = lane.at_hand();
-                        forget_gone(&mut fresh);
+                        let gone = forget_gone(&mut fresh);
                         fresh.extend(new);
+                        // Whoever has its partition now reads it again.
+                        if gone.contains(&item.partition()) {
+                            continue 'next;
+                        }
                     }
                 }
             };

@@ -49,18 +49,20 @@ pub(crate) struct Looks(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     under_way: HashSet<(String, i32)>,
-    found: Vec<Unreadable>,
+    /// With how often partitions had gone when the look began.
+    found: Vec<(u64, Unreadable)>,
 }
 
 impl Looks {
     /// Looks for the end of what cannot be read, unless that is under way already: a `reason`
     /// stands for an error that librdkafka repeats at every look. An offset below 0 is where the
-    /// group goes on.
+    /// group goes on. `revocations` is how often partitions have gone by now.
     pub(crate) fn begin(
         &self,
         (config, group): (&KafkaConfig, &str),
         place: Place,
         reason: Option<String>,
+        revocations: u64,
         wake: &Arc<Notify>,
     ) {
         let partition = (place.topic.clone(), place.partition);
@@ -88,13 +90,14 @@ impl Looks {
                         reason,
                         "records cannot be read"
                     );
-                    state.found.push(Unreadable {
+                    let unreadable = Unreadable {
                         topic,
                         partition,
                         first,
                         next,
                         reason,
-                    });
+                    };
+                    state.found.push((revocations, unreadable));
                     wake.notify_one();
                 }
                 Ok(None) => tracing::debug!(?place, "it can be read after all"),
@@ -103,9 +106,13 @@ impl Looks {
         });
     }
 
-    /// What has been found since.
-    pub(crate) fn take(&self) -> Option<Unreadable> {
-        self.lock().found.pop()
+    /// What has been found since. What began before partitions went is dropped: a partition that has come
+    /// back is read from an earlier offset perhaps, and what lies before the batch must not be passed over
+    /// with it. If the batch is met again, a look begins again.
+    pub(crate) fn take(&self, revocations: u64) -> Option<Unreadable> {
+        let mut state = self.lock();
+        state.found.retain(|(began, _)| *began == revocations);
+        state.found.pop().map(|(_, unreadable)| unreadable)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -289,4 +296,26 @@ enum Answer {
     SameBatch,
     /// Nothing was said.
     Silence,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_before_a_rebalance_passes_over_nothing_after_it() {
+        let looks = Looks::default();
+        let found = Unreadable {
+            topic: "t".into(),
+            partition: 0,
+            first: 100,
+            next: 110,
+            reason: "damaged".into(),
+        };
+        let state = looks.clone();
+        state.lock().found.push((0, found.clone()));
+        assert_eq!(looks.take(1), None);
+        state.lock().found.push((1, found.clone()));
+        assert_eq!(looks.take(1), Some(found));
+    }
 }

@@ -96,7 +96,7 @@ impl Source {
     }
 
     fn look(&self) -> Look {
-        if let Some(unreadable) = self.looks.take()
+        if let Some(unreadable) = self.looks.take(self.revocations())
             && self.go_behind(&unreadable)
         {
             return Look::Found(Found::Unreadable(unreadable));
@@ -127,7 +127,13 @@ impl Source {
 
     fn begin_look(&self, place: Place, reason: Option<String>) {
         let with = (&self.config, self.group.as_str());
-        self.looks.begin(with, place, reason, self.events.wake());
+        let wake = self.events.wake();
+        self.looks
+            .begin(with, place, reason, self.revocations(), wake);
+    }
+
+    fn revocations(&self) -> u64 {
+        self.consumer().context().assignment().revocations()
     }
 
     /// Whether it could be done: the partition may have gone elsewhere.
