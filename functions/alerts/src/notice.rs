@@ -7,6 +7,9 @@ use triad_runtime::InputRecord;
 
 /// Bound of a message: SNS takes 256 KB with its attributes.
 const MAX_MESSAGE_BYTES: usize = 200_000;
+/// Bound of an id, of the alert or of its order, in bytes. Triad's own are shorter; what another writer has put
+/// there must not make a message that SNS refuses each time.
+const MAX_ID_BYTES: usize = 1024;
 /// Bound of a subject, in characters; SNS's own.
 const MAX_SUBJECT: usize = 100;
 
@@ -29,10 +32,11 @@ impl Notice {
     /// empty one. `console` is the address of the operators' pages; with `None` the message has no link.
     ///
     /// A value that is not an alert of Triad becomes a message, too, with the kind `unknown` and without a
-    /// link.
+    /// link. So does one with an id that is empty or has more than 1,024 bytes.
     pub fn of(record: &InputRecord, console: Option<&ConsoleUrl>) -> Option<Self> {
         let value = record.value.as_deref().filter(|v| !v.is_empty())?;
-        let Ok(alert) = serde_json::from_slice::<Alert>(value) else {
+        let alert = serde_json::from_slice::<Alert>(value).ok();
+        let Some(alert) = alert.filter(has_ids_of_ours) else {
             return Some(Self {
                 subject: "Triad: an alert of unknown form".to_owned(),
                 message: cut(&String::from_utf8_lossy(value)),
@@ -57,6 +61,11 @@ impl Notice {
             attributes,
         })
     }
+}
+
+fn has_ids_of_ours(alert: &Alert) -> bool {
+    let is_bounded = |id: &str| (1..=MAX_ID_BYTES).contains(&id.len());
+    is_bounded(&alert.alert_id) && alert.order_id.as_deref().is_none_or(is_bounded)
 }
 
 /// A JSON object with the link as its first field: it stays an object for programs, and people find the
@@ -172,6 +181,12 @@ mod tests {
     fn what_is_no_alert_is_told_too_and_a_tombstone_is_not() {
         for value in [&b"not json"[..], &[0xff, b'{'], br#"{"kind":"other"}"#] {
             assert!(notice(value).unwrap().subject.contains("unknown form"));
+        }
+        for id in [String::new(), "x".repeat(MAX_ID_BYTES + 1)] {
+            let text =
+                serde_json::json!({"alert_id": id, "kind": "order-error", "cause": "c", "at": 7});
+            let notice = notice(text.to_string().as_bytes()).unwrap();
+            assert_eq!(notice.attributes, [("kind", "unknown".to_owned())]);
         }
         let large = "é".repeat(MAX_MESSAGE_BYTES);
         assert!(notice(large.as_bytes()).unwrap().message.len() <= MAX_MESSAGE_BYTES);

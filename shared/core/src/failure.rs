@@ -75,6 +75,12 @@ impl Failure {
         }
     }
 
+    /// Cuts code and message as [`Failure::new`] does, of a failure that came in a message.
+    pub fn bound(&mut self) {
+        self.code = cut(&self.code, MAX_CODE_BYTES);
+        self.message = cut(&self.message, MAX_MESSAGE_BYTES);
+    }
+
     /// The failure of a step that may make no further call because its declared total is used up:
     /// transient, with code `budget`.
     #[must_use]

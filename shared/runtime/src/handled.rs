@@ -61,14 +61,17 @@ impl Redelivery {
 
 impl Redelivery {
     /// Whether redelivery cannot succeed until somebody mends the installation: permissions,
-    /// credentials, a missing table or topic. True for [`StoreError::Configuration`] and
-    /// [`BusError::Permanent`].
+    /// credentials, a missing table or topic, a topic that takes too little. True for
+    /// [`StoreError::Configuration`] and where [`BusError::needs_an_operator`] is.
     #[must_use]
     pub fn needs_an_operator(&self) -> bool {
-        matches!(
-            self,
-            Self::Store(StoreError::Configuration(_)) | Self::Unsent(BusError::Permanent(_))
-        )
+        match self {
+            Self::Store(why) => matches!(why, StoreError::Configuration(_)),
+            Self::Unsent(why) => why.needs_an_operator(),
+            Self::Outside(_) | Self::Raced | Self::Behind | Self::OutOfTime | Self::NoRoom(_) => {
+                false
+            }
+        }
     }
 }
 

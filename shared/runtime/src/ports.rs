@@ -41,7 +41,8 @@ pub enum BusError {
     /// partition wait behind it.
     #[error("the bus does not get on with it: {0}")]
     Late(String),
-    /// The message is larger than the topic or the client takes. It will never be sent.
+    /// The message is larger than the topic or the client takes. It will not be sent before somebody changes
+    /// the topic's settings.
     #[error("the message is too large: {0}")]
     TooLarge(String),
     /// Passes only when somebody mends the installation: there is no such topic, or no permission.
@@ -50,12 +51,19 @@ pub enum BusError {
 }
 
 impl BusError {
-    /// Whether the message's own topic or partition takes no messages: [`Late`](Self::Late) or
-    /// [`Permanent`](Self::Permanent). To send it again soon would fail too, but messages for other
-    /// topics are delivered.
+    /// Whether the message's own topic or partition does not take it: [`Late`](Self::Late),
+    /// [`TooLarge`](Self::TooLarge) or [`Permanent`](Self::Permanent). To send it again soon would fail too,
+    /// but other messages are delivered.
     #[must_use]
     pub fn is_of_its_topic(&self) -> bool {
-        matches!(self, Self::Late(_) | Self::Permanent(_))
+        matches!(self, Self::Late(_)) || self.needs_an_operator()
+    }
+
+    /// Whether it passes only when somebody mends the installation: [`TooLarge`](Self::TooLarge), because
+    /// Triad bounds what it sends and a topic has to take that, or [`Permanent`](Self::Permanent).
+    #[must_use]
+    pub fn needs_an_operator(&self) -> bool {
+        matches!(self, Self::TooLarge(_) | Self::Permanent(_))
     }
 }
 

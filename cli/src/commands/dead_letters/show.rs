@@ -90,6 +90,9 @@ fn print(shown: &Shown) {
     println!("Written   {}", moment(letter.at));
     let key = letter.key.as_deref().map(text::bytes);
     println!("Key       {}", key.unwrap_or_else(|| "none".to_owned()));
+    if let Some(of) = letter.key_of {
+        println!("          the beginning of {of} bytes");
+    }
     let mut title = "Headers ";
     for (name, value) in &letter.headers {
         let value = value.as_deref().map_or("null".to_owned(), text::bytes);

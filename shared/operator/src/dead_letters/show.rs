@@ -50,6 +50,7 @@ struct Form<'a> {
     cause: &'a str,
     message: &'a str,
     key: Option<Bytes>,
+    key_of: Option<usize>,
     headers: Vec<(&'a str, Option<Bytes>)>,
     headers_of: Option<usize>,
     tombstone: bool,
@@ -80,6 +81,7 @@ impl Serialize for Shown {
             cause: &letter.cause,
             message: &letter.message,
             key: letter.key.clone().map(Bytes),
+            key_of: letter.key_of,
             headers: letter
                 .headers
                 .iter()

@@ -76,8 +76,10 @@ pub struct Letter {
     pub message: String,
     /// When the letter was written, by the writer's clock.
     pub at: Timestamp,
-    /// The record's key, byte for byte; `None` if it had none.
+    /// The record's key, byte for byte, as far as it is kept; `None` if it had none.
     pub key: Option<Vec<u8>>,
+    /// How many bytes the record's key had, if more than are kept; `None` if all are kept.
+    pub key_of: Option<usize>,
     /// The record's value, as far as it is kept.
     pub value: Content,
     /// The record's own headers, names and values, in their order, as far as they are kept. A value of `None`
@@ -94,7 +96,8 @@ pub enum Content {
     /// [`MALFORMED_EVENT_RECORD`](super::replay::MALFORMED_EVENT_RECORD) it is not the record's value but the
     /// JSON text of the record's entry in the Lambda event.
     Whole(Vec<u8>),
-    /// The beginning of a value that is larger than [`MAX_VALUE_BYTES`](super::MAX_VALUE_BYTES).
+    /// The beginning of a value that is larger than [`MAX_VALUE_BYTES`](super::MAX_VALUE_BYTES), or than the
+    /// topic of dead letters takes.
     Cut {
         /// The bytes that are kept, from the first on.
         beginning: Vec<u8>,
@@ -231,6 +234,7 @@ fn letter(record: InputRecord) -> Result<Letter, Unreadable> {
         cause: own.wanted(names::CAUSE)?,
         message: own.wanted(names::CAUSE_MESSAGE)?,
         at: Timestamp(own.number(names::AT).ok_or(Unreadable(names::AT))?),
+        key_of: own.number(names::KEY_TRUNCATED_FROM),
         key: record.key,
         value,
         headers_of: had.filter(|had| *had > headers.len()),

@@ -22,11 +22,19 @@ use crate::record::InputRecord;
 
 pub use letter::{Entry, Letter, LetterId};
 pub use send::send;
+pub(crate) use send::shortened;
 
 /// Largest value, in bytes, inclusive, that a letter keeps whole: 900 KiB. Of a larger value only this many
 /// bytes from its beginning are kept; headers of the letter give the value's size and the place of the
 /// record.
 pub const MAX_VALUE_BYTES: usize = 900 * 1024;
+/// Largest key, in bytes, inclusive, that a letter keeps whole: 32 KiB. Of a larger key only this many bytes
+/// from its beginning are kept; a header of the letter gives the key's size. A replay sends these bytes as the
+/// key.
+///
+/// With the largest value, the most headers and what a letter has of its own it stays below the 1,000,000
+/// bytes that a Kafka producer sends as one message, whatever the record was.
+pub const MAX_KEY_BYTES: usize = 32 * 1024;
 /// Most of the record's own headers that a letter keeps: the first ones. Further ones are dropped,
 /// and the letter says how many there were.
 pub const MAX_HEADERS: usize = 64;
@@ -66,7 +74,7 @@ pub fn made() -> u64 {
 /// Makes the dead letter of a record and its alert, in this order, and notes the letter in the log and the
 /// metrics. Neither message is sent: [`send()`] does that.
 ///
-/// Key and value are the record's own, byte for byte, up to [`MAX_VALUE_BYTES`] of the value, so
+/// Key and value are the record's own, byte for byte, up to [`MAX_KEY_BYTES`] and [`MAX_VALUE_BYTES`], so
 /// that the record can be replayed after a fix. Cause and place of the record are in headers. Both
 /// messages have an id made of topic, partition and offset: a redelivered record leads to the same
 /// ids again.
@@ -87,6 +95,8 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
     let header = |name: &str, value: String| (name.to_owned(), Some(value.into_bytes()));
     let value = record.value.as_deref().unwrap_or_default();
     let kept = &value[..value.len().min(MAX_VALUE_BYTES)];
+    let key = record.key.as_deref();
+    let kept_key = key.map(|key| &key[..key.len().min(MAX_KEY_BYTES)]);
     let mut headers = vec![
         header(names::CE_SPECVERSION, "1.0".into()),
         header(names::CE_TYPE, names::LETTER.into()),
@@ -105,6 +115,9 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
     if kept.len() < value.len() {
         headers.push(header(names::TRUNCATED_FROM, value.len().to_string()));
     }
+    if let Some(key) = key.filter(|key| key.len() > MAX_KEY_BYTES) {
+        headers.push(header(names::KEY_TRUNCATED_FROM, key.len().to_string()));
+    }
     let originals = headers_kept(&record.headers);
     // The last of ours: what follows is the record's own, whatever its names.
     let of = format!("{}/{}", originals.len(), record.headers.len());
@@ -112,7 +125,7 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
     headers.extend_from_slice(originals);
     let letter = Envelope {
         topic: topics::DEAD_LETTER.to_owned(),
-        key: record.key.clone(),
+        key: kept_key.map(<[u8]>::to_vec),
         value: kept.to_vec(),
         headers,
         trace: None,

@@ -20,6 +20,7 @@ pub(super) const OFFSET: &str = "triad-offset";
 pub(super) const AT: &str = "triad-at";
 pub(super) const TOMBSTONE: &str = "triad-tombstone";
 pub(super) const TRUNCATED_FROM: &str = "triad-truncated-from";
+pub(super) const KEY_TRUNCATED_FROM: &str = "triad-key-truncated-from";
 /// Kept and original number of the record's own headers, `2/2`.
 pub(super) const HEADERS: &str = "triad-headers";
 
@@ -29,7 +30,7 @@ pub(super) const WHY: &str = "triad-why";
 pub(super) const CORRECTED: &str = "triad-corrected";
 
 /// All headers that a letter may have of its own.
-pub(super) const OF_A_LETTER: [&str; 13] = [
+pub(super) const OF_A_LETTER: [&str; 14] = [
     CE_SPECVERSION,
     CE_TYPE,
     CE_SOURCE,
@@ -42,5 +43,6 @@ pub(super) const OF_A_LETTER: [&str; 13] = [
     AT,
     TOMBSTONE,
     TRUNCATED_FROM,
+    KEY_TRUNCATED_FROM,
     HEADERS,
 ];

@@ -483,8 +483,7 @@ fn is_sent_later(carried: &pass::Carried, why: &BusError) -> bool {
 }
 
 fn leave(order: &OrderId, why: &BusError) {
-    let needs_an_operator = matches!(why, BusError::Permanent(_));
-    if needs_an_operator {
+    if why.needs_an_operator() {
         tracing::error!(%order, %why, "a message is refused: a sweep sends it once the installation is mended");
     } else {
         tracing::warn!(%order, %why, "a message is not acknowledged: a sweep sees to it");
@@ -508,7 +507,15 @@ fn wake(order: &OrderId) -> Vec<u8> {
 }
 
 fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, Cause> {
-    let message: SchedulerMessage = crate::decode::message(record, "not-a-scheduler-message")?;
+    let mut message: SchedulerMessage = crate::decode::message(record, "not-a-scheduler-message")?;
+    // Whoever has sent it: the record, statuses and alerts keep it.
+    if let SchedulerMessage::Reply(Reply {
+        outcome: Outcome::Failed { failure, .. } | Outcome::Deferred { failure, .. },
+        ..
+    }) = &mut message
+    {
+        failure.bound();
+    }
     let id = match &message {
         SchedulerMessage::Accepted(a) => &a.order_id,
         SchedulerMessage::Retry(r) => &r.order_id,

@@ -1,15 +1,18 @@
 //! What Submission sends of each record, and in which order.
 
+use std::collections::{HashMap, HashSet};
+
 use triad_core::submission::SubmissionRefusal;
 use triad_core::{
     Accepted, Envelope, Failure, FailureKind, Order, OrderId, Timestamp, TraceContext, render,
+    topics,
 };
 use triad_workflow::Workflow;
 
 use super::Submission;
 use super::submitted::Submitted;
 use super::traced::Opened;
-use crate::dead_letter::{Cause, dead_letter};
+use crate::dead_letter::{Cause, dead_letter, shortened};
 use crate::metric;
 use crate::misconfigured::Misconfigured;
 use crate::ports::{Bus, BusError, Clock, DefinitionStore, StateStore};
@@ -33,6 +36,8 @@ struct Messages {
     /// Sent last, and left out where the bus refuses its topic: the letter and its alert say the same,
     /// and what comes behind in the partition does not need it.
     beside: Vec<Envelope>,
+    /// The letter of `first`, for a topic that does not take as much.
+    short: Option<Envelope>,
 }
 
 impl ToSend {
@@ -103,6 +108,7 @@ impl ToSend {
         // As `dead_letter::send` has it: the alert once its letter is kept.
         let [letter, alert] = dead_letter(record, &cause, now);
         let messages = Messages {
+            short: shortened(&letter),
             first: vec![letter],
             then: vec![alert],
             beside: rejected.into_iter().collect(),
@@ -144,17 +150,35 @@ async fn send<B: Bus, C: Clock>(
     let mut first = Vec::new();
     let mut then = Vec::new();
     let mut beside = Vec::new();
+    let mut short = HashMap::new();
     for item in to_send {
+        short.extend(item.messages.short.map(|m| (item.index, m)));
         first.extend(item.messages.first.into_iter().map(|m| (item.index, m)));
         then.extend(item.messages.then.into_iter().map(|m| (item.index, m)));
         beside.extend(item.messages.beside.into_iter().map(|m| (item.index, m)));
     }
+    let mut cut = Vec::new();
     for (index, why) in publish(first).await {
+        match (&why, short.remove(&index)) {
+            (BusError::TooLarge(_), Some(letter)) => cut.push((index, letter)),
+            _ => answers[index] = why.into(),
+        }
+    }
+    for (index, why) in publish(cut).await {
         answers[index] = why.into();
     }
     then.retain(|(index, _)| answers[*index].is_done());
+    let alerts = then.iter().filter(|(_, m)| m.topic == topics::ALERTS);
+    let alerts: HashSet<usize> = alerts.map(|(index, _)| *index).collect();
     for (index, why) in publish(then).await {
-        answers[index] = why.into();
+        match why {
+            // The order is stored and due: a sweep asks for it, with a message that is small.
+            BusError::TooLarge(_) if !alerts.contains(&index) => {
+                tracing::error!(error = %why, "an order is not announced: a sweep sees to it");
+                misconfigured.note_bus(&why);
+            }
+            why => answers[index] = why.into(),
+        }
     }
     beside.retain(|(index, _)| answers[*index].is_done());
     for (index, why) in publish(beside).await {

@@ -1,18 +1,18 @@
 //! What a dead letter keeps, and what is known of letters.
 
-use triad_core::Timestamp;
+use triad_core::{Envelope, Timestamp, topics};
 use triad_runtime::InputRecord;
 use triad_runtime::dead_letter::index::{Full, Index, OTHER_CAUSES};
 use triad_runtime::dead_letter::letter::Content;
 use triad_runtime::dead_letter::replay::ReplayAct;
-use triad_runtime::dead_letter::{Cause, Entry, Letter, LetterId, dead_letter};
+use triad_runtime::dead_letter::{Cause, Entry, Letter, LetterId, dead_letter, send};
 
-use crate::support::record;
+use crate::support::{World, record as record_of};
 
 /// The letter of a record, read again.
 fn letter(of: &InputRecord) -> Letter {
     let [letter, _] = dead_letter(of, &Cause::new("too-large", "because"), Timestamp(0));
-    match Entry::read(record(letter)) {
+    match Entry::read(record_of(letter)) {
         Ok(Entry::Letter(letter)) => letter,
         other => panic!("no letter: {other:?}"),
     }
@@ -34,6 +34,96 @@ fn a_letter_keeps_900_kib_of_a_value() {
         of: most + 1,
     };
     assert_eq!(of(most + 1), cut);
+}
+
+#[test]
+fn a_letter_keeps_32_kib_of_a_key() {
+    let of = |bytes: usize| {
+        let letter = letter(&InputRecord {
+            key: Some(vec![b'k'; bytes]),
+            ..InputRecord::default()
+        });
+        (letter.key.map(|key| key.len()), letter.key_of)
+    };
+    let most = 32 * 1024;
+    assert_eq!(of(most), (Some(most), None));
+    assert_eq!(of(most + 1), (Some(most), Some(most + 1)));
+}
+
+#[test]
+fn a_letter_is_below_what_a_producer_sends_whatever_the_record_is() {
+    let header = |n| (format!("{n:0256}"), Some(Vec::new()));
+    let worst = InputRecord {
+        topic: "t".repeat(249),
+        partition: i32::MAX,
+        offset: i64::MAX,
+        key: Some(vec![b'k'; 5_000_000]),
+        value: Some(vec![b'v'; 5_000_000]),
+        headers: (0..64).map(header).collect(),
+        ..InputRecord::default()
+    };
+    let cause = Cause::new("a-cause-with-a-long-name", "x".repeat(5_000));
+    let [letter, alert] = dead_letter(&worst, &cause, Timestamp(u64::MAX));
+    assert_eq!(
+        letter
+            .headers
+            .iter()
+            .filter(|(_, v)| v == &Some(Vec::new()))
+            .count(),
+        64
+    );
+    let size = |message: &Envelope| {
+        // Of each header also its two lengths, and what stands around a record.
+        let headers = message.headers.iter();
+        let headers = headers.map(|(name, v)| name.len() + v.as_ref().map_or(0, Vec::len) + 10);
+        message.key.as_ref().map_or(0, Vec::len)
+            + message.value.len()
+            + headers.sum::<usize>()
+            + 100
+    };
+    // librdkafka's message.max.bytes.
+    assert!(size(&letter) < 1_000_000, "{}", size(&letter));
+    assert!(size(&alert) < 4_096, "{}", size(&alert));
+}
+
+#[test]
+fn of_a_letter_that_its_topic_does_not_take_8_kib_are_sent() {
+    let world = World::new();
+    let most = 8 * 1024 + 1024;
+    world.inner().faults.small_topic = Some((topics::DEAD_LETTER, most));
+    let of = |key: usize, value: usize| InputRecord {
+        topic: "orders".into(),
+        key: Some(vec![b'k'; key]),
+        value: Some(vec![b'v'; value]),
+        headers: vec![("h".into(), None)],
+        ..InputRecord::default()
+    };
+    let cause = Cause::new("not-json", "because");
+    let sent = |record: InputRecord| {
+        let letter = dead_letter(&record, &cause, Timestamp(0));
+        let unsent = world.run(send(&world, vec![((), letter)]));
+        assert_eq!(unsent, [], "too large is not to mean again");
+        let all = std::mem::take(&mut world.inner().sent);
+        let [letter, alert] = <[Envelope; 2]>::try_from(all).expect("a letter and its alert");
+        assert_eq!(alert.topic, topics::ALERTS);
+        match Entry::read(record_of(letter)) {
+            Ok(Entry::Letter(letter)) => letter,
+            other => panic!("no letter: {other:?}"),
+        }
+    };
+    let whole = sent(of(1024, 8 * 1024));
+    assert_eq!((whole.key_of, whole.headers_of), (None, None));
+    let cut = sent(of(1025, 950_000));
+    assert_eq!(cut.key.map(|key| key.len()), Some(1024));
+    assert_eq!((cut.key_of, cut.headers_of), (Some(1025), Some(1)));
+    let beginning = vec![b'v'; 8 * 1024];
+    assert_eq!(
+        cut.value,
+        Content::Cut {
+            beginning,
+            of: 950_000
+        }
+    );
 }
 
 #[test]
@@ -75,6 +165,7 @@ fn noted(cause: String, offset: i64) -> Entry {
         message: String::new(),
         at: Timestamp(0),
         key: None,
+        key_of: None,
         value: Content::Tombstone,
         headers: Vec::new(),
         headers_of: None,

@@ -51,6 +51,48 @@ fn an_event_is_decided_five_times_where_others_are_faster() {
 }
 
 #[test]
+fn a_request_that_its_topic_does_not_take_is_left_to_a_sweep_and_operators_are_told() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let records = announced(&world, &workflow, 0..1);
+    world.inner().faults.small_topic = Some(("agent.bank", 100));
+    let answers = world.run(scheduler(&world).handle(&records));
+    assert_eq!(
+        answers,
+        [Handled::Done],
+        "what lies behind it need not wait"
+    );
+    assert_eq!(world.sent("alerts")[0]["kind"], "misconfigured");
+}
+
+#[test]
+fn the_failure_of_a_reply_is_kept_up_to_its_bounds() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let records = announced(&world, &workflow, 0..1);
+    world.run(scheduler(&world).handle(&records));
+    let request = world.sent("agent.bank").remove(0);
+    let request = serde_json::from_value(request).expect("a request");
+    let failure = Failure {
+        kind: FailureKind::Permanent,
+        step: None,
+        code: "c".repeat(1_000),
+        message: "m".repeat(300_000),
+    };
+    let outcome = Outcome::Failed {
+        failure,
+        maybe_applied: false,
+    };
+    let now = Timestamp(world.inner().now);
+    let reply = render::reply(&request, 1, outcome, Pace::default(), now, None);
+    let answers = world.run(scheduler(&world).handle(&[record(reply)]));
+    assert_eq!(answers, [Handled::Done]);
+    let order = world.inner().orders[&order_id("o-00000")].clone();
+    let failure = order.steps[0].error.clone().expect("it has failed");
+    assert_eq!((failure.code.len(), failure.message.len()), (64, 512));
+}
+
+#[test]
 fn a_copy_that_is_of_no_use_takes_none_of_the_five() {
     let world = World::new();
     let workflow = world.workflow("w");

@@ -54,6 +54,33 @@ fn submits(world: &World, submission: &One, orders: usize) -> usize {
     answers.into_iter().filter(Handled::is_done).count()
 }
 
+#[test]
+fn an_order_whose_announcement_its_topic_does_not_take_is_left_to_a_sweep() {
+    let world = World::new();
+    let submission = submission(&world, Settings::default());
+    world.inner().faults.small_topic = Some(("scheduler", 100));
+    assert_eq!(submits(&world, &submission, 1), 1);
+    let inner = world.inner();
+    let order = inner.orders.values().next().expect("it is stored");
+    assert!(order.due.is_some(), "a sweep finds it");
+}
+
+#[test]
+fn of_a_letter_that_its_topic_does_not_take_submission_sends_the_beginning() {
+    let world = World::new();
+    let submission = submission(&world, Settings::default());
+    world.inner().faults.small_topic = Some(("dead-letter", 10_000));
+    let record = InputRecord {
+        topic: "orders".into(),
+        value: Some(vec![b'x'; 50_000]),
+        ..InputRecord::default()
+    };
+    assert_eq!(world.run(submission.handle(&[record])), [Handled::Done]);
+    let sent = &world.inner().sent;
+    let topics: Vec<&str> = sent.iter().map(|m| m.topic.as_str()).collect();
+    assert_eq!(topics, ["dead-letter", "alerts"]);
+}
+
 fn looks(asked: &Asked) -> bool {
     matches!(asked, Asked::LoadEventually(_))
 }

@@ -52,6 +52,8 @@ pub struct Faults {
     pub refused: bool,
     /// The topic that takes no messages.
     pub refused_topic: Option<&'static str>,
+    /// A topic, and how many bytes of a key and a value together it takes.
+    pub small_topic: Option<(&'static str, usize)>,
     /// What is published on the topic `alerts` is never answered.
     pub silent_alerts: bool,
     /// What is acknowledged cannot be made durable.
@@ -363,14 +365,19 @@ impl Bus for World {
         }
         let mut inner = self.inner();
         let refused = inner.faults.refused_topic;
+        let small = inner.faults.small_topic;
         let mut answers = Vec::new();
         for message in messages {
-            answers.push(match Some(message.topic.as_str()) == refused {
-                true => Err(BusError::Permanent("denied".to_owned())),
-                false => {
-                    inner.sent.push(message);
-                    Ok(())
-                }
+            let bytes = message.value.len() + message.key.as_ref().map_or(0, Vec::len);
+            let is_too_large =
+                small.is_some_and(|(topic, most)| message.topic == topic && bytes > most);
+            answers.push(if Some(message.topic.as_str()) == refused {
+                Err(BusError::Permanent("denied".to_owned()))
+            } else if is_too_large {
+                Err(BusError::TooLarge("max.message.bytes".to_owned()))
+            } else {
+                inner.sent.push(message);
+                Ok(())
             });
         }
         answers
