@@ -20,7 +20,8 @@
 //! - A finished order is confirmed once everything is acknowledged, and only then.
 //! - An end that nobody confirms is written only once the message that it was decided on is durable:
 //!   the order is in no index then, and that message, delivered again, is all that has its last
-//!   status sent if the writer dies.
+//!   status sent if the writer dies. Where the status' topic refuses it, the order is put into the
+//!   due index after all ([`Carried::kept_due`]), so that the message need not be delivered again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -164,6 +165,22 @@ pub struct Carried {
     /// reading. `None` if the order has finished, if not everything was acknowledged, if this pass did not
     /// write the record, or if its place is [`Place::Beside`].
     pub copy: Option<Arc<Order>>,
+}
+
+impl Carried {
+    /// The record in the due index, if it has ended well and is in no index: a sweep sends what it wants sent
+    /// and takes it out again ([`Event::Confirmed`]). To be written on the condition that
+    /// [`order`](Self::order) still stands, where the bus has refused its last status; then the input may be
+    /// acknowledged. `None` of an order that is in the due index.
+    #[must_use]
+    pub fn kept_due(&self, timing: Timing, now: Timestamp) -> Option<Order> {
+        let order = &*self.order;
+        (order.state.is_finished() && order.due.is_none()).then(|| Order {
+            version: order.version.next(),
+            due: Some(now.plus(timing.confirm_within)),
+            ..order.clone()
+        })
+    }
 }
 
 /// What is done about one event of one order, step by step: read, decide, write, send, confirm. It

@@ -5,7 +5,7 @@ mod load;
 mod pacing;
 mod traced;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, Reply, Retry, SchedulerMessage};
 use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
@@ -21,7 +21,9 @@ use crate::handled::{Handled, Redelivery};
 use crate::metric;
 use crate::misconfigured::Misconfigured;
 use crate::passes::{Carried, carry_out, report_breaches};
-use crate::ports::{Bus, BusError, Clock, DefinitionStore, Entropy, StateStore, StoreError};
+use crate::ports::{
+    Bus, BusError, Clock, DefinitionStore, Entropy, StateStore, StoreError, Write, Written,
+};
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::traces::Tracing;
@@ -90,6 +92,8 @@ struct Batch<'a> {
     answers: Vec<Handled>,
     /// What is dead-lettered, by record.
     letters: Vec<(usize, Cause)>,
+    /// Orders that have ended well and of which the last status is refused, with their records' places.
+    untold: Vec<(usize, pass::Carried, BusError)>,
     /// What is told of each record's trace; empty where nobody is told.
     heard: Vec<Option<Heard>>,
 }
@@ -231,6 +235,7 @@ where
             records,
             answers: vec![Handled::Done; records.len()],
             letters: Vec::new(),
+            untold: Vec::new(),
             heard: Vec::new(),
         };
         let mut works = Vec::new();
@@ -291,6 +296,7 @@ where
             for known in decided {
                 again.extend(self.carried(known, batch));
             }
+            self.keep_untold(batch).await;
             works = again;
             source = Source::Record;
         }
@@ -378,11 +384,13 @@ where
                 self.cache.forget(&work.id);
                 let why = work.carried.unsent.take();
                 batch.answers[index] = match why {
-                    Some(why) if is_sent_later(carried, &why) => {
-                        self.misconfigured.note_bus(&why);
-                        leave(&work.id, &why);
-                        Handled::Done
-                    }
+                    Some(why) if why.is_of_its_topic() => match carried.order.due {
+                        Some(_) => self.leave(&work.id, &why),
+                        None => {
+                            batch.untold.push((index, carried.clone(), why.clone()));
+                            why.into()
+                        }
+                    },
                     Some(why) => why.into(),
                     None => Handled::Redeliver(Redelivery::Raced),
                 };
@@ -442,6 +450,48 @@ where
         }
     }
 
+    /// Puts orders into the due index that have ended well and of which the last status is refused. Where that
+    /// cannot be written, the input is delivered again.
+    async fn keep_untold(&self, batch: &mut Batch<'_>) {
+        let now = self.clock.now();
+        let (mut writes, mut owners) = (Vec::new(), Vec::new());
+        for (index, carried, why) in batch.untold.drain(..) {
+            let Some(next) = carried.kept_due(self.settings.timing, now) else {
+                continue;
+            };
+            writes.push(Write {
+                expected: carried.order.version,
+                next: Arc::new(next),
+                token: self.entropy.next_u64(),
+            });
+            owners.push((index, carried.order.id.clone(), why));
+        }
+        if writes.is_empty() {
+            return;
+        }
+        let written = self.store.commit(writes).await;
+        for ((index, order, why), written) in owners.into_iter().zip(written) {
+            match written {
+                Ok(Written::Written) => batch.answers[index] = self.leave(&order, &why),
+                Ok(Written::Conflict) => batch.redeliver(index, Redelivery::Raced),
+                Err(e) => batch.redeliver(index, e.into()),
+            }
+        }
+    }
+
+    /// Leaves to a sweep what could not be sent, so that a topic that takes nothing holds up only what needs
+    /// it, and not all that lies behind this record. The record says what is unsent, and the due index that
+    /// somebody must look; what is told is told by the next write, in its order.
+    fn leave(&self, order: &OrderId, why: &BusError) -> Handled {
+        self.misconfigured.note_bus(why);
+        if why.needs_an_operator() {
+            tracing::error!(%order, %why, "a message is refused: a sweep sends it once the installation is mended");
+        } else {
+            tracing::warn!(%order, %why, "a message is not acknowledged: a sweep sees to it");
+        }
+        Handled::Done
+    }
+
     /// Counts an end, and notes where the order is now.
     fn note(&self, before: &Snapshot, carried: &pass::Carried) {
         if carried.was_written {
@@ -471,22 +521,6 @@ where
         for (index, why) in dead_letter::send(&self.bus, letters).await {
             batch.answers[index] = why.into();
         }
-    }
-}
-
-/// Whether what could not be sent is left to a sweep, so that a topic that takes nothing holds up
-/// only what needs it, and not all that lies behind this record. The record says what is unsent, and
-/// the due index that somebody must look; what is told is told by the next write, in its order. An
-/// order that has ended well is not in the due index: it is kept until its status is out.
-fn is_sent_later(carried: &pass::Carried, why: &BusError) -> bool {
-    carried.order.due.is_some() && why.is_of_its_topic()
-}
-
-fn leave(order: &OrderId, why: &BusError) {
-    if why.needs_an_operator() {
-        tracing::error!(%order, %why, "a message is refused: a sweep sends it once the installation is mended");
-    } else {
-        tracing::warn!(%order, %why, "a message is not acknowledged: a sweep sees to it");
     }
 }
 

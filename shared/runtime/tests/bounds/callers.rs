@@ -191,13 +191,13 @@ fn an_order_without_room_holds_up_no_other_callers() {
 fn what_was_stored_and_not_announced_is_to_come_again() {
     let world = World::new();
     let submission = submission(&world, 100);
-    world.inner().faults.refused = true;
+    world.inner().faults.refused_topic = Some("scheduler");
     let said = world.run(submission.submit(&[order("1")]));
     assert!(
         matches!(&said[0], Submitted::Later(Redelivery::Unsent(_))),
         "{said:?}"
     );
-    world.inner().faults.refused = false;
+    world.inner().faults.refused_topic = None;
     let said = world.run(submission.submit(&[order("1")]));
     assert_eq!(said, [Submitted::Repeated(order_id("1"))]);
     assert_eq!(world.sent("scheduler").len(), 1);

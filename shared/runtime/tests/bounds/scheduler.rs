@@ -66,6 +66,55 @@ fn a_request_that_its_topic_does_not_take_is_left_to_a_sweep_and_operators_are_t
 }
 
 #[test]
+fn an_order_that_has_ended_well_and_may_not_be_told_is_put_into_the_due_index_once() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let scheduler = scheduler(&world);
+    world.run(scheduler.handle(&announced(&world, &workflow, 0..1)));
+    let replies = world.replies();
+    world.inner().faults.refused_topic = Some("status");
+    world.asked();
+    let order = || world.inner().orders[&order_id("o-00000")].clone();
+    assert_eq!(world.run(scheduler.handle(&replies)), [Handled::Done]);
+    assert_eq!(
+        (order().state.name(), commits(&world)),
+        ("Processed", vec![1, 1])
+    );
+    let due = order().due.expect("a sweep finds it");
+    assert_eq!(due, Timestamp(world.inner().now + 30_000));
+    assert_eq!(world.sent("alerts")[0]["kind"], "misconfigured");
+    // The reply comes again: it is answered, and in the index.
+    assert_eq!(world.run(scheduler.handle(&replies)), [Handled::Done]);
+    assert_eq!((order().due, commits(&world)), (Some(due), vec![]));
+    world.inner().faults.refused_topic = None;
+    assert_eq!(world.run(scheduler.handle(&replies)), [Handled::Done]);
+    assert_eq!(
+        world.sent("status").pop().expect("a status")["status"],
+        "completed"
+    );
+}
+
+#[test]
+fn where_an_end_that_may_not_be_told_cannot_be_put_into_the_due_index_its_reply_comes_again() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let scheduler = scheduler(&world);
+    world.run(scheduler.handle(&announced(&world, &workflow, 0..1)));
+    let replies = world.replies();
+    world.inner().faults.refused_topic = Some("status");
+    world.run(scheduler.handle(&replies));
+    world
+        .inner()
+        .orders
+        .get_mut(&order_id("o-00000"))
+        .expect("it is stored")
+        .due = None;
+    world.inner().faults.unwritten = true;
+    let answers = world.run(scheduler.handle(&replies));
+    assert!(!answers[0].is_done(), "{answers:?}");
+}
+
+#[test]
 fn the_failure_of_a_reply_is_kept_up_to_its_bounds() {
     let world = World::new();
     let workflow = world.workflow("w");

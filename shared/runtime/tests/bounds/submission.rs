@@ -66,6 +66,18 @@ fn an_order_whose_announcement_its_topic_does_not_take_is_left_to_a_sweep() {
 }
 
 #[test]
+fn an_order_whose_reply_topic_takes_nothing_holds_up_none_behind_it() {
+    let world = World::new();
+    let submission = submission(&world, Settings::default());
+    world.inner().faults.refused_topic = Some("status");
+    assert_eq!(submits(&world, &submission, 1), 1);
+    assert!(world.sent("scheduler").is_empty(), "a sweep tells it first");
+    let inner = world.inner();
+    let order = inner.orders.values().next().expect("it is stored");
+    assert!(order.due.is_some(), "a sweep finds it");
+}
+
+#[test]
 fn of_a_letter_that_its_topic_does_not_take_submission_sends_the_beginning() {
     let world = World::new();
     let submission = submission(&world, Settings::default());

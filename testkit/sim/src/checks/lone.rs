@@ -192,8 +192,12 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
     if matches!(lone, Lone::Service(_) | Lone::Refused(..)) {
         return held;
     }
-    // What a Scheduler cannot send to an agent or to operators is left to a sweep.
-    let is_left = |topic: &str| topic.starts_with("agent.") || topic == topics::ALERTS;
+    // What cannot be sent to an agent, to operators or to an application is left to a sweep.
+    let is_left = |topic: &str| {
+        topic.starts_with("agent.")
+            || topic.starts_with("reply.")
+            || [topics::ALERTS, topics::STATUS].contains(&topic)
+    };
     let is_held = match lone {
         Lone::Topic(topic) | Lone::Partition(topic, _) => !is_left(topic),
         Lone::Service(_) | Lone::Refused(..) => false,
