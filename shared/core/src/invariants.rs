@@ -123,7 +123,8 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
             .is_none_or(|since| o.deadline.is_some_and(|at| since > at))
     }),
     ("outbox-is-bounded", |o, w| {
-        o.outbox.entries.len() <= crate::outbox::MAX_ENTRIES + w.steps.len() + 4
+        // Of each step its status and its request.
+        o.outbox.entries.len() <= crate::outbox::MAX_ENTRIES + 2 * w.steps.len() + 12
     }),
 ];
 

@@ -46,8 +46,11 @@ pub struct Outbox {
     pub entries: Vec<Emission>,
 }
 
-/// Most unsent statuses and alerts that a write carries on from the one before it; the oldest ones
-/// above this number are dropped. What the write itself wants sent is not counted.
+/// How many statuses and alerts may be unsent before an order is told no more than it must be: from then on
+/// it is not told that a step is tried again ([`Status::Retrying`]), and operators begin no new round of it.
+///
+/// None that has a sequence is ever dropped, for its sequence would be missing for good. So this bounds what the
+/// record keeps: beyond it there is one for each step, and a few for the round's own course and end.
 pub const MAX_ENTRIES: usize = 64;
 
 /// One thing to send, with only what is not in the record already. The message is made from both:
@@ -124,22 +127,22 @@ impl Outbox {
         }
     }
 
-    /// The outbox with which the next writer starts: the statuses and alerts of this outbox, at most the
-    /// newest [`MAX_ENTRIES`]. It answers no input yet.
+    /// The outbox with which the next writer starts: the statuses and alerts of this outbox. It answers no
+    /// input yet.
     #[must_use]
     pub fn carried_to(&self, writer: Writer) -> Self {
-        let mut entries: Vec<_> = self
-            .entries
-            .iter()
-            .filter(|e| e.is_carried())
-            .cloned()
-            .collect();
-        let surplus = entries.len().saturating_sub(MAX_ENTRIES);
-        entries.drain(..surplus);
+        let carried = self.entries.iter().filter(|e| e.is_carried());
         Self {
             writer,
             answers: None,
-            entries,
+            entries: carried.cloned().collect(),
         }
+    }
+
+    /// Whether [`MAX_ENTRIES`] statuses and alerts may be unsent.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let carried = self.entries.iter().filter(|e| e.is_carried());
+        carried.count() >= MAX_ENTRIES
     }
 }

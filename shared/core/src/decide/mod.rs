@@ -302,8 +302,12 @@ fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     transition(ctx, next, now)
 }
 
-/// Writes down a status message to be sent.
+/// Writes down a status message to be sent. That a step is tried again is left out while too many others are
+/// unsent: it is the only status that an order may have in any number.
 fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
+    if status == Status::Retrying && order.outbox.is_full() {
+        return;
+    }
     order.sequence += 1;
     order.outbox.entries.push(Emission::Status {
         sequence: order.sequence,

@@ -81,7 +81,7 @@ fn a_timeline_keeps_100_lines_and_every_act_among_them() {
 }
 
 #[test]
-fn a_record_carries_on_the_newest_64_that_may_be_unsent() {
+fn a_record_carries_on_all_that_may_be_unsent() {
     let status = |sequence| Emission::Status {
         sequence,
         status: Status::Received,
@@ -93,9 +93,54 @@ fn a_record_carries_on_the_newest_64_that_may_be_unsent() {
         entries: (1..=count).map(status).collect(),
         ..Outbox::empty(Writer::Scheduler)
     };
-    let carried = |count| of(count).carried_to(Writer::Supervisor).entries;
-    assert_eq!(carried(64), of(64).entries);
-    assert_eq!(carried(65), of(65).entries[1..]);
+    for count in [63, 64, 200] {
+        let outbox = of(count);
+        let carried = outbox.carried_to(Writer::Supervisor).entries;
+        assert_eq!(carried, outbox.entries, "a sequence would be missing");
+        assert_eq!(outbox.is_full(), count >= 64);
+    }
+}
+
+/// A step that fails a hundred times, while its application can be told nothing.
+#[test]
+fn while_nothing_can_be_sent_the_sequence_has_no_gap_and_the_record_has_a_bound() {
+    let mut s = Story::of(
+        r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "complete_within": "10s", "compensation": "none",
+         "retry": {"calls": 1, "total": 100}, "supervisor": {"threshold": 99, "then": "error"}}]}"#,
+    )
+    .claimed();
+    let told = |s: &Story| -> Vec<u32> {
+        let entries = s.order.outbox.entries.iter();
+        let sequences = entries.filter_map(|e| match e {
+            Emission::Status { sequence, .. } => Some(*sequence),
+            _ => None,
+        });
+        sequences.collect()
+    };
+    for _ in 0..99 {
+        s.overdue();
+        s = s.claimed();
+        let told = told(&s);
+        assert!(told.len() <= 64, "{}", told.len());
+        let first = told[0];
+        assert!(
+            told.iter().zip(first..).all(|(is, wanted)| *is == wanted),
+            "{told:?}"
+        );
+    }
+    assert_eq!(told(&s).len(), 64);
+    s.overdue();
+    assert_eq!(s.state(), "Error");
+    assert_eq!(told(&s).len(), 65, "an end is told always");
+    let again = || Action::Resubmit { input: None };
+    let then = s.tries(again());
+    assert!(
+        matches!(then, Then::Refused(OperationRefusal::Already(_))),
+        "{then:?}"
+    );
+    s.when(Event::Confirmed);
+    assert_eq!(s.tries(again()), Then::Written);
 }
 
 #[test]
@@ -108,8 +153,8 @@ fn an_outbox_beyond_its_bound_is_a_breach() {
         at: Timestamp(0),
         cause: None,
     };
-    // Those that are carried on, one for each of the three steps, and four of the order's own.
-    for (count, is_breach) in [(64 + 3 + 4, false), (64 + 3 + 5, true)] {
+    // Those up to the bound, two for each of the three steps, and twelve of the order's own.
+    for (count, is_breach) in [(64 + 6 + 12, false), (64 + 6 + 13, true)] {
         s.order.outbox.entries = (1..=count).map(status).collect();
         let breaches = triad_core::invariants::of_record(&s.order, &s.workflow);
         let found = breaches.iter().any(|b| b.invariant == "outbox-is-bounded");

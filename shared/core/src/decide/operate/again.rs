@@ -24,6 +24,7 @@ pub(super) fn resubmit(
     act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
+    has_told(order)?;
     let mut next = next_version(order, Writer::Operator);
     match &order.state {
         ProcessState::Error { .. } => history::change_each(&mut next, now, try_again),
@@ -193,6 +194,16 @@ fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusa
     })
 }
 
+/// Refuses a new round while too much of the earlier ones is untold: each round adds to what is unsent.
+pub(super) fn has_told(order: &Order) -> Result<(), OperationRefusal> {
+    match order.outbox.is_full() {
+        true => Err(OperationRefusal::Already(
+            "at its bound of messages that could not be sent; mend their topic first, and it is",
+        )),
+        false => Ok(()),
+    }
+}
+
 pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     order.round += 1;
     order.closed = None;
@@ -216,6 +227,7 @@ pub(super) fn retry_compensation(
         return Err(refused(order, "retry-undo", "CompensationFailed"));
     }
     in_doubt(ctx, order)?;
+    has_told(order)?;
     let mut next = next_version(order, Writer::Operator);
     next.note(line(IncidentKind::CompensationRetried, act, now));
     compensate_again(ctx, &mut next, now);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use triad_workflow::{StepId, bounds};
 
-use super::again::{compensate_again, first_in_doubt, set_going, try_again};
+use super::again::{compensate_again, first_in_doubt, has_told, set_going, try_again};
 use super::{line, refused};
 use crate::context::Context;
 use crate::decide::{Draft, Halt, forward, next_version, tell_progress};
@@ -61,6 +61,7 @@ pub(super) fn settle(
                 next.state = ProcessState::Error { at: *at, cause };
                 return Ok(next);
             }
+            has_told(order)?;
             set_going(ctx, &mut again, now);
             Ok(again)
         }
@@ -78,6 +79,7 @@ pub(super) fn settle(
                 };
                 return Ok(next);
             }
+            has_told(order)?;
             compensate_again(ctx, &mut next, now);
             Ok(next)
         }
