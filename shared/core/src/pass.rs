@@ -21,13 +21,13 @@
 //! - An end that nobody confirms is written only once the message that it was decided on is durable:
 //!   the order is in no index then, and that message, delivered again, is all that has its last
 //!   status sent if the writer dies. Where the status' topic refuses it, the order is put into the
-//!   due index after all ([`Carried::kept_due`]), so that the message need not be delivered again.
+//!   due index after all ([`kept_due`]), so that the message need not be delivered again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_workflow::Workflow;
+use triad_workflow::{Millis, Workflow};
 
 use crate::context::{Context, Timing};
 use crate::decide::{Decision, Reason, Transition, decide};
@@ -167,20 +167,24 @@ pub struct Carried {
     pub copy: Option<Arc<Order>>,
 }
 
-impl Carried {
-    /// The record in the due index, if it has ended well and is in no index: a sweep sends what it wants sent
-    /// and takes it out again ([`Event::Confirmed`]). To be written on the condition that
-    /// [`order`](Self::order) still stands, where the bus has refused its last status; then the input may be
-    /// acknowledged. `None` of an order that is in the due index.
-    #[must_use]
-    pub fn kept_due(&self, timing: Timing, now: Timestamp) -> Option<Order> {
-        let order = &*self.order;
-        (order.state.is_finished() && order.due.is_none()).then(|| Order {
-            version: order.version.next(),
-            due: Some(now.plus(timing.confirm_within)),
-            ..order.clone()
-        })
-    }
+/// Longest time, inclusive, for which [`kept_due`] keeps an order from the next try to tell of its end, where
+/// [`Timing::confirm_within`] is no longer: two minutes.
+pub const CONFIRM_AT_MOST: Millis = Millis(120_000);
+
+/// A finished order whose last messages its topic has refused, in the due index: a sweep sends them again and
+/// confirms the end ([`Event::Confirmed`]). It is due after as long a time as it has been finished, at least
+/// [`Timing::confirm_within`] and at most [`CONFIRM_AT_MOST`]. To be written on the condition that `order` still
+/// stands; then the input that ended it may be acknowledged. `None` of an order that has not finished.
+#[must_use]
+pub fn kept_due(order: &Order, timing: Timing, now: Timestamp) -> Option<Order> {
+    let ended = order.state.finished_at()?;
+    let least = timing.confirm_within;
+    let wait = now.since(ended).clamp(least, CONFIRM_AT_MOST.max(least));
+    Some(Order {
+        version: order.version.next(),
+        due: Some(now.plus(wait)),
+        ..order.clone()
+    })
 }
 
 /// What is done about one event of one order, step by step: read, decide, write, send, confirm. It

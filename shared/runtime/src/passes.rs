@@ -28,6 +28,8 @@ pub(crate) struct Carried {
     pub(crate) unconfirmed: Option<StoreError>,
     /// Why not everything was sent.
     pub(crate) unsent: Option<BusError>,
+    /// The topics that do not take what they are sent.
+    pub(crate) refused: Vec<String>,
 }
 
 impl Carried {
@@ -40,6 +42,7 @@ impl Carried {
             unwritten: None,
             unconfirmed: None,
             unsent: None,
+            refused: Vec::new(),
         }
     }
 }
@@ -150,10 +153,15 @@ async fn publish<B: Bus, C: Clock>(bus: &B, tracing: &Tracing<'_, C>, passes: &m
     for (carried, count) in senders {
         // Every result of its own is taken, whatever the first failure is.
         let own: Vec<_> = results.by_ref().take(count).collect();
-        if let (Some(span), Task::Publish(wave)) = (&carried.span, carried.pass.task()) {
+        if let Task::Publish(wave) = carried.pass.task() {
             for (message, result) in wave.iter().zip(&own) {
-                let result = result.as_ref().copied();
-                tracing.sent(Some(span), carried.cause, message, began, result);
+                if result.as_ref().is_err_and(BusError::is_of_its_topic) {
+                    carried.refused.push(message.topic.clone());
+                }
+                if let Some(span) = &carried.span {
+                    let result = result.as_ref().copied();
+                    tracing.sent(Some(span), carried.cause, message, began, result);
+                }
             }
         }
         let failed: Vec<BusError> = own.into_iter().filter_map(Result::err).collect();

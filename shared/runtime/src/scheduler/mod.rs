@@ -456,7 +456,7 @@ where
         let now = self.clock.now();
         let (mut writes, mut owners) = (Vec::new(), Vec::new());
         for (index, carried, why) in batch.untold.drain(..) {
-            let Some(next) = carried.kept_due(self.settings.timing, now) else {
+            let Some(next) = pass::kept_due(&carried.order, self.settings.timing, now) else {
                 continue;
             };
             writes.push(Write {

@@ -6,6 +6,7 @@
 mod drive;
 mod rests;
 mod traced;
+mod unconfirmed;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use triad_core::due::{ASIDE_SHARDS, SHARDS, aside_shard};
 use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
-use triad_core::{Event, OrderId, Overdue, Timestamp, Untaken, ledger};
+use triad_core::{Event, Order, OrderId, Overdue, Timestamp, Untaken, ledger};
 use triad_workflow::Millis;
 
 use crate::aside::{Ports, let_in, room, waiting};
@@ -28,6 +29,7 @@ use crate::settings::Settings;
 use crate::traces::Tracing;
 use crate::unreadable::{self, Unreadable};
 use rests::Rests;
+use unconfirmed::Refusing;
 
 pub use drive::Driven;
 
@@ -124,6 +126,7 @@ where
 
     async fn sweep_all(&self, time: Millis) -> Report {
         let mut report = Report::default();
+        let mut refusing = Refusing::default();
         let began = self.clock.now();
         let ends = began.plus(time);
         let until = began.minus(self.settings.timing.skew);
@@ -147,7 +150,7 @@ where
                         break;
                     }
                 };
-                self.take_up(found.rows, &mut report).await;
+                self.take_up(found.rows, &mut refusing, &mut report).await;
                 match found.next {
                     Some(next) => page = Some(next),
                     None => break,
@@ -221,7 +224,7 @@ where
     }
 
     /// Load, decide, commit, publish, confirm: for the rows of one page.
-    async fn take_up(&self, rows: Vec<DueRow>, report: &mut Report) {
+    async fn take_up(&self, rows: Vec<DueRow>, refusing: &mut Refusing, report: &mut Report) {
         report.found += rows.len();
         let ids = rows.into_iter().map(|r| r.order).collect();
         let mut unreadable = Unreadable::new();
@@ -229,6 +232,11 @@ where
         let now = self.clock.now();
         let oldest = found.iter().filter_map(|read| read.order.due).min();
         report.oldest_due = [report.oldest_due, oldest].into_iter().flatten().min();
+        let (unsent, found): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|read| refusing.concerns(&read.order));
+        report.failed += unsent.len();
+        let mut put_off: Vec<Arc<Order>> = unsent.into_iter().map(|read| read.order).collect();
         let found = self.revoke(found, now, report).await;
         let mut rests = self.rests.offer(self.settings.timing.announce_within, now);
         let mut passes: Vec<(Snapshot, Carried, Millis)> = found
@@ -255,10 +263,12 @@ where
                 .iter()
                 .for_each(|e| self.misconfigured.note_bus(e));
             report.count(&read, &carried, now);
+            put_off.extend(refusing.note(&carried).map(|done| done.order));
             if let Task::Ended(End::Illegal(illegal)) = carried.pass.task() {
                 unreadable.push((read.order.id.clone(), illegal.to_string()));
             }
         }
+        self.put_off(&put_off, now, report).await;
         let ports = (&self.store, &self.bus, &self.clock, &self.entropy);
         unreadable::tell(ports, unreadable).await;
     }

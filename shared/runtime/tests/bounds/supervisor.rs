@@ -2,6 +2,9 @@
 
 use serde_json::json;
 use triad_core::due::aside_shard;
+use triad_core::outbox::{Emission, Writer};
+use triad_core::status::Status;
+use triad_core::{Failure, FailureKind, ProcessState, Timestamp};
 use triad_runtime::DueRow;
 use triad_runtime::settings::{AdmissionSettings, Settings};
 use triad_runtime::supervisor::{Report, Supervisor};
@@ -84,6 +87,72 @@ fn orders_that_are_announced_again_rest_for_longer_the_more_there_are() {
     rests.sort_unstable();
     let apart: Vec<u64> = (0..50).map(|n| 60_000 + n * 3_000).collect();
     assert_eq!(rests, apart);
+}
+
+/// Orders that have ended in Error and of which nobody has been told; all in one shard.
+fn untold(world: &World, orders: std::ops::Range<usize>, reply_topic: Option<&str>) {
+    let workflow = world.workflow("w");
+    for n in orders {
+        let id = format!("o-{n:05}");
+        world.announced(&workflow, &id, json!({}));
+        let mut inner = world.inner();
+        let at = Timestamp(inner.now);
+        let cause = Failure::new(FailureKind::Permanent, "refused", "");
+        let order = inner.orders.get_mut(&order_id(&id)).expect("it is stored");
+        order.reply_topic = reply_topic.map(str::to_owned);
+        order.state = ProcessState::Error {
+            at,
+            cause: cause.clone(),
+        };
+        order.due = Some(at);
+        order.outbox.writer = Writer::Supervisor;
+        order.outbox.entries = vec![Emission::Status {
+            sequence: 2,
+            status: Status::Failed,
+            step: None,
+            at,
+            cause: Some(cause),
+        }];
+        let row = DueRow {
+            order: order_id(&id),
+            workflow: None,
+        };
+        inner.due.entry(0).or_default().push(row);
+    }
+}
+
+#[test]
+fn ends_that_a_topic_refuses_have_one_page_of_a_sweep_and_are_put_off_for_longer_each_time() {
+    let world = World::new();
+    untold(&world, 0..500, Some("reply.a"));
+    untold(&world, 500..510, None);
+    world.inner().faults.refused_topic = Some("reply.a");
+    let due_of = |n: usize| world.inner().orders[&order_id(&format!("o-{n:05}"))].due;
+    let mut waited = Vec::new();
+    for _ in 0..5 {
+        world.asked();
+        let began = world.inner().now;
+        let tried = world.inner().refusals;
+        let report = sweep(&world, Settings::default());
+        assert_eq!(
+            world.inner().refusals - tried,
+            100,
+            "a page of them is sent"
+        );
+        assert_eq!(report.failed, 500);
+        let due: Vec<_> = (0..500).map(due_of).collect();
+        assert!(due.iter().all(|at| *at == due[0]), "each is put off");
+        let wait = due[0].expect("it is due").0 - began;
+        waited.push(wait);
+        world.after(wait);
+    }
+    assert_eq!(waited, [30_000, 30_000, 60_000, 120_000, 120_000]);
+    assert!(
+        (500..510).all(|n| due_of(n).is_none()),
+        "the others are told"
+    );
+    world.inner().faults.refused_topic = None;
+    assert_eq!(sweep(&world, Settings::default()).confirmed, 500);
 }
 
 #[test]

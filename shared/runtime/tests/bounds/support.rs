@@ -56,6 +56,8 @@ pub struct Faults {
     pub small_topic: Option<(&'static str, usize)>,
     /// What is published on the topic `alerts` is never answered.
     pub silent_alerts: bool,
+    /// How long a write of the control store takes, in milliseconds.
+    pub control_takes: u64,
     /// What is acknowledged cannot be made durable.
     pub undurable: bool,
     /// No record can be read: each is damaged.
@@ -85,6 +87,8 @@ pub struct Inner {
     /// The due index, by shard.
     pub due: BTreeMap<u32, Vec<DueRow>>,
     pub sent: Vec<Envelope>,
+    /// How many messages a topic has refused.
+    pub refusals: usize,
     pub asked: Vec<(u64, Asked)>,
     pub faults: Faults,
     pub random: u64,
@@ -372,6 +376,7 @@ impl Bus for World {
             let is_too_large =
                 small.is_some_and(|(topic, most)| message.topic == topic && bytes > most);
             answers.push(if Some(message.topic.as_str()) == refused {
+                inner.refusals += 1;
                 Err(BusError::Permanent("denied".to_owned()))
             } else if is_too_large {
                 Err(BusError::TooLarge("max.message.bytes".to_owned()))
@@ -518,6 +523,7 @@ impl ControlStore for World {
 
     async fn write(&self, write: ControlWrite) -> Result<Written, StoreError> {
         let mut inner = self.note(Asked::ControlWrite);
+        inner.now += inner.faults.control_takes;
         let stored = inner.kept(&write.key).map(|record| record.version);
         if inner.faults.control_raced || stored != write.expected {
             return Ok(Written::Conflict);

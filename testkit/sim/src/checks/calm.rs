@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use triad_core::downstream::HELD_RECHECK;
+use triad_core::pass::CONFIRM_AT_MOST;
 use triad_workflow::Workflow;
 
 use crate::definitions::{self, TIMING};
@@ -49,7 +50,8 @@ pub(crate) fn bound_ms(state: &State) -> u64 {
     let all: Vec<_> = all.filter_map(definitions::compiled).collect();
     let longest = all.iter().chain(&open).map(one).max().unwrap_or(0);
     let turns = in_turns_ms(state, &open, clean);
-    let confirmed = TIMING.confirm_within.0 + LOOK_MS;
+    // Who has been refused is put off before the end is told again.
+    let confirmed = TIMING.confirm_within.max(CONFIRM_AT_MOST).0 + LOOK_MS;
     // An order whose announcement was lost rests until those of all others were made again.
     let rests = state.setup.announce_apart().0 * open.len() as u64;
     wakes + wild + longest + turns + limited_ms(state, &open) + rests + confirmed

@@ -1,0 +1,86 @@
+//! Finished orders whose last messages a topic refuses.
+//!
+//! They stay in the due index until they are told, and lie at the head of their shards. If every sweep sent them
+//! again before all that is newer, some thousands of them would be all that sweeps do. So each is put off for as
+//! long as it has been waiting already, within bounds ([`Carried::kept_due`](triad_core::pass::Carried::kept_due)),
+//! and once a topic has refused one page of them in a sweep, this sweep sends it no more of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use triad_core::outbox::Emission;
+use triad_core::pass;
+use triad_core::{Order, Timestamp, topics};
+
+use super::{Report, Supervisor, log_failure};
+use crate::control::ControlStore;
+use crate::passes::Carried;
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Write, Written};
+
+/// The topics that have refused messages of finished orders in one sweep. Bound: as many as rows of that sweep.
+#[derive(Debug, Default)]
+pub(super) struct Refusing(BTreeSet<String>);
+
+impl Refusing {
+    /// Whether an order has finished and wants something sent to one of these topics.
+    pub(super) fn concerns(&self, order: &Order) -> bool {
+        order.state.is_finished() && topics_of(order).any(|topic| self.0.contains(topic))
+    }
+
+    /// Notes what came of a pass; the record to put off, if its topic refuses what it wants sent.
+    pub(super) fn note(&mut self, carried: &Carried) -> Option<pass::Carried> {
+        let pass::Task::Ended(pass::End::Unsent(done)) = carried.pass.task() else {
+            return None;
+        };
+        let is_refused = carried.unsent.as_ref().is_some_and(|e| e.is_of_its_topic());
+        if !is_refused || !done.order.state.is_finished() {
+            return None;
+        }
+        self.0.extend(carried.refused.iter().cloned());
+        Some(done.clone())
+    }
+}
+
+/// Where an order's unsent statuses and alerts go.
+fn topics_of(order: &Order) -> impl Iterator<Item = &str> {
+    order.outbox.entries.iter().filter_map(|entry| match entry {
+        Emission::Status { .. } => Some(order.reply_topic.as_deref().unwrap_or(topics::STATUS)),
+        Emission::Alert { .. } => Some(topics::ALERTS),
+        Emission::Announce | Emission::Retry | Emission::Request { .. } => None,
+    })
+}
+
+impl<S, B, C, E> Supervisor<S, B, C, E>
+where
+    S: StateStore + DefinitionStore + ControlStore + Clone,
+    B: Bus,
+    C: Clock,
+    E: Entropy,
+{
+    /// Moves finished orders in the due index, so that the next sweeps do not meet them first.
+    pub(super) async fn put_off(&self, orders: &[Arc<Order>], now: Timestamp, report: &mut Report) {
+        let timing = self.settings.timing;
+        let writes = orders.iter().filter_map(|order| {
+            Some(Write {
+                expected: order.version,
+                next: Arc::new(pass::kept_due(order, timing, now)?),
+                token: self.entropy.next_u64(),
+            })
+        });
+        let writes: Vec<Write> = writes.collect();
+        if writes.is_empty() {
+            return;
+        }
+        for written in self.store.commit(writes).await {
+            match written {
+                Ok(Written::Written) => {}
+                Ok(Written::Conflict) => report.conflicts += 1,
+                Err(e) => {
+                    self.misconfigured.note_store(&e);
+                    log_failure(&e);
+                    report.failed += 1;
+                }
+            }
+        }
+    }
+}
