@@ -15,12 +15,12 @@ use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{SchedulerHandler, SubmissionHandler, WholeStore, Wiring};
-use triad_consume::{Broker, WorkerConfig, run_batches, run_stream};
+use triad_consume::{Broker, LAST_WAIT, WorkerConfig, run_batches, run_stream};
 use triad_core::{Priority, topics};
-use triad_runtime::Bus;
 use triad_runtime::agent::Remotes;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_runtime::{Bus, Clock};
 use triad_workflow::Millis;
 
 use heartbeat::Counts;
@@ -75,7 +75,7 @@ pub enum Function {
 /// campaigns.
 ///
 /// Once `stop` is cancelled nothing new is begun. Submission and the Scheduler finish the batches in hand, and
-/// the Supervisor its sweep, which takes at most about 20 s. Requests that agents have in hand have 5 s to
+/// the Supervisor its sweep, which takes at most about 20 s. Requests that agents have in hand have 12 s to
 /// end; those that do not are delivered again later. Work on campaigns is broken off, and goes on at the next
 /// start. Then the function waits at most 5 s for messages that are not acknowledged, and 2 s for spans of
 /// traces.
@@ -255,6 +255,12 @@ fn agents<S: WholeStore, B: Broker>(
     let used = handler.clone();
     let usage = move || used.usage();
     loops.spawn(heartbeat::usage(usage, stop.clone(), heartbeat::log_usage));
+    let (ending, stopped) = (handler.clone(), stop.clone());
+    loops.spawn(async move {
+        stopped.cancelled().await;
+        ending.end_by(SystemClock.now().plus(LAST_WAIT.into()));
+        Ok(())
+    });
     for name in remotes.names() {
         let topic = |lane| topics::agent(name, lane);
         let config = config(wiring, &format!("agent.{name}"), topic, IN_FLIGHT);

@@ -29,4 +29,4 @@ pub use error::ConsumeError;
 pub use found::{Found, Unreadable};
 pub use lanes::{LONGEST_YIELD, WorkerConfig};
 pub use note::{InHand, Note, Partition};
-pub use stream::run_stream;
+pub use stream::{LAST_WAIT, run_stream};

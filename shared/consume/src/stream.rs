@@ -30,9 +30,9 @@ use crate::progress::UnderWay;
 use crate::retry::{tell, wait_to_retry};
 use crate::watch::Watch;
 
-/// Longest wait, at the end, for what is under way. It has deadlines of its own, and what is not
-/// done then comes again.
-const LAST_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait, at the end, for what is under way: 12 s, so that a call of 10 s which has just begun may be
+/// answered. What is not done then comes again.
+pub const LAST_WAIT: Duration = Duration::from_secs(12);
 
 /// Longest time for which a death is held against a record that is in hand, and longest wait for
 /// one that is handed over by itself.
@@ -42,7 +42,7 @@ const WATCHED_FOR: Duration = Duration::from_secs(5);
 const POLL_EVERY: Duration = Duration::from_secs(30);
 
 /// Runs the handler `handle`, which takes single records, over both lanes until `stop` is cancelled. Records
-/// that are under way then have 5 s to end; those that are not done are delivered again later.
+/// that are under way then have [`LAST_WAIT`] to end; those that are not done are delivered again later.
 ///
 /// At most [`WorkerConfig::max_records`] records are under way at once. Normal ones are at most seven eighths
 /// of these, but at least one, so that a high record finds room however slow normal ones are, unless

@@ -3,9 +3,9 @@
 //! A request may be delivered again after a crash, to a process that does not know what calls
 //! were made; and a request that nobody answered may have been taken or not. Where the definition
 //! declares a total of calls, or an effect that may not be repeated, the attempt has one record in
-//! the control store, which is written once. An agent writes it before its first call and so takes
-//! the attempt; the Supervisor writes it when the attempt is over and nobody was heard of it, and
-//! so revokes it. Whoever comes second finds the other's mark. So an agent whose clock is far
+//! the control store. An agent writes it before its first call and so takes
+//! the attempt, and gives it back if it has to end before it has made a call, so that another one may
+//! take it; the Supervisor writes it when the attempt is over and nobody was heard of it, and so revokes it. Whoever comes second finds the other's mark. So an agent whose clock is far
 //! behind cannot call after the Supervisor has said that nobody did.
 
 use serde::{Deserialize, Serialize};
@@ -21,14 +21,14 @@ use crate::order::Order;
 /// that complete-by, so a mark is not needed for longer.
 pub const KEPT: Millis = Millis(24 * 3_600_000);
 
-/// The record of one attempt in the call ledger. It is written once and never changed.
+/// The record of one attempt in the call ledger. One that was given back may be replaced, and no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// How many calls its writer may make: the whole allowance of the request for an agent, 0 for
-    /// the Supervisor.
+    /// How many calls its writer may make: the whole allowance of the request for an agent, 0 for the
+    /// Supervisor and for an agent that has given the attempt back.
     pub allowance: u32,
     /// True if the Supervisor wrote the mark: no agent has taken the attempt, and none can any more. False if
-    /// an agent did, which has taken the attempt.
+    /// an agent did, which has taken the attempt, or given it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub revoked: bool,
 }
@@ -38,6 +38,12 @@ impl Mark {
     pub const REVOKED: Self = Self {
         allowance: 0,
         revoked: true,
+    };
+
+    /// The mark of an agent that has made no call and will make none.
+    pub const GIVEN_BACK: Self = Self {
+        allowance: 0,
+        revoked: false,
     };
 }
 

@@ -6,7 +6,7 @@ use crate::control::{ControlStore, ControlWrite};
 use crate::ports::{Entropy, StoreError, Written};
 
 /// Revokes an attempt; whether it was revoked, now or by an earlier sweep: then no agent has taken
-/// it and none ever can.
+/// it, or one has given it back, and none ever can take it.
 ///
 /// # Errors
 /// The store's; nothing is known of the attempt then.
@@ -16,14 +16,15 @@ pub(crate) async fn revoke<S: ControlStore, E: Entropy>(
     attempt: &Unheard,
 ) -> Result<bool, StoreError> {
     let unreadable = |e: serde_json::Error| StoreError::Item(e.to_string());
-    let write = ControlWrite {
+    let revoked = serde_json::to_value(Mark::REVOKED).map_err(unreadable)?;
+    let write = |expected| ControlWrite {
         key: attempt.key.clone(),
-        value: serde_json::to_value(Mark::REVOKED).map_err(unreadable)?,
-        expected: None,
+        value: revoked.clone(),
+        expected,
         expires: Some(attempt.expires),
         token: entropy.next_u64(),
     };
-    if control.write(write).await? == Written::Written {
+    if control.write(write(None)).await? == Written::Written {
         return Ok(true);
     }
     let found = control.read(attempt.key.clone(), true).await?;
@@ -32,5 +33,9 @@ pub(crate) async fn revoke<S: ControlStore, E: Entropy>(
         return Ok(false);
     };
     let mark: Mark = serde_json::from_value(record.value).map_err(unreadable)?;
+    if mark == Mark::GIVEN_BACK {
+        let written = control.write(write(Some(record.version))).await?;
+        return Ok(written == Written::Written);
+    }
     Ok(mark.revoked)
 }

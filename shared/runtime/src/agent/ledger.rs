@@ -1,4 +1,5 @@
-//! Taking an attempt in the call ledger, before its first call: see [`triad_core::ledger`].
+//! Taking an attempt in the call ledger, before its first call, and giving it back: see
+//! [`triad_core::ledger`].
 
 use triad_core::StepRequest;
 use triad_core::ledger::{self, KEPT, Mark};
@@ -6,7 +7,7 @@ use triad_core::ledger::{self, KEPT, Mark};
 use crate::control::{ControlStore, ControlWrite};
 use crate::ports::{Entropy, StoreError, Written};
 
-/// Claims the allowance of a request; false if it has been claimed before.
+/// Claims the allowance of a request; false if it has been claimed before and not given back.
 ///
 /// # Errors
 /// The store's; no call may be made then.
@@ -19,10 +20,53 @@ pub(super) async fn claim<S: ControlStore, E: Entropy>(
         allowance: request.allowance,
         revoked: false,
     };
+    if write(control, entropy, request, mark, None).await? {
+        return Ok(true);
+    }
+    match control.read(key(request), true).await? {
+        Some(found) if found.value == value(Mark::GIVEN_BACK)? => {
+            write(control, entropy, request, mark, Some(found.version)).await
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Gives the allowance of a request back that this process has claimed and made no call of, and will make
+/// none. If it fails, the attempt counts as taken.
+///
+/// # Errors
+/// The store's.
+pub(super) async fn give_back<S: ControlStore, E: Entropy>(
+    control: &S,
+    entropy: &E,
+    request: &StepRequest,
+) -> Result<(), StoreError> {
+    if let Some(found) = control.read(key(request), true).await? {
+        let version = Some(found.version);
+        write(control, entropy, request, Mark::GIVEN_BACK, version).await?;
+    }
+    Ok(())
+}
+
+fn key(of: &StepRequest) -> String {
+    ledger::key(&of.idempotency_key, of.direction, of.attempt)
+}
+
+fn value(mark: Mark) -> Result<serde_json::Value, StoreError> {
+    serde_json::to_value(mark).map_err(|e| StoreError::Item(e.to_string()))
+}
+
+async fn write<S: ControlStore, E: Entropy>(
+    control: &S,
+    entropy: &E,
+    request: &StepRequest,
+    mark: Mark,
+    expected: Option<u64>,
+) -> Result<bool, StoreError> {
     let write = ControlWrite {
-        key: ledger::key(&request.idempotency_key, request.direction, request.attempt),
-        value: serde_json::to_value(mark).map_err(|e| StoreError::Item(e.to_string()))?,
-        expected: None,
+        key: key(request),
+        value: value(mark)?,
+        expected,
         expires: Some(request.complete_by.plus(KEPT)),
         token: entropy.next_u64(),
     };

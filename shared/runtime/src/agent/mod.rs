@@ -16,6 +16,7 @@ mod work;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, StreamExt};
@@ -24,7 +25,7 @@ use triad_core::agent::Span;
 use triad_core::message::{Outcome, Pace, StepRequest};
 use triad_core::render;
 use triad_core::{Attempt, Direction, Envelope, Failure, FailureKind, IdempotencyKey, Timestamp};
-use triad_workflow::AgentName;
+use triad_workflow::{AgentName, Millis};
 
 use crate::control::ControlStore;
 use crate::dead_letter::{self, Cause, dead_letter};
@@ -45,6 +46,9 @@ use work::Worked;
 
 /// By which name alerts and metrics call this handler.
 const HANDLER: &str = "agent";
+/// The time that a call may need, where the agent's process ends soon: an attempt of which the calls are counted
+/// is taken only if this is left, or half of what the process had.
+const ONE_CALL: Millis = Millis(10_000);
 /// Answers that an agent process remembers, to answer a redelivered request without a call.
 const REMEMBERED: usize = 4_096;
 
@@ -94,6 +98,32 @@ fn pace(record: &InputRecord, taken: Timestamp, now: Timestamp) -> Pace {
     }
 }
 
+/// The end of the time of this process.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    until: Timestamp,
+    /// What must be left of it for an attempt of which the calls are counted.
+    least: Millis,
+}
+
+impl Ends {
+    /// The end of a time that begins now. It may be shorter than a call.
+    fn of(until: Timestamp, now: Timestamp) -> Self {
+        let half = Millis(until.since(now).0 / 2);
+        Self {
+            until,
+            least: ONE_CALL.min(half),
+        }
+    }
+
+    /// Whether an attempt that is taken now may make a call.
+    fn leaves_a_call(self, request: &StepRequest, span: Span, now: Timestamp) -> bool {
+        let left = self.until.since(now);
+        let least = self.least.min(span.ends.since(now));
+        left > Millis(0) && (!request.counted || left >= least)
+    }
+}
+
 /// What tells one attempt from all others.
 type AttemptKey = (IdempotencyKey, Direction, Attempt);
 
@@ -110,6 +140,8 @@ pub struct Agent<S, B, C, E> {
     settings: Settings,
     remembered: Mutex<LruCache<AttemptKey, (u32, Outcome)>>,
     in_hand: InHand,
+    /// When this process ends, in milliseconds since 1970; the greatest number as long as nobody has said.
+    ends_by: AtomicU64,
     misconfigured: Misconfigured,
 }
 
@@ -146,8 +178,22 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             settings,
             remembered: Mutex::new(LruCache::new(remembered)),
             in_hand: InHand::default(),
+            ends_by: AtomicU64::new(u64::MAX),
             misconfigured: Misconfigured::new(HANDLER),
         }
+    }
+
+    /// Says that this process ends at a moment: no call goes on beyond it, whatever
+    /// [`handle_one`](Self::handle_one) was told, and a counted attempt is taken only if a call fits before it.
+    pub fn end_by(&self, until: Timestamp) {
+        self.ends_by.store(until.0, Ordering::Relaxed);
+    }
+
+    /// The earlier of two ends of this process's time: the one that is given, and the process's own.
+    fn until(&self, given: Option<Timestamp>) -> Option<Timestamp> {
+        let own = self.ends_by.load(Ordering::Relaxed);
+        let own = (own < u64::MAX).then_some(Timestamp(own));
+        given.into_iter().chain(own).min()
     }
 
     /// How much of its room each agent uses in this process, and the counts of its calls, by the agent's
@@ -177,8 +223,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         until: Option<Timestamp>,
         done: &(dyn Fn(usize) + Sync),
     ) -> Vec<Handled> {
+        let ends = until.map(|until| Ends::of(until, self.clock.now()));
         let one = |(place, record)| async move {
-            let handled = self.handle_one(record, until).await;
+            let handled = self.handle_until(record, ends).await;
             if handled.is_done() {
                 done(place);
             }
@@ -200,13 +247,18 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     /// is [`Handled::Done`]. A store or a bus that fails, and a request that cannot be finished by `until`,
     /// lead to [`Handled::Redeliver`].
     pub async fn handle_one(&self, record: &InputRecord, until: Option<Timestamp>) -> Handled {
-        let handled = self.take(record, until).await;
+        let ends = until.map(|until| Ends::of(until, self.clock.now()));
+        self.handle_until(record, ends).await
+    }
+
+    async fn handle_until(&self, record: &InputRecord, ends: Option<Ends>) -> Handled {
+        let handled = self.take(record, ends).await;
         self.misconfigured.note(std::slice::from_ref(&handled));
         self.misconfigured.tell(&self.bus, &self.clock).await;
         handled
     }
 
-    async fn take(&self, record: &InputRecord, until: Option<Timestamp>) -> Handled {
+    async fn take(&self, record: &InputRecord, ends: Option<Ends>) -> Handled {
         let (request, remote) = match self.decode(record) {
             Ok(found) => found,
             Err(cause) => {
@@ -217,7 +269,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         };
         let hop = self.hop(record, &request);
         let mut came = CameOf::default();
-        let attempt = self.attempt(record, &request, &*remote, until, hop, &mut came);
+        let attempt = self.attempt(record, &request, &*remote, ends, hop, &mut came);
         let handled = attempt.await;
         self.tell(record, &request, hop, &came, &handled);
         handled
@@ -230,7 +282,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         record: &InputRecord,
         request: &StepRequest,
         remote: &dyn AnyRemote,
-        until: Option<Timestamp>,
+        ends: Option<Ends>,
         hop: Hop,
         came: &mut CameOf,
     ) -> Handled {
@@ -243,16 +295,27 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let taken = self.clock.now();
         metric::taken_up(HANDLER, std::slice::from_ref(record), taken);
         let span = Span::of(request, self.settings.timing.skew, taken);
+        let least = ONE_CALL;
+        let ends = ends.or_else(|| self.until(None).map(|until| Ends { until, least }));
         let remembered = self.lock().get(&done).cloned();
         let worked = match remembered {
             Some((calls, outcome)) => Worked::Answer(calls, outcome),
-            // Another delivery may have taken it. The Supervisor asks the ledger.
             // Before the claim: it would use up the allowance of an attempt that nobody makes.
-            None if until.is_some_and(|until| taken >= until) => Worked::Interrupted,
+            None if ends.is_some_and(|ends| !ends.leaves_a_call(request, span, taken)) => {
+                Worked::Interrupted { called: false }
+            }
+            // Another delivery may have taken it. The Supervisor asks the ledger.
             None if span.is_cut_short(request, taken) && request.counted => Worked::Silence,
             None if span.is_cut_short(request, taken) => Worked::Answer(0, waited_too_long(taken)),
             None => match self.claim(request, span).await {
-                Ok(true) => self.work(request, span, remote, hop, until).await,
+                Ok(true) => {
+                    let until = ends.map(|ends| ends.until);
+                    let worked = self.work(request, span, remote, hop, until).await;
+                    if matches!(worked, Worked::Interrupted { called: false }) && request.counted {
+                        self.give_back(request).await;
+                    }
+                    worked
+                }
                 Ok(false) => Worked::Silence,
                 Err(e) => return e.into(),
             },
@@ -277,7 +340,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "silent: complete-by has come, or is too near to begin, or another delivery has taken the attempt");
                 Handled::Done
             }
-            Worked::Interrupted => Handled::Redeliver(Redelivery::OutOfTime),
+            Worked::Interrupted { .. } => Handled::Redeliver(Redelivery::OutOfTime),
         }
     }
 
@@ -307,6 +370,13 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             return Ok(true);
         }
         ledger::claim(&self.control, &self.entropy, request).await
+    }
+
+    /// Gives an attempt back that was claimed and not called for. Where that fails it counts as called for.
+    async fn give_back(&self, request: &StepRequest) {
+        if let Err(e) = ledger::give_back(&self.control, &self.entropy, request).await {
+            tracing::warn!(order = %request.order_id, step = %request.step, attempt = %request.attempt, error = %e, "an attempt that nobody made could not be given back");
+        }
     }
 
     async fn send(&self, message: Envelope, hop: Hop) -> Handled {

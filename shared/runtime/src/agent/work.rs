@@ -23,8 +23,15 @@ pub(super) enum Worked {
     /// Complete-by has come: silence.
     Silence,
     /// The process must stop before complete-by: deliver the request again.
-    Interrupted,
+    Interrupted {
+        /// Whether the service was called.
+        called: bool,
+    },
 }
+
+/// What of a call's time counts as its end, in milliseconds: a remote service that keeps to the time that it is
+/// given may find it over a moment before the agent does.
+const LAST_MOMENT: Millis = Millis(100);
 
 impl Worked {
     /// The result's name in metrics.
@@ -47,7 +54,7 @@ impl Worked {
             ) => "in_doubt",
             Self::Answer(_, Outcome::Deferred { .. }) => "deferred",
             Self::Silence => "silent",
-            Self::Interrupted => "interrupted",
+            Self::Interrupted { .. } => "interrupted",
         }
     }
 }
@@ -135,7 +142,15 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             tries.calls += 1;
             let called = self.call(request, remote, hop, room, &mut tries).await;
             if let Some((guard, pass)) = pass {
-                let seen = seen(&called, &tries, self.clock.now() >= span.ends);
+                let now = self.clock.now();
+                let is_cut_off = self
+                    .until(until)
+                    .is_some_and(|until| until < span.ends && until.since(now) <= LAST_MOMENT);
+                let seen = match (&called, is_cut_off) {
+                    // Its time was this process's, and says nothing about the service.
+                    (Called::Failed(_) | Called::Dropped, true) => Seen::Nothing,
+                    _ => seen(&called, &tries, now >= span.ends),
+                };
                 let failed_probe = pass.is_probe() && matches!(seen, Seen::Failed { .. });
                 let left = guard
                     .leave(self.ports(), &request.order_id, pass, seen)
@@ -180,8 +195,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             if ends >= span.ends {
                 return tries.exhausted();
             }
-            if until.is_some_and(|u| ends >= u) {
-                return Worked::Interrupted;
+            if self.until(until).is_some_and(|u| ends >= u) {
+                return tries.ended(Ended::Interrupted, self.clock.now());
             }
             if tries.calls < request.allowance {
                 self.clock.sleep(wait).await;
@@ -204,7 +219,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             Budget::TimedOut => return Err(Ended::TimedOut),
             Budget::OutOfCalls => return Err(Ended::OutOfCalls),
         };
-        match until.map_or(left, |u| left.min(u.since(now))) {
+        match self.until(until).map_or(left, |u| left.min(u.since(now))) {
             Millis(0) => Err(Ended::Interrupted),
             room => Ok(room),
         }
@@ -358,7 +373,9 @@ impl Tries {
         match how {
             Ended::OutOfCalls => self.exhausted(),
             Ended::Silent => Worked::Silence,
-            Ended::Interrupted => Worked::Interrupted,
+            Ended::Interrupted => Worked::Interrupted {
+                called: self.calls > 0,
+            },
             // It waited for leave all that time.
             Ended::TimedOut if self.calls == 0 => Worked::Answer(0, super::waited_too_long(now)),
             Ended::TimedOut => {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use triad_core::Direction;
 use triad_runtime::agent::{Agent, Remotes};
 use triad_runtime::settings::{DownstreamSettings, Settings};
-use triad_runtime::{Call, Clock, Fault, InputRecord, RemoteService};
+use triad_runtime::{Call, Clock, Fault, Handled, InputRecord, Redelivery, RemoteService};
 use triad_workflow::{AgentName, Millis};
 
 use crate::support::{BEGIN, World};
@@ -18,6 +18,8 @@ pub enum Answers {
     With(Result<Value, Fault>),
     /// One after the other; it is called no oftener.
     InTurn(Arc<Mutex<VecDeque<Result<Value, Fault>>>>),
+    /// That no answer has come, once the time that the call has is over.
+    TimedOut,
     Never,
 }
 
@@ -41,6 +43,15 @@ impl RemoteService for Service {
             Answers::InTurn(answers) => {
                 let next = answers.lock().expect("no panic").pop_front();
                 next.expect("it is called no oftener")
+            }
+            Answers::TimedOut => {
+                self.world.sleep(call.time_left).await;
+                Err(Fault::Transient {
+                    code: "call-timeout".to_owned(),
+                    message: String::new(),
+                    retry_after: None,
+                    maybe_applied: true,
+                })
             }
             Answers::Never => std::future::pending().await,
         }
@@ -293,4 +304,105 @@ fn calls_that_are_being_made_and_work_that_is_deferred_are_counted_too() {
     world.run(async { futures::join!(bank.handle(&both, None), look) });
     let usage = seen.lock().expect("no panic").remove(0);
     assert_eq!((usage.room, usage.under_way, usage.deferred), (1, 1, 1));
+}
+
+/// The same, of which the calls are counted.
+fn counted(order: &str) -> InputRecord {
+    let record = request(order);
+    let mut request: Value = serde_json::from_slice(&record.value.expect("a value")).expect("JSON");
+    request["counted"] = json!(true);
+    InputRecord {
+        value: Some(request.to_string().into_bytes()),
+        ..record
+    }
+}
+
+#[test]
+fn a_counted_attempt_is_taken_only_where_ten_seconds_are_left_or_half_of_the_time() {
+    // Of a batch, one record after the other: the first takes the time that is left to the second.
+    for (whole, first_takes, is_taken) in [
+        (60_000, 50_000, true),
+        (60_000, 50_001, false),
+        (8_000, 4_000, true),
+        (8_000, 4_001, false),
+    ] {
+        let world = World::new();
+        let service = Service::new(&world, Answers::With(Ok(json!({}))));
+        let settings = Settings {
+            agent_concurrency: 1,
+            ..Settings::default()
+        };
+        let bank = bank(&world, &service, settings);
+        let until = world.now().plus(Millis(whole));
+        let done = |place| {
+            if place == 0 {
+                world.after(first_takes);
+            }
+        };
+        let records = [request("o-1"), counted("o-2")];
+        let handled = world.run(bank.handle_each(&records, Some(until), &done));
+        assert_eq!(handled[1].is_done(), is_taken, "{whole} {first_takes}");
+        assert_eq!(service.called().len(), 1 + usize::from(is_taken));
+        assert_eq!(world.inner().control.len(), usize::from(is_taken));
+    }
+}
+
+#[test]
+fn a_counted_attempt_that_has_to_end_without_a_call_is_given_back_and_may_be_taken_again() {
+    let world = World::new();
+    let service = Service::new(&world, Answers::With(Ok(json!({}))));
+    let bank = || bank(&world, &service, Settings::default());
+    let until = Some(world.now().plus(Millis(20_000)));
+    // The claim takes all the time that there is.
+    world.inner().faults.control_takes = 20_000;
+    let handled = world.run(bank().handle_one(&counted("o-1"), until));
+    assert_eq!(handled, Handled::Redeliver(Redelivery::OutOfTime));
+    assert_eq!(service.called().len(), 0);
+    world.inner().faults.control_takes = 0;
+    assert!(
+        world
+            .run(bank().handle_one(&counted("o-1"), None))
+            .is_done()
+    );
+    assert_eq!(service.called().len(), 1, "it is made now");
+    assert!(
+        world
+            .run(bank().handle_one(&counted("o-1"), None))
+            .is_done()
+    );
+    assert_eq!(service.called().len(), 0, "and is taken for good");
+}
+
+#[test]
+fn once_the_process_is_to_end_a_counted_attempt_is_taken_only_where_a_call_fits() {
+    for (left, is_taken) in [(10_000, true), (9_999, false)] {
+        let world = World::new();
+        let service = Service::new(&world, Answers::With(Ok(json!({}))));
+        let bank = bank(&world, &service, Settings::default());
+        bank.end_by(world.now().plus(Millis(left)));
+        let handled = world.run(bank.handle_one(&counted("o-1"), None));
+        assert_eq!(handled.is_done(), is_taken);
+        assert_eq!(world.inner().control.len(), usize::from(is_taken));
+    }
+}
+
+#[test]
+fn calls_that_the_end_of_the_process_cuts_off_open_no_breaker() {
+    for answers in [Answers::Never, Answers::TimedOut] {
+        let world = World::new();
+        let service = Service::new(&world, answers);
+        let bank = bank(&world, &service, Settings::default());
+        let until = Some(world.now().plus(Millis(20_000)));
+        let records: Vec<_> = (0..64).map(|n| request(&format!("o-{n}"))).collect();
+        world.run(bank.handle(&records, until));
+        assert_eq!(service.called().len(), 64);
+        assert_eq!(
+            world.sent("events"),
+            [] as [Value; 0],
+            "nothing is said of the service"
+        );
+        let is_open =
+            |record: &triad_runtime::ControlRecord| record.value.to_string().contains("open");
+        assert!(!world.inner().control.values().any(is_open));
+    }
 }
