@@ -90,7 +90,7 @@ impl Place {
 pub(crate) struct Serve {
     pub(crate) process: Process,
     http: String,
-    kafka: String,
+    pub(crate) kafka: String,
 }
 
 impl Serve {
@@ -208,6 +208,42 @@ async fn what_a_kill_leaves_goes_on_with_the_next_start() {
     }
     let ledger = Ledger::read(&place.service).await;
     ledger.assert_nothing_twice();
+    serve.stop().await;
+}
+
+/// A log that fails and comes back: its files are out of reach for a while.
+#[tokio::test]
+async fn a_log_that_cannot_be_written_ends_the_process_with_its_reason_and_the_next_start_goes_on()
+{
+    let place = Place::new().await;
+    let mut serve = place.serve().await;
+    assert_eq!(serve.submit(&order("before", 1)).await.0, 201);
+    let ready = client().get(serve.url("/readyz")).send().await;
+    assert_eq!(ready.expect("it answers").status(), 200);
+    let logs = Path::new(&place.data()).join("broker/logs");
+    let away = logs.with_extension("away");
+    std::fs::rename(&logs, &away).expect("a directory");
+    std::fs::write(&logs, b"no directory").expect("a file");
+    // More than what is kept of a partition before it is written to its file.
+    let mut large = order("large", 2);
+    large["details"]["note"] = json!("x".repeat(200_000));
+    let sent = place.files.write("large.jsonl", &lines(&[large]));
+    let kafka = serve.kafka.clone();
+    let sending =
+        tokio::spawn(
+            async move { triad(&["submit", &sent], &[("TRIAD_BROKERS", &kafka)], b"").await },
+        );
+    let status = serve.process.ended().await;
+    sending.abort();
+    assert_eq!(status.code(), Some(1), "{:?}", serve.process.err());
+    let last = serve.process.err().pop().expect("a last line");
+    assert!(last.contains("the log cannot be written"), "{last}");
+    std::fs::remove_file(&logs).expect("a file");
+    std::fs::rename(&away, &logs).expect("a directory");
+
+    let serve = place.serve().await;
+    assert_eq!(serve.finished("before").await["state"], "Processed");
+    assert_eq!(serve.submit(&order("after", 3)).await.0, 201);
     serve.stop().await;
 }
 

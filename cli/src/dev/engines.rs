@@ -228,6 +228,11 @@ impl Engines {
         }
     }
 
+    /// Completes, with the reason, once the log cannot be written; see [`BrokerHandle::failed`].
+    pub fn failed(&self) -> impl Future<Output = triad_broker::Error> + Send + use<> {
+        self.broker.failed()
+    }
+
     /// Stops everything: first the clients, so that none of them warns that the broker is gone,
     /// then the reference service, the broker (for at most 10 s) and the store.
     pub async fn shutdown(self) {

@@ -166,6 +166,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         result = work(&args, &engines, live.services(), orders) => result.map(Ended::Done),
         result = live.follow() => result.map(Ended::With),
         () = interrupted => Ok(Ended::With(ExitCode::from(130))),
+        why = engines.failed() => Err(why.into()),
         // Engines without handlers look alive and do nothing: better no process at all.
         ended = &mut worker => {
             let ended = ended.context("the worker panicked").and_then(|ended| ended);

@@ -28,8 +28,10 @@ use triad_worker::Function;
 use crate::console;
 use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
+use crate::machine::raise_open_files;
 use crate::machine::signals::interrupted;
 use crate::machine::stores::{Kind, Retention, Stored};
+use crate::machine::writable::Disk;
 use file::File;
 use settings::Settings;
 use workflows::Files;
@@ -141,6 +143,7 @@ struct Machine {
 
 impl Machine {
     async fn start(mut settings: Settings) -> Result<Self> {
+        raise_open_files();
         let data = settings.data.clone();
         let lock = lock(&data)?;
         let stop = CancellationToken::new();
@@ -169,6 +172,10 @@ impl Machine {
         let submission = Arc::new(wiring.submission());
         let store = wiring.store.clone();
         let mut http = settings.http;
+        http.written = vec![Arc::new(Disk {
+            store: store.clone(),
+            log: broker.line(),
+        })];
         if let Some(console) = settings.console {
             let (operator, bus) = (wiring.operator(), wiring.bus.clone());
             let kafka = wiring.config.kafka.clone();
@@ -216,11 +223,17 @@ impl Machine {
         })
     }
 
-    /// Until it is told to stop, or a handler ends by itself.
+    /// Until it is told to stop, a handler ends by itself, or the log cannot be written: only a new start knows what is
+    /// in it then.
     async fn until(mut self, told: impl Future<Output = ()>) -> Result<ExitCode> {
+        let mut failed = None;
         let ended = tokio::select! {
             () = told => None,
             ended = &mut self.handlers => Some(ended),
+            why = self.broker.failed() => {
+                failed = Some(why);
+                None
+            }
         };
         tracing::info!("stopping");
         self.server.stop().await;
@@ -239,6 +252,10 @@ impl Machine {
         drop(self.wiring);
         let stopped = tokio::time::timeout(STOP_WITHIN, self.broker.shutdown()).await;
         self.stored.stop().await;
+        // What the handlers met after that has the same reason.
+        if let Some(why) = failed {
+            return Err(why.into());
+        }
         result?;
         stopped.map_err(|_| anyhow!("the log did not become durable within 10 s"))??;
         Ok(ExitCode::SUCCESS)

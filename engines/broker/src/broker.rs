@@ -11,6 +11,7 @@ use crate::config::BrokerConfig;
 use crate::core::Shared;
 use crate::error::Error;
 use crate::line::Line;
+use crate::log::Fault;
 use crate::server::tls::Tls;
 use crate::server::{self, Door};
 
@@ -25,6 +26,7 @@ pub struct BrokerHandle {
     addr: SocketAddr,
     secured_addr: Option<SocketAddr>,
     line: Line,
+    fault: Arc<Fault>,
     stop: Arc<Notify>,
     done: Option<oneshot::Receiver<Result<(), Error>>>,
 }
@@ -79,6 +81,7 @@ impl Broker {
             Ok(Ok(core)) => Ok(BrokerHandle {
                 addr,
                 secured_addr,
+                fault: core.with(|core| core.store.fault()).ok_or(Error::Thread)?,
                 line: Line::new(core),
                 stop,
                 done: Some(done),
@@ -108,11 +111,19 @@ impl BrokerHandle {
         self.line.clone()
     }
 
+    /// Completes with [`Error::Failed`] once something could not be written to the data directory, such as on a disk
+    /// that is full. From then on the broker takes nothing, whatever becomes of the disk: who runs it should stop it
+    /// and start it again.
+    pub fn failed(&self) -> impl Future<Output = Error> + Send + use<> {
+        let fault = Arc::clone(&self.fault);
+        async move { Error::Failed(fault.wait().await) }
+    }
+
     /// Closes all connections, makes everything durable, and waits until that is done. It works
     /// under any async runtime.
     ///
     /// # Errors
-    /// [`Error::Storage`] if something could not be made durable, now or earlier; [`Error::Thread`]
+    /// [`Error::Storage`] if something cannot be made durable, [`Error::Failed`] if it could not earlier; [`Error::Thread`]
     /// if the broker's thread had ended by itself.
     pub async fn shutdown(mut self) -> Result<(), Error> {
         self.stop.notify_one();

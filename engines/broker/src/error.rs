@@ -40,6 +40,12 @@ pub enum Error {
     /// Reading or writing the data directory failed, or the system gave the broker no thread or no sockets.
     #[error("storage failed")]
     Storage(#[from] io::Error),
+    /// Something could not be written to the data directory while the broker ran, for the reason that is given here.
+    /// What was acknowledged is kept; only a new start takes anything again.
+    #[error(
+        "the log cannot be written: {0}; what was acknowledged is kept, and a start goes on with it once the log can be written"
+    )]
+    Failed(String),
     /// Settings are out of their bounds, and the text names all of them; or a certificate or key of the
     /// secured listener cannot be used.
     #[error("{0}")]

@@ -157,6 +157,7 @@ async fn main() -> Result<(), Error> {
     tokio::select! {
         interrupted = tokio::signal::ctrl_c() => interrupted?,
         _ = terminate.recv() => {}
+        why = broker.failed() => return Err(why),
     }
     broker.shutdown().await
 }

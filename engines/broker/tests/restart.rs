@@ -7,7 +7,9 @@ mod client;
 #[expect(dead_code, reason = "shared with the benchmark")]
 mod process;
 
+use std::io::Read;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use client::{PATIENCE, admin, consumer, create_topic, eventually, options, producer, run, take};
 use process::{Process, free_port};
@@ -15,7 +17,7 @@ use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::message::Message;
 use rdkafka::producer::FutureRecord;
 use rdkafka::{Offset, TopicPartitionList};
-use triad_broker::{Broker, BrokerConfig};
+use triad_broker::{Broker, BrokerConfig, Part, Wanted};
 
 fn send(bootstrap: &str, value: &str) {
     let record = FutureRecord::<(), _>::to("t").partition(0).payload(value);
@@ -97,6 +99,64 @@ fn a_group_member_goes_on_after_the_broker_was_killed() {
             .map(|m| m.detach())
     });
     assert_eq!(payloads(&[got]), ["after"]);
+}
+
+/// A log that fails and comes back: a limit of the size of files stands for a disk that is full.
+#[test]
+fn a_disk_that_is_full_ends_the_broker_and_a_start_with_room_goes_on_with_all_that_was_acknowledged()
+ {
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = env!("CARGO_BIN_EXE_triad-broker");
+    let listen = free_port();
+    let bootstrap = listen.to_string();
+    let mut limited = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 3072; exec \"$@\"", "sh"])
+        .args([program, "--listen", &bootstrap, "--data"])
+        .arg(dir.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the broker");
+    create_topic(&bootstrap, "t", 1);
+    let sender = producer(&bootstrap, &[("message.timeout.ms", "1000")]);
+    let mut acknowledged = Vec::new();
+    for number in 0..100 {
+        let value = format!("{number} {}", "x".repeat(200_000));
+        let record = FutureRecord::<(), _>::to("t").partition(0).payload(&value);
+        if run(sender.send(record, PATIENCE)).is_err() {
+            break;
+        }
+        acknowledged.push(value);
+    }
+    assert!((1..100).contains(&acknowledged.len()));
+    let ended = eventually("it ends", || limited.try_wait().expect("a child"));
+    let mut said = String::new();
+    let mut stderr = limited.stderr.take().expect("a pipe");
+    stderr.read_to_string(&mut said).expect("text");
+    assert_eq!(ended.code(), Some(1), "{said}");
+    assert!(said.contains("File too large"), "{said}");
+    let data = Some(dir.path().into());
+    let config = BrokerConfig {
+        data,
+        ..BrokerConfig::default()
+    };
+    let broker = Broker::start(config).expect("a broker");
+    let all = broker.line().read(Wanted {
+        topic: "t".into(),
+        positions: vec![(0, 0)],
+        max_bytes: usize::MAX,
+    });
+    let parts = all.at_hand().expect("records").expect("they can be read");
+    let Part::Batches { bytes, .. } = &parts[0] else {
+        panic!("{parts:?}");
+    };
+    let is_kept = |value: &&String| {
+        let value = value.as_bytes();
+        bytes.windows(value.len()).any(|bytes| bytes == value)
+    };
+    let kept = acknowledged.iter().filter(is_kept).count();
+    assert_eq!(kept, acknowledged.len());
+    run(broker.line().try_write()).expect("it takes more");
+    run(broker.shutdown()).expect("a clean end");
 }
 
 #[test]

@@ -29,6 +29,7 @@
 //! | `front` | what every server here has, and the requests of operators |
 //! | `service`, `orders`, `batch` | one request and its answer |
 //! | `target`, `body`, `access` | what a request says, and whether it may |
+//! | `ready` | what every order is written to |
 //! | `queue` | groups of orders on their way to Submission |
 //! | `ends`, `noticing` | who waits for ends, and how they are told |
 //! | `answer`, `problem` | what is said, and how |
@@ -46,6 +47,7 @@ mod noticing;
 mod orders;
 mod problem;
 mod queue;
+mod ready;
 mod server;
 mod service;
 mod settings;
@@ -55,6 +57,7 @@ mod watched;
 
 pub use ends::{Ends, MAX_WAITING};
 pub use noticing::Noticing;
+pub use ready::Writable;
 pub use server::Server;
 pub use settings::{Limits, Settings, StartError};
 pub use tls::{TlsError, TlsFiles};

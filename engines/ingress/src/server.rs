@@ -87,6 +87,7 @@ impl Server {
         C: Clock,
     {
         let timing = settings.timing;
+        let written = settings.written.clone();
         let (front, tls, listener) = opened(settings).await?;
         let (queue, handing_over) = Queue::start(&submission, front.limits.orders);
         let server = Self::of(&front, listener.1, handing_over);
@@ -96,6 +97,7 @@ impl Server {
             ends,
             front,
             timing,
+            written,
             ready_at: Mutex::default(),
         };
         server.take_in(service, tls, listener.0);

@@ -1,15 +1,14 @@
 //! One request and its answer.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
-use triad_console::Body;
 use triad_console::tokens::Role;
+use triad_console::Body;
 use triad_core::{OrderId, Timing};
 use triad_runtime::StateStore;
 
@@ -18,11 +17,12 @@ use crate::ends::Ends;
 use crate::front::{Front, Serves, refused, whole};
 use crate::problem::Problem;
 use crate::queue::Queue;
+use crate::ready::Writable;
 use crate::target::{self, Path, Query};
 
 /// The document of this interface, as it is served.
 pub(crate) const OPEN_API: &str = include_str!("../openapi.json");
-/// How long it is believed that the store answers, once it has.
+/// How long it is believed that orders can be written, once one could have been.
 const READY_FOR: Duration = Duration::from_secs(1);
 
 /// What all requests share.
@@ -32,7 +32,9 @@ pub(crate) struct Service<S> {
     pub(crate) ends: Ends,
     pub(crate) front: Front,
     pub(crate) timing: Timing,
-    /// When the store last answered.
+    /// What every order is written to.
+    pub(crate) written: Vec<Arc<dyn Writable>>,
+    /// When all of it could last be written.
     pub(crate) ready_at: Mutex<Option<Instant>>,
 }
 
@@ -83,8 +85,8 @@ impl<S: StateStore> Service<S> {
         }
     }
 
-    /// Whether orders can be taken: the server is not stopping, and the store answers. The store is
-    /// asked once a second at most while it does.
+    /// Whether orders can be taken: the server is not stopping, the store answers, and what an order needs can be
+    /// written. That is tried once a second at most while it can.
     async fn is_ready(&self) -> Result<(), Problem> {
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         if self.front.stopping.is_cancelled() {
@@ -102,6 +104,11 @@ impl<S: StateStore> Service<S> {
         // Any id: whether there is such an order is not the question.
         let any = OrderId::new("readyz").map_err(|e| Problem::internal(e.to_string()))?;
         self.load(&any).await?;
+        for each in &self.written {
+            each.try_write()
+                .await
+                .map_err(|why| Problem::again(unavailable, "not-writable", why, 5))?;
+        }
         *self.ready_at() = Some(Instant::now());
         Ok(())
     }

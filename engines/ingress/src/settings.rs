@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use triad_console::Answers;
 use triad_console::tokens::TokensError;
+use triad_console::Answers;
 use triad_core::Timing;
 
+use crate::ready::Writable;
 use crate::tls::{TlsError, TlsFiles};
 
 /// Where to listen, who is let in, and what bounds hold.
@@ -28,6 +29,8 @@ pub struct Settings {
     pub timing: Timing,
     /// What answers the requests of operators on the same listener. `None`: they are answered with 404.
     pub operators: Option<Arc<dyn Answers>>,
+    /// What every order is written to; `/readyz` writes to each. The store is read there in any case.
+    pub written: Vec<Arc<dyn Writable>>,
     /// The bounds on sizes, numbers and times.
     pub limits: Limits,
 }
@@ -42,6 +45,7 @@ impl Settings {
             tls: None,
             timing: Timing::default(),
             operators: None,
+            written: Vec::new(),
             limits: Limits::default(),
         }
     }

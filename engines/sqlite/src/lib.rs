@@ -147,6 +147,15 @@ impl<C: Clock + Clone> SqliteStore<C> {
         }
     }
 
+    /// Writes a page of the file that changes nothing, as durably as any other write: whether there is room for what
+    /// comes next.
+    ///
+    /// # Errors
+    /// [`StoreError`](triad_runtime::StoreError), as any other write.
+    pub async fn try_write(&self) -> Result<(), triad_runtime::StoreError> {
+        self.engine.write(schema::rewrite_version).await
+    }
+
     /// How many calls have written since the store was opened, and in how many transactions, by all clones
     /// together.
     #[must_use]

@@ -116,6 +116,11 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
+/// Writes the version that the file has: its first page, and nothing else.
+pub(crate) fn rewrite_version(db: &Connection) -> rusqlite::Result<()> {
+    db.pragma_update(None, "user_version", VERSION)
+}
+
 /// The connection that writes, of a process beside the owner. The tables must be there, and of this
 /// version: they are the owner's to make and to change.
 pub(crate) fn guest(dir: &Path) -> Result<Connection, OpenError> {

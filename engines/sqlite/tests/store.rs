@@ -32,6 +32,24 @@ async fn create(store: &SqliteStore<Hand>, ids: impl IntoIterator<Item = String>
     }
 }
 
+#[tokio::test]
+async fn trying_to_write_reaches_the_disk_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    create(&store, ["one".to_owned()]).await;
+    let log = triad_sqlite::file(dir.path()).with_extension("sqlite-wal");
+    let length = || std::fs::metadata(&log).unwrap().len();
+    let before = length();
+    store.try_write().await.unwrap();
+    assert!(length() > before);
+    assert!(
+        store.load(vec![id("one")]).await[0]
+            .as_ref()
+            .unwrap()
+            .is_some()
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn it_keeps_the_contract_of_a_state_store() {
     let dir = tempfile::tempdir().unwrap();

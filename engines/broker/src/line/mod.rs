@@ -173,6 +173,16 @@ impl Line {
         }
     }
 
+    /// Writes a small record that changes nothing, and waits until it is durable: whether there is room for what
+    /// comes next.
+    ///
+    /// # Errors
+    /// [`LineError::Storage`] if the disk failed, [`LineError::Stopped`] if the broker has stopped.
+    pub async fn try_write(&self) -> Result<(), LineError> {
+        let written = self.core.with(|core| core.store.write_nothing());
+        self.durable(written.ok_or(LineError::Stopped)??).await
+    }
+
     /// Waits until everything that was appended before this call is durable, and has the disk begin with it
     /// at once.
     ///

@@ -9,12 +9,12 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::wal;
+use super::{Fault, wal};
 use crate::config::FlushPolicy;
 
 /// A position in the write-ahead log, in bytes over all its files since the start.
@@ -73,7 +73,7 @@ struct Shared {
     queue: Mutex<Queue>,
     work: Condvar,
     durable: AtomicU64,
-    failed: AtomicBool,
+    fault: Arc<Fault>,
 }
 
 impl Shared {
@@ -96,12 +96,13 @@ impl Flusher {
         wal: wal::Writer,
         policy: FlushPolicy,
         progress: Progress,
+        fault: Arc<Fault>,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             work: Condvar::new(),
             durable: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
+            fault,
         });
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -187,11 +188,6 @@ impl Flusher {
         self.submitted - self.durable()
     }
 
-    /// A write or a sync failed; nothing is acknowledged from then on.
-    pub(crate) fn failed(&self) -> bool {
-        self.shared.failed.load(Ordering::Acquire)
-    }
-
     /// Finishes what was submitted and ends the thread.
     pub(crate) fn stop(&mut self) {
         self.shared.queue().stop = true;
@@ -199,7 +195,9 @@ impl Flusher {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            self.shared.failed.store(true, Ordering::Release);
+            self.shared
+                .fault
+                .set(io::Error::other("the thread that writes has panicked"));
         }
     }
 }
@@ -226,8 +224,7 @@ fn run(shared: &Shared, mut wal: wal::Writer, policy: FlushPolicy, progress: &Pr
         if let Err(error) = done {
             // After a failed sync the kernel may have dropped the pages: trying again could
             // report a success that is none. Nothing more is acknowledged.
-            tracing::error!(%error, "the write-ahead log cannot be written; refusing all writes");
-            shared.failed.store(true, Ordering::Release);
+            shared.fault.set(error);
             progress();
             return;
         }

@@ -9,6 +9,7 @@
 //! log brings everything after it. Nothing that recovery needs is ever overwritten in place.
 
 pub(crate) mod batch;
+mod fault;
 pub(crate) mod flusher;
 pub(crate) mod meta;
 pub(crate) mod partition;
@@ -17,6 +18,8 @@ pub(crate) mod segment;
 pub(crate) mod store;
 pub(crate) mod topics;
 pub(crate) mod wal;
+
+pub(crate) use fault::Fault;
 
 #[cfg(test)]
 mod tests;

@@ -410,6 +410,32 @@ fn checkpoints_under_load_keep_the_write_ahead_log_short() {
     check(&mut open(dir.path()), written);
 }
 
+#[test]
+fn a_checkpoint_that_cannot_be_written_is_told_and_nothing_acknowledged_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = BrokerConfig {
+        checkpoint_bytes: 1 << 16,
+        ..config(dir.path())
+    };
+    let mut store = Store::open(&config, Box::new(|| {})).unwrap();
+    let fault = store.fault();
+    let blocked = dir.path().join("wal-next");
+    fs::create_dir(&blocked).unwrap();
+    let mut count = 0;
+    while append(&mut store, NOBODY, &value(count, 100)).is_ok() {
+        count += 1;
+    }
+    assert!(fault.why().is_some_and(|why| why.contains("directory")));
+    fs::remove_dir(&blocked).unwrap();
+    assert!(
+        append(&mut store, NOBODY, &value(count, 100)).is_err(),
+        "only a start goes on"
+    );
+    assert!(store.write_nothing().is_err());
+    drop(store);
+    check(&mut open(dir.path()), count);
+}
+
 fn newest_generation(dir: &Path) -> u64 {
     super::wal::generation_of(&newest_wal(dir)).unwrap()
 }

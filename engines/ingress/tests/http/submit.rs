@@ -1,7 +1,13 @@
 //! One order: taken, taken again, refused; and read.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use triad_core::Priority;
+use triad_ingress::Writable;
 use triad_runtime::settings::Settings as Handlers;
 use triad_runtime::{BusError, StoreError};
 
@@ -288,4 +294,32 @@ async fn it_is_ready_while_the_store_answers() {
         world.get("/readyz").await.json(),
         json!({"status": "ready"})
     );
+}
+
+/// What cannot be written as long as it is told so.
+#[derive(Debug, Default)]
+struct Full(AtomicBool);
+
+impl Writable for Full {
+    fn try_write(&self) -> BoxFuture<'_, Result<(), String>> {
+        let is_full = self.0.load(Ordering::Relaxed);
+        std::future::ready(match is_full {
+            true => Err("no space".to_owned()),
+            false => Ok(()),
+        })
+        .boxed()
+    }
+}
+
+#[tokio::test]
+async fn it_is_ready_only_while_what_an_order_needs_can_be_written() {
+    let disk = Arc::new(Full::default());
+    let mut made = Made::default();
+    made.settings.written = vec![disk.clone()];
+    let world = World::with(made).await;
+    disk.0.store(true, Ordering::Relaxed);
+    let told = world.get("/readyz").await;
+    assert_eq!(told.is(), (503, "not-writable".into()));
+    disk.0.store(false, Ordering::Relaxed);
+    assert_eq!(world.get("/readyz").await.status, 200);
 }

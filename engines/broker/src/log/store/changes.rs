@@ -62,6 +62,12 @@ impl Store {
         Ok((id, lsn))
     }
 
+    /// Submits a change that changes nothing.
+    pub(crate) fn write_nothing(&mut self) -> Result<Lsn, ResponseError> {
+        let next = self.next_producer_id;
+        self.change(MetaRecord::ProducerIds { next })
+    }
+
     pub(crate) fn commit_offsets(
         &mut self,
         group: &str,
@@ -84,7 +90,7 @@ impl Store {
         let lsn = self
             .submit(&record, when)
             .map_err(|_| ResponseError::KafkaStorageError)?;
-        self.apply(record).map_err(storage_error)?;
+        self.apply(record).map_err(storage_error(&self.fault))?;
         self.checkpoint_if_due();
         Ok(lsn)
     }

@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use super::Store;
@@ -24,7 +23,6 @@ pub(super) struct Durable {
     pub(super) generation: u64,
     pub(super) generation_bytes: u64,
     pub(super) checkpoint: Option<JoinHandle<()>>,
-    pub(super) checkpoint_failed: Arc<AtomicBool>,
 }
 
 impl Store {
@@ -64,10 +62,7 @@ impl Store {
                 && d.checkpoint.as_ref().is_none_or(JoinHandle::is_finished)
         });
         if due && let Err(error) = self.checkpoint() {
-            tracing::error!(%error, "checkpoint failed; refusing all writes");
-            if let Some(durable) = &self.durable {
-                durable.checkpoint_failed.store(true, Ordering::Release);
-            }
+            self.fault.set(error);
         }
     }
 
@@ -92,14 +87,13 @@ impl Store {
         durable.generation_bytes = 0;
         let dirty = std::mem::take(&mut self.dirty);
         let dir = durable.dir.clone();
-        let failed = Arc::clone(&durable.checkpoint_failed);
+        let fault = Arc::clone(&self.fault);
         let encoded = self.snapshot(generation).encode()?;
         // A thread for the moment, because syncing many files must hold up neither the flusher
         // nor the server. It runs once a checkpoint.
         let work = move || {
             if let Err(error) = finish_checkpoint(&dir, &encoded, generation, dirty.values()) {
-                tracing::error!(%error, "checkpoint failed; refusing all writes");
-                failed.store(true, Ordering::Release);
+                fault.set(error);
             }
         };
         let thread = std::thread::Builder::new()
@@ -121,8 +115,8 @@ impl Store {
         if let Some(thread) = durable.checkpoint.take() {
             thread.join().map_err(|_| Error::Thread)?;
         }
-        if durable.flusher.failed() || durable.checkpoint_failed.load(Ordering::Acquire) {
-            return Err(Error::Storage(io::Error::other("an earlier write failed")));
+        if let Some(why) = self.fault.why() {
+            return Err(Error::Failed(why));
         }
         let generation = durable.generation + 1;
         let encoded = self.snapshot(generation).encode()?;

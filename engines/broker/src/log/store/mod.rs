@@ -18,7 +18,6 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kafka_protocol::error::ResponseError;
@@ -30,7 +29,7 @@ use super::meta::{LogId, Snapshot};
 use super::partition::PartitionLog;
 use super::producers::Verdict;
 use super::topics::{Topic, Topics, fresh_uuid};
-use super::wal;
+use super::{Fault, wal};
 use crate::config::BrokerConfig;
 use crate::error::Error;
 use crate::offsets::Offsets;
@@ -50,6 +49,7 @@ pub(crate) struct Store {
     next_log: u32,
     next_producer_id: i64,
     durable: Option<Durable>,
+    fault: Arc<Fault>,
     root: Option<PathBuf>,
     /// Files written since the last checkpoint, synced by the next. By address: once each.
     dirty: HashMap<usize, Arc<File>>,
@@ -102,6 +102,7 @@ impl Store {
             next_log: 0,
             next_producer_id: 0,
             durable: None,
+            fault: Arc::default(),
             root: config.data.clone(),
             dirty: HashMap::new(),
             doomed: Vec::new(),
@@ -137,11 +138,10 @@ impl Store {
         store.durable = Some(Durable {
             dir: dir.clone(),
             _lock: lock,
-            flusher: Flusher::start(wal, config.flush, progress)?,
+            flusher: Flusher::start(wal, config.flush, progress, Arc::clone(&store.fault))?,
             generation,
             generation_bytes: 0,
             checkpoint: None,
-            checkpoint_failed: Arc::default(),
         });
         store.total_bytes = store.logs.values().map(PartitionLog::bytes).sum();
         Ok(store)
@@ -178,7 +178,7 @@ impl Store {
         let segment_bytes = segment_bytes.unwrap_or(self.segment_bytes).min(1 << 30);
         let appended = log
             .append(header, bytes, segment_bytes)
-            .map_err(storage_error)?;
+            .map_err(storage_error(&self.fault))?;
         let rolled = appended.rolled;
         mark_dirty(&mut self.dirty, appended.sealed);
         self.total_bytes += bytes.len() as u64;
@@ -216,7 +216,10 @@ impl Store {
             }
         };
         if log.tail_bytes() >= MAX_TAIL_BYTES {
-            mark_dirty(&mut self.dirty, log.write_tail().map_err(storage_error)?);
+            mark_dirty(
+                &mut self.dirty,
+                log.write_tail().map_err(storage_error(&self.fault))?,
+            );
         }
         self.tail_bytes = (self.tail_bytes + log.tail_bytes()).saturating_sub(before);
         let accepted = Accepted {
@@ -225,10 +228,10 @@ impl Store {
             lsn,
         };
         if rolled {
-            self.retain(id).map_err(storage_error)?;
+            self.retain(id).map_err(storage_error(&self.fault))?;
         }
         if self.tail_bytes > MAX_ALL_TAILS {
-            self.write_tails().map_err(storage_error)?;
+            self.write_tails().map_err(storage_error(&self.fault))?;
         }
         self.checkpoint_if_due();
         Ok(accepted)
@@ -305,9 +308,12 @@ impl Store {
 
     /// Nothing may be acknowledged any more.
     pub(crate) fn failed(&self) -> bool {
-        self.durable
-            .as_ref()
-            .is_some_and(|d| d.flusher.failed() || d.checkpoint_failed.load(Ordering::Acquire))
+        self.fault.is_set()
+    }
+
+    /// Why nothing may be acknowledged any more, once that is so.
+    pub(crate) fn fault(&self) -> Arc<Fault> {
+        Arc::clone(&self.fault)
     }
 
     /// Requests that write should wait: the disk is behind.
@@ -396,11 +402,11 @@ pub(super) fn log_id_of(dir: &Path) -> Option<LogId> {
         .map(LogId)
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the shape that map_err wants"
-)]
-fn storage_error(error: io::Error) -> ResponseError {
-    tracing::error!(%error, "storage failed");
-    ResponseError::KafkaStorageError
+/// What a client is told whose change met a disk that cannot be written. The change is in memory and perhaps in the
+/// log, and it cannot be taken back: the broker takes nothing any more.
+fn storage_error(fault: &Fault) -> impl FnOnce(io::Error) -> ResponseError {
+    |error| {
+        fault.set(error);
+        ResponseError::KafkaStorageError
+    }
 }

@@ -1,0 +1,29 @@
+//! What an order of one machine is written to, as `/readyz` tries it.
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use triad_broker::Line;
+use triad_ingress::Writable;
+
+use crate::store::Store;
+
+/// The store's file and the broker's log.
+#[derive(Debug)]
+pub struct Disk {
+    /// The store.
+    pub store: Store,
+    /// The way to the log.
+    pub log: Line,
+}
+
+impl Writable for Disk {
+    fn try_write(&self) -> BoxFuture<'_, Result<(), String>> {
+        async {
+            if let Store::Sqlite(store) = &self.store {
+                store.try_write().await.map_err(|e| e.to_string())?;
+            }
+            self.log.try_write().await.map_err(|e| e.to_string())
+        }
+        .boxed()
+    }
+}
