@@ -15,6 +15,8 @@ const UNIT: usize = 1024;
 /// How much of a body that is too large is read and thrown away, in bytes: a client that is still
 /// sending sees the answer and not a connection that was reset.
 const THROWN_AWAY: usize = 1024 * 1024;
+/// Most bytes that a body has room for before any of it has come.
+const AT_FIRST: usize = 64 * 1024;
 
 /// The memory for bodies of all requests together.
 #[derive(Debug)]
@@ -33,8 +35,8 @@ impl Memory {
         Self(Arc::new(Semaphore::new(units)))
     }
 
-    /// Reads a body of at most `limit` bytes that comes within a time. A body whose length is not told
-    /// beforehand is counted with `limit`.
+    /// Reads a body of at most `limit` bytes that comes within a time. What has come is counted, and not what is said
+    /// to come.
     pub(crate) async fn read(
         &self,
         body: Incoming,
@@ -42,14 +44,12 @@ impl Memory {
         within: Duration,
     ) -> Result<Read, Problem> {
         let told = body.size_hint().exact();
-        let told = told.map(|told| usize::try_from(told).unwrap_or(usize::MAX));
-        if told.is_some_and(|told| told > limit.saturating_add(THROWN_AWAY)) {
+        let told = told.map_or(0, |told| usize::try_from(told).unwrap_or(usize::MAX));
+        if told > limit.saturating_add(THROWN_AWAY) {
             return Err(too_large(limit));
         }
-        let counted = told.unwrap_or(limit).min(limit);
-        let held = self.hold(counted)?;
         // A body that is there already takes no timer.
-        let read = tokio::time::timeout(within, collect(body, limit, told.map_or(0, |_| counted)));
+        let read = tokio::time::timeout(within, self.collect(body, limit, told));
         let late = |_| {
             Problem::new(
                 StatusCode::REQUEST_TIMEOUT,
@@ -57,39 +57,48 @@ impl Memory {
                 format!("the body has not come within {} s", within.as_secs_f32()),
             )
         };
-        let bytes = read.await.map_err(late)??;
+        read.await.map_err(late)?
+    }
+
+    async fn collect(
+        &self,
+        mut body: Incoming,
+        limit: usize,
+        told: usize,
+    ) -> Result<Read, Problem> {
+        let mut held = self.hold(1)?;
+        let mut bytes = Vec::with_capacity(told.min(limit).min(AT_FIRST));
+        let mut seen = 0_usize;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| Problem::bad("bad-body", format!("the body: {e}")))?;
+            let Some(data) = frame.data_ref() else {
+                continue;
+            };
+            seen = seen.saturating_add(data.len());
+            if seen <= limit {
+                let units = seen / UNIT + 1;
+                if units > held.num_permits() {
+                    held.merge(self.hold(units - held.num_permits())?);
+                }
+                bytes.extend_from_slice(data);
+            } else if seen > limit.saturating_add(THROWN_AWAY) {
+                break;
+            }
+        }
+        if seen > limit {
+            return Err(too_large(limit));
+        }
         Ok(Read { bytes, held })
     }
 
-    fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
-        let units = u32::try_from(bytes / UNIT + 1).unwrap_or(u32::MAX);
+    fn hold(&self, units: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
         let held = Arc::clone(&self.0).try_acquire_many_owned(units);
         held.map_err(|_| {
             let text = "the bodies of other requests take all the memory for them";
             Problem::again(StatusCode::TOO_MANY_REQUESTS, "queue-full", text, 1)
         })
     }
-}
-
-async fn collect(mut body: Incoming, limit: usize, expected: usize) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::with_capacity(expected);
-    let mut seen = 0_usize;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|e| Problem::bad("bad-body", format!("the body: {e}")))?;
-        let Some(data) = frame.data_ref() else {
-            continue;
-        };
-        seen = seen.saturating_add(data.len());
-        if seen <= limit {
-            bytes.extend_from_slice(data);
-        } else if seen > limit.saturating_add(THROWN_AWAY) {
-            break;
-        }
-    }
-    if seen > limit {
-        return Err(too_large(limit));
-    }
-    Ok(bytes)
 }
 
 fn too_large(limit: usize) -> Problem {

@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
-use triad_console::{Answers, Body, Keys, MAX_BODY_BYTES, elsewhere};
+use triad_console::{Answers, Body, Keys, MAX_BODY_BYTES, STRANGER_BODY_BYTES, elsewhere};
 
 use crate::access::Access;
 use crate::answer::{self, Answer};
@@ -19,7 +19,12 @@ use crate::settings::Limits;
 /// What a listener has to know of the service behind it.
 pub(crate) struct Front {
     pub(crate) access: Arc<Access>,
+    /// For the bodies of orders; nobody else takes any of it.
     pub(crate) memory: Memory,
+    /// For the bodies of operators.
+    pub(crate) operators_memory: Memory,
+    /// For the bodies of those who may become operators, by logging in.
+    pub(crate) strangers_memory: Memory,
     pub(crate) limits: Limits,
     /// The server has been told to stop.
     pub(crate) stopping: CancellationToken,
@@ -70,9 +75,19 @@ impl Front {
         let (head, body) = request.into_parts();
         self.access.reached(&head.uri, &head.headers)?;
         let within = self.limits.body_within;
-        let read = self.memory.read(body, MAX_BODY_BYTES, within).await?;
-        let request = Request::from_parts(head, Bytes::from(read.bytes));
         let keys: Arc<dyn Keys> = self.access.clone();
+        let read = match operators.knows(&head.headers, &*keys) {
+            true => {
+                let memory = &self.operators_memory;
+                memory.read(body, MAX_BODY_BYTES, within).await?
+            }
+            false => {
+                let memory = &self.strangers_memory;
+                let read = memory.read(body, STRANGER_BODY_BYTES, within).await;
+                read.map_err(Problem::of_stranger)?
+            }
+        };
+        let request = Request::from_parts(head, Bytes::from(read.bytes));
         let answer = operators.answer(request, keys).await;
         drop(read.held);
         Ok(answer)

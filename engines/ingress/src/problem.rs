@@ -72,6 +72,19 @@ impl Problem {
         }
     }
 
+    /// The problem of a body of somebody who is not known: where it is too large, it is first of all not theirs to send.
+    pub(crate) fn of_stranger(self) -> Self {
+        match self.status {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                let text = "nobody here knows who sends this, so it is not read";
+                Self::new(StatusCode::UNAUTHORIZED, "token", text)
+                    .next("Send the header `Authorization: Bearer TOKEN`, or log in at /console/.")
+                    .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"triad\"")
+            }
+            _ => self,
+        }
+    }
+
     pub(crate) fn next(self, next: &'static str) -> Self {
         Self { next, ..self }
     }

@@ -40,6 +40,9 @@ const LONGEST_STOP: Duration = Duration::from_hours(24);
 /// Wait before the next connection is taken when one could not be: the process has too many files open.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
+/// Most bytes of bodies in memory of those who are not known: some 120 logins at once.
+const STRANGERS_BODY_BYTES: usize = 1024 * 1024;
+
 type WatchedTls = Watched<ServerConfig, TlsError>;
 
 /// A running server: one that takes orders, or one for operators alone. If it is dropped without
@@ -177,6 +180,8 @@ async fn opened(
     let front = Front {
         access: Arc::new(access),
         memory: Memory::new(limits.body_bytes),
+        operators_memory: Memory::new(limits.operator_body_bytes),
+        strangers_memory: Memory::new(STRANGERS_BODY_BYTES),
         stopping: CancellationToken::new(),
         operators: settings.operators,
         limits,

@@ -60,8 +60,11 @@ pub struct Limits {
     /// Most orders that wait to be stored or are being stored; further ones are answered with 429. Less
     /// than 64 counts as 64. Default: 1,024.
     pub orders: usize,
-    /// Most bytes of bodies in memory; requests beyond it are answered with 429. Default: 64 MiB.
+    /// Most bytes of the bodies of orders in memory, as far as they have come; requests beyond it are answered with
+    /// 429. Default: 64 MiB.
     pub body_bytes: usize,
+    /// The same of the bodies of operators. Default: 32 MiB.
+    pub operator_body_bytes: usize,
     /// Largest batch, in bytes, inclusive. Default: 4 MiB.
     pub batch_bytes: usize,
     /// Most lines of a batch, inclusive; blank lines are not counted. Default: 1,000.
@@ -93,6 +96,7 @@ impl Default for Limits {
             connections: 4_096,
             orders: 1_024,
             body_bytes: 64 * 1024 * 1024,
+            operator_body_bytes: 32 * 1024 * 1024,
             batch_bytes: 4 * 1024 * 1024,
             batch_lines: 1_000,
             header_bytes: 32 * 1024,

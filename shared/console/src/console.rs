@@ -40,6 +40,10 @@ pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
     /// If the caller is not let in: the answer that the server should send, with the status 401.
     fn caller(&self, headers: &HeaderMap, keys: &dyn Keys) -> Result<Caller, Box<Answer>>;
 
+    /// Whether it is known who sends a request with these headers, by a browser's session too. A server asks before it
+    /// reads a body: of others it reads [`STRANGER_BODY_BYTES`](crate::STRANGER_BODY_BYTES) at most.
+    fn knows(&self, headers: &HeaderMap, keys: &dyn Keys) -> bool;
+
     /// Ends all streams of events, and each one that is begun later. A server calls it when it stops.
     fn stop(&self);
 }
@@ -92,6 +96,10 @@ impl<I: Installation> Answers for Console<I> {
     fn caller(&self, headers: &HeaderMap, keys: &dyn Keys) -> Result<Caller, Box<Answer>> {
         let found = api::caller(&self.0, headers, keys, false);
         found.map_err(|problem| Box::new(answer::problem(&problem)))
+    }
+
+    fn knows(&self, headers: &HeaderMap, keys: &dyn Keys) -> bool {
+        api::caller(&self.0, headers, keys, true).is_ok()
     }
 
     fn stop(&self) {

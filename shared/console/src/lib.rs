@@ -59,5 +59,5 @@ pub use hidden::Hidden;
 pub use installation::{Installation, Parts};
 pub use random::NoRandom;
 pub use seal::{MIN_SECRET_BYTES, SessionKey, ShortSecret};
-pub use settings::{MAX_AT_ONCE, MAX_BODY_BYTES, SessionForm, Settings};
+pub use settings::{MAX_AT_ONCE, MAX_BODY_BYTES, STRANGER_BODY_BYTES, SessionForm, Settings};
 pub use trace::{InvalidTraceUrl, TraceUrl};

@@ -10,6 +10,9 @@ use crate::trace::TraceUrl;
 /// Largest body of a request, in bytes, inclusive: 3 MiB. A form with the corrected value of a dead letter
 /// has to fit into it.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+/// Largest body of somebody who is not known yet, in bytes, inclusive: 8 KiB. It holds the form with which a browser
+/// logs in.
+pub const STRANGER_BODY_BYTES: usize = 8 * 1024;
 /// Most orders that one request of the API acts on, and most dead letters.
 pub use triad_operator::bulk::MAX_AT_ONCE;
 /// Longest time that one request acts for. What is left then is told.

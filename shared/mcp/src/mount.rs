@@ -82,6 +82,10 @@ impl<C: Clock, E: Entropy> Answers for Mounted<C, E> {
         self.api.caller(headers, keys)
     }
 
+    fn knows(&self, headers: &HeaderMap, keys: &dyn Keys) -> bool {
+        self.api.knows(headers, keys)
+    }
+
     fn stop(&self) {
         self.api.stop();
     }

@@ -1,8 +1,15 @@
 //! What is too much, too long or too slow.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{HeaderMap, Request};
+use http_body_util::{Either, Full};
 use tokio::io::AsyncWriteExt;
+use triad_console::{Answer, Answers, Caller, Keys};
 use triad_core::submission::MAX_SUBMISSION_BYTES;
 
 use crate::common::client::{parse, raw, read};
@@ -118,6 +125,9 @@ async fn bodies_share_a_bounded_memory() {
         content-type: application/json\r\ncontent-length: 99000\r\n\r\n";
     half.write_all(begun).await.unwrap();
     let large = of_bytes("1", 99_000);
+    assert_eq!(world.client.post_bytes(&large).await.status, 201);
+    // What is said to come takes nothing.
+    half.write_all(&[b' '; 60_000]).await.unwrap();
     let said = async {
         loop {
             let said = world.client.post_bytes(&large).await;
@@ -140,6 +150,57 @@ async fn bodies_share_a_bounded_memory() {
     tokio::time::timeout(WITHIN, given_back)
         .await
         .expect("it is given back");
+}
+
+/// Operators, all of whom are known.
+#[derive(Debug)]
+struct Operators;
+
+impl Answers for Operators {
+    fn is_ours(&self, path: &str) -> bool {
+        path == "/console/"
+    }
+
+    fn answer(&self, _: Request<Bytes>, _: Arc<dyn Keys>) -> BoxFuture<'_, Answer> {
+        std::future::ready(Answer::new(Either::Left(Full::default()))).boxed()
+    }
+
+    fn caller(&self, _: &HeaderMap, _: &dyn Keys) -> Result<Caller, Box<Answer>> {
+        Err(Box::new(Answer::new(Either::Left(Full::default()))))
+    }
+
+    fn knows(&self, _: &HeaderMap, _: &dyn Keys) -> bool {
+        true
+    }
+
+    fn stop(&self) {}
+}
+
+#[tokio::test]
+async fn bodies_of_operators_take_no_memory_of_orders() {
+    let mut made = Made::default();
+    made.settings.limits.body_bytes = 100 * 1024;
+    made.settings.limits.operator_body_bytes = 100 * 1024;
+    made.settings.operators = Some(Arc::new(Operators));
+    let world = World::with(made).await;
+    let mut half = world.client.connect().await;
+    let begun = b"POST /console/ HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99000\r\n\r\n";
+    half.write_all(begun).await.unwrap();
+    half.write_all(&[b' '; 98_000]).await.unwrap();
+    let request = "POST /console/ HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 50000\r\n\r\n";
+    let mut request = request.as_bytes().to_vec();
+    request.extend_from_slice(&[b' '; 50_000]);
+    let full = async {
+        while raw(world.client.address, &request)
+            .await
+            .is_none_or(|said| said.status != 429)
+        {}
+    };
+    tokio::time::timeout(WITHIN, full)
+        .await
+        .expect("the memory of operators is taken");
+    let said = world.client.post_bytes(&of_bytes("1", 99_000)).await;
+    assert_eq!(said.status, 201);
 }
 
 #[tokio::test]
