@@ -285,9 +285,11 @@ async fn a_backup_under_load_runs_to_the_end() {
 #[tokio::test]
 async fn a_backup_is_taken_where_nobody_runs_too_and_refused_without_a_store() {
     let place = Place::new().await;
+    place.configure(&json!({"partitions": 1}));
     let serve = place.serve().await;
     let all = orders("idle", 10);
     under_way(&serve, &all).await;
+    let letter = letter_of(&serve, "lost-before").await;
     serve.stop().await;
     sent_to_nobody(&place.data(), &order("idle-untaken", 3)).await;
     let (data, copy) = (place.data(), place.files.arg("copy"));
@@ -297,9 +299,28 @@ async fn a_backup_is_taken_where_nobody_runs_too_and_refused_without_a_store() {
     let none = place.files.arg("none");
     let refused = run(&["backup", "--data", &none, "--to", &copy]).await;
     assert!(refused.ended(2).err.contains("there is no store"));
-    place.configure(&json!({"data": "copy"}));
+    place.configure(&json!({"data": "copy", "partitions": 1}));
     let serve = place.serve().await;
     all_processed(&serve, &all).await;
     assert_eq!(serve.finished("idle-untaken").await["state"], "Processed");
+    // A letter has the place of its record, which no record had before: one of the same place would be in no list.
+    assert_ne!(letter_of(&serve, "lost-after").await, letter);
     serve.stop().await;
+}
+
+/// Sends an order of which no workflow is there, and waits for its letter; the letter's id.
+async fn letter_of(serve: &Serve, id: &str) -> String {
+    let mut unknown = order(id, 1);
+    unknown["workflow"] = json!("gone");
+    let at = [("TRIAD_BROKERS", serve.kafka.as_str())];
+    let sent = triad(&["submit", "-"], &at, lines(&[unknown]).as_bytes()).await;
+    let _ = sent.good();
+    until("the letter is there", async || {
+        let listed = triad(&["dead-letters", "list", "--json"], &at, b"").await;
+        let letters = listed.good().json_lines();
+        let mut letters = letters.iter().filter(|line| line["kind"] == "letter");
+        let letter = letters.find(|letter| letter["key"] == id)?;
+        Some(letter["id"].as_str().expect("an id").to_owned())
+    })
+    .await
 }

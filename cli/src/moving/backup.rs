@@ -142,9 +142,8 @@ impl Source {
 /// handled between the two is handled once more, which is only a repetition.
 async fn topics_to(from: &KafkaConfig, to: &Path, progress: &Progress) -> Result<u64> {
     let broker = broker(to)?;
-    let at = KafkaConfig::new(broker.addr().to_string());
     let say = |records| progress.say(format!("{records} messages copied"));
-    let copied = topics::copy(from, &at, say).await;
+    let copied = topics::copy(from, &broker, say).await;
     broker.shutdown().await?;
     copied
 }

@@ -1,9 +1,10 @@
 //! What of topics is not taken yet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use triad_broker::{BrokerHandle, Flush, Line, Position};
 use triad_core::{Envelope, topics};
 use triad_kafka::{HeldRecords, KafkaBus, KafkaConfig, Topic, create_topics, topics_seen};
 use triad_operator::moving::TOPICS;
@@ -32,7 +33,7 @@ async fn seen(kafka: &KafkaConfig) -> Result<BTreeSet<String>> {
 
 /// The groups that read a topic: that of a worker, and that of a function of an installation whose names
 /// begin with `prefix`.
-fn groups(topic: &str, prefix: &str) -> Vec<String> {
+fn groups(topic: &str, prefix: &str) -> [String; 2] {
     let (name, lane) = match topic.strip_suffix(".high") {
         Some(name) => (name, ".high"),
         None => (topic, ""),
@@ -41,7 +42,7 @@ fn groups(topic: &str, prefix: &str) -> Vec<String> {
         topics::ORDERS => "submission",
         name => name,
     };
-    vec![
+    [
         format!("{}{name}{lane}", triad_worker::GROUPS),
         format!("{prefix}{topic}"),
     ]
@@ -59,18 +60,21 @@ pub async fn untaken(kafka: &KafkaConfig, topic: &str, prefix: &str) -> Result<H
     Ok(opened.context("nothing was done")??)
 }
 
-/// Copies what is not handled yet to another broker: of the topics that handlers read what they have not
-/// taken, of the dead letters all. The topics are made with as many partitions. How many records it was.
+/// Copies what is not handled yet to another broker, one of this process: of the topics that handlers read what they
+/// have not taken, of the dead letters all. The topics are made with as many partitions, and go on with the offsets of
+/// the originals: a dead letter is called after the place of its record, and no other record may have that place. How
+/// many records it was.
 ///
 /// # Errors
 /// If one of the brokers does not answer, or takes no record.
 pub async fn copy(
     from: &KafkaConfig,
-    to: &KafkaConfig,
+    to: &BrokerHandle,
     mut progress: impl FnMut(u64),
 ) -> Result<u64> {
     let there = seen(from).await?;
-    let bus = KafkaBus::new(to)?;
+    let (line, to) = (to.line(), KafkaConfig::new(to.addr().to_string()));
+    let bus = KafkaBus::new(&to)?;
     let mut copied = 0;
     for topic in there.iter().filter(|topic| is_copied(topic)) {
         let mut held = match topic.as_str() {
@@ -79,7 +83,8 @@ pub async fn copy(
         };
         let partitions = i32::try_from(held.partitions()).unwrap_or(i32::MAX);
         let name = topic.clone();
-        create_topics(to, &[Topic { name, partitions }]).await?;
+        create_topics(&to, &[Topic { name, partitions }]).await?;
+        go_on(&line, topic, held.next_offsets()).await?;
         loop {
             let batch = next(&mut held).await?;
             if batch.is_empty() {
@@ -92,6 +97,22 @@ pub async fn copy(
         }
     }
     Ok(copied)
+}
+
+/// Has a new topic's partitions go on with these offsets, and the handlers' group begin there.
+async fn go_on(line: &Line, topic: &str, next: &BTreeMap<i32, i64>) -> Result<()> {
+    line.begin_at(topic, next).await?;
+    if topic == topics::DEAD_LETTER {
+        return Ok(());
+    }
+    let positions = next.iter().map(|(partition, offset)| Position {
+        partition: *partition,
+        offset: *offset,
+        metadata: String::new(),
+    });
+    let [group, _] = groups(topic, "");
+    let committing = line.commit(&group, topic, positions.collect(), Flush::Now)?;
+    Ok(committing.wait(ANSWER)?)
 }
 
 fn is_copied(topic: &str) -> bool {

@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 struct HeldOffsets {
     begins: BTreeMap<i32, i64>,
     ends: BTreeMap<i32, i64>,
+    /// What the next record of each gets.
+    next: BTreeMap<i32, i64>,
 }
 
 impl HeldOffsets {
@@ -35,11 +37,13 @@ impl HeldOffsets {
             .map_err(unreachable)?;
         let partitions = metadata.topics().iter().flat_map(|t| t.partitions());
         let (mut begins, mut ends) = (BTreeMap::new(), BTreeMap::new());
+        let mut next = BTreeMap::new();
         for partition in partitions.map(|p| p.id()) {
             let (low, high) = consumer
                 .fetch_watermarks(topic, partition, within)
                 .map_err(unreachable)?;
             begins.insert(partition, low);
+            next.insert(partition, high);
             if low < high {
                 ends.insert(partition, high);
             }
@@ -47,7 +51,7 @@ impl HeldOffsets {
         if begins.is_empty() {
             return Err(no_topic(topic, &config.brokers));
         }
-        Ok(Self { begins, ends })
+        Ok(Self { begins, ends, next })
     }
 }
 
@@ -74,7 +78,8 @@ pub struct HeldRecords {
     source: Source,
     brokers: String,
     topic: String,
-    partitions: usize,
+    /// The offset that the next record of each partition gets, as of the opening.
+    next: BTreeMap<i32, i64>,
     /// Where each partition that is not read to its end yet ends.
     ends: BTreeMap<i32, i64>,
     size: u64,
@@ -176,7 +181,7 @@ impl HeldRecords {
         starts: BTreeMap<i32, i64>,
     ) -> Result<Self, KafkaError> {
         let unreachable = |e| explain(&consumer, &config.brokers, &e);
-        let partitions = held.begins.len();
+        let next = held.next;
         // A partition that is empty, or in which nothing is as new, is not read.
         let mut ends = held.ends;
         ends.retain(|partition, _| starts.contains_key(partition));
@@ -194,7 +199,7 @@ impl HeldRecords {
             source: Source::new(consumer, config, "triad-reader")?,
             brokers: config.brokers.clone(),
             topic: topic.to_owned(),
-            partitions,
+            next,
             ends,
             size,
             read: 0,
@@ -204,7 +209,13 @@ impl HeldRecords {
     /// How many partitions the topic had when it was opened, those without records included.
     #[must_use]
     pub fn partitions(&self) -> usize {
-        self.partitions
+        self.next.len()
+    }
+
+    /// The offset that the next record of each partition gets, as of when the topic was opened.
+    #[must_use]
+    pub fn next_offsets(&self) -> &BTreeMap<i32, i64> {
+        &self.next
     }
 
     /// The next record. `None` once every record that the topic had when it was opened has been read. Records

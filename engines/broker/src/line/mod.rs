@@ -7,6 +7,7 @@
 
 mod serve;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -171,6 +172,21 @@ impl Line {
             Ok(()) => appended,
             Err(failed) => appended.into_iter().map(|a| a.and(Err(failed))).collect(),
         }
+    }
+
+    /// Has the empty partitions of a topic begin at these offsets, by partition, and waits until that is durable: what
+    /// is before them is some other log's. A partition that has come so far already stays as it is.
+    ///
+    /// # Errors
+    /// [`LineError::NoTopic`] for a topic or partition that does not exist, [`LineError::Storage`] if the disk failed,
+    /// [`LineError::Stopped`] if the broker has stopped.
+    pub async fn begin_at(
+        &self,
+        topic: &str,
+        offsets: &BTreeMap<i32, i64>,
+    ) -> Result<(), LineError> {
+        let begun = self.core.with(|core| serve::begin_at(core, topic, offsets));
+        self.durable(begun.ok_or(LineError::Stopped)??).await
     }
 
     /// Writes a small record that changes nothing, and waits until it is durable: whether there is room for what

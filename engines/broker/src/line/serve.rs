@@ -1,5 +1,6 @@
 //! What a line does with the core, while it has it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Batch, LineError, Part, Position, TopicShape, Wanted};
@@ -41,6 +42,21 @@ pub(super) fn durable(core: &Core, lsn: Lsn) -> Option<Result<(), LineError>> {
         return Some(Ok(()));
     }
     core.store.failed().then_some(Err(LineError::Storage))
+}
+
+/// Has partitions begin at offsets; what must be durable before that may be told.
+pub(super) fn begin_at(
+    core: &mut Core,
+    topic: &str,
+    offsets: &BTreeMap<i32, i64>,
+) -> Result<Lsn, LineError> {
+    let mut to = 0;
+    for (&partition, &start) in offsets {
+        let log = core.store.topics.log(topic, partition);
+        let log = log.ok_or(LineError::NoTopic)?;
+        to = core.store.begin_at(log, start)?.max(to);
+    }
+    Ok(to)
 }
 
 /// Wakes `signal` once when there may be more to read.

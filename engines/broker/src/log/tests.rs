@@ -360,6 +360,29 @@ fn topics_offsets_and_producer_ids_survive() {
 }
 
 #[test]
+fn an_empty_log_begins_where_another_ended_also_after_a_crash_and_a_clean_end() {
+    for crash in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(dir.path());
+        let log = topic(&mut store);
+        store.begin_at(log, 500).unwrap();
+        let end = |store: Store| match crash {
+            true => drop(store),
+            false => store.close().unwrap(),
+        };
+        end(store);
+        let mut store = open(dir.path());
+        assert_eq!(append(&mut store, NOBODY, b"a").unwrap().base_offset, 500);
+        store.begin_at(log, 900).unwrap();
+        end(store);
+        let mut store = open(dir.path());
+        assert_eq!(append(&mut store, NOBODY, b"b").unwrap().base_offset, 501);
+        let all = values(&mut store, 1 << 20);
+        assert_eq!(all, [(500, b"a".to_vec()), (501, b"b".to_vec())]);
+    }
+}
+
+#[test]
 fn a_topic_made_again_is_empty_even_if_the_old_ones_deletion_is_replayed() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());

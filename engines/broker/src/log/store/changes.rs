@@ -62,6 +62,16 @@ impl Store {
         Ok((id, lsn))
     }
 
+    /// Has a log begin at `start`, if it is empty and has not come so far.
+    pub(crate) fn begin_at(&mut self, id: LogId, start: i64) -> Result<Lsn, ResponseError> {
+        let log = self.log(id);
+        let begins = log.is_some_and(|log| log.start == log.next && log.next < start);
+        match begins {
+            true => self.change(MetaRecord::Started { log: id, start }),
+            false => Ok(0),
+        }
+    }
+
     /// Submits a change that changes nothing.
     pub(crate) fn write_nothing(&mut self) -> Result<Lsn, ResponseError> {
         let next = self.next_producer_id;
@@ -147,6 +157,10 @@ impl Store {
             }
             MetaRecord::Started { log, start } => {
                 if let Some(log) = self.logs.get_mut(&log) {
+                    if log.next < start {
+                        log.skip_to(start)?;
+                        log.high_watermark = start;
+                    }
                     log.start = log.start.max(start);
                 }
             }
