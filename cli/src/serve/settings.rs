@@ -50,6 +50,12 @@ pub struct Settings {
     pub config: Config,
 }
 
+/// The fields that are shown to nobody, on the pages or as an application asks for an order.
+fn hidden(get: &dyn Fn(&str) -> Option<String>) -> Hidden {
+    let hidden = get("TRIAD_CONSOLE_HIDDEN").unwrap_or_default();
+    Hidden::of(hidden.split(',').map(str::to_owned))
+}
+
 /// What is set of the operators' API and pages.
 fn console(
     get: &dyn Fn(&str) -> Option<String>,
@@ -73,14 +79,13 @@ fn console(
     let named = |why: String| format!("TRIAD_CONSOLE_USER_HEADER: {why}");
     let header = header.transpose().map_err(named)?;
     let user_header = believed(header, http).map_err(|Usage(why)| named(why))?;
-    let hidden = get("TRIAD_CONSOLE_HIDDEN").unwrap_or_default();
     let trace_url = get("TRIAD_CONSOLE_TRACE_URL").map(|text| text.parse::<TraceUrl>());
     let trace_url = trace_url
         .transpose()
         .map_err(|e| format!("TRIAD_CONSOLE_TRACE_URL: {e}"))?;
     Ok(Some(triad_console::Settings {
         read_only,
-        hidden: Hidden::of(hidden.split(',').map(str::to_owned)),
+        hidden: hidden(get),
         user_header,
         secure,
         trace_url,
@@ -195,6 +200,7 @@ impl Settings {
             tokens: get("TRIAD_TOKENS").map(PathBuf::from),
             tls,
             timing: config.settings.timing,
+            hidden: hidden(&get),
             ..triad_ingress::Settings::on(http)
         };
         Ok(Self {

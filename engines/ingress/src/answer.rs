@@ -6,8 +6,8 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 use serde_json::Value;
+use triad_console::Hidden;
 use triad_core::{Order, OrderId, Timing};
-use triad_operator::{json, order::OrderView};
 
 use crate::problem::Problem;
 
@@ -111,8 +111,8 @@ pub(crate) fn taken(
     answer
 }
 
-/// An order's record as operators' programs read it.
-pub(crate) fn view(order: &Order, timing: &Timing) -> Result<Value, Problem> {
-    json::line("order", &OrderView::of(order, timing))
-        .map_err(|e| Problem::internal(format!("the record has no form: {e}")))
+/// An order's record as operators' programs read it, without what is hidden.
+pub(crate) fn view(order: &Order, timing: &Timing, hidden: &Hidden) -> Result<Value, Problem> {
+    let view = hidden.view(order, timing);
+    view.map_err(|e| Problem::internal(format!("the record has no form: {e}")))
 }

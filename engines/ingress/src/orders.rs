@@ -57,7 +57,7 @@ impl<S: StateStore> Service<S> {
             Some(order) if order.state.is_finished() => taken.status(),
             _ => StatusCode::ACCEPTED,
         };
-        let view = order.map(|order| answer::view(&order, &self.timing));
+        let view = order.map(|order| answer::view(&order, &self.timing, &self.hidden));
         Ok(answer::taken(status, &id, taken, view.transpose()?))
     }
 
@@ -82,7 +82,10 @@ impl<S: StateStore> Service<S> {
             true => StatusCode::ACCEPTED,
             false => StatusCode::OK,
         };
-        Ok(answer::json(status, &answer::view(&order, &self.timing)?))
+        Ok(answer::json(
+            status,
+            &answer::view(&order, &self.timing, &self.hidden)?,
+        ))
     }
 
     /// A place to wait, and until when.

@@ -89,7 +89,7 @@ impl Server {
         B: Bus,
         C: Clock,
     {
-        let timing = settings.timing;
+        let (timing, hidden) = (settings.timing, settings.hidden.clone());
         let written = settings.written.clone();
         let (front, tls, listener) = opened(settings).await?;
         let (queue, handing_over) = Queue::start(&submission, front.limits.orders);
@@ -100,6 +100,7 @@ impl Server {
             ends,
             front,
             timing,
+            hidden,
             written,
             ready_at: Mutex::default(),
         };

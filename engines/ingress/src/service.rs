@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use triad_console::tokens::Role;
-use triad_console::Body;
+use triad_console::{Body, Hidden};
 use triad_core::{OrderId, Timing};
 use triad_runtime::StateStore;
 
@@ -32,6 +32,8 @@ pub(crate) struct Service<S> {
     pub(crate) ends: Ends,
     pub(crate) front: Front,
     pub(crate) timing: Timing,
+    /// The fields of payloads whose values are not shown.
+    pub(crate) hidden: Hidden,
     /// What every order is written to.
     pub(crate) written: Vec<Arc<dyn Writable>>,
     /// When all of it could last be written.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use triad_console::tokens::TokensError;
-use triad_console::Answers;
+use triad_console::{Answers, Hidden};
 use triad_core::Timing;
 
 use crate::ready::Writable;
@@ -29,6 +29,8 @@ pub struct Settings {
     pub timing: Timing,
     /// What answers the requests of operators on the same listener. `None`: they are answered with 404.
     pub operators: Option<Arc<dyn Answers>>,
+    /// The fields of payloads whose values are not shown, in no order's record either. Default: none.
+    pub hidden: Hidden,
     /// What every order is written to; `/readyz` writes to each. The store is read there in any case.
     pub written: Vec<Arc<dyn Writable>>,
     /// The bounds on sizes, numbers and times.
@@ -45,6 +47,7 @@ impl Settings {
             tls: None,
             timing: Timing::default(),
             operators: None,
+            hidden: Hidden::default(),
             written: Vec::new(),
             limits: Limits::default(),
         }

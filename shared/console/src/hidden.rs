@@ -1,6 +1,11 @@
 //! Fields of payloads that are shown to nobody.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
+use triad_core::{Order, Timing};
+use triad_operator::json;
+use triad_operator::order::OrderView;
 
 /// What stands in place of a hidden value.
 pub(crate) const SHOWN: &str = "(hidden)";
@@ -49,6 +54,29 @@ impl Hidden {
             Value::Array(items) => items.iter_mut().for_each(|item| self.mask(item)),
             _ => {}
         }
+    }
+
+    /// An order's record as programs read it, without what is hidden.
+    ///
+    /// # Errors
+    /// If the record has no form as JSON.
+    pub fn view(&self, order: &Order, timing: &Timing) -> serde_json::Result<Value> {
+        let order = self.without_notes(order);
+        let mut view = json::line("order", &OrderView::of(&order, timing))?;
+        self.mask_record(&mut view);
+        Ok(view)
+    }
+
+    /// A record without its notes, of which its timeline would tell: one may tell of an input that was replaced, as text.
+    pub(crate) fn without_notes<'a>(&self, order: &'a Order) -> Cow<'a, Order> {
+        if self.is_empty() {
+            return Cow::Borrowed(order);
+        }
+        let mut order = order.clone();
+        for line in &mut order.incidents {
+            line.note = line.note.as_ref().map(|_| SHOWN.to_owned());
+        }
+        Cow::Owned(order)
     }
 
     /// Puts [`SHOWN`] in place of every hidden value of the payloads in an order's record, or in a list of

@@ -63,7 +63,7 @@ pub(crate) async fn shown<I: Installation>(
     Ok((found, json))
 }
 
-/// Hides fields in the value of a letter, and in those that were sent in its place.
+/// Hides fields in the value of a letter, in those that were sent in its place, and headers of such a name.
 fn mask(letter: &mut Value, hidden: &Hidden) {
     let hide = |value: &mut Value| match value.as_str().map(|text| hidden.text(text)) {
         Some(text) => *value = text.into(),
@@ -72,6 +72,11 @@ fn mask(letter: &mut Value, hidden: &Hidden) {
         None => {}
     };
     hide(&mut letter["value"]);
+    for header in letter["headers"].as_array_mut().into_iter().flatten() {
+        if header[0].as_str().is_some_and(|name| hidden.hides(name)) {
+            header[1] = crate::hidden::SHOWN.into();
+        }
+    }
     for replay in letter["replays"].as_array_mut().into_iter().flatten() {
         hide(&mut replay["corrected"]);
     }

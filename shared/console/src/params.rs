@@ -9,6 +9,7 @@ use triad_operator::find::{CausePattern, Filter, StateFilter, UnknownState};
 use triad_operator::pages::{Cursor, MAX_PAGE};
 use triad_workflow::{Millis, SearchKey};
 
+use crate::hidden::Hidden;
 use crate::problem::Problem;
 use crate::settings::PAGE;
 
@@ -97,8 +98,8 @@ impl Params {
     }
 
     /// The filter of orders.
-    pub(crate) fn filter(&self) -> Result<Filter, Problem> {
-        filter(|name| self.one(name))
+    pub(crate) fn filter(&self, hidden: &Hidden) -> Result<Filter, Problem> {
+        filter(|name| self.one(name), hidden)
     }
 
     /// Which page of a list: how many of it, and where it begins.
@@ -113,8 +114,11 @@ impl Params {
     }
 }
 
-/// A filter from its parts, each by its name.
-pub(crate) fn filter<'a>(part: impl Fn(&str) -> Option<&'a str>) -> Result<Filter, Problem> {
+/// A filter from its parts, each by its name. Nobody searches for what is hidden: an answer would confirm it.
+pub(crate) fn filter<'a>(
+    part: impl Fn(&str) -> Option<&'a str>,
+    hidden: &Hidden,
+) -> Result<Filter, Problem> {
     let bad = |text: String| Problem::bad("bad-filter", text);
     let state = part("state").map(str::parse::<StateFilter>).transpose();
     let state = state.map_err(|e: UnknownState| bad(format!("state {:?} {e}", e.0)))?;
@@ -123,6 +127,12 @@ pub(crate) fn filter<'a>(part: impl Fn(&str) -> Option<&'a str>) -> Result<Filte
         .transpose()
         .map_err(|e| bad(format!("older_than {e}")))?;
     let search = part("search").map(str::parse::<SearchKey>).transpose();
+    if let Ok(Some(key)) = &search
+        && hidden.hides(key.name().as_str())
+    {
+        let text = format!("search: {} is hidden here", key.name().as_str());
+        return Err(bad(text));
+    }
     Ok(Filter {
         state,
         cause: part("cause").map(|cause| CausePattern(cause.to_owned())),
@@ -202,7 +212,7 @@ mod tests {
     fn what_is_no_filter_page_or_cursor_is_refused() {
         let code = |query: &str| {
             let params = Params::of(query.as_bytes())?;
-            params.filter()?;
+            params.filter(&Hidden::default())?;
             params.page().map(|(limit, _)| limit)
         };
         let code = |query: &str| code(query).map_err(|p| p.code);

@@ -6,5 +6,6 @@ mod common;
 mod mcp;
 mod open_api;
 mod pages;
+mod secrets;
 mod traces;
 mod who;

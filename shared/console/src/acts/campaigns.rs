@@ -77,7 +77,10 @@ pub(crate) async fn start<I: Installation>(
     let operator = act(caller, request.by.as_deref(), &request.why)?;
     let patience = request.patience.clone().map(Millis::try_from).transpose();
     let patience = patience.map_err(|e| Problem::bad("bad-patience", format!("patience {e}")))?;
-    let (filter, rate) = (request.filter.filter()?, rate(request.rate)?);
+    let (filter, rate) = (
+        request.filter.filter(&desk.settings.hidden)?,
+        rate(request.rate)?,
+    );
     let stop_share = request.stop_share.unwrap_or(STOP_SHARE);
     let is_dry = request.dry_run;
     let what = what(desk, request).await?;

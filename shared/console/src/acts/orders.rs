@@ -85,15 +85,16 @@ pub(crate) struct FilterForm {
 }
 
 impl FilterForm {
-    pub(super) fn filter(&self) -> Result<Filter, Problem> {
-        params::filter(|name| match name {
+    pub(super) fn filter(&self, hidden: &Hidden) -> Result<Filter, Problem> {
+        let part = |name: &str| match name {
             "search" => self.search.as_deref(),
             "state" => self.state.as_deref(),
             "cause" => self.cause.as_deref(),
             "workflow" => self.workflow.as_deref(),
             "older_than" => self.older_than.as_deref(),
             _ => self.id.as_deref(),
-        })
+        };
+        params::filter(part, hidden)
     }
 }
 
@@ -328,7 +329,7 @@ async fn orders<I: Installation>(
     let filter = request
         .filter
         .as_ref()
-        .map(FilterForm::filter)
+        .map(|filter| filter.filter(&desk.settings.hidden))
         .transpose()?;
     let filter = filter.filter(|filter| !filter.is_empty());
     match (request.orders.as_slice(), filter) {

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 use triad_core::{Order, OrderId};
 use triad_operator::find::Skipped;
-use triad_operator::order::OrderView;
-use triad_operator::{find, inputs, json as form, pages};
+use triad_operator::{find, inputs, pages};
 
 use crate::answer::{self, Answer};
 use crate::desk::Desk;
@@ -18,7 +17,7 @@ pub(super) async fn list<I: Installation>(
     query: &Params,
 ) -> Result<Answer, Problem> {
     query.only(&[&FILTER[..], &["limit", "cursor"]].concat())?;
-    let (filter, (limit, from)) = (query.filter()?, query.page()?);
+    let (filter, (limit, from)) = (query.filter(&desk.settings.hidden)?, query.page()?);
     let store = desk.of.store();
     let page = pages::page(store, &filter, limit, from.as_ref(), desk.now()).await?;
     let orders: Result<Vec<Value>, Problem> =
@@ -61,8 +60,7 @@ pub(super) async fn one<I: Installation>(
 
 fn view<I: Installation>(desk: &Desk<I>, order: &Order) -> Result<Value, Problem> {
     let timing = desk.of.operator().timing();
-    let mut shown = form::line("order", &OrderView::of(order, &timing))?;
-    desk.settings.hidden.mask_record(&mut shown);
+    let mut shown = desk.settings.hidden.view(order, &timing)?;
     if let (Some(at), Some(id)) = (
         &desk.settings.trace_url,
         shown["trace"]["trace_id"].as_str(),

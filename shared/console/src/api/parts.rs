@@ -34,7 +34,13 @@ pub(super) async fn causes<I: Installation>(
 ) -> Result<Answer, Problem> {
     query.only(&FILTER_OF_CAUSES)?;
     let most = by_cause::MAX_ROWS;
-    let found = by_cause::among(desk.of.store(), &query.filter()?, desk.now(), most).await?;
+    let found = by_cause::among(
+        desk.of.store(),
+        &query.filter(&desk.settings.hidden)?,
+        desk.now(),
+        most,
+    )
+    .await?;
     let groups: Result<Vec<Value>, _> = found
         .groups
         .iter()

@@ -10,7 +10,13 @@ use crate::problem::Problem;
 
 pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
     let (store, now) = (visit.desk.of.store(), visit.desk.now());
-    let found = among(store, &visit.query.filter()?, now, MAX_ROWS).await?;
+    let found = among(
+        store,
+        &visit.query.filter(&visit.desk.settings.hidden)?,
+        now,
+        MAX_ROWS,
+    )
+    .await?;
     let orders: u64 = found.groups.iter().map(|group| group.orders).sum();
     let content = html! {
         h1 { "By cause" }

@@ -54,7 +54,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
         (steps(&order))
         h2 { "Timeline" }
         (bars::of(&order, desk.now()))
-        (history(&order, !desk.settings.hidden.is_empty()))
+        (history(&order, &desk.settings.hidden))
         (messages(&order))
         (payloads(&given))
     };
@@ -182,16 +182,8 @@ fn steps(order: &Order) -> Markup {
     }
 }
 
-fn history(order: &Order, hides: bool) -> Markup {
-    // A line may tell of an input that was replaced, as text.
-    let shown = match hides {
-        true => {
-            let mut shown = order.clone();
-            shown.incidents.iter_mut().for_each(|line| line.note = None);
-            timeline(&shown)
-        }
-        false => timeline(order),
-    };
+fn history(order: &Order, hidden: &Hidden) -> Markup {
+    let shown = timeline(&hidden.without_notes(order));
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Timeline" {
             table {

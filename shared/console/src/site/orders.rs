@@ -11,7 +11,10 @@ use crate::params::{FILTER, order_id, sent_cursor};
 use crate::problem::Problem;
 
 pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let (filter, (limit, from)) = (visit.query.filter()?, visit.query.page()?);
+    let (filter, (limit, from)) = (
+        visit.query.filter(&visit.desk.settings.hidden)?,
+        visit.query.page()?,
+    );
     let store = visit.desk.of.store();
     let mut found = find(store, &filter, limit, from.as_ref(), visit.desk.now()).await?;
     // A whole id is found however many orders there are.
