@@ -282,6 +282,10 @@ async fn every_wrong_setting_is_told_at_once() {
     ] {
         assert!(ran.err.contains(name), "{name}: {}", ran.err);
     }
+    let config = place.configure(&json!({"partitions": 100}));
+    let check = ["serve", "--config", &config, "--check"];
+    let ran = triad(&check, &[], b"").await.ended(2);
+    assert!(ran.err.contains("at most"), "{}", ran.err);
     let config = place.configure(&json!({"http": "0.0.0.0:0"}));
     let ran = triad(&["serve", "--config", &config], &[], b"").await;
     assert_ne!(ran.code, 0);

@@ -1,10 +1,13 @@
 //! The data directory of one machine, and what is said where it, or a port, cannot be had.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 
 use super::moved;
+use rustix::process::geteuid;
+
 use crate::output::{Usage, quoted};
 use crate::read::plain;
 
@@ -33,7 +36,10 @@ pub fn lock(dir: &Path) -> Result<File, Usage> {
 pub fn take(dir: &Path) -> Result<File, Usage> {
     let shown = dir.display();
     let next = "name a directory that you may write to";
-    std::fs::create_dir_all(dir).map_err(|e| {
+    // What is in it is its owner's alone to read and to lock.
+    let mut made = DirBuilder::new();
+    made.recursive(true).mode(0o700);
+    made.create(dir).map_err(|e| {
         Usage(format!(
             "--data {shown}: cannot be made: {}; {next}",
             plain(&e)
@@ -45,12 +51,36 @@ pub fn take(dir: &Path) -> Result<File, Usage> {
             plain(&e)
         ))
     })?;
+    if let Ok(about) = std::fs::metadata(dir)
+        && about.mode() & 0o007 != 0
+    {
+        tracing::warn!(data = %shown, "others on this machine may read the orders: chmod 700");
+    }
     if file.try_lock().is_err() {
         return Err(Usage(format!(
             "--data {shown}: another triad dev or triad serve uses this directory; stop that one, or name another directory"
         )));
     }
     Ok(file)
+}
+
+/// Refuses root where the directory is another user's: what root leaves in it stops that user's process from starting.
+///
+/// # Errors
+/// [`Usage`] that names the user.
+pub fn refuse_root(dir: &Path) -> Result<(), Usage> {
+    let owner = std::fs::metadata(dir).map_or(0, |about| about.uid());
+    may_write(dir, geteuid().as_raw(), owner)
+}
+
+fn may_write(dir: &Path, user: u32, owner: u32) -> Result<(), Usage> {
+    if user != 0 || owner == 0 {
+        return Ok(());
+    }
+    Err(Usage(format!(
+        "--data {}: nobody runs on it, and it belongs to user {owner}, whose files root must not make here: sudo -u '#{owner}' triad …",
+        dir.display()
+    )))
 }
 
 /// The error of a port that cannot be had, by the option that names it.
@@ -65,4 +95,19 @@ pub fn taken(option: &str, listen: SocketAddr, error: &std::io::Error) -> Usage 
 pub fn unusable(engine: &str, data: Option<&Path>, error: anyhow::Error) -> anyhow::Error {
     let of = data.map_or_else(String::new, |dir| format!(" with --data {}", dir.display()));
     error.context(format!("{engine} cannot be started{of}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_writes_in_no_directory_of_another_user() {
+        let may = |user, owner| may_write(Path::new("d"), user, owner).is_ok();
+        assert!(
+            may(0, 0) && may(7, 7) && may(7, 0),
+            "a volume of a container is root's"
+        );
+        assert!(!may(0, 7));
+    }
 }

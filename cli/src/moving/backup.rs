@@ -1,12 +1,13 @@
 //! `triad backup`: a copy of a data directory while it is in use.
 
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use rustix::process::geteuid;
 use serde_json::json;
 use tempfile::TempDir;
 use triad_broker::BrokerHandle;
@@ -21,7 +22,7 @@ use super::place::broker;
 use super::progress::Progress;
 use super::topics;
 use crate::data::{self, Running};
-use crate::machine::directory::take;
+use crate::machine::directory::{refuse_root, take};
 use crate::output::{Usage, count, print_line};
 
 /// Copy the data directory of triad serve while it runs
@@ -72,7 +73,7 @@ pub async fn run(args: BackupArgs) -> Result<ExitCode> {
     source.close().await?;
     let records = copied?;
     let (counts, exported) = check(new.path()).await?;
-    finish(new, &args.to)?;
+    finish(new, &args)?;
     told(&args, counts, &exported, records)
 }
 
@@ -122,6 +123,7 @@ impl Source {
                 own: None,
             });
         }
+        refuse_root(dir)?;
         let lock = take(dir).context("it is just being started or stopped; try again")?;
         let broker = broker(dir)?;
         Ok(Self {
@@ -170,9 +172,12 @@ async fn check(copy: &Path) -> Result<(Counts, Exported)> {
     Ok((nowhere.counts(), read))
 }
 
-/// Gives the copy its name, once it is on the disk. Nobody but its owner may read it.
-fn finish(copy: TempDir, to: &Path) -> Result<()> {
-    close_off(copy.path(), 0)?;
+/// Gives the copy its name, once it is on the disk. Nobody but its owner may read it: root makes it for the owner of the
+/// original.
+fn finish(copy: TempDir, BackupArgs { data, to, .. }: &BackupArgs) -> Result<()> {
+    let of = std::fs::metadata(data).with_context(|| data.display().to_string())?;
+    let owner = geteuid().is_root().then(|| (of.uid(), of.gid()));
+    close_off(copy.path(), owner, 0)?;
     let named = || format!("{} cannot be made", to.display());
     let path = copy.keep();
     std::fs::rename(&path, to).with_context(named)?;
@@ -184,16 +189,19 @@ fn finish(copy: TempDir, to: &Path) -> Result<()> {
 /// Levels of directories in a copy, at most.
 const MAX_LEVELS: u32 = 8;
 
-fn close_off(path: &Path, level: u32) -> Result<()> {
+fn close_off(path: &Path, owner: Option<(u32, u32)>, level: u32) -> Result<()> {
     let named = || path.display().to_string();
     if level > MAX_LEVELS {
         bail!("{}: too many directories in each other", named());
     }
     let mode = if path.is_dir() { 0o700 } else { 0o600 };
     std::fs::set_permissions(path, Permissions::from_mode(mode)).with_context(named)?;
+    if let Some((user, group)) = owner {
+        chown(path, Some(user), Some(group)).with_context(named)?;
+    }
     if path.is_dir() {
         for entry in std::fs::read_dir(path).with_context(named)? {
-            close_off(&entry.with_context(named)?.path(), level + 1)?;
+            close_off(&entry.with_context(named)?.path(), owner, level + 1)?;
         }
     }
     let file = std::fs::File::open(path).with_context(named)?;

@@ -8,7 +8,7 @@ use triad_kafka::KafkaConfig;
 
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::data;
-use crate::machine::directory::{take, unusable};
+use crate::machine::directory::{refuse_root, take, unusable};
 use crate::machine::stores::{Kind, Retention, Stored};
 use crate::output::Usage;
 use crate::store::Store;
@@ -64,6 +64,9 @@ impl Place {
     }
 
     async fn of_directory(dir: &Path, retention: Retention, is_new: bool) -> Result<Self> {
+        if !is_new {
+            refuse_root(dir)?;
+        }
         let lock = take(dir).context(
             "what is exported or imported must stand still: stop triad serve first; for a copy while it runs: triad backup",
         )?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use triad_bootstrap::{Account, Config, ConfigError};
+use triad_broker::BrokerConfig;
 use triad_console::{Hidden, TraceUrl};
 use triad_core::Timing;
 use triad_ingress::TlsFiles;
@@ -54,6 +55,28 @@ pub struct Settings {
 fn hidden(get: &dyn Fn(&str) -> Option<String>) -> Hidden {
     let hidden = get("TRIAD_CONSOLE_HIDDEN").unwrap_or_default();
     Hidden::of(hidden.split(',').map(str::to_owned))
+}
+
+/// Whether a proxy in front of the pages has TLS.
+fn is_behind_tls(get: &dyn Fn(&str) -> Option<String>) -> bool {
+    let url = get("TRIAD_CONSOLE_URL");
+    let scheme = url.as_deref().and_then(|url| url.get(..6));
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"))
+}
+
+/// That the topics have no more partitions together than the broker takes.
+fn room_for(partitions: u64, config: &Config) -> Result<(), String> {
+    let agents: Vec<_> = config.agents.keys().cloned().collect();
+    let replies: Vec<String> = config.settings.reply_topics.iter().cloned().collect();
+    let topics = triad_core::topics::all(&agents, &replies).len() as u64;
+    let most = BrokerConfig::default().max_partitions as u64;
+    if topics * partitions <= most {
+        return Ok(());
+    }
+    Err(format!(
+        "TRIAD_PARTITIONS: {topics} topics of {partitions} partitions are more than {most} in all: at most {}",
+        most / topics
+    ))
 }
 
 /// What is set of the operators' API and pages.
@@ -164,10 +187,11 @@ impl Settings {
                 None
             }
         };
-        let console = console(&get, http, tls.is_some()).unwrap_or_else(|why| {
-            problems.push(why);
-            None
-        });
+        let console =
+            console(&get, http, tls.is_some() || is_behind_tls(&get)).unwrap_or_else(|why| {
+                problems.push(why);
+                None
+            });
         let mcp_acts = match get("TRIAD_MCP_ACTS").as_deref() {
             None | Some("false") => false,
             Some("true") => true,
@@ -183,7 +207,14 @@ impl Settings {
             "TRIAD_SKEW" => get(name).or_else(|| Some(format!("{}ms", SKEW.0))),
             name => get(name),
         };
-        let mut config = match Config::read(&for_handlers, Account::of_user()) {
+        let config = Config::read(&for_handlers, Account::of_user());
+        problems.extend(
+            config
+                .as_ref()
+                .ok()
+                .and_then(|c| room_for(partitions, c).err()),
+        );
+        let mut config = match config {
             Ok(config) if problems.is_empty() => config,
             Ok(_) => return Err(ConfigError(problems).into()),
             Err(ConfigError(more)) => {

@@ -25,6 +25,10 @@ pub struct Files {
     limits: Limits,
     /// What a file was when it was read last.
     seen: BTreeMap<PathBuf, Seen>,
+    /// What a file was that has changed, at the last look: it may be half written.
+    changing: BTreeMap<PathBuf, Seen>,
+    /// There was a look before.
+    has_looked: bool,
     published: BTreeMap<WorkflowName, DefinitionHash>,
 }
 
@@ -53,12 +57,15 @@ impl Files {
             from,
             limits,
             seen: BTreeMap::new(),
+            changing: BTreeMap::new(),
+            has_looked: false,
             published: BTreeMap::new(),
         }
     }
 
-    /// Reads the files that have changed, and publishes those that are sound. A refused file changes
-    /// nothing: the version that was published before stays the present one.
+    /// Reads the files that have changed and have stayed as they are since the last look, and publishes those that are
+    /// sound: a file that is still being copied may be sound too, as far as it has come. The first look takes all as
+    /// they are. A refused file changes nothing: the version that was published before stays the present one.
     ///
     /// # Errors
     /// If the store fails; what was not published is tried again with the next look.
@@ -68,9 +75,13 @@ impl Files {
         serves: impl Fn(&AgentName) -> bool,
     ) -> Result<Looked> {
         let mut looked = Looked::default();
+        let is_first = !std::mem::replace(&mut self.has_looked, true);
         for path in self.paths(&mut looked.refused) {
             let seen = seen(&path);
             if self.seen.get(&path) == Some(&seen) {
+                continue;
+            }
+            if !is_first && !self.has_settled(&path, &seen) {
                 continue;
             }
             match read(&path, &self.limits) {
@@ -95,6 +106,12 @@ impl Files {
             }
         }
         looked
+    }
+
+    /// Whether a changed file is as it was at the last look.
+    fn has_settled(&mut self, path: &Path, seen: &Seen) -> bool {
+        let before = self.changing.insert(path.to_owned(), seen.clone());
+        before.as_ref() == Some(seen)
     }
 
     async fn store(
@@ -199,4 +216,26 @@ fn read(path: &Path, limits: &Limits) -> Result<Workflow, String> {
     let shown = path.display().to_string();
     let text = crate::read::text(path).map_err(|e| e.to_string())?;
     load::from_yaml(&shown, &text, limits).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use triad_workflow::Millis;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_taken_once_it_has_stayed_as_it_is_from_one_look_to_the_next() {
+        let limits = Limits {
+            agents: None,
+            skew: Millis(1),
+        };
+        let mut files = Files::new(Workflows::Files(Vec::new()), limits);
+        let mut look = |bytes| {
+            let changed = None;
+            files.has_settled(Path::new("w.yaml"), &Seen { changed, bytes })
+        };
+        assert_eq!([1, 2, 3, 3].map(&mut look), [false, false, false, true]);
+        assert_eq!([9, 9].map(&mut look), [false, true], "changed once more");
+    }
 }

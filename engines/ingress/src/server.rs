@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use triad_console::tokens::Tokens;
+use triad_console::tokens::{Tokens, TokensError};
 use triad_runtime::submission::Submission;
 use triad_runtime::{Bus, Clock, DefinitionStore, StateStore};
 
@@ -213,8 +214,16 @@ fn access(settings: &Settings) -> Result<Access, StartError> {
         why,
     };
     let of = file.clone();
-    let read = Box::new(move || Tokens::read(&of));
-    let watched = Watched::open(vec![file.clone()], read).map_err(wrong)?;
+    let is_first = AtomicBool::new(true);
+    let read = move || match (Tokens::read(&of), is_first.swap(false, Ordering::Relaxed)) {
+        // All were taken out of it.
+        (Err(TokensError::Empty), false) => {
+            tracing::warn!(file = %of.display(), "there is no token any more: nobody is let in");
+            Ok(Tokens::default())
+        }
+        (read, _) => read,
+    };
+    let watched = Watched::open(vec![file.clone()], Box::new(read)).map_err(wrong)?;
     Ok(Access::Tokens(watched))
 }
 

@@ -20,7 +20,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The file of tokens, in the form of `NewToken::line`, one a line. It is looked at every
     /// [`Limits::files_every`], and read again when it has changed; tokens that cannot be used leave the
-    /// earlier ones in force. `None`: whoever can reach the address may submit and read.
+    /// earlier ones in force, and a file without any lets nobody in. `None`: whoever can reach the address may submit and read.
     pub tokens: Option<PathBuf>,
     /// Certificate and key of the server. `None`: plain HTTP.
     pub tls: Option<TlsFiles>,

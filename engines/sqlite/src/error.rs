@@ -113,6 +113,19 @@ pub(crate) fn classify(error: &rusqlite::Error) -> StoreError {
     }
 }
 
+/// What came of one item of a batch: a row of it that cannot be read is that item's failure, and not the batch's.
+pub(crate) fn of_item<T>(
+    result: rusqlite::Result<Result<T, StoreError>>,
+) -> rusqlite::Result<Result<T, StoreError>> {
+    match result {
+        Err(error) if error.sqlite_error_code().is_none() => match classify(&error) {
+            refused @ StoreError::Item(_) => Ok(Err(refused)),
+            _ => Err(error),
+        },
+        result => result,
+    }
+}
+
 /// A number as SQLite keeps it: the same 64 bits. Moments and versions stay below 2^63.
 pub(crate) fn signed(number: u64) -> i64 {
     number.cast_signed()

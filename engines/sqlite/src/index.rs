@@ -48,8 +48,15 @@ pub(crate) fn due(
     let (mut page, mut seen, mut last) = (DuePage::default(), 0, None);
     while let Some(row) = rows.next()? {
         seen += 1;
-        let order: String = row.get(0)?;
-        last = Some(format!("{}/{order}", row.get::<_, i64>(2)?));
+        // The next page begins after one that can be read: a damaged row comes again, and holds up nothing.
+        let (order, at): (String, i64) = match (row.get(0), row.get(2)) {
+            (Ok(order), Ok(at)) => (order, at),
+            (Err(e), _) | (_, Err(e)) => {
+                tracing::error!(error = %e, "a row of the due index cannot be read");
+                continue;
+            }
+        };
+        last = Some(format!("{at}/{order}"));
         match OrderId::new(order) {
             Ok(order) => page.rows.push(DueRow {
                 order,
@@ -64,7 +71,7 @@ pub(crate) fn due(
 
 /// The version of a workflow that a row names; `None` where it names none.
 fn workflow(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<WorkflowRef>> {
-    let text: Option<String> = row.get(at)?;
+    let text: Option<String> = row.get(at).unwrap_or_default();
     Ok(text.and_then(|text| text.parse().ok()))
 }
 
@@ -125,8 +132,14 @@ fn attention(
     let (mut page, mut seen, mut last) = (AttentionPage::default(), 0, None);
     while let Some(row) = rows.next()? {
         seen += 1;
-        let order: String = row.get(0)?;
-        last = Some(format!("{}/{order}", row.get::<_, i64>(1)?));
+        let (order, at): (String, i64) = match (row.get(0), row.get(1)) {
+            (Ok(order), Ok(at)) => (order, at),
+            (Err(e), _) | (_, Err(e)) => {
+                page.unreadable.push(damaged(row, &e));
+                continue;
+            }
+        };
+        last = Some(format!("{at}/{order}"));
         match attention_row(row, &order)? {
             Ok(row) => page.rows.push(row),
             Err(why) => page.unreadable.push(Unreadable {
@@ -157,7 +170,13 @@ fn search(
     let (mut page, mut seen, mut last) = (SearchPage::default(), 0, None);
     while let Some(row) = rows.next()? {
         seen += 1;
-        let (order, at): (String, i64) = (row.get(0)?, row.get(1)?);
+        let (order, at): (String, i64) = match (row.get(0), row.get(1)) {
+            (Ok(order), Ok(at)) => (order, at),
+            (Err(e), _) | (_, Err(e)) => {
+                page.unreadable.push(damaged(row, &e));
+                continue;
+            }
+        };
         last = Some(format!("{at}/{order}"));
         match OrderId::new(&order) {
             Ok(order) => page.rows.push(SearchRow {
@@ -175,8 +194,19 @@ fn search(
     Ok(page)
 }
 
+/// A row whose key cannot be read.
+fn damaged(row: &Row<'_>, error: &rusqlite::Error) -> Unreadable {
+    Unreadable {
+        order_id: row.get(0).unwrap_or_default(),
+        why: error.to_string(),
+    }
+}
+
 fn attention_row(row: &Row<'_>, order: &str) -> rusqlite::Result<Result<AttentionRow, String>> {
-    let cause: Option<String> = row.get(2)?;
+    let cause: Option<String> = match row.get(2) {
+        Ok(cause) => cause,
+        Err(e) => return Ok(Err(format!("its cause cannot be read: {e}"))),
+    };
     let cause = match cause.map(|json| serde_json::from_str(&json)).transpose() {
         Ok(cause) => cause,
         Err(e) => return Ok(Err(format!("its cause cannot be read: {e}"))),

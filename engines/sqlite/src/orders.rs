@@ -11,7 +11,7 @@ use triad_runtime::ports::{OrderPage, Unreadable};
 use triad_runtime::{Clock, Created, DuePage, NewOrder, StateStore, StoreError, Write, Written};
 use triad_workflow::Millis;
 
-use crate::error::signed;
+use crate::error::{of_item, signed};
 use crate::record::{self, COLUMNS, Encoded, INDEXED, KEY};
 use crate::{SqliteStore, index};
 
@@ -89,19 +89,18 @@ impl<C: Clock + Clone> SqliteStore<C> {
 impl<C: Clock + Clone> StateStore for SqliteStore<C> {
     async fn create(&self, orders: Vec<NewOrder>) -> Vec<Result<Created, StoreError>> {
         let (items, kept) = (orders.len(), self.kept());
-        let created = self
-            .engine
-            .write(move |db| orders.iter().map(|new| create_one(db, new, kept)).collect());
+        let created = self.engine.write(move |db| {
+            let created = orders.iter().map(|new| create_one(db, new, kept));
+            created.map(of_item).collect()
+        });
         Self::each(created.await, items)
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Vec<Result<Written, StoreError>> {
         let (items, kept) = (writes.len(), self.kept());
         let written = self.engine.write(move |db| {
-            writes
-                .iter()
-                .map(|write| commit_one(db, write, kept))
-                .collect()
+            let written = writes.iter().map(|write| commit_one(db, write, kept));
+            written.map(of_item).collect()
         });
         Self::each(written.await, items)
     }
@@ -120,9 +119,10 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
 
     async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
         let (items, now_s) = (orders.len(), self.now_s());
-        let read = self
-            .engine
-            .read(move |db| orders.iter().map(|id| details_of(db, id, now_s)).collect());
+        let read = self.engine.read(move |db| {
+            let details = orders.iter().map(|id| details_of(db, id, now_s));
+            details.map(of_item).collect()
+        });
         Self::each(read.await, items)
     }
 

@@ -1,6 +1,7 @@
 //! The tables, their indexes, and how the file is opened.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,7 +47,9 @@ impl Directory {
             dir: dir.to_owned(),
             why,
         };
-        std::fs::create_dir_all(dir).map_err(unusable)?;
+        let mut made = DirBuilder::new();
+        made.recursive(true).mode(0o700);
+        made.create(dir).map_err(unusable)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)

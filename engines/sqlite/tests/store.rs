@@ -33,6 +33,50 @@ async fn create(store: &SqliteStore<Hand>, ids: impl IntoIterator<Item = String>
 }
 
 #[tokio::test]
+async fn a_damaged_row_is_no_ones_failure_but_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    create(&store, ["bad", "fine", "lost"].map(String::from)).await;
+    let db = Connection::open(triad_sqlite::file(dir.path())).unwrap();
+    let damage = "UPDATE orders SET Digest = x'ff' WHERE OrderID = 'bad';
+        UPDATE order_state SET LockedBy = x'ff' WHERE OrderID = 'bad';
+        UPDATE order_state SET OrderID = x'ff' WHERE OrderID = 'lost';";
+    db.execute_batch(damage).unwrap();
+    let created = store.create(vec![new("bad"), new("newer")]).await;
+    assert!(
+        matches!(created[0], Err(StoreError::Item(_))),
+        "{created:?}"
+    );
+    assert_eq!(created[1], Ok(Created::Created));
+    let details = store.details(vec![id("bad"), id("fine")]).await;
+    assert!(details[0].is_err() && details[1].is_ok(), "{details:?}");
+    let orders = ["bad", "fine"].map(|name| {
+        let order = new(name).order;
+        let mut next = order.clone();
+        next.version = order.version.next();
+        Write {
+            expected: order.version,
+            next: Arc::new(next),
+            token: 1,
+        }
+    });
+    let written = store.commit(orders.to_vec()).await;
+    assert!(
+        matches!(written[0], Err(StoreError::Item(_))),
+        "{written:?}"
+    );
+    assert_eq!(written[1], Ok(Written::Written));
+    let mut due = Vec::new();
+    for shard in 0..triad_core::due::SHARDS {
+        let until = Timestamp(u64::MAX >> 1);
+        let page = store.due(shard, until, 10, None).await.unwrap();
+        due.extend(page.rows.into_iter().map(|row| row.order));
+    }
+    due.sort();
+    assert_eq!(due, ["bad", "fine", "newer"].map(id));
+}
+
+#[tokio::test]
 async fn trying_to_write_reaches_the_disk_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());

@@ -139,7 +139,7 @@ impl Entry {
 }
 
 /// The tokens of a file, or of a text of the same form (see the module's description).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tokens(Vec<Entry>);
 
 impl Tokens {

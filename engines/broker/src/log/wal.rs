@@ -22,6 +22,10 @@ const KIND_AND_LOG: usize = 5;
 const KIND_BATCH: u8 = 1;
 const KIND_META: u8 = 2;
 
+const KINDS: [u8; 2] = [KIND_BATCH, KIND_META];
+/// Longest record that is looked for behind damage: more than any batch that a topic takes by default.
+const MAX_LOOKED_FOR: u32 = 2 << 20;
+
 /// A decoded record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
@@ -188,6 +192,27 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.position
     }
 
+    /// Whether there is an intact record behind bytes that are none: the end of what was written is not the first thing
+    /// here that cannot be read.
+    pub(crate) fn has_more_behind(&self) -> bool {
+        (self.position + 1..self.bytes.len()).any(|position| {
+            let rest = &self.bytes[position..];
+            let is_one = rest
+                .get(PREFIX_BYTES)
+                .is_some_and(|kind| KINDS.contains(kind));
+            let length = rest
+                .first_chunk::<4>()
+                .map(|length| u32::from_le_bytes(*length));
+            let is_likely = is_one && length.is_some_and(|length| length <= MAX_LOOKED_FOR);
+            let at = Self {
+                bytes: self.bytes,
+                generation: self.generation,
+                position,
+            };
+            is_likely && { at }.next().is_some()
+        })
+    }
+
     /// The next intact record.
     pub(crate) fn next(&mut self) -> Option<Record<'a>> {
         let rest = &self.bytes[self.position..];
@@ -253,6 +278,23 @@ mod tests {
             let count = std::iter::from_fn(|| reader.next().map(|_| ())).count();
             assert_eq!(count, usize::from(flip >= first), "flipped {flip}");
         }
+    }
+
+    #[test]
+    fn what_is_intact_behind_damage_is_found_and_what_was_there_before_is_not() {
+        let has_more = |bytes: &[u8]| {
+            let mut reader = Reader::new(bytes, 3);
+            while reader.next().is_some() {}
+            reader.has_more_behind()
+        };
+        let whole = sample();
+        let mut other = Vec::new();
+        put_batch(&mut other, 2, LogId(9), b"of the file that this one was");
+        assert!(!has_more(&[&whole[..], &other, &[0; 1_000]].concat()));
+        assert!(!has_more(&whole[..whole.len() - 1]), "a torn tail");
+        let mut damaged = whole;
+        damaged[PREFIX_BYTES + 2] ^= 1;
+        assert!(has_more(&damaged));
     }
 
     #[test]

@@ -213,3 +213,21 @@ pub async fn start_with_tls(files: triad_ingress::TlsFiles) -> Result<Server, St
     settings.tls = Some(files);
     start(settings).await
 }
+
+#[tokio::test]
+async fn a_file_whose_tokens_were_all_taken_out_lets_nobody_in() {
+    let shop = made("shop", &[Role::Submit]);
+    let file = File::of(&[&shop]);
+    let world = file.world().await;
+    let bearer = format!("Bearer {}", shop.token);
+    assert_eq!(submit(&world, &bearer).await.status, 201);
+    file.write("# none\n");
+    let refused = async {
+        while submit(&world, &bearer).await.status != 401 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(WITHIN, refused)
+        .await
+        .expect("it is not known any more");
+}

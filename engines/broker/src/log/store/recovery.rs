@@ -7,8 +7,9 @@
 //! the loss is reported loudly, and its offsets are not given out again.
 
 use std::collections::{HashSet, VecDeque};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{Store, log_dir, log_id_of};
@@ -27,7 +28,9 @@ const REOPEN_BYTES: u64 = 1 << 20;
 
 /// Creates the directory if need be and takes its lock.
 pub(super) fn lock(dir: &Path) -> Result<File, Error> {
-    fs::create_dir_all(dir.join("logs"))?;
+    let mut made = DirBuilder::new();
+    made.recursive(true).mode(0o700);
+    made.create(dir.join("logs"))?;
     let file = File::create(dir.join("lock"))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -57,10 +60,18 @@ pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
     let newest = wals.len();
     for (i, (g, path)) in wals.into_iter().enumerate() {
         let bytes = fs::read(&path)?;
-        let behind = replay(store, &bytes, g)?;
+        let (behind, has_more) = replay(store, &bytes, g)?;
         if behind > 0 && i + 1 < newest {
             // The next file got its name after this one was synced to its end.
             return Err(Error::Damaged { path });
+        }
+        if has_more {
+            // A loss of power leaves this too, where a later part of a round was written before an earlier one.
+            tracing::error!(
+                path = %path.display(),
+                behind,
+                "the write-ahead log is damaged, with intact records behind: what was acknowledged may be lost"
+            );
         }
         tracing::debug!(path = %path.display(), behind, "a write-ahead log was read to its last record");
         generation = generation.max(g);
@@ -164,8 +175,9 @@ fn open_log(dir: &Path, saved: LogSnapshot) -> Result<(PartitionLog, bool), Erro
     Ok((log, had_active))
 }
 
-/// Applies one write-ahead log; returns the bytes behind its last intact record.
-fn replay(store: &mut Store, bytes: &[u8], generation: u64) -> Result<usize, Error> {
+/// Applies one write-ahead log; returns the bytes behind the last record that was read, and whether there are intact ones
+/// among them.
+fn replay(store: &mut Store, bytes: &[u8], generation: u64) -> Result<(usize, bool), Error> {
     let mut reader = Reader::new(bytes, generation);
     while let Some(record) = reader.next() {
         match record {
@@ -192,7 +204,7 @@ fn replay(store: &mut Store, bytes: &[u8], generation: u64) -> Result<usize, Err
             }
         }
     }
-    Ok(reader.rest())
+    Ok((reader.rest(), reader.has_more_behind()))
 }
 
 /// Directories of topics whose deletion was interrupted.
