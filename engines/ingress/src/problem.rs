@@ -164,6 +164,7 @@ impl From<&Redelivery> for Problem {
             Redelivery::Outside(_)
             | Redelivery::Raced
             | Redelivery::Behind
+            | Redelivery::Newer(_)
             | Redelivery::OutOfTime => Self::again(unavailable, "not-now", text, 1),
         }
     }

@@ -104,7 +104,7 @@ impl fmt::Display for OrderId {
 
 /// The version of a workflow that an order runs on, from its start to its end unless an operator moves it.
 /// As text it is `<name>@<hash>`; reading any other text fails with [`InvalidWorkflowRef`].
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkflowRef {
     /// Name of the workflow.
     pub name: WorkflowName,
@@ -242,6 +242,23 @@ impl Timestamp {
     #[must_use]
     pub const fn since(self, earlier: Self) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
+    }
+
+    // Whatever was written by another clock, or by this one before it was set, is read by these two alone.
+
+    /// Whether this moment, which another clock may have written, lies less than `span` from `now`: before it,
+    /// or after it. So a clock that was wrong, or is set back, has something count as recent for twice the span
+    /// at most.
+    #[must_use]
+    pub const fn is_near(self, now: Self, span: Millis) -> bool {
+        self.0.abs_diff(now.0) < span.0
+    }
+
+    /// This moment, which another clock may have written as the end of a wait, but no later than the `longest`
+    /// that is ever waited from `now` on.
+    #[must_use]
+    pub fn bounded(self, now: Self, longest: Millis) -> Self {
+        self.min(now.plus(longest))
     }
 }
 

@@ -205,8 +205,12 @@ pub const OF_WRITE: [(&str, OfWrite); 16] = [
             !waited || !goes_on || matches!(b.outbox.writer, Writer::Supervisor | Writer::Operator)
         })
     }),
-    ("a-deadline-stays", |a, b, _| a.deadline == b.deadline),
-    ("search-keys-stay", |a, b, _| a.search == b.search),
+    ("a-deadline-stays", |a, b, _| {
+        a.is_unread() || a.deadline == b.deadline
+    }),
+    ("search-keys-stay", |a, b, _| {
+        a.is_unread() || a.search == b.search
+    }),
     ("late-is-past-the-point-of-no-return", |a, b, w| {
         let is_new = a.late_since.is_none() && b.late_since.is_some();
         let alert = |e: &Emission| {

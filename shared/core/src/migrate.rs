@@ -36,6 +36,9 @@ pub struct Unmovable(pub Vec<String>);
 /// Moves an order from one version of its workflow to another one, or says everything that stands
 /// against it.
 ///
+/// An order that nobody could read the definition of ([`Order::is_unread`]) has begun nothing: it stays set aside,
+/// and is let in on the new version. `from` is not looked at then, and may be `to`.
+///
 /// The transition is to be written on the condition that the present version of the record still
 /// stands. The changes are what a dry run shows; empty if the steps do not differ.
 ///
@@ -54,7 +57,8 @@ pub fn migrate(
     now: Timestamp,
 ) -> Result<(Transition, Vec<Change>), Unmovable> {
     let mut against = Vec::new();
-    if order.steps.len() != from.steps.len() {
+    let is_unread = order.is_unread();
+    if !is_unread && order.steps.len() != from.steps.len() {
         return Err(Unmovable(vec![
             "the record does not fit its definition".into(),
         ]));
@@ -62,10 +66,11 @@ pub fn migrate(
     if let Err(refusal) = once_a_campaign(order, act) {
         against.push(refusal.to_string());
     }
-    if from.name != to.name {
-        against.push(format!("it runs {}, not {}", from.name, to.name));
+    let is_on = &order.workflow;
+    if is_on.name != to.name {
+        against.push(format!("it runs {}, not {}", is_on.name, to.name));
     }
-    if from.hash == to.hash {
+    if is_on.hash == to.hash {
         against.push("it is on this version already".into());
     }
     match &order.state {
@@ -80,6 +85,7 @@ pub fn migrate(
         against.extend(stands_against(record, order, from, to));
     }
     if let Some(pivot) = from.pivot()
+        && !is_unread
         && has_passed(&order.steps[pivot], &from.steps[pivot])
         && to.pivot().map(|p| &to.steps[p].id) != Some(&from.steps[pivot].id)
     {
@@ -95,14 +101,16 @@ pub fn migrate(
     let mut next = next_version(order, Writer::Operator);
     note_campaign(&mut next, act);
     let steps = to.steps.iter();
-    next.steps = steps.map(|s| moved(order, from, to, s)).collect();
+    if !is_unread {
+        next.steps = steps.map(|s| moved(order, from, to, s)).collect();
+    }
     next.workflow = WorkflowRef {
         name: to.name.clone(),
         hash: to.hash.clone(),
     };
     next.note(Incident {
         act: Some(act.clone()),
-        note: Some(format!("{} to {}", from.hash, to.hash)),
+        note: Some(format!("{} to {}", is_on.hash, to.hash)),
         ..Incident::new(IncidentKind::Migrated, now)
     });
     let ctx = Context {

@@ -1,6 +1,7 @@
 //! The process record: one order's whole state, every write of which is one conditional write.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 #[cfg(doc)]
 use triad_workflow::search::MAX_SEARCH_KEYS;
 use triad_workflow::{SearchKey, Workflow};
@@ -35,7 +36,8 @@ pub struct Order {
     pub search: Vec<SearchKey>,
     /// Where the order is in its life.
     pub state: ProcessState,
-    /// One record for each step, in the order of [`Workflow::steps`].
+    /// One record for each step, in the order of [`Workflow::steps`]. Empty while the order waits for somebody
+    /// who can read its definition ([`is_unread`](Self::is_unread)).
     pub steps: Vec<StepRecord>,
     /// Sequence of the last status message that was put into the outbox; at least 1, the status
     /// `received`.
@@ -53,8 +55,8 @@ pub struct Order {
     /// How often an operator has set the order going again after it had finished, forward or in its
     /// compensation; 0 at first. The cancelling of an order in Error is not counted.
     pub round: u32,
-    /// Since when the order is set aside: it waits for room under its workflow's cap on orders in
-    /// flight, and no step of it starts. `None` if it is not. See [`crate::due::aside_shard`].
+    /// Since when the order is set aside: it waits for room under its workflow's cap on orders in flight, or for
+    /// somebody who can read its definition, and no step of it starts. `None` if it is not. See [`crate::due::aside_shard`].
     pub set_aside: Option<Timestamp>,
     /// By when the order must have finished; `None`: it has no deadline. An order that is still running at
     /// this moment is compensated, or goes on and counts as late.
@@ -223,12 +225,52 @@ impl ProcessState {
     }
 }
 
+fn steps_of(workflow: &Workflow) -> Vec<StepRecord> {
+    let steps = workflow.steps.iter();
+    steps.map(|s| StepRecord::new(s.id.clone())).collect()
+}
+
 impl Order {
     /// A new process record, as Submission writes it: Pending, at version 1, and with an empty outbox,
     /// because Submission itself sends the status `received` and the announcement. `due` is the order's first
     /// hint in the due index; [`Accepted::due`](crate::Accepted::due) is not read.
     #[must_use]
     pub fn new(accepted: &crate::message::Accepted, workflow: &Workflow, due: Timestamp) -> Self {
+        Self::of_steps(accepted, steps_of(workflow), due)
+    }
+
+    /// A new process record of an order whose definition Submission cannot read: set aside, and without steps.
+    /// Whoever can read the definition completes the record and lets the order in. Of `accepted`, search keys
+    /// and what the definition says of the deadline are to be left out.
+    #[must_use]
+    pub fn unread(accepted: &crate::message::Accepted) -> Self {
+        Self::of_steps(accepted, Vec::new(), accepted.due).aside()
+    }
+
+    /// Whether this record waits for somebody who can read its definition: it has no steps yet, as no other
+    /// record has.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The same record with what its definition says of it: for an [unread](Self::is_unread) one.
+    pub(crate) fn read_by(&self, workflow: &Workflow, details: &Value) -> Self {
+        let within = workflow.complete_within;
+        let own = within.map(|within| self.submitted_at.plus(within));
+        Self {
+            steps: steps_of(workflow),
+            search: workflow.search.of(details),
+            deadline: self.deadline.into_iter().chain(own).min(),
+            ..self.clone()
+        }
+    }
+
+    fn of_steps(
+        accepted: &crate::message::Accepted,
+        steps: Vec<StepRecord>,
+        due: Timestamp,
+    ) -> Self {
         Self {
             id: accepted.order_id.clone(),
             version: Version::FIRST,
@@ -239,11 +281,7 @@ impl Order {
             submitted_at: accepted.submitted_at,
             search: accepted.search.clone(),
             state: ProcessState::Pending { complete_by: None },
-            steps: workflow
-                .steps
-                .iter()
-                .map(|s| StepRecord::new(s.id.clone()))
-                .collect(),
+            steps,
             sequence: 1,
             outbox: Outbox::empty(Writer::Submission),
             due: Some(due),

@@ -214,10 +214,11 @@ impl Submission {
     }
 
     /// By when the order must have finished if it is accepted at `now`: `now` plus its own complete-within or
-    /// its workflow's, whichever is shorter. `None` if neither has one.
+    /// its workflow's, whichever is shorter. `None` if neither has one. Without a workflow its own alone counts.
     #[must_use]
-    pub fn deadline(&self, workflow: &Workflow, now: Timestamp) -> Option<Timestamp> {
-        let asked = [self.complete_within, workflow.complete_within];
+    pub fn deadline(&self, workflow: Option<&Workflow>, now: Timestamp) -> Option<Timestamp> {
+        let own = workflow.and_then(|workflow| workflow.complete_within);
+        let asked = [self.complete_within, own];
         let within = asked.into_iter().flatten().min();
         within.map(|within| now.plus(within))
     }

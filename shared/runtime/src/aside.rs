@@ -1,4 +1,6 @@
-//! Letting in orders that were set aside until their workflow's cap leaves them room.
+//! Letting in orders that were set aside until their workflow's cap leaves them room, or until somebody can
+//! read their definition: Submission sets aside what it cannot, which a newer version of Triad may have
+//! published, so that it holds up nobody else's orders.
 //!
 //! Who ends an order of such a workflow lets in the oldest that waits, so that as many stay in flight;
 //! the Supervisor's sweep lets in what is missing, after a process has died in between, and what no
@@ -7,9 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::Value;
 use triad_core::due::aside_shard;
 use triad_core::pass::{End, Pass, Place, Snapshot, Source, Task};
-use triad_core::{Event, OrderId, Timestamp};
+use triad_core::{Event, OrderId, Timestamp, WorkflowRef};
 use triad_workflow::{Millis, WorkflowName};
 
 use crate::admission::count;
@@ -44,12 +47,14 @@ pub(crate) struct Ports<'a, S, B, C, E> {
 }
 
 /// What came of letting in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct LetIn {
     /// Orders that were found to wait: not all of them, where more than were wanted do.
     pub(crate) found: usize,
     /// Orders that were let in.
     pub(crate) admitted: usize,
+    /// The definitions that could not be read, and why: their orders wait.
+    pub(crate) unreadable: BTreeMap<WorkflowRef, String>,
 }
 
 /// Lets in the oldest of a workflow's orders that are set aside, at most `most`.
@@ -71,7 +76,7 @@ where
     let ids = oldest(ports.store, workflow, most.saturating_add(SPARE)).await?;
     let mut done = LetIn {
         found: ids.len(),
-        admitted: 0,
+        ..LetIn::default()
     };
     let mut ids = ids.into_iter();
     while done.admitted < most {
@@ -79,13 +84,17 @@ where
         if next.is_empty() {
             break;
         }
-        done.admitted += admit(ports, next).await;
+        done.admitted += admit(ports, next, &mut done.unreadable).await;
     }
     Ok(done)
 }
 
 /// Lets these orders in; how many were.
-async fn admit<S, B, C, E>(ports: &Ports<'_, S, B, C, E>, ids: Vec<OrderId>) -> usize
+async fn admit<S, B, C, E>(
+    ports: &Ports<'_, S, B, C, E>,
+    ids: Vec<OrderId>,
+    unreadable: &mut BTreeMap<WorkflowRef, String>,
+) -> usize
 where
     S: StateStore + DefinitionStore + Clone,
     B: Bus,
@@ -94,25 +103,40 @@ where
 {
     let mut passes = Vec::with_capacity(ids.len());
     for record in ports.store.load(ids).await {
-        let read = match record {
-            Ok(Some(order)) => ports
-                .definitions
-                .pinned(&order.workflow)
-                .await
-                .map(|workflow| Snapshot {
-                    order: Arc::new(order),
-                    workflow,
-                    details: None,
-                }),
+        let order = match record {
+            Ok(Some(order)) => order,
             Ok(None) => continue,
-            Err(e) => Err(e),
-        };
-        let read = match read {
-            Ok(read) => read,
             Err(e) => {
                 tracing::warn!(error = %e, "an order that is set aside cannot be read; others are let in");
                 continue;
             }
+        };
+        let now = ports.clock.now();
+        let workflow = match ports.definitions.pinned(&order.workflow, now).await {
+            Ok(workflow) => workflow,
+            Err(e) => {
+                tracing::warn!(order = %order.id, error = %e, "the definition of an order that is set aside cannot be read; others are let in");
+                if let StoreError::Item(why) = e {
+                    unreadable.insert(order.workflow, why);
+                }
+                continue;
+            }
+        };
+        // Its details are wanted only where the record is to be completed with its definition.
+        let details = match order.is_unread() {
+            false => None,
+            true => match details(ports.store, &order.id).await {
+                Ok(details) => Some(details),
+                Err(e) => {
+                    tracing::warn!(order = %order.id, error = %e, "the details of an order that is set aside cannot be read; others are let in");
+                    continue;
+                }
+            },
+        };
+        let read = Snapshot {
+            order: Arc::new(order),
+            workflow,
+            details,
         };
         let mut pass = Pass::new(Place::Beside, 0);
         let (timing, now) = (ports.settings.timing, ports.clock.now());
@@ -139,6 +163,12 @@ where
         _ => false,
     };
     passes.iter().filter(is_in).count()
+}
+
+async fn details<S: StateStore>(store: &S, order: &OrderId) -> Result<Arc<Value>, StoreError> {
+    let mut found = store.details(vec![order.clone()]).await;
+    let found = found.pop().transpose()?.flatten();
+    found.ok_or_else(|| StoreError::Item(format!("the details of {order} are not stored")))
 }
 
 /// The oldest of a workflow's orders that are set aside.

@@ -1,6 +1,9 @@
 //! Reading the messages that Triad sends itself: one rule for every topic.
 
 use serde::de::DeserializeOwned;
+use triad_core::Timestamp;
+use triad_core::message::SOURCE;
+use triad_workflow::Millis;
 
 use crate::dead_letter::Cause;
 use crate::record::InputRecord;
@@ -8,13 +11,34 @@ use crate::record::InputRecord;
 /// Largest message of Triad's own, in bytes: a submission and what surrounds it.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 512 * 1024;
 
+/// How long a message waits that this process cannot read and a newer version of Triad may: it holds up its
+/// partition meanwhile. While a deployment rolls, a process that can read it takes the partition over within
+/// that. Then it is a dead letter, and its order goes on from the due index.
+pub(crate) const NEWER_WAITS: Millis = Millis(60_000);
+
+/// Why a record's value is no message that can be handled.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoMessage {
+    /// It never will be: the record is dead-lettered with this cause.
+    Never(Cause),
+    /// Triad has sent it, and this process does not know all that is in it: it may be of a newer version.
+    Newer(String),
+}
+
+impl From<Cause> for NoMessage {
+    fn from(cause: Cause) -> Self {
+        Self::Never(cause)
+    }
+}
+
 /// Reads a record's value; `not_one` is the code of a value that is something else.
 ///
 /// The parser refuses nesting deeper than 128 by itself.
 pub(crate) fn message<T: DeserializeOwned>(
     record: &InputRecord,
     not_one: &'static str,
-) -> Result<T, Cause> {
+    now: Timestamp,
+) -> Result<T, NoMessage> {
     let bytes = record
         .value
         .as_deref()
@@ -24,7 +48,21 @@ pub(crate) fn message<T: DeserializeOwned>(
             "the message has {} bytes; {MAX_MESSAGE_BYTES} are allowed",
             bytes.len()
         );
-        return Err(Cause::new("too-large", text));
+        return Err(Cause::new("too-large", text).into());
     }
-    serde_json::from_slice(bytes).map_err(|e| Cause::new(not_one, e.to_string()))
+    serde_json::from_slice(bytes).map_err(|e| {
+        let sent_at = u64::try_from(record.timestamp_ms).map(Timestamp);
+        let is_recent = sent_at.is_ok_and(|at| at.is_near(now, NEWER_WAITS));
+        match e.is_data() && is_recent && is_ours(record) {
+            true => NoMessage::Newer(e.to_string()),
+            false => Cause::new(not_one, e.to_string()).into(),
+        }
+    })
+}
+
+/// Whether the record says that Triad has sent it.
+fn is_ours(record: &InputRecord) -> bool {
+    let mut headers = record.headers.iter();
+    let source = headers.find(|(name, _)| name == "ce_source");
+    source.is_some_and(|(_, value)| value.as_deref() == Some(SOURCE.as_bytes()))
 }

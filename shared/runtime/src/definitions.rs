@@ -8,7 +8,7 @@ use triad_workflow::{DefinitionHash, Millis, Workflow, WorkflowName};
 
 use crate::ports::{DefinitionStore, StoreError};
 
-/// Most compiled definitions, and most names of workflows, that a [`Definitions`] remembers, inclusive. When
+/// Most compiled definitions, most that cannot be read, and most names of workflows, that a [`Definitions`] remembers, inclusive. When
 /// one more comes, all earlier ones are forgotten, and read again when they are needed.
 pub const MAX_KEPT: usize = 256;
 
@@ -16,13 +16,15 @@ pub const MAX_KEPT: usize = 256;
 ///
 /// A version never changes, so a compiled one is remembered without a time limit, up to
 /// [`MAX_KEPT`]. Which version of a name is the present one may change, so that is read again after
-/// a time.
+/// a time, and so is a version that this process cannot read.
 #[derive(Debug)]
 pub struct Definitions<D> {
     store: D,
     refresh: Millis,
     compiled: Mutex<HashMap<WorkflowRef, Arc<Workflow>>>,
-    current: Mutex<HashMap<WorkflowName, (Timestamp, Option<DefinitionHash>)>>,
+    /// Those that this process cannot read: since when, and why.
+    unreadable: Mutex<HashMap<WorkflowRef, (Timestamp, String)>>,
+    current: Mutex<HashMap<WorkflowName, (Timestamp, DefinitionHash)>>,
 }
 
 impl<D: DefinitionStore> Definitions<D> {
@@ -33,6 +35,7 @@ impl<D: DefinitionStore> Definitions<D> {
             store,
             refresh,
             compiled: Mutex::default(),
+            unreadable: Mutex::default(),
             current: Mutex::default(),
         }
     }
@@ -41,76 +44,93 @@ impl<D: DefinitionStore> Definitions<D> {
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read.
-    /// [`StoreError::Item`] if the definition is not stored, cannot be read, or its content does not have the
-    /// hash that it is stored under.
-    pub async fn pinned(&self, wanted: &WorkflowRef) -> Result<Arc<Workflow>, StoreError> {
+    /// [`StoreError::Item`] if the definition is not stored, its content does not have the hash that it is stored
+    /// under, or this process cannot read it: it may be one that a newer version of Triad has published, and
+    /// then another process can. This answer is remembered for `refresh` too.
+    pub async fn pinned(
+        &self,
+        wanted: &WorkflowRef,
+        now: Timestamp,
+    ) -> Result<Arc<Workflow>, StoreError> {
         let kept = lock(&self.compiled).get(wanted).cloned();
         if let Some(workflow) = kept {
             return Ok(workflow);
         }
-        let json = self
-            .store
-            .definition(wanted.clone())
-            .await?
-            .ok_or_else(|| StoreError::Item(format!("definition {wanted} is not stored")))?;
-        let workflow = Workflow::from_published(&json).map_err(|problems| {
-            let first = problems.first().map(ToString::to_string);
-            StoreError::Item(format!(
-                "definition {wanted} is damaged: {}",
-                first.unwrap_or_default()
-            ))
-        })?;
-        if workflow.hash != wanted.hash {
-            return Err(StoreError::Item(format!(
-                "definition {wanted} is damaged: its content has the hash {}",
-                workflow.hash
-            )));
+        let unreadable = lock(&self.unreadable).get(wanted).cloned();
+        match unreadable {
+            Some((at, why)) if at.is_near(now, self.refresh) => {
+                return Err(StoreError::Item(why));
+            }
+            _ => {}
         }
-        let workflow = Arc::new(workflow);
-        let mut compiled = lock(&self.compiled);
-        if compiled.len() >= MAX_KEPT {
-            compiled.clear();
-        }
-        compiled.insert(wanted.clone(), workflow.clone());
+        let json = self.store.definition(wanted.clone()).await?;
+        let workflow = match read(wanted, json) {
+            Ok(workflow) => Arc::new(workflow),
+            Err(why) => {
+                keep(&self.unreadable, wanted, (now, why.clone()));
+                return Err(StoreError::Item(why));
+            }
+        };
+        keep(&self.compiled, wanted, workflow.clone());
         Ok(workflow)
     }
 
-    /// The present version of a workflow at `now`, compiled; `None` if no workflow of this name is published.
-    /// It may be out of date by the `refresh` given to [`new`](Self::new). That a name is missing is never
-    /// remembered.
+    /// The present version of a workflow at `now`; `None` if no workflow of this name is published. It may be out
+    /// of date by the `refresh` given to [`new`](Self::new). That a name is missing is never remembered.
     ///
     /// # Errors
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read.
-    /// [`StoreError::Item`] if the present version is not stored, cannot be read, or its content does not
-    /// have the hash that it is stored under.
+    /// The store's; [`StoreError::Item`] if what is stored for this name cannot be read.
     pub async fn current(
         &self,
         name: &WorkflowName,
         now: Timestamp,
-    ) -> Result<Option<Arc<Workflow>>, StoreError> {
+    ) -> Result<Option<WorkflowRef>, StoreError> {
         let known = lock(&self.current).get(name).cloned();
         let hash = match known {
-            Some((asked, Some(hash))) if now.since(asked) < self.refresh => Some(hash),
+            Some((asked, hash)) if asked.is_near(now, self.refresh) => Some(hash),
             _ => {
                 let hash = self.store.current(name.clone()).await?;
-                let mut current = lock(&self.current);
-                if current.len() >= MAX_KEPT {
-                    current.clear();
-                }
                 // A name that does not exist is not kept: it may be published any moment.
-                if hash.is_some() {
-                    current.insert(name.clone(), (now, hash.clone()));
+                if let Some(hash) = &hash {
+                    keep(&self.current, name, (now, hash.clone()));
                 }
                 hash
             }
         };
-        let Some(hash) = hash else { return Ok(None) };
-        let wanted = WorkflowRef {
-            name: name.clone(),
-            hash,
-        };
-        self.pinned(&wanted).await.map(Some)
+        let name = name.clone();
+        Ok(hash.map(|hash| WorkflowRef { name, hash }))
     }
+}
+
+/// Compiles what is stored for a definition; for people, why it cannot be.
+fn read(wanted: &WorkflowRef, json: Option<String>) -> Result<Workflow, String> {
+    let json = json.ok_or_else(|| format!("definition {wanted} is not stored"))?;
+    let cannot = |why: &dyn std::fmt::Display| {
+        format!("definition {wanted} cannot be read by this version of Triad: {why}")
+    };
+    let workflow = Workflow::from_published(&json).map_err(|problems| {
+        let first = problems.first().map(ToString::to_string);
+        cannot(&first.unwrap_or_default())
+    })?;
+    if workflow.hash != wanted.hash {
+        return Err(format!(
+            "definition {wanted} is damaged: its content has the hash {}",
+            workflow.hash
+        ));
+    }
+    if let Some(schema) = &workflow.details {
+        schema.check().map_err(|why| cannot(&why))?;
+    }
+    Ok(workflow)
+}
+
+/// Remembers something, and forgets all the rest where it is too much.
+fn keep<K: Clone + Eq + std::hash::Hash, V>(kept: &Mutex<HashMap<K, V>>, key: &K, value: V) {
+    let mut kept = lock(kept);
+    if kept.len() >= MAX_KEPT {
+        kept.clear();
+    }
+    kept.insert(key.clone(), value);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -34,6 +34,10 @@ pub enum Redelivery {
     /// An earlier record of the same order must be delivered again, so this one waits for it.
     #[error("one before it is to be delivered again")]
     Behind,
+    /// A newer version of Triad may have sent the message, and this process cannot read it: another one may, to
+    /// which it comes while a deployment rolls. The text says what it cannot read.
+    #[error("it may be of a newer version of Triad: {0}")]
+    Newer(String),
     /// The time that this process was given is over, so the work was not begun or was broken off.
     #[error("the time of this invocation is up")]
     OutOfTime,

@@ -178,12 +178,21 @@ where
         act: &OperatorAct,
         dry_run: bool,
     ) -> Result<Migrated, OperateError> {
-        let target = self.definitions.pinned(to).await?;
+        let target = self.definitions.pinned(to, self.clock.now()).await?;
         let mut carried = Carried::new(Pass::new(Place::Beside, MAX_RACES));
         // Bounded as an act's.
         loop {
-            let Some(read) = self.read(id, None).await? else {
+            let Some(order) = self.record(id).await? else {
                 return Ok(Migrated::NotFound);
+            };
+            // It is moved because nobody can read the version that it is on.
+            let read = match order.is_unread() {
+                true => Snapshot {
+                    order: Arc::new(order),
+                    workflow: target.clone(),
+                    details: None,
+                },
+                false => self.with_definition(order, None).await?,
             };
             let (timing, now) = (self.settings.timing, self.clock.now());
             let moved = migrate(&read.order, &read.workflow, &target, act, timing, now);
@@ -282,15 +291,28 @@ where
         id: &OrderId,
         details: Option<Arc<Value>>,
     ) -> Result<Option<Snapshot>, OperateError> {
-        let mut found = self.store.load(vec![id.clone()]).await;
-        let Some(order) = found.pop().transpose()?.flatten() else {
+        let Some(order) = self.record(id).await? else {
             return Ok(None);
         };
-        Ok(Some(Snapshot {
-            workflow: self.definitions.pinned(&order.workflow).await?,
+        self.with_definition(order, details).await.map(Some)
+    }
+
+    async fn record(&self, id: &OrderId) -> Result<Option<Order>, OperateError> {
+        let mut found = self.store.load(vec![id.clone()]).await;
+        Ok(found.pop().transpose()?.flatten())
+    }
+
+    async fn with_definition(
+        &self,
+        order: Order,
+        details: Option<Arc<Value>>,
+    ) -> Result<Snapshot, OperateError> {
+        let now = self.clock.now();
+        Ok(Snapshot {
+            workflow: self.definitions.pinned(&order.workflow, now).await?,
             order: Arc::new(order),
             details,
-        }))
+        })
     }
 
     async fn details(&self, id: &OrderId) -> Result<Arc<Value>, OperateError> {

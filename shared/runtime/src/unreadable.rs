@@ -1,25 +1,46 @@
-//! Tells operators of a process record that cannot be read, or does not fit its definition: once a
-//! day, and not in each sweep that meets it.
+//! Tells operators of a process record that cannot be read, or does not fit its definition, and of a definition
+//! that cannot be read: once a day, and not in each sweep that meets it, nor for each order that waits for it.
 //!
-//! Such a record cannot say itself that operators know of it. The control store does, by the order's
-//! id, for as long as nobody is told again.
+//! A record of which this is so cannot say itself that operators know of it. The control store does, by the
+//! order's id or the definition's name and hash, for as long as nobody is told again.
+
+use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::json;
 use triad_core::message::{Alert, AlertKind};
-use triad_core::{Envelope, Failure, FailureKind, OrderId, Timestamp};
+use triad_core::{Envelope, Failure, FailureKind, OrderId, Timestamp, WorkflowRef};
 use triad_workflow::Millis;
 
 use crate::control::{ControlStore, ControlWrite};
 use crate::news;
 use crate::ports::{Bus, Clock, Entropy, StoreError};
 
-/// Time between two alerts about one record.
+/// Time between two alerts about one record or definition.
 const EVERY: Millis = Millis(24 * 3_600_000);
 
-/// Records that cannot be read, and why.
-pub(crate) type Unreadable = Vec<(OrderId, String)>;
+/// What cannot be read, and why.
+pub(crate) type Unreadable = BTreeMap<Subject, String>;
 
-/// Tells operators of the records of one page, but not of those of which they were told within the
+/// What it is that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    /// An order's record, or it does not fit its definition.
+    Order(OrderId),
+    /// A definition: all orders on it wait.
+    Definition(WorkflowRef),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Order(order) => order.fmt(f),
+            Self::Definition(definition) => definition.fmt(f),
+        }
+    }
+}
+
+/// Tells operators of what could not be read of one page, but not of that of which they were told within the
 /// last day. Of two processes that meet a record at once both may tell, under two ids.
 ///
 /// They are sent together, and waited for as [news](crate::news) are. What cannot be told now is told
@@ -31,11 +52,14 @@ pub(crate) async fn tell<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
     let now = clock.now();
     let mut alerts = Vec::new();
     let mut keys = Vec::new();
-    for (order, why) in unreadable {
-        let key = format!("unreadable/{order}");
+    for (subject, why) in unreadable {
+        let key = match &subject {
+            Subject::Order(order) => format!("unreadable/{order}"),
+            Subject::Definition(definition) => format!("unreadable-definition/{definition}"),
+        };
         match control.read(key.clone(), false).await {
             Ok(None) => {
-                alerts.push(alert(&order, &why, now));
+                alerts.push(alert(&subject, &why, now));
                 keys.push(key);
             }
             Ok(Some(_)) => {}
@@ -85,14 +109,17 @@ fn log_untold(error: &dyn std::error::Error) {
     tracing::warn!(%error, "nobody was told of a record that cannot be read, or it is not written down");
 }
 
-fn alert(order: &OrderId, why: &str, now: Timestamp) -> Envelope {
+fn alert(subject: &Subject, why: &str, now: Timestamp) -> Envelope {
     let alert = Alert {
-        alert_id: format!("{order}/unreadable/{}", now.0),
+        alert_id: format!("{subject}/unreadable/{}", now.0),
         kind: AlertKind::Unreadable,
-        order_id: Some(order.to_string()),
+        order_id: match subject {
+            Subject::Order(order) => Some(order.to_string()),
+            Subject::Definition(_) => None,
+        },
         // A failure's text is bounded.
         cause: Failure::new(FailureKind::Definition, "unreadable", why).message,
         at: now,
     };
-    alert.message(order.as_str(), None)
+    alert.message(&subject.to_string(), None)
 }

@@ -52,6 +52,7 @@ fn calm(world: &World) {
     state.kernel.faults = state.kernel.faults.calm();
     state.bus.mend();
     state.store.refused = None;
+    state.store.unreadable = None;
     state.control.is_denied = false;
     state.remote.outages.clear();
     state.remote.hanging.clear();

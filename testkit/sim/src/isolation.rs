@@ -68,5 +68,6 @@ fn begin(world: &World, lone: &Lone) {
         Lone::Order(id) => state.store.refused = Some(id.clone()),
         Lone::Refused(id, waits) => state.remote.refused = Some((id.clone(), *waits)),
         Lone::Control(_) => state.control.is_denied = true,
+        Lone::Definition(name, older) => state.store.unreadable = Some((name, *older)),
     }
 }

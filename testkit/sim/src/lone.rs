@@ -17,7 +17,7 @@ use crate::setup::Setup;
 /// The agent, and its service, that faults are about.
 const TROUBLED: &str = "bank";
 /// Kinds of faults.
-const KINDS: u64 = 13;
+const KINDS: u64 = 15;
 /// Draws after which an order is taken as it is.
 const MAX_DRAWS: usize = 1_000;
 
@@ -39,6 +39,25 @@ pub(crate) enum Lone {
     /// Access to the table of control records is denied. Needed by what asks it before each call: the
     /// agents with a rate limit, which these are, and steps whose calls are counted.
     Control(BTreeSet<&'static str>),
+    /// The definition of a workflow is one that a newer version of Triad has published, and processes of an
+    /// older one cannot read it: all of them, or every second one.
+    Definition(&'static str, Older),
+}
+
+/// Which processes are of an older version of Triad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Older {
+    All,
+    Half,
+}
+
+impl Older {
+    pub(crate) fn is(self, who: InstanceId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Half => who % 2 == 1,
+        }
+    }
 }
 
 /// An order as it is sent, and what of it says what it needs.
@@ -75,9 +94,17 @@ impl Lone {
             9 => Self::Order(the_one()),
             11 => Self::Refused(the_one(), false),
             12 => Self::Refused(the_one(), true),
-            _ => {
+            10 => {
                 let is_rated = |agent: &&str| setup.limits(agent).rate_per_second.is_some();
                 Self::Control(definitions::AGENTS.into_iter().filter(is_rated).collect())
+            }
+            kind => {
+                let name = rng
+                    .pick::<Arc<Workflow>>(definitions::workflows())
+                    .name
+                    .as_str();
+                let older = if kind == 13 { Older::All } else { Older::Half };
+                Self::Definition(name, older)
             }
         }
     }
@@ -99,6 +126,10 @@ impl Lone {
             Self::Refused(_, false) => "alone: service refuses one order",
             Self::Refused(_, true) => "alone: service asks one order to wait",
             Self::Control(_) => "alone: control records denied",
+            Self::Definition(_, Older::All) => "alone: definition that nobody can read",
+            Self::Definition(_, Older::Half) => {
+                "alone: definition that only newer processes can read"
+            }
         }
     }
 
@@ -121,6 +152,7 @@ impl Lone {
             Self::Control(rated) => {
                 order.agents().any(|agent| rated.contains(agent)) || order.is_counted()
             }
+            Self::Definition(name, _) => order.workflow.name.as_str() == *name,
         }
     }
 
@@ -133,7 +165,8 @@ impl Lone {
             | Self::Service(_)
             | Self::Process(_)
             | Self::Order(_)
-            | Self::Refused(..) => false,
+            | Self::Refused(..)
+            | Self::Definition(..) => false,
         }
     }
 
@@ -141,7 +174,7 @@ impl Lone {
     pub(crate) fn needing(&self, orders: usize) -> usize {
         match self {
             Self::Topic(name) if *name == topics::SCHEDULER_HIGH => orders / 3,
-            Self::Service(_) => orders / 3,
+            Self::Service(_) | Self::Definition(..) => orders / 3,
             // No order that ends well; records that nobody can take.
             Self::Topic(name) if [topics::ALERTS, topics::DEAD_LETTER].contains(&name.as_str()) => {
                 0

@@ -11,6 +11,7 @@ use triad_runtime::ports::OrderPage;
 use triad_runtime::{DuePage, DueRow, NewOrder, Write};
 
 use crate::kernel::{InstanceId, Kernel, OUTSIDE};
+use crate::lone::Older;
 
 /// Records of one page of a listing.
 const LIST_PAGE: usize = 3;
@@ -71,6 +72,8 @@ pub(crate) struct StoreState {
     current: BTreeMap<String, String>,
     /// The order of which no write is taken at present.
     pub refused: Option<OrderId>,
+    /// The workflow whose definitions processes of an older version cannot read, and which are.
+    pub unreadable: Option<(&'static str, Older)>,
 }
 
 impl StoreState {
@@ -109,6 +112,18 @@ impl StoreState {
     pub(crate) fn definition(&self, wanted: &WorkflowRef) -> Option<String> {
         let key = (wanted.name.to_string(), wanted.hash.to_string());
         self.definitions.get(&key).cloned()
+    }
+
+    /// A definition as an instance reads it.
+    pub(crate) fn definition_for(&self, wanted: &WorkflowRef, who: InstanceId) -> Option<String> {
+        let is_unknown = self
+            .unreadable
+            .is_some_and(|(name, older)| wanted.name.as_str() == name && older.is(who));
+        let json = self.definition(wanted)?;
+        Some(match is_unknown {
+            true => json.replacen('{', "{\"of-a-newer-version\":true,", 1),
+            false => json,
+        })
     }
 
     pub(crate) fn current(&self, name: &str) -> Option<&str> {

@@ -27,7 +27,7 @@ use crate::doubt::{self, stops_compensation};
 use crate::due;
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
 use crate::illegal::Illegal;
 use crate::message::AlertKind;
@@ -121,7 +121,7 @@ pub enum Reason {
     Unfinished,
     /// An operator has paused the order.
     Paused,
-    /// The order is set aside until its workflow has room.
+    /// The order is set aside until its workflow has room, or somebody can read its definition.
     SetAside,
     /// The order is not set aside, so it need not be let in.
     InFlight,
@@ -161,6 +161,18 @@ pub fn decide(
     event: Event,
     now: Timestamp,
 ) -> Result<Decision, Illegal> {
+    let read;
+    let order = match (order.is_unread(), &event, ctx.details) {
+        (false, ..) => order,
+        (true, Event::Admit | Event::Operate(_), None) => return Ok(Decision::NeedsDetails),
+        (true, Event::Admit | Event::Operate(_), Some(details)) => {
+            read = order.read_by(ctx.workflow, details);
+            &read
+        }
+        (true, Event::Claim(_) | Event::Overdue(_) | Event::Reply(_) | Event::Confirmed, _) => {
+            return Ok(Decision::Ignore(Reason::SetAside));
+        }
+    };
     if order.steps.len() != ctx.workflow.steps.len() {
         return Err(Illegal::WrongWorkflow {
             record: order.steps.len(),
@@ -285,7 +297,8 @@ fn finished(order: &Order, event: &Event) -> Decision {
     }
 }
 
-/// Lets an order in that was set aside; not while an operator holds it, who would wonder.
+/// Lets an order in that was set aside; not while an operator holds it, who would wonder. The details of one
+/// whose definition Submission could not read are held against its schema only now.
 fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     if order.set_aside.is_none() {
         return Decision::Ignore(Reason::InFlight);
@@ -294,6 +307,23 @@ fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
         return Decision::Ignore(Reason::Paused);
     }
     let mut next = next_version(order, Writer::Supervisor);
+    if let (Some(schema), Some(details)) = (&ctx.workflow.details, ctx.details) {
+        match schema.misfits(details) {
+            Ok(misfits) if misfits.is_empty() => {}
+            Ok(misfits) => {
+                let misfits: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+                let (code, text) = ("details-do-not-fit", misfits.join("; "));
+                stop(
+                    &mut next,
+                    Failure::new(FailureKind::Definition, code, &text),
+                    now,
+                );
+                return transition(ctx, next, now);
+            }
+            // This process cannot read the definition after all.
+            Err(_) => return Decision::Ignore(Reason::SetAside),
+        }
+    }
     next.set_aside = None;
     next.state = ProcessState::Pending {
         complete_by: Some(now.plus(ctx.timing.announce_within)),

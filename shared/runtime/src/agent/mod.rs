@@ -29,7 +29,7 @@ use triad_workflow::{AgentName, Millis};
 
 use crate::control::ControlStore;
 use crate::dead_letter::{self, Cause, dead_letter};
-use crate::decode;
+use crate::decode::{self, NoMessage};
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
 use crate::misconfigured::Misconfigured;
@@ -261,7 +261,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     async fn take(&self, record: &InputRecord, ends: Option<Ends>) -> Handled {
         let (request, remote) = match self.decode(record) {
             Ok(found) => found,
-            Err(cause) => {
+            Err(NoMessage::Newer(why)) => return Handled::Redeliver(Redelivery::Newer(why)),
+            Err(NoMessage::Never(cause)) => {
                 let letter = dead_letter(record, &cause, self.clock.now());
                 let mut unsent = dead_letter::send(&self.bus, vec![((), letter)]).await;
                 return unsent.pop().map_or(Handled::Done, |((), why)| why.into());
@@ -350,8 +351,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn decode(&self, record: &InputRecord) -> Result<(StepRequest, Arc<dyn AnyRemote>), Cause> {
-        let request: StepRequest = decode::message(record, "not-a-request")?;
+    fn decode(&self, record: &InputRecord) -> Result<(StepRequest, Arc<dyn AnyRemote>), NoMessage> {
+        let now = self.clock.now();
+        let request: StepRequest = decode::message(record, "not-a-request", now)?;
         let remote = self.remotes.0.get(&request.agent).cloned().ok_or_else(|| {
             let text = format!("this process has no agent {}", request.agent);
             Cause::new("unknown-agent", text)

@@ -91,6 +91,7 @@ pub(crate) fn redelivered(handler: &'static str, why: &Redelivery) {
         Redelivery::Raced => "raced",
         Redelivery::Behind => "behind",
         Redelivery::OutOfTime => "time",
+        Redelivery::Newer(_) => "newer",
         Redelivery::NoRoom(_) => "room",
     };
     table::REDELIVERIES.add(1, [handler.into(), reason.into()]);

@@ -48,23 +48,32 @@ where
             Source::Record => self.store.load(ids).await,
         };
         for (mut work, stored) in unknown.into_iter().zip(stored) {
-            let read = match stored {
-                Ok(Some(order)) => self.pinned(order, &work).await.map(Some),
-                Ok(None) => Ok(None),
-                Err(e) => Err(e),
-            };
-            match read {
-                Ok(Some(read)) => known.push(Known { work, read, source }),
+            let order = match stored {
+                Ok(Some(order)) => order,
                 Ok(None) if source == Source::Copy => {
                     // An eventually consistent read may be older than the order.
                     work.carried.pass.absent(source);
                     again.push(work);
+                    continue;
                 }
                 // Deleted, or never accepted: changes nothing and creates nothing.
                 Ok(None) => {
                     tracing::info!(order = %work.id, "event for an order that is not stored");
+                    continue;
                 }
-                Err(e) => unreadable(work.index, e, batch),
+                Err(e) => {
+                    unreadable(work.index, e, batch);
+                    continue;
+                }
+            };
+            match self.pinned(order, &work).await {
+                Ok(read) => known.push(Known { work, read, source }),
+                // The order waits for a process that can read its definition. It is in the due index, and
+                // whoever sweeps and can read it has asked for again what is lost here.
+                Err(StoreError::Item(why)) => {
+                    tracing::warn!(order = %work.id, why, "an event is passed over: the order waits for its definition");
+                }
+                Err(e) => batch.redeliver(work.index, e.into()),
             }
         }
         (known, again)
@@ -72,7 +81,10 @@ where
 
     /// A stored record with its definition, and its details where they are at hand.
     async fn pinned(&self, order: Order, work: &Work) -> Result<Snapshot, StoreError> {
-        let workflow = self.definitions.pinned(&order.workflow).await?;
+        let workflow = self
+            .definitions
+            .pinned(&order.workflow, self.clock.now())
+            .await?;
         let details = match &work.message {
             SchedulerMessage::Accepted(a) => Some(Arc::new(a.details.clone())),
             _ => self.cache.get(&work.id).and_then(|copy| copy.details),
@@ -119,7 +131,11 @@ where
             }
             (None, _) => return None,
         };
-        let workflow = self.definitions.pinned(&workflow).await.ok()?;
+        let workflow = self
+            .definitions
+            .pinned(&workflow, self.clock.now())
+            .await
+            .ok()?;
         let order = match (order, &work.message) {
             (Some(order), _) => order,
             (None, SchedulerMessage::Accepted(accepted)) => {

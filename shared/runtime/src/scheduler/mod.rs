@@ -16,6 +16,7 @@ use crate::aside::{Freed, Ports, let_in, room};
 use crate::cache::{Copy, MAX_DETAILS_BYTES, OrderCache};
 use crate::control::ControlStore;
 use crate::dead_letter::{self, Cause, dead_letter};
+use crate::decode::NoMessage;
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
@@ -249,7 +250,8 @@ where
                     self.hear_of(&mut work, record, now, &mut batch);
                     works.push((work.id.clone(), work));
                 }
-                Err(cause) => batch.letters.push((index, cause)),
+                Err(NoMessage::Never(cause)) => batch.letters.push((index, cause)),
+                Err(NoMessage::Newer(why)) => batch.redeliver(index, Redelivery::Newer(why)),
             }
         }
         let mut held = HeldKeys::new();
@@ -540,8 +542,9 @@ fn wake(order: &OrderId) -> Vec<u8> {
     serde_json::to_vec(&message).unwrap_or_default()
 }
 
-fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, Cause> {
-    let mut message: SchedulerMessage = crate::decode::message(record, "not-a-scheduler-message")?;
+fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, NoMessage> {
+    let not_one = "not-a-scheduler-message";
+    let mut message: SchedulerMessage = crate::decode::message(record, not_one, now)?;
     // Whoever has sent it: the record, statuses and alerts keep it.
     if let SchedulerMessage::Reply(Reply {
         outcome: Outcome::Failed { failure, .. } | Outcome::Deferred { failure, .. },
@@ -596,7 +599,10 @@ mod tests {
             };
             decode(0, &record, Timestamp(0))
                 .map(|_| ())
-                .map_err(|cause| cause.code)
+                .map_err(|why| match why {
+                    NoMessage::Never(cause) => cause.code,
+                    NoMessage::Newer(_) => "newer",
+                })
         };
         let nested = |depth| (0..depth).fold(json!(7), |inner, _| json!([inner]));
         assert_eq!(reply(nested(64)), Ok(()));

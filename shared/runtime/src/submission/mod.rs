@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
-use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef, topics};
+use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, topics};
 use triad_workflow::{Millis, Workflow};
 
 use crate::admission::{AdmissionGate, Place};
@@ -62,10 +62,12 @@ struct Admitted {
     /// When its record was produced, or now where the record does not say.
     produced: Timestamp,
     accepted: Accepted,
-    workflow: Arc<Workflow>,
+    /// `None`: this process cannot read the definition. The order is set aside for another one.
+    workflow: Option<Arc<Workflow>>,
     details: Arc<Value>,
     digest: String,
-    /// Only its workflow's cap has no room for it: it is stored, and not announced.
+    /// Only its workflow's cap has no room for it, or its definition cannot be read: it is stored, and not
+    /// announced.
     set_aside: bool,
     /// Its place among those in flight, if there is a cap.
     place: Option<Place>,
@@ -74,7 +76,10 @@ struct Admitted {
 impl Admitted {
     /// The order's process record, as it is stored first.
     fn record(&self) -> Order {
-        let order = Order::new(&self.accepted, &self.workflow, self.accepted.due);
+        let Some(workflow) = &self.workflow else {
+            return Order::unread(&self.accepted);
+        };
+        let order = Order::new(&self.accepted, workflow, self.accepted.due);
         match self.set_aside {
             true => order.aside(),
             false => order,
@@ -217,12 +222,23 @@ where
             return Ok(Err(SubmissionRefusal::ReplyTopic(topic.clone())));
         }
         let now = self.clock.now();
-        let workflow = match self.definitions.current(&event.workflow, now).await {
-            Ok(Some(workflow)) => workflow,
+        let pinned = match self.definitions.current(&event.workflow, now).await {
+            Ok(Some(pinned)) => pinned,
             Ok(None) => {
                 return Ok(Err(SubmissionRefusal::UnknownWorkflow(
                     event.workflow.to_string(),
                 )));
+            }
+            // There is no version that it could wait for.
+            Err(StoreError::Item(why)) => return Ok(Err(SubmissionRefusal::Unstorable(why))),
+            Err(e) => return Err((event.order_id, e)),
+        };
+        let workflow = match self.definitions.pinned(&pinned, now).await {
+            Ok(workflow) => Some(workflow),
+            // A newer version of Triad may have published it: orders of other workflows do not need it.
+            Err(StoreError::Item(why)) => {
+                tracing::warn!(order = %event.order_id, why, "an order is set aside until its definition can be read");
+                None
             }
             Err(e) => return Err((event.order_id, e)),
         };
@@ -231,14 +247,10 @@ where
         } else {
             Priority::Normal
         };
-        if let Some(schema) = &workflow.details {
-            let misfits = match schema.misfits(&Value::Object(event.details.clone())) {
-                Ok(misfits) => misfits,
-                Err(why) => {
-                    let why = format!("the details_schema of {} is damaged: {why}", workflow.name);
-                    return Err((event.order_id, StoreError::Item(why)));
-                }
-            };
+        let details = Value::Object(event.details.clone());
+        if let Some(schema) = workflow.as_ref().and_then(|w| w.details.as_ref()) {
+            // A definition whose schema cannot be used cannot be read.
+            let misfits = schema.misfits(&details).unwrap_or_default();
             // One that was let in before, under another version of its workflow, has its place.
             if !misfits.is_empty() {
                 match self.is_stored(&event.order_id).await {
@@ -247,7 +259,7 @@ where
                         let misfits: Vec<String> =
                             misfits.iter().map(ToString::to_string).collect();
                         return Ok(Err(SubmissionRefusal::Details {
-                            workflow: workflow.name.to_string(),
+                            workflow: pinned.name.to_string(),
                             misfits: misfits.join("; "),
                         }));
                     }
@@ -258,26 +270,24 @@ where
         let digest = event.digest(priority);
         // The hint must not be later than any due time that the first claim may set.
         let timing = &self.settings.timing;
-        let first_due = timing.queue_within.0 + workflow.shortest_complete_within().0;
+        let shortest = workflow.as_ref().map(|w| w.shortest_complete_within());
+        let first_due = timing.queue_within.0 + shortest.unwrap_or_default().0;
         let soon = timing.announce_within.min(Millis(first_due));
-        let deadline = event.deadline(&workflow, now);
+        let deadline = event.deadline(workflow.as_deref(), now);
         let traces = &self.settings.traces;
         let trace = traces.of_submission(&event.order_id, record.trace());
         let due = now.plus(soon);
-        let details = Value::Object(event.details);
+        let search = workflow.as_ref().map(|w| w.search.of(&details));
         let accepted = Accepted {
             order_id: event.order_id,
-            workflow: WorkflowRef {
-                name: workflow.name.clone(),
-                hash: workflow.hash.clone(),
-            },
+            workflow: pinned,
             priority,
             reply_topic: event.reply_topic,
             traceparent: trace.map(|trace| trace.to_string()),
             submitted_at: now,
             due: deadline.map_or(due, |at| at.min(due)),
             deadline,
-            search: workflow.search.of(&details),
+            search: search.unwrap_or_default(),
             details: details.clone(),
         };
         let produced = u64::try_from(record.timestamp_ms).map_or(now, Timestamp);
@@ -334,8 +344,8 @@ where
                     let id = order.accepted.order_id.clone();
                     let lane = order.accepted.priority;
                     self.backlog.let_in(lane, id, self.clock.now());
-                    let announced = ToSend::announced(order.index, order.accepted, &order.workflow);
-                    to_send.push(announced);
+                    let record = order.record();
+                    to_send.push(ToSend::announced(order.index, order.accepted, &record));
                 }
                 Ok(Created::Exists { digest }) if digest == order.digest => {
                     repeated.push(order);
@@ -398,7 +408,7 @@ where
                         search: record.search.clone(),
                         details: order.accepted.details,
                     };
-                    to_send.push(ToSend::announced_as(order.index, accepted, &record));
+                    to_send.push(ToSend::announced(order.index, accepted, &record));
                 }
                 // Taken up already, or finished and expired.
                 Ok(_) => {}

@@ -6,7 +6,6 @@ use triad_core::submission::SubmissionRefusal;
 use triad_core::{
     Accepted, Envelope, Failure, FailureKind, Order, OrderId, Timestamp, TraceContext, render,
 };
-use triad_workflow::Workflow;
 
 use super::Submission;
 use super::submitted::Submitted;
@@ -57,15 +56,9 @@ impl ToSend {
         Self { index, messages }
     }
 
-    /// What is sent for an order that has just been stored. The status goes first: the Scheduler's own,
+    /// What is sent for an order that is stored as this record. The status goes first: the Scheduler's own,
     /// later in sequence, cannot overtake it then.
-    pub(super) fn announced(index: usize, accepted: Accepted, workflow: &Workflow) -> Self {
-        let order = Order::new(&accepted, workflow, accepted.due);
-        Self::announced_as(index, accepted, &order)
-    }
-
-    /// What is sent for an order that is stored as this record: status, then announcement.
-    pub(super) fn announced_as(index: usize, accepted: Accepted, order: &Order) -> Self {
+    pub(super) fn announced(index: usize, accepted: Accepted, order: &Order) -> Self {
         let messages = Messages {
             first: vec![render::received(order)],
             then: vec![render::announcement(accepted)],

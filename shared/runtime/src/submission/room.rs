@@ -21,7 +21,8 @@ const BETWEEN_LOOKS: Millis = Millis(250);
 enum Room {
     /// There is room, and the order has its place.
     Free(Option<Place>),
-    /// The cap of the order's workflow is reached; the order may be set aside until there is room.
+    /// The order may be set aside: until there is room under its workflow's cap, or until somebody can read its
+    /// definition.
     Aside,
     /// There is none.
     Full(Full),
@@ -34,13 +35,16 @@ enum Full {
     Behind,
     /// A cap that an operator has set is reached.
     Capped(String),
+    /// As many orders are set aside of a workflow whose definition cannot be read as may be. No order is
+    /// rejected for that.
+    Unread(String),
 }
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Behind => f.write_str("the orders before it are not started yet"),
-            Self::Capped(why) => f.write_str(why),
+            Self::Capped(why) | Self::Unread(why) => f.write_str(why),
         }
     }
 }
@@ -71,6 +75,7 @@ where
         for mut order in wave {
             let verdict = match &full {
                 Some(full) => Ok(Room::Full(full.clone())),
+                None if order.workflow.is_none() => self.room_aside(&order).await,
                 None => self.has_room(source, &order, admitted.is_empty()).await,
             };
             match verdict {
@@ -106,6 +111,23 @@ where
             }
         }
         (admitted, rejected)
+    }
+
+    /// Whether an order may be set aside that cannot be started for its definition, which this process cannot
+    /// read.
+    async fn room_aside(&self, order: &Admitted) -> Result<Room, StoreError> {
+        let workflow = &order.accepted.workflow.name;
+        let now = self.clock.now();
+        Ok(
+            match self.gate.sets_aside(&self.store, workflow, now).await? {
+                true => Room::Aside,
+                false => {
+                    let why =
+                        format!("the definition of {workflow} cannot be read, and too many wait");
+                    Room::Full(Full::Unread(why))
+                }
+            },
+        )
     }
 
     /// Looks for room, more than once where nothing else waits for this order.

@@ -8,7 +8,6 @@ mod rests;
 mod traced;
 mod unconfirmed;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -27,7 +26,7 @@ use crate::ports::{Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, Sto
 use crate::revoke;
 use crate::settings::Settings;
 use crate::traces::Tracing;
-use crate::unreadable::{self, Unreadable};
+use crate::unreadable::{self, Subject, Unreadable};
 use rests::Rests;
 use unconfirmed::Refusing;
 
@@ -57,8 +56,11 @@ pub struct Supervisor<S, B, C, E> {
 /// counts in none of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Rows of the due index that were read. Only these count against [`Settings::sweep_limit`].
+    /// Rows of the due index that were read. Only these count against [`Settings::sweep_limit`], without those that
+    /// count in `waiting`.
     pub found: usize,
+    /// Orders whose definition this process cannot read: they wait for one that can, and are met by each sweep.
+    pub waiting: usize,
     /// Records that were written: a step retried or given up, an order announced again, or a row
     /// moved in the index.
     pub written: usize,
@@ -76,7 +78,8 @@ pub struct Report {
     pub failed: usize,
     /// Shards of the due index that could not be read to their end. Due orders there were not seen.
     pub unread: usize,
-    /// Orders that were set aside for their workflow's cap, and that this sweep let in.
+    /// Orders that were set aside, for their workflow's cap or for a definition that could not be read, and that
+    /// this sweep let in.
     pub admitted: usize,
     /// Since when the most overdue order that was met had been due; `None` if no due order was met.
     pub oldest_due: Option<Timestamp>,
@@ -134,7 +137,8 @@ where
         for shard in (0..SHARDS).map(|n| (first + n) % SHARDS) {
             let mut page = None;
             loop {
-                let over = self.clock.now() >= ends || report.found >= self.settings.sweep_limit;
+                let over = self.clock.now() >= ends
+                    || report.found - report.waiting >= self.settings.sweep_limit;
                 if over {
                     report.truncated = true;
                     return report;
@@ -161,13 +165,11 @@ where
         report
     }
 
-    /// Lets in what is set aside and has room: of the workflows that have a cap, and, one shard a
-    /// sweep, of those that have none any more.
+    /// Lets in what is set aside and has room, or a definition that can be read by now. Orders of workflows without
+    /// a cap are set aside too.
     async fn let_in(&self, ends: Timestamp, report: &mut Report) {
-        let caps = &self.settings.admission.per_workflow;
-        let any = SHARDS + (self.entropy.next_u64() % u64::from(ASIDE_SHARDS)) as u32;
-        let shards: BTreeSet<u32> = caps.keys().map(aside_shard).chain([any]).collect();
-        for shard in shards {
+        let first = (self.entropy.next_u64() % u64::from(ASIDE_SHARDS)) as u32;
+        for shard in (0..ASIDE_SHARDS).map(|n| SHARDS + (first + n) % ASIDE_SHARDS) {
             if self.clock.now() >= ends {
                 report.truncated = true;
                 return;
@@ -205,6 +207,7 @@ where
                 .filter(|name| aside_shard(name) == shard)
                 .cloned(),
         );
+        let mut unreadable = Unreadable::new();
         for workflow in names {
             let mut most = match caps.get(&workflow) {
                 Some(cap) => room(&self.store, &workflow, *cap).await?.0 as usize,
@@ -214,12 +217,15 @@ where
                 let page = most.min(self.settings.sweep_page as usize);
                 let done = let_in(&ports, &workflow, page).await?;
                 report.admitted += done.admitted;
+                let definitions = done.unreadable.into_iter();
+                unreadable.extend(definitions.map(|(w, why)| (Subject::Definition(w), why)));
                 if done.admitted < page {
                     break;
                 }
                 most -= page;
             }
         }
+        self.tell_unreadable(unreadable).await;
         Ok(())
     }
 
@@ -265,10 +271,14 @@ where
             report.count(&read, &carried, now);
             put_off.extend(refusing.note(&carried).map(|done| done.order));
             if let Task::Ended(End::Illegal(illegal)) = carried.pass.task() {
-                unreadable.push((read.order.id.clone(), illegal.to_string()));
+                unreadable.insert(Subject::Order(read.order.id.clone()), illegal.to_string());
             }
         }
         self.put_off(&put_off, now, report).await;
+        self.tell_unreadable(unreadable).await;
+    }
+
+    async fn tell_unreadable(&self, unreadable: Unreadable) {
         let ports = (&self.store, &self.bus, &self.clock, &self.entropy);
         unreadable::tell(ports, unreadable).await;
     }
@@ -307,32 +317,35 @@ where
         }
         let records = self.store.load(ids.clone()).await;
         for (id, record) in ids.into_iter().zip(records) {
-            let pinned = match record {
-                Ok(Some(order)) => self
-                    .definitions
-                    .pinned(&order.workflow)
-                    .await
-                    .map(|workflow| Snapshot {
-                        order: Arc::new(order),
-                        workflow,
-                        details: None,
-                    }),
+            let (subject, e) = match record {
+                Ok(Some(order)) => {
+                    let now = self.clock.now();
+                    match self.definitions.pinned(&order.workflow, now).await {
+                        Ok(workflow) => {
+                            found.push(Snapshot {
+                                order: Arc::new(order),
+                                workflow,
+                                details: None,
+                            });
+                            continue;
+                        }
+                        Err(e) => {
+                            report.waiting += usize::from(matches!(e, StoreError::Item(_)));
+                            (Subject::Definition(order.workflow), e)
+                        }
+                    }
+                }
                 Ok(None) => {
                     report.left += 1;
                     continue;
                 }
-                Err(e) => Err(e),
+                Err(e) => (Subject::Order(id), e),
             };
-            match pinned {
-                Ok(read) => found.push(read),
-                Err(e) => {
-                    self.misconfigured.note_store(&e);
-                    log_failure(&e);
-                    report.failed += 1;
-                    if matches!(e, StoreError::Item(_)) {
-                        unreadable.push((id, e.to_string()));
-                    }
-                }
+            self.misconfigured.note_store(&e);
+            log_failure(&e);
+            report.failed += 1;
+            if let StoreError::Item(why) = e {
+                unreadable.insert(subject, why);
             }
         }
         found

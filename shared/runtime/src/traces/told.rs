@@ -244,6 +244,7 @@ pub(crate) fn redelivery_code(why: &Redelivery) -> Option<&'static str> {
         Redelivery::Outside(_) => Some("outside"),
         Redelivery::Raced => Some("raced"),
         Redelivery::OutOfTime => Some("out-of-time"),
+        Redelivery::Newer(_) => Some("newer-version"),
         Redelivery::Behind | Redelivery::NoRoom(_) => None,
     }
 }

@@ -20,7 +20,7 @@ fn of_compiled_definitions_256_are_remembered_and_all_are_forgotten_for_one_more
     let definitions = Definitions::new(world.clone(), Millis(10_000));
     let ask = |these: &[Workflow]| {
         for workflow in these {
-            let found = world.run(definitions.pinned(&identity(workflow)));
+            let found = world.run(definitions.pinned(&identity(workflow), Timestamp(0)));
             assert_eq!(found.map(|w| w.hash.clone()), Ok(workflow.hash.clone()));
         }
         world.times(|asked| *asked == Asked::Definition)

@@ -12,3 +12,4 @@ mod submission;
 mod supervisor;
 mod support;
 mod traces;
+mod versions;

@@ -199,15 +199,38 @@ impl World {
     /// Publishes a workflow of one step, at the agent `bank`.
     pub fn workflow(&self, name: &str) -> Workflow {
         let workflow = compiled(name);
-        let mut inner = self.inner();
-        let json = canonical_json(&workflow.definition);
-        inner
-            .definitions
-            .insert(identity(&workflow).to_string(), json);
-        inner
-            .current
-            .insert(workflow.name.clone(), workflow.hash.clone());
+        self.publish(&workflow, canonical_json(&workflow.definition));
         workflow
+    }
+
+    /// Publishes a definition with a field that this version of Triad does not know, as a newer one does.
+    pub fn of_a_newer_version(&self, workflow: &Workflow) {
+        let mut newer = serde_json::to_value(&workflow.definition).expect("JSON");
+        newer["steps"][0]["of_a_newer_version"] = json!(true);
+        self.publish(workflow, newer.to_string());
+    }
+
+    /// Publishes a definition, of which this is stored.
+    pub fn publish(&self, workflow: &Workflow, json: String) {
+        let mut inner = self.inner();
+        let identity = identity(workflow).to_string();
+        inner.definitions.insert(identity, json);
+        let (name, hash) = (workflow.name.clone(), workflow.hash.clone());
+        inner.current.insert(name, hash);
+    }
+
+    /// The rows that the due index has for the stored orders.
+    pub fn index(&self) {
+        let mut inner = self.inner();
+        let orders: Vec<Order> = inner.orders.values().cloned().collect();
+        inner.due.clear();
+        for order in orders.into_iter().filter(|o| o.due.is_some()) {
+            let row = DueRow {
+                order: order.id.clone(),
+                workflow: Some(order.workflow.name.clone()),
+            };
+            inner.due.entry(order.due_shard()).or_default().push(row);
+        }
     }
 
     /// Stores a new order, as Submission does; the record that announces it.
@@ -280,8 +303,11 @@ impl World {
 
 /// A workflow of one step.
 pub fn compiled(name: &str) -> Workflow {
-    let definition = json!({"workflow": name, "steps": [
-        {"id": "pay", "agent": "bank", "action": "take", "compensation": "none"}]});
+    compiled_from(json!({"workflow": name, "steps": [
+        {"id": "pay", "agent": "bank", "action": "take", "compensation": "none"}]}))
+}
+
+pub fn compiled_from(definition: Value) -> Workflow {
     let definition = serde_json::from_value(definition).expect("a definition");
     Workflow::compile(definition, &Limits::published()).expect("a sound definition")
 }

@@ -11,7 +11,7 @@ use super::load::FORGOTTEN_MS;
 use crate::bus::place;
 use crate::definitions;
 use crate::kernel::OUTSIDE;
-use crate::lone::{Lone, Sample};
+use crate::lone::{Lone, Older, Sample};
 use crate::setup::SWEEP_MS;
 use crate::world::State;
 
@@ -100,6 +100,19 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
         state.kernel.check(name, are_told, || {
             format!("{lone:?}: no alert says that the installation is to be mended")
         });
+    }
+    if let Lone::Definition(_, Older::All) = lone {
+        let alerts = state.bus.all(topics::ALERTS);
+        let alerts = alerts.filter_map(|s| serde_json::from_slice::<Alert>(&s.envelope.value).ok());
+        let told = alerts
+            .filter(|alert| alert.kind == AlertKind::Unreadable)
+            .count();
+        // Of Supervisors that meet it at the same time each may say so.
+        let is_well = (1..=state.setup.sizes.supervisors).contains(&told);
+        let name = "g6-operators-are-told-once-of-a-definition-that-cannot-be-read";
+        state
+            .kernel
+            .check(name, is_well, || format!("{lone:?}: {told} alerts"));
     }
     let held = held_up(state, lone, orders);
     let others = orders.iter().filter(|o| {
@@ -200,7 +213,7 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
     };
     let is_held = match lone {
         Lone::Topic(topic) | Lone::Partition(topic, _) => !is_left(topic),
-        Lone::Service(_) | Lone::Refused(..) => false,
+        Lone::Service(_) | Lone::Refused(..) | Lone::Definition(..) => false,
         Lone::Process(_) | Lone::Order(_) | Lone::Control(_) => true,
     };
     // A rate limit that cannot be asked defers its work; a claim of calls that cannot be made has the

@@ -358,8 +358,9 @@ fn alerts(state: &State, found: &mut Findings) {
             AlertKind::CampaignStopped => {
                 of_campaigns.insert(alert.alert_id);
             }
+            // A definition is said to be unreadable where it is: see `checks::lone`.
             AlertKind::Unreadable => {
-                unreadable.push(alert.cause);
+                unreadable.extend(alert.order_id.map(|id| format!("{id}: {}", alert.cause)));
             }
             AlertKind::Misconfigured => {
                 let has_cause = state.kernel.refused_since.is_some();

@@ -156,7 +156,8 @@ impl State {
                 self.check_silence((before, after), was, is, &workflow.steps[index]);
             }
         }
-        let pivot = workflow.pivot().map(|p| &before.steps[p].state);
+        let pivot = workflow.pivot().and_then(|p| before.steps.get(p));
+        let pivot = pivot.map(|record| &record.state);
         let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
         if matches!(pivot, Some(StepState::Completed { .. })) {
             let goes_on = !turned(after) || turned(before);

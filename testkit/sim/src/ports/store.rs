@@ -302,7 +302,9 @@ impl DefinitionStore for Ports {
     }
 
     async fn definition(&self, wanted: WorkflowRef) -> Result<Option<String>, StoreError> {
-        self.reading(move |s| s.store.definition(&wanted)).await
+        let who = self.who;
+        self.reading(move |s| s.store.definition_for(&wanted, who))
+            .await
     }
 }
 
