@@ -128,6 +128,12 @@ fn lines(found: &Status, now: Timestamp) -> Vec<String> {
         "Under way    {more}{}",
         count(found.under_way.orders, "order", "orders")
     ));
+    if found.under_way.set_aside > 0 {
+        lines.push(format!(
+            "             {} of them are set aside: for their workflow's cap, or for a definition that cannot be read",
+            found.under_way.set_aside
+        ));
+    }
     if found.under_way.overdue > 0 {
         lines.push(format!(
             "             {} of them have been due for two minutes: does a Supervisor run?",

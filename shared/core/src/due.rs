@@ -37,11 +37,15 @@ pub fn shard_of(order: &OrderId) -> u32 {
 }
 
 /// How many further shards hold the orders that are set aside because their workflow's cap on
-/// orders in flight is reached. Their numbers begin at [`SHARDS`].
+/// orders in flight is reached, or because their definition could not be read. Their numbers begin at [`SHARDS`].
 ///
 /// A sweep for due orders does not read them. Their rows are sorted by the age of the order, so
 /// that the oldest order is let in first.
 pub const ASIDE_SHARDS: u32 = 16;
+
+/// Number of all shards: those of [`SHARDS`], and behind them those of [`ASIDE_SHARDS`]. Every order that is not
+/// finished has its row in one of them, so whoever looks for orders reads them all.
+pub const ALL_SHARDS: u32 = SHARDS + ASIDE_SHARDS;
 
 /// The shard in which a workflow's orders are set aside, from [`SHARDS`] to [`SHARDS`] +
 /// [`ASIDE_SHARDS`] - 1. Several workflows may share one. It must never change for stored orders.

@@ -510,7 +510,7 @@ mod tests {
         };
         let (free, bound) = (workflow(""), workflow(r#", "complete_within": "1h""#));
         let within = |order: &Submission, workflow| {
-            let deadline = order.deadline(workflow, Timestamp(50));
+            let deadline = order.deadline(Some(workflow), Timestamp(50));
             deadline.map(|at| at.0 - 50)
         };
         let (plain, hasty) = (order(""), order(r#", "complete_within": "10m""#));

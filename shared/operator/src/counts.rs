@@ -36,8 +36,8 @@ pub struct Needing {
 }
 
 /// Counts orders by state at `now`. For each of the three states of the attention index the first page of
-/// each shard is read (500 rows in DynamoDB and SQLite), and two pages of each shard of the due index, of at
-/// most 1,000 rows: 80 reads in all.
+/// each shard is read (500 rows in DynamoDB and SQLite), and what [`under_way`] reads of the due index: 96 reads
+/// in all.
 ///
 /// # Errors
 /// [`StoreError`] if a page of an index cannot be read.

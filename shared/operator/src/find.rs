@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
-use triad_core::due::SHARDS;
+use triad_core::due::ALL_SHARDS;
 use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp};
 use triad_runtime::ports::{AttentionRow, OperatorStore, SearchRow};
 use triad_runtime::{StateStore, StoreError};
@@ -312,10 +312,10 @@ pub fn named(id: &OrderId, error: StoreError) -> StoreError {
     }
 }
 
-/// Goes through the due index: every order that is under way is in it.
+/// Goes through the due index: every order that is under way is in it, or set aside in the shards behind.
 async fn under_way<S: StateStore>(taker: &mut Taker<'_, S>) -> Result<(), StoreError> {
     let store = taker.store;
-    for shard in 0..SHARDS {
+    for shard in 0..ALL_SHARDS {
         let mut page = None;
         loop {
             let until = Timestamp(u64::MAX);

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use triad_core::due::SHARDS;
+use triad_core::due::ALL_SHARDS;
 use triad_core::{Attention, Order, OrderId, Timestamp};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{DuePage, StateStore, StoreError};
@@ -216,7 +216,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
             Some(Cursor(At::UnderWay(shard, page))) => (*shard, page.clone()),
             Some(_) => return Err(PageError::Cursor),
         };
-        while shard < SHARDS && self.goes_on() {
+        while shard < ALL_SHARDS && self.goes_on() {
             let most = u32::try_from(self.room().min(BATCH)).unwrap_or(1);
             let until = Timestamp(u64::MAX);
             let DuePage { rows, next } = self.store.due(shard, until, most, at).await?;
@@ -234,7 +234,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
             shard += u32::from(next.is_none());
             at = next;
         }
-        self.page.next = (shard < SHARDS).then_some(Cursor(At::UnderWay(shard, at)));
+        self.page.next = (shard < ALL_SHARDS).then_some(Cursor(At::UnderWay(shard, at)));
         Ok(())
     }
 

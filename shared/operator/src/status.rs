@@ -1,7 +1,7 @@
 //! One look at an installation: what is under way, what waits, and what needs an operator.
 
 use serde::Serialize;
-use triad_core::due::SHARDS;
+use triad_core::due::{ALL_SHARDS, SHARDS};
 use triad_core::{Attention, Timestamp};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{ControlStore, DefinitionStore, StateStore, StoreError};
@@ -39,8 +39,11 @@ pub struct Status {
 /// How many orders are under way, as far as they were counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct UnderWay {
-    /// How many orders were counted.
+    /// How many orders were counted, those that are set aside included.
     pub orders: u64,
+    /// How many of them are set aside: they wait for room under their workflow's cap, or for a definition that
+    /// could not be read.
+    pub set_aside: u64,
     /// Whether there may be more orders than were counted: at most 1,000 of each shard are.
     pub more: bool,
     /// How many orders have been due for two minutes or longer, at most 1,000 of each shard. If there are
@@ -114,18 +117,22 @@ where
     })
 }
 
-/// Counts the orders under way, by the rows of the due index. Two pages of each shard are read, of at most
-/// 1,000 rows: one of all orders, and one of those that are overdue at `now`.
+/// Counts the orders under way, by the rows of the due index. Of each shard a page of at most 1,000 rows is read
+/// of all orders, and one of those that are overdue at `now` where orders are not set aside.
 ///
 /// # Errors
 /// [`StoreError`] if a page of the index cannot be read.
 pub async fn under_way<S: StateStore>(store: &S, now: Timestamp) -> Result<UnderWay, StoreError> {
     let mut all = UnderWay::default();
     let mut firsts = Vec::new();
-    for shard in 0..SHARDS {
+    for shard in 0..ALL_SHARDS {
         let page = store.due(shard, Timestamp(u64::MAX), ROWS, None).await?;
         all.orders += page.rows.len() as u64;
         all.more |= page.next.is_some();
+        if shard >= SHARDS {
+            all.set_aside += page.rows.len() as u64;
+            continue;
+        }
         let overdue = store.due(shard, now.minus(LATE), ROWS, None).await?;
         all.overdue += overdue.rows.len() as u64;
         // The earliest of the shard; a row does not say since when.

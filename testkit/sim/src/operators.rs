@@ -1,14 +1,17 @@
 //! Operators as actors of the world: any act, at any moment, on any order or downstream. And the
 //! one who puts in order what is left when the faults have stopped.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use triad_core::downstream::{DownstreamAction, ForcedTo};
 use triad_core::{
     Action, Attempt, Direction, IdempotencyKey, Operation, OperationRefusal, OperatorAct, Order,
-    OrderId,
+    OrderId, Timestamp,
 };
+use triad_operator::find::{self, Filter};
+use triad_operator::pages;
 use triad_runtime::operator::{DownstreamOperated, Migrated, Operated, Operator};
 use triad_workflow::{AgentName, StepId, StepIndex, Workflow};
 
@@ -303,6 +306,7 @@ pub(crate) async fn put_in_order(world: &World) {
     let all = || ports.clone();
     let desk = Desk::new(all(), all(), all(), all(), settings);
     campaigns::stop_all(world).await;
+    list_set_aside(world, &ports).await;
     // Bounded: the world ends.
     loop {
         for service in AGENTS {
@@ -331,6 +335,48 @@ pub(crate) async fn put_in_order(world: &World) {
         }
         world.sleep(ROUND_MS).await;
     }
+}
+
+/// Every list of orders under way has those that are set aside: what is not in the lists, no bulk act and no
+/// campaign acts on.
+async fn list_set_aside(world: &World, ports: &Ports) {
+    let known = world.state().store.set_aside(world.now());
+    if known.is_empty() {
+        return;
+    }
+    let filter = Filter {
+        state: Some("Pending".parse().expect("a state")),
+        ..Filter::default()
+    };
+    let now = Timestamp(world.now());
+    let Ok(found) = find::orders(ports, &filter, usize::MAX, now).await else {
+        return;
+    };
+    let mut paged = BTreeSet::new();
+    let mut from = None;
+    loop {
+        let Ok(page) = pages::page(ports, &filter, 10, from.as_ref(), now).await else {
+            return;
+        };
+        paged.extend(page.orders.into_iter().map(|order| order.id));
+        match page.next {
+            Some(next) => from = Some(next),
+            None => break,
+        }
+    }
+    let listed: BTreeSet<OrderId> = found.orders.into_iter().map(|order| order.id).collect();
+    let mut state = world.state();
+    let still = state.store.set_aside(u64::MAX);
+    let stood = known
+        .iter()
+        .filter(|(id, version)| still.get(id) == Some(version));
+    let missing: Vec<&OrderId> = stood
+        .map(|(id, _)| id)
+        .filter(|id| !listed.contains(id) || !paged.contains(id))
+        .collect();
+    let name = "an-order-that-is-set-aside-is-in-every-list";
+    let seen = || format!("not in the lists: {missing:?}");
+    state.kernel.check(name, missing.is_empty(), seen);
 }
 
 async fn release(world: &World, desk: &Desk, service: &str) {

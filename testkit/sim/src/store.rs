@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use serde_json::Value;
-use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
+use triad_core::{Attention, Order, OrderId, Timestamp, Version, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{DuePage, DueRow, NewOrder, Write};
 
@@ -112,6 +112,16 @@ impl StoreState {
     pub(crate) fn definition(&self, wanted: &WorkflowRef) -> Option<String> {
         let key = (wanted.name.to_string(), wanted.hash.to_string());
         self.definitions.get(&key).cloned()
+    }
+
+    /// The orders that are set aside, of which the due index has learned it, and their versions.
+    pub(crate) fn set_aside(&self, now: u64) -> BTreeMap<OrderId, Version> {
+        let known = self.entries.iter();
+        let known =
+            known.filter(|e| e.order.set_aside.is_some() && e.last_coming <= now && !e.gone);
+        known
+            .map(|e| (e.order.id.clone(), e.order.version))
+            .collect()
     }
 
     /// A definition as an instance reads it.

@@ -71,6 +71,9 @@ fn tiles(
                     span class="figure" { (least(counts.under_way.more)) (counts.under_way.orders) }
                     span class="label" { "under way" }
                 }
+                @if counts.under_way.set_aside > 0 {
+                    div class="soft" { (counts.under_way.set_aside) " set aside" }
+                }
                 @if counts.under_way.overdue > 0 {
                     div class="state bad" { (counts.under_way.overdue) " overdue" }
                 }

@@ -192,3 +192,34 @@ fn counts_and_samples_say_where_they_end() {
         assert!(!every.more && every.groups.len() == 2);
     });
 }
+
+#[test]
+fn orders_that_are_set_aside_are_found_paged_and_counted() {
+    run(|store| async move {
+        // Two workflows whose orders lie in shards of their own.
+        for (name, orders) in [("w", 3), ("x", 4)] {
+            let workflow = workflow(name, "go");
+            for n in 0..orders {
+                let aside = |o: &mut triad_core::Order| {
+                    o.set_aside = Some(Timestamp(1_000));
+                    o.due = o.set_aside;
+                };
+                order(&store, &workflow, &format!("{name}{n}"), aside).await;
+            }
+            order(&store, &workflow, &format!("{name}-runs"), |_| {}).await;
+        }
+        let pending = in_state("Pending");
+        let found = triad_operator::find::orders(&store, &pending, 100, NOW).await;
+        assert_eq!(found.map(|found| found.orders.len()), Ok(9));
+        assert_eq!(all(&store, &pending, 2).await.0.len(), 9);
+        let of_x = Filter {
+            workflow: Some("x".to_owned()),
+            ..pending
+        };
+        assert_eq!(all(&store, &of_x, 100).await.0.len(), 5);
+        let counted = counts(&store, NOW).await.expect("the store works");
+        let counted = counted.under_way;
+        assert_eq!((counted.orders, counted.set_aside), (9, 7));
+        assert_eq!(counted.overdue, 0, "they are not due");
+    });
+}

@@ -247,6 +247,7 @@ pub const WANTED: &[&str] = &[
     "a-downstreams-record-is-readable",
     "a-half-open-breaker-lets-out-few",
     "an-agent-is-silent-after-complete-by",
+    "an-order-that-is-set-aside-is-in-every-list",
     "an-open-breaker-makes-no-call",
     "an-effect-is-compensated-where-it-is",
     "an-order-keeps-its-definition",
