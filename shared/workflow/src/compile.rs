@@ -90,7 +90,11 @@ impl Workflow {
                 "the published definition cannot be read: {e}"
             ))]
         })?;
-        Self::compile(definition, &Limits::published())
+        let workflow = Self::compile(definition, &Limits::published())?;
+        Ok(Self {
+            hash: DefinitionHash::of_stored(canonical_json),
+            ..workflow
+        })
     }
 }
 

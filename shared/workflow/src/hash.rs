@@ -9,10 +9,12 @@ use sha2::{Digest, Sha256};
 
 use crate::model::Definition;
 
-/// The first 16 hex digits of SHA-256 over a definition's canonical JSON.
+/// The first 16 hex digits of SHA-256 over the bytes that are stored of a definition: its canonical JSON, as it
+/// was published.
 ///
 /// Canonical JSON is the model serialized with sorted keys and without absent fields. So comments, the order
-/// of keys and the spelling of durations do not change the hash, and every change of meaning does. 64 bits
+/// of keys and the spelling of durations do not change the hash, and every change of meaning does. A stored
+/// version is never serialized again to know it: another version of a library may write other bytes. 64 bits
 /// suffice, because hashes are compared among the versions of one workflow name only. To read a text that is
 /// not 16 lower-case hex digits is an error that says so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,10 +24,16 @@ pub struct DefinitionHash(Arc<str>);
 const DIGITS: usize = 16;
 
 impl DefinitionHash {
-    /// The hash of a definition.
+    /// The hash of a definition that is yet to be published.
     #[must_use]
     pub fn of(definition: &Definition) -> Self {
-        let digest = Sha256::digest(canonical_json(definition).as_bytes());
+        Self::of_stored(&canonical_json(definition))
+    }
+
+    /// The hash of a definition of which this is stored.
+    #[must_use]
+    pub fn of_stored(json: &str) -> Self {
+        let digest = Sha256::digest(json.as_bytes());
         let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
         Self(hex[..DIGITS].into())
     }

@@ -87,6 +87,17 @@ fn a_published_definition_compiles_to_the_same_identity() {
 }
 
 #[test]
+fn a_published_definition_is_known_by_the_bytes_that_are_stored() {
+    let workflow = load(FILE);
+    // As another version of a library would have written it.
+    let json = hash::canonical_json(&workflow.definition).replace("\":", "\": ");
+    let stored = Workflow::from_published(&json).expect("it was checked");
+    assert_eq!(stored.definition, workflow.definition);
+    assert_eq!(stored.hash, hash::DefinitionHash::of_stored(&json));
+    assert_ne!(stored.hash, workflow.hash);
+}
+
+#[test]
 fn a_damaged_definition_is_refused() {
     assert!(Workflow::from_published("{").is_err());
     assert!(Workflow::from_published(r#"{"workflow": "w", "steps": []}"#).is_err());
