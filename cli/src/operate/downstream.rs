@@ -369,7 +369,7 @@ fn told(error: DownstreamError) -> anyhow::Error {
         DownstreamError::NoSuchAgent { .. } | DownstreamError::NoSuchStep(_) => {
             Usage(error.to_string()).into()
         }
-        DownstreamError::Store(_) | DownstreamError::Damaged(_) => error.into(),
+        DownstreamError::Store(_) => error.into(),
     }
 }
 

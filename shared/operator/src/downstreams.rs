@@ -20,9 +20,6 @@ pub enum DownstreamError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// This stored definition cannot be read.
-    #[error("definition {0} cannot be read")]
-    Damaged(WorkflowRef),
     /// No stored version of any workflow has an agent of this name.
     #[error("no published workflow has an agent {name:?}; there are: {}", names(.known))]
     NoSuchAgent {
@@ -83,11 +80,10 @@ pub struct Published(Vec<Workflow>);
 
 impl Published {
     /// Reads every stored version of every workflow; all of them are then in memory. A version that is
-    /// removed meanwhile is left out.
+    /// removed meanwhile is left out, and one that this version of Triad cannot read.
     ///
     /// # Errors
-    /// [`DownstreamError::Store`] if the store fails, [`DownstreamError::Damaged`] if a definition
-    /// cannot be read.
+    /// [`DownstreamError::Store`] if the store fails.
     pub async fn read<S>(store: &S) -> Result<Self, DownstreamError>
     where
         S: DefinitionStore + OperatorStore,
@@ -96,9 +92,15 @@ impl Published {
         for version in store.versions().await? {
             let definition = version.definition;
             // One that was removed since is needed by nobody.
-            if let Some(json) = store.definition(definition.clone()).await? {
-                let workflow = Workflow::from_published(&json);
-                workflows.push(workflow.map_err(|_| DownstreamError::Damaged(definition))?);
+            let Some(json) = store.definition(definition.clone()).await? else {
+                continue;
+            };
+            match Workflow::from_published(&json) {
+                Ok(workflow) => workflows.push(workflow),
+                // A newer version of Triad may have published it: what the others need is shown all the same.
+                Err(_) => {
+                    tracing::warn!(%definition, "a definition cannot be read: its agents are not known")
+                }
             }
         }
         Ok(Self(workflows))

@@ -135,7 +135,6 @@ fn which(
 pub(crate) fn unknown(error: DownstreamError) -> Problem {
     match error {
         DownstreamError::Store(e) => e.into(),
-        DownstreamError::Damaged(_) => Problem::internal(error.to_string()),
         DownstreamError::NoSuchAgent { .. } | DownstreamError::NoSuchStep(_) => {
             Problem::missing("no-such-downstream", error.to_string())
         }
