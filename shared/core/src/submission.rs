@@ -3,9 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use triad_workflow::{Millis, Workflow, WorkflowName};
+use triad_workflow::{Millis, Workflow, WorkflowName, numbers};
 
 use crate::ids::{NotPortable, OrderId, Priority, Timestamp};
 
@@ -72,6 +72,9 @@ pub enum SubmissionRefusal {
     /// A field of the order has a value of the wrong kind; the text says which, and what else is wrong.
     #[error("{0}")]
     WrongField(String),
+    /// The details have a whole number beyond 64 bits at this place, which would be kept as another number.
+    #[error("the number at {0} does not fit 64 bits and would be altered: send it as a text")]
+    Number(String),
     /// The details do not fit the workflow's `details_schema`; the text says where.
     #[error("the details do not fit workflow {workflow}: {misfits}")]
     Details {
@@ -102,7 +105,7 @@ pub enum SubmissionRefusal {
 
 impl SubmissionRefusal {
     /// The codes of all refusals, each once; [`code`](Self::code) returns one of these.
-    pub const CODES: [&str; 15] = [
+    pub const CODES: [&str; 16] = [
         "tombstone",
         "too-large",
         "not-utf8",
@@ -111,6 +114,7 @@ impl SubmissionRefusal {
         "unknown-field",
         "missing-field",
         "wrong-field",
+        "number-out-of-range",
         "order-id",
         "complete-within",
         "unknown-workflow",
@@ -133,6 +137,7 @@ impl SubmissionRefusal {
             Self::UnknownField(_) => "unknown-field",
             Self::MissingField(_) => "missing-field",
             Self::WrongField(_) => "wrong-field",
+            Self::Number(_) => "number-out-of-range",
             Self::Details { .. } => "details-do-not-fit",
             Self::OrderId(_) => "order-id",
             Self::CompleteWithin(_) => "complete-within",
@@ -154,7 +159,8 @@ impl Submission {
     /// [`NotJson`](SubmissionRefusal::NotJson), and [`NotAnOrder`](SubmissionRefusal::NotAnOrder) if it is
     /// not an object. For its fields, all that is wrong with them in one text:
     /// [`UnknownField`](SubmissionRefusal::UnknownField), [`MissingField`](SubmissionRefusal::MissingField),
-    /// [`WrongField`](SubmissionRefusal::WrongField). Then [`OrderId`](SubmissionRefusal::OrderId) if the id
+    /// [`WrongField`](SubmissionRefusal::WrongField). Then [`Number`](SubmissionRefusal::Number) if a number would
+    /// not be kept as it is, [`OrderId`](SubmissionRefusal::OrderId) if the id
     /// cannot be any order's, [`NotAnOrder`](SubmissionRefusal::NotAnOrder) if a field stands twice,
     /// [`TooLarge`](SubmissionRefusal::TooLarge) if the details are too large as they are stored,
     /// [`OrderId`](SubmissionRefusal::OrderId) if the id is not portable, and
@@ -180,6 +186,9 @@ impl Submission {
         }
         // The parser refuses nesting deeper than 128 by itself.
         let order: Self = serde_json::from_str(text).map_err(|e| why_not(text, &e))?;
+        if let Some(place) = numbers::beyond_64_bits(text) {
+            return Err(SubmissionRefusal::Number(place));
+        }
         let stored = serde_json::to_string(&order.details).map_or(0, |json| json.len());
         if stored > MAX_SUBMISSION_BYTES {
             return Err(SubmissionRefusal::TooLarge(stored));
@@ -224,23 +233,78 @@ impl Submission {
     }
 
     /// A digest of all that a submission asks for: the first 16 bytes of SHA-256, as 32 lower-case
-    /// hexadecimal digits, over the workflow's name, details, reply topic, priority, and complete-within if
-    /// it has one. If an order id is submitted again, an equal digest means the same submission, and another
+    /// hexadecimal digits, over the workflow's name, details, reply topic, priority and complete-within. If an order id is submitted again, an equal digest means the same submission, and another
     /// one a conflict.
     #[must_use]
     pub fn digest(&self, priority: Priority) -> String {
-        let mut content = vec![
-            json!(self.workflow.as_str()),
-            json!(self.details),
-            json!(self.reply_topic),
-            json!(priority),
-        ];
-        // Orders that do not ask for it have the digest that they had before there was such a field.
-        content.extend(self.complete_within.map(|within| json!(within)));
-        let content = Value::Array(content);
-        let digest = Sha256::digest(content.to_string().as_bytes());
+        let mut content = Sha256::new();
+        add_text(&mut content, self.workflow.as_str());
+        add_fields(&mut content, &self.details);
+        add_text(
+            &mut content,
+            self.reply_topic.as_deref().unwrap_or_default(),
+        );
+        content.update([match priority {
+            Priority::Normal => 0,
+            Priority::High => 1,
+        }]);
+        let within = self.complete_within.map_or(u64::MAX, |within| within.0);
+        content.update(within.to_be_bytes());
+        let digest = content.finalize();
         digest[..16].iter().map(|b| format!("{b:02x}")).collect()
     }
+}
+
+// The bytes that a digest is made of are said here and by no library: another version of one may write the same
+// value as other text, and an order that is submitted again would be a conflict.
+
+/// Adds a value to a digest: what it is, and then its parts, each of which says where it ends.
+fn add_value(content: &mut Sha256, value: &Value) {
+    match value {
+        Value::Null => content.update(b"z"),
+        Value::Bool(is) => content.update([b'b', u8::from(*is)]),
+        Value::Number(number) => {
+            let (kind, bits) = match (number.as_u64(), number.as_i64(), number.as_f64()) {
+                (Some(whole), ..) => (b'u', whole.to_be_bytes()),
+                (None, Some(whole), _) => (b'i', whole.to_be_bytes()),
+                (None, None, float) => (b'f', float.unwrap_or_default().to_be_bytes()),
+            };
+            content.update([kind]);
+            content.update(bits);
+        }
+        Value::String(text) => {
+            content.update(b"s");
+            add_text(content, text);
+        }
+        Value::Array(items) => {
+            content.update(b"a");
+            add_length(content, items.len());
+            items.iter().for_each(|item| add_value(content, item));
+        }
+        Value::Object(fields) => {
+            content.update(b"o");
+            add_fields(content, fields);
+        }
+    }
+}
+
+fn add_fields(content: &mut Sha256, fields: &Map<String, Value>) {
+    let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
+    sorted.sort_unstable_by_key(|(name, _)| *name);
+    add_length(content, sorted.len());
+    for (name, value) in sorted {
+        add_text(content, name);
+        add_value(content, value);
+    }
+}
+
+fn add_text(content: &mut Sha256, text: &str) {
+    add_length(content, text.len());
+    content.update(text.as_bytes());
+}
+
+fn add_length(content: &mut Sha256, length: usize) {
+    content.update((length as u64).to_be_bytes());
 }
 
 /// The fields of an order: name, and what it is to be.
@@ -496,6 +560,38 @@ mod tests {
     fn order(more: &str) -> Submission {
         let value = format!(r#"{{"order_id": "7", "workflow": "w"{more}}}"#);
         Submission::decode(Some(value.as_bytes())).expect("it is an order")
+    }
+
+    #[test]
+    fn a_whole_number_that_would_be_altered_is_refused_with_its_place() {
+        let value = br#"{"order_id": "7", "workflow": "w", "details": {"items": [{"id": 18446744073709551616}]}}"#;
+        let place = "details.items[0].id".to_owned();
+        assert_eq!(
+            Submission::decode(Some(value)),
+            Err(SubmissionRefusal::Number(place))
+        );
+        // The largest that is kept as it came.
+        order(r#", "details": {"id": 18446744073709551615}"#);
+    }
+
+    /// Kept with every stored order: it may change with no version of a library.
+    #[test]
+    fn a_digest_is_of_what_is_asked_for_and_not_of_how_it_is_written() {
+        let one = order(r#", "details": {"a": [1, -1, 2.5, "x", true, null], "b": {"c": {}}}"#);
+        let same = order(r#", "details": { "b":{"c":{}}, "a":[1,-1,2.50,"\u0078",true,null] }"#);
+        let known = "757047fe1c8745fb2603c09899749bdd";
+        assert_eq!(one.digest(Priority::Normal), known);
+        assert_eq!(same.digest(Priority::Normal), known);
+        let others = [
+            r#", "details": {"a": [1, -1, 2.5, "x", true], "b": {"c": {}}}"#,
+            r#", "details": {"a": ["1", -1, 2.5, "x", true, null], "b": {"c": {}}}"#,
+            r#", "details": {"a": [1.0, -1, 2.5, "x", true, null], "b": {"c": {}}}"#,
+            r#", "details": {"a": [1, -1, 2.5, "x", true, null], "b": {"c": []}}"#,
+        ];
+        for other in others {
+            assert_ne!(order(other).digest(Priority::Normal), known, "{other}");
+        }
+        assert_ne!(one.digest(Priority::High), known);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod hash;
 pub mod load;
 pub mod model;
 pub mod names;
+pub mod numbers;
 mod problem;
 pub mod search;
 pub mod template;

@@ -416,13 +416,28 @@ fn cel_value(value: &Value) -> CelValue {
 /// The language's value as JSON.
 ///
 /// # Errors
-/// A reason fit to be shown: it has no form in JSON, or two keys of a mapping, such as `1` and `'1'`, have the same
+/// A reason fit to be shown: it has no form in JSON, as a number that is infinite or none has, or two keys of a mapping, such as `1` and `'1'`, have the same
 /// one, so that one of their values would be lost.
 fn json(value: &CelValue) -> Result<Value, &'static str> {
     if !has_distinct_keys(value) {
         return Err("two keys of a mapping are the same in JSON");
     }
+    // As JSON it would be `null`.
+    if !is_finite(value) {
+        return Err(
+            "a number in its value is infinite or not a number: a division by zero, or too large",
+        );
+    }
     value.json().map_err(|_| "its value has no form in JSON")
+}
+
+fn is_finite(value: &CelValue) -> bool {
+    match value {
+        CelValue::Float(number) => number.is_finite(),
+        CelValue::List(items) => items.iter().all(is_finite),
+        CelValue::Map(map) => map.map.values().all(is_finite),
+        _ => true,
+    }
 }
 
 fn has_distinct_keys(value: &CelValue) -> bool {
@@ -466,6 +481,21 @@ mod tests {
             assert!(Expression::compile(bad).is_err(), "{bad}");
         }
         assert!(Expression::compile(&format!("'{}'", "x".repeat(MAX_SOURCE_BYTES))).is_err());
+    }
+
+    #[test]
+    fn a_number_that_json_has_not_is_refused_and_never_null() {
+        for source in [
+            "details.freight / 0.0",
+            "0.0 / 0.0",
+            "1e308 * 10.0",
+            "{'a': [1.0, details.freight / 0.0]}",
+        ] {
+            let found = Expression::compile(source).unwrap().evaluate(&scope());
+            let error = found.expect_err(source).to_string();
+            assert!(error.contains("infinite or not a number"), "{error}");
+            assert!(error.contains(source), "its place is said: {error}");
+        }
     }
 
     #[test]
