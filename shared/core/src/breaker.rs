@@ -174,9 +174,13 @@ impl Breaker {
     pub fn gate(&self, settings: &BreakerSettings, now: Timestamp) -> BreakerGate {
         match *self {
             Self::Closed { .. } => BreakerGate::Call,
-            Self::Open { until, .. } if now < until => BreakerGate::Wait(until),
+            Self::Open { until, .. } if until.is_awaited(now, settings.max_open) => {
+                BreakerGate::Wait(until)
+            }
             Self::Open { .. } => BreakerGate::Probe,
-            Self::HalfOpen { until, .. } if now >= until => BreakerGate::Probe,
+            Self::HalfOpen { until, .. } if !until.is_awaited(now, settings.probe_within) => {
+                BreakerGate::Probe
+            }
             Self::HalfOpen { out, .. } if out < settings.probes => BreakerGate::Probe,
             Self::HalfOpen { until, .. } => BreakerGate::Wait(until.min(now.plus(settings.open))),
         }
@@ -202,7 +206,7 @@ impl Breaker {
                 until: ends,
                 good,
                 ..
-            } if now >= ends => Self::HalfOpen {
+            } if !ends.is_awaited(now, settings.probe_within) => Self::HalfOpen {
                 opens,
                 until,
                 out: 1,
@@ -663,6 +667,25 @@ mod tests {
         assert_eq!(b, open(1, 500), "jitter takes at most half");
         assert_eq!(b.gate(&S, at(499)), BreakerGate::Wait(at(500)));
         assert_eq!(b.gate(&S, at(500)), BreakerGate::Probe);
+    }
+
+    #[test]
+    fn an_end_that_no_right_clock_wrote_keeps_nobody_from_probing() {
+        let longest = 2 * S.max_open.0;
+        let (near, far) = (open(1, longest), open(1, longest + 1));
+        assert_eq!(near.gate(&S, at(0)), BreakerGate::Wait(at(longest)));
+        assert_eq!(far.gate(&S, at(0)), BreakerGate::Probe);
+        let lost = Breaker::HalfOpen {
+            opens: 1,
+            until: at(86_400_000),
+            out: S.probes,
+            good: 0,
+        };
+        assert_eq!(lost.gate(&S, at(0)), BreakerGate::Probe);
+        let again = lost.probing(&S, at(0));
+        assert!(
+            matches!(again, Breaker::HalfOpen { until, out: 1, .. } if until == at(S.probe_within.0))
+        );
     }
 
     #[test]

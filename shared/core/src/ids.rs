@@ -244,21 +244,20 @@ impl Timestamp {
         Millis(self.0.saturating_sub(earlier.0))
     }
 
-    // Whatever was written by another clock, or by this one before it was set, is read by these two alone.
+    // What another clock wrote, or this one before it was set, is believed as far as these two do, and no further.
 
-    /// Whether this moment, which another clock may have written, lies less than `span` from `now`: before it,
-    /// or after it. So a clock that was wrong, or is set back, has something count as recent for twice the span
-    /// at most.
+    /// Whether this moment lies less than `span` from `now`, before it or after it. So what a wrong clock wrote counts
+    /// as recent for twice the span at most, and not until its time has come.
     #[must_use]
     pub const fn is_near(self, now: Self, span: Millis) -> bool {
         self.0.abs_diff(now.0) < span.0
     }
 
-    /// This moment, which another clock may have written as the end of a wait, but no later than the `longest`
-    /// that is ever waited from `now` on.
+    /// Whether this moment, the end of a wait, is yet to come. No wait is longer than `longest`: an end that lies
+    /// more than twice as far ahead was written by a wrong clock, and counts as over.
     #[must_use]
-    pub fn bounded(self, now: Self, longest: Millis) -> Self {
-        self.min(now.plus(longest))
+    pub const fn is_awaited(self, now: Self, longest: Millis) -> bool {
+        self.0 > now.0 && self.0 - now.0 <= longest.0.saturating_mul(2)
     }
 }
 

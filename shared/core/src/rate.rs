@@ -6,13 +6,15 @@
 //! never passed, and at low load not quite reached.
 
 use serde::{Deserialize, Serialize};
-use triad_workflow::AgentName;
+use triad_workflow::{AgentName, Millis};
 
 use crate::ids::Timestamp;
 
 /// Chunks that a second is granted in.
 const CHUNKS: u32 = 8;
 const SECOND: u64 = 1_000;
+/// How far the second of a record may lie ahead: more than clocks differ where they are right.
+pub const AHEAD: Millis = Millis(10_000);
 
 /// Key of a downstream's rate record in the control store: `rate/<agent>`.
 #[must_use]
@@ -43,14 +45,16 @@ pub struct Grant {
 impl Granted {
     /// The next chunk of the present second: an eighth of `per_second`, at least 1 call, or what is
     /// left if that is less. A record of a later second, written by a clock that is ahead, counts
-    /// as the present second.
+    /// as the present second, unless it lies [`AHEAD`] or more ahead: then nothing was granted.
     ///
     /// # Errors
     /// If nothing is left of the second: the beginning of the next one, when the caller is to ask again. With
     /// a `per_second` of 0 that is always so.
     pub fn grant(&self, per_second: u32, now: Timestamp) -> Result<Grant, Timestamp> {
         let present = now.0 / SECOND;
-        let (second, taken) = if self.second >= present {
+        let begins = Timestamp(self.second.saturating_mul(SECOND));
+        let is_wrong = !begins.is_near(now, AHEAD);
+        let (second, taken) = if self.second >= present && !is_wrong {
             (self.second, self.calls)
         } else {
             (present, 0)
@@ -98,6 +102,20 @@ mod tests {
             .unwrap()
             .record;
         assert_eq!(record.grant(1, Timestamp(5_999)), Err(Timestamp(6_000)));
+    }
+
+    #[test]
+    fn a_second_of_tomorrow_holds_nobody() {
+        let now = Timestamp(6_900);
+        for (second, is_believed) in [(16, true), (17, false), (86_400, false), (u64::MAX, false)] {
+            let record = Granted { second, calls: 100 };
+            let granted = record.grant(100, now).map(|grant| grant.record.second);
+            let expected = match is_believed {
+                true => Err(Timestamp((second + 1) * 1_000)),
+                false => Ok(6),
+            };
+            assert_eq!(granted, expected, "{second}");
+        }
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Window {
     /// Whether one more order may be started.
     #[must_use]
     pub fn has_room(&self, under_way: u32, now: Timestamp) -> bool {
-        now >= self.shut_until && under_way < self.bound()
+        !self.shut_until.is_awaited(now, SHUT_AT_MOST) && under_way < self.bound()
     }
 
     /// Most orders that may be under way now. It is 1 when the window was shut, and grows from there;
@@ -144,7 +144,7 @@ impl Window {
     /// What of every wait may be the distance of the two clocks: the shortest wait of the last
     /// minute or two, and at most the skew. So a queue that never empties hides at most the skew.
     fn apart(&mut self, waited_ms: u64, skew: Millis, now: Timestamp) -> u64 {
-        if now.since(self.minute_began) >= MINUTE {
+        if !self.minute_began.is_near(now, MINUTE) {
             self.least_ms = [u64::MAX, self.least_ms[0]];
             self.minute_began = now;
         }
@@ -154,7 +154,8 @@ impl Window {
 
     /// A limit of the downstream was found reached by a request made then.
     pub fn shrink(&mut self, made: Timestamp, now: Timestamp) {
-        if made < self.shrunk_at {
+        // One that shrank when the clock was ahead says nothing of this request.
+        if made < self.shrunk_at && self.shrunk_at <= now {
             return;
         }
         self.slow_start = false;
@@ -206,6 +207,19 @@ mod tests {
 
     fn at(ms: u64) -> Timestamp {
         Timestamp(1_000_000 + ms)
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_neither_keeps_it_shut_nor_from_shrinking() {
+        let mut w = Window::default();
+        w.shut(at(90_000_000), at(80_000_000));
+        assert!(!w.has_room(0, at(80_000_000)) && w.has_room(0, at(0)));
+        let mut w = Window::default();
+        answers(&mut w, 64, SOON, NONE, 80_000_000, 0);
+        w.shrink(at(80_000_000), at(80_000_000));
+        let before = w.bound();
+        w.shrink(at(0), at(1));
+        assert!(w.bound() < before, "{} of {before}", w.bound());
     }
 
     #[test]

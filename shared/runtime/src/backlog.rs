@@ -175,7 +175,7 @@ impl Backlog {
         {
             Ok(Some(order)) => is_taken_up_by_scheduler(order),
             // Too young to be seen by such a read, or it has finished, expired and is gone.
-            Ok(None) => now.since(since) >= SEEN_AFTER,
+            Ok(None) => !since.is_near(now, SEEN_AFTER),
             Err(_) => false,
         };
         let newest_taken = probes

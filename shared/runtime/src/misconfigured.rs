@@ -106,7 +106,7 @@ impl Misconfigured {
     fn take(&self, now: Timestamp) -> Option<String> {
         let mut met = self.lock();
         let why = met.why.take()?;
-        if met.silent_until.is_some_and(|until| now < until) {
+        if (met.silent_until).is_some_and(|until| until.is_awaited(now, EVERY)) {
             return None;
         }
         met.silent_until = Some(now.plus(EVERY));

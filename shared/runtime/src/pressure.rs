@@ -83,8 +83,8 @@ pub async fn report<S: ControlStore>(
 /// [`PLACES`] reports are read, one read each; of processes that share a place only the last report is seen.
 ///
 /// The entries of one downstream and lane are merged: counts are added up; of the others the longest
-/// `waited`, the latest `shut_until` and the earliest `oldest` are taken. Left out are reports that are older
-/// than [`HOLDS_FOR`] at `now`, and those that cannot be read.
+/// `waited`, the latest `shut_until` and the earliest `oldest` are taken. Left out are reports that are not
+/// [near](Timestamp::is_near) `now` by [`HOLDS_FOR`], and those that cannot be read.
 ///
 /// # Errors
 /// [`StoreError`] if the control store cannot be read.
@@ -101,7 +101,7 @@ pub async fn present<S: ControlStore>(
         let Ok(report) = serde_json::from_value::<Report>(found.value) else {
             continue;
         };
-        if now.since(report.at) <= HOLDS_FOR {
+        if report.at.is_near(now, HOLDS_FOR) {
             report
                 .downstreams
                 .into_iter()

@@ -230,7 +230,7 @@ pub(crate) fn is_unheard(ctx: &Context<'_>, record: &StepRecord, now: Timestamp)
     is_over(ctx, record, now)
         && record
             .unheard_since
-            .is_some_and(|since| now >= since.plus(ctx.timing.hear_within))
+            .is_some_and(|since| !since.is_near(now, ctx.timing.hear_within))
 }
 
 /// Whether a reply may be waiting to be read: the order looks due all that time, and nothing is to

@@ -603,3 +603,15 @@ fn what_was_done_was_heard_of() {
     assert_eq!(s.when(Event::Reply(good)), Then::Written);
     assert_eq!(s.record("a").unheard_since, None);
 }
+
+#[test]
+fn a_supervisor_whose_clock_is_far_ahead_has_nobody_listen_until_then() {
+    let mut s = Story::of(LINE).claimed();
+    s.sent();
+    met(&mut s);
+    let met_at = s.now;
+    // As a Supervisor would have written it whose clock is a day ahead.
+    s.order.steps[0].unheard_since = Some(met_at.plus(Millis(86_400_000)));
+    assert_eq!(looks(&mut s, &["a"]), Then::Written);
+    assert_eq!(s.record("a").state.out(), None, "it is asked for again");
+}

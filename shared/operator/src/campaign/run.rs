@@ -207,7 +207,11 @@ where
             self.tell(&head.value).await;
             return Ok(None);
         }
-        if head.value.held.is_some_and(|held| held.until > now) {
+        if head
+            .value
+            .held
+            .is_some_and(|held| held.until.is_awaited(now, HOLD))
+        {
             return Ok(None);
         }
         let mut turn = Turn {

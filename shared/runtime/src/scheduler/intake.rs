@@ -131,7 +131,7 @@ impl Intake {
         let mut lane = self.lane(lane);
         let id = candidate.order;
         if let Some(known) = lane.under_way.get(id) {
-            let begins = known.at.is_empty() && now.since(known.heard_at) < BEGUN_WITHIN;
+            let begins = known.at.is_empty() && known.heard_at.is_near(now, BEGUN_WITHIN);
             if begins {
                 // Another task of this process is about to write it.
                 return Entry::Waits;
@@ -304,11 +304,11 @@ impl Lane {
     }
 
     fn sweep(&mut self, now: Timestamp) {
-        if now.since(self.swept_at) < SWEPT_EVERY && now >= self.swept_at {
+        if self.swept_at.is_near(now, SWEPT_EVERY) {
             return;
         }
         self.swept_at = now;
-        let silent = |u: &UnderWay| now.since(u.heard_at) >= FORGOTTEN_AFTER;
+        let silent = |u: &UnderWay| !u.heard_at.is_near(now, FORGOTTEN_AFTER);
         let all = self.under_way.iter();
         let forgotten: Vec<_> = all
             .filter(|(_, u)| silent(u))
@@ -324,7 +324,7 @@ impl Lane {
             self.leave(&elsewhere);
         }
         for held_up in self.under_way.values_mut() {
-            let is_held_up = now.since(held_up.heard_at) >= HELD_UP_AFTER;
+            let is_held_up = !held_up.heard_at.is_near(now, HELD_UP_AFTER);
             if is_held_up && held_up.moves && !held_up.at.is_empty() {
                 held_up.moves = false;
                 self.moving = self.moving.saturating_sub(1);

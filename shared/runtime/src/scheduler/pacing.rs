@@ -155,7 +155,7 @@ where
         }
         {
             let mut at = self.told.at.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.is_waiting() || now.since(*at) < pressure::EVERY {
+            if !self.is_waiting() || at.is_near(now, pressure::EVERY) {
                 return;
             }
             *at = now;
