@@ -30,6 +30,8 @@ pub struct Files {
     /// There was a look before.
     has_looked: bool,
     published: BTreeMap<WorkflowName, DefinitionHash>,
+    /// In which file each workflow is.
+    homes: BTreeMap<WorkflowName, PathBuf>,
 }
 
 /// By what a change of a file is noticed.
@@ -60,6 +62,7 @@ impl Files {
             changing: BTreeMap::new(),
             has_looked: false,
             published: BTreeMap::new(),
+            homes: BTreeMap::new(),
         }
     }
 
@@ -76,7 +79,9 @@ impl Files {
     ) -> Result<Looked> {
         let mut looked = Looked::default();
         let is_first = !std::mem::replace(&mut self.has_looked, true);
-        for path in self.paths(&mut looked.refused) {
+        let paths = self.paths(&mut looked.refused);
+        self.leave(|_, home| paths.iter().any(|path| path == home));
+        for path in paths {
             let seen = seen(&path);
             if self.seen.get(&path) == Some(&seen) {
                 continue;
@@ -84,7 +89,11 @@ impl Files {
             if !is_first && !self.has_settled(&path, &seen) {
                 continue;
             }
-            match read(&path, &self.limits) {
+            let read = read(&path, &self.limits);
+            if let Ok(workflow) = &read {
+                self.leave(|name, home| *home != path || *name == workflow.name);
+            }
+            match read.and_then(|workflow| at_home(&mut self.homes, workflow, &path)) {
                 Ok(workflow) => {
                     self.store(&workflow, store, &mut looked).await?;
                     looked.note_unserved(&workflow, &serves);
@@ -99,8 +108,9 @@ impl Files {
     /// Reads all files and publishes none.
     pub fn check(&self, serves: impl Fn(&AgentName) -> bool) -> Looked {
         let mut looked = Looked::default();
+        let mut homes = BTreeMap::new();
         for path in self.paths(&mut looked.refused) {
-            match read(&path, &self.limits) {
+            match read(&path, &self.limits).and_then(|w| at_home(&mut homes, w, &path)) {
                 Ok(workflow) => looked.note_unserved(&workflow, &serves),
                 Err(why) => looked.refused.push(why),
             }
@@ -112,6 +122,16 @@ impl Files {
     fn has_settled(&mut self, path: &Path, seen: &Seen) -> bool {
         let before = self.changing.insert(path.to_owned(), seen.clone());
         before.as_ref() == Some(seen)
+    }
+
+    /// Keeps the homes of workflows that still are. If one is not, all files are read again: another one may have a
+    /// workflow of that name, which was refused.
+    fn leave(&mut self, is_still: impl Fn(&WorkflowName, &Path) -> bool) {
+        let known = self.homes.len();
+        self.homes.retain(|name, home| is_still(name, home));
+        if self.homes.len() < known {
+            self.seen.clear();
+        }
     }
 
     async fn store(
@@ -212,6 +232,26 @@ fn seen(path: &Path) -> Seen {
     }
 }
 
+/// Refuses a workflow that another file has, so that not the last one by its path is published without a word.
+fn at_home(
+    homes: &mut BTreeMap<WorkflowName, PathBuf>,
+    workflow: Workflow,
+    path: &Path,
+) -> Result<Workflow, String> {
+    let home = homes
+        .entry(workflow.name.clone())
+        .or_insert_with(|| path.to_owned());
+    match home == path {
+        true => Ok(workflow),
+        false => Err(format!(
+            "{}: workflow {} is in {} already: give one of the two another name",
+            path.display(),
+            workflow.name,
+            home.display()
+        )),
+    }
+}
+
 fn read(path: &Path, limits: &Limits) -> Result<Workflow, String> {
     let shown = path.display().to_string();
     let text = crate::read::text(path).map_err(|e| e.to_string())?;
@@ -237,5 +277,26 @@ mod tests {
         };
         assert_eq!([1, 2, 3, 3].map(&mut look), [false, false, false, true]);
         assert_eq!([9, 9].map(&mut look), [false, true], "changed once more");
+    }
+
+    #[test]
+    fn of_two_files_with_one_workflow_the_second_is_refused_by_name() {
+        let folder = std::env::temp_dir().join(format!("triad-homes-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a directory");
+        let step = "steps: [{id: a, agent: x, action: go, compensation: none}]";
+        for (file, workflow) in [("a.yaml", "w"), ("b.yaml", "w"), ("c.yaml", "v")] {
+            let text = format!("workflow: {workflow}\n{step}");
+            std::fs::write(folder.join(file), text).expect("a file");
+        }
+        let files = Files::new(Workflows::In(folder.clone()), Limits::published());
+        let looked = files.check(|_| true);
+        std::fs::remove_dir_all(&folder).expect("it is there");
+        let [why] = &looked.refused[..] else {
+            panic!("{looked:?}")
+        };
+        let is_named = ["b.yaml", "workflow w", "a.yaml"]
+            .iter()
+            .all(|part| why.contains(part));
+        assert!(is_named, "{why}");
     }
 }

@@ -133,6 +133,7 @@ impl From<&SubmissionRefusal> for Problem {
             Why::UnknownField(_)
             | Why::MissingField(_)
             | Why::WrongField(_)
+            | Why::Number(_)
             | Why::Details { .. }
             | Why::OrderId(_)
             | Why::CompleteWithin(_)

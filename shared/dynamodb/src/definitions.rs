@@ -1,12 +1,15 @@
 //! Published workflow definitions as items: one for each version, and one that names the present
 //! version of each name.
 
+use aws_sdk_dynamodb::error::{BuildError, SdkError};
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{ConditionCheck, Delete, Put, TransactWriteItem};
 use triad_core::{InvalidWorkflowRef, Timestamp, WorkflowRef};
 use triad_runtime::ports::StoredVersion;
 use triad_runtime::{Clock, DefinitionStore, StoreError};
 use triad_workflow::{DefinitionHash, InvalidHash, WorkflowName};
 
-use crate::error::{classify, in_table};
+use crate::error::{Cancelled, cancelled, classify, in_table};
 use crate::item::{self, Item, number, text};
 use crate::store::DynamoStore;
 use crate::tables::attr;
@@ -24,25 +27,24 @@ impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
         canonical_json: String,
     ) -> Result<(), StoreError> {
         let put = |version: &str| {
-            self.client
-                .put_item()
+            Put::builder()
                 .table_name(&self.tables.workflows)
                 .item(attr::NAME, text(definition.name.as_str()))
                 .item(attr::VERSION, text(version))
                 .item(PUBLISHED_AT, number(self.clock.now().0))
         };
-        // The content first: a name never points at what is not there.
-        put(definition.hash.as_str())
-            .item(DEFINITION, text(canonical_json))
-            .send()
-            .await
-            .map_err(|e| classify(&e, &self.tables.workflows))?;
-        put(CURRENT)
-            .item(HASH, text(definition.hash.as_str()))
-            .send()
-            .await
-            .map_err(|e| classify(&e, &self.tables.workflows))?;
-        Ok(())
+        let content = put(definition.hash.as_str()).item(DEFINITION, text(canonical_json));
+        let current = put(CURRENT).item(HASH, text(definition.hash.as_str()));
+        // In one transaction, so that nobody removes the content before the name points at it.
+        let mut both = self.client.transact_write_items();
+        for put in [content, current] {
+            let put = put.build().map_err(|e| StoreError::Item(e.to_string()))?;
+            both = both.transact_items(TransactWriteItem::builder().put(put).build());
+        }
+        match both.send().await {
+            Ok(_) => Ok(()),
+            Err(e) => Err(self.of_transaction(&e)),
+        }
     }
 
     async fn current(&self, name: WorkflowName) -> Result<Option<DefinitionHash>, StoreError> {
@@ -139,23 +141,61 @@ impl<C: Clock + Clone> DynamoStore<C> {
         Ok(versions)
     }
 
-    /// Removes a version that is not the present one.
+    /// Removes a version on the condition that it is not the present one.
     pub(crate) async fn remove_version(&self, definition: &WorkflowRef) -> Result<(), StoreError> {
-        if self.current(definition.name.clone()).await?.as_ref() == Some(&definition.hash) {
-            return Err(StoreError::Item(format!(
-                "{definition} is the present version"
-            )));
-        }
-        self.client
-            .delete_item()
+        let built = |e: BuildError| StoreError::Item(e.to_string());
+        let is_another = ConditionCheck::builder()
+            .table_name(&self.tables.workflows)
+            .key(attr::NAME, text(definition.name.as_str()))
+            .key(attr::VERSION, text(CURRENT))
+            .condition_expression("attribute_not_exists(#hash) OR #hash <> :removed")
+            .expression_attribute_names("#hash", HASH)
+            .expression_attribute_values(":removed", text(definition.hash.as_str()))
+            .build()
+            .map_err(built)?;
+        let delete = Delete::builder()
             .table_name(&self.tables.workflows)
             .key(attr::NAME, text(definition.name.as_str()))
             .key(attr::VERSION, text(definition.hash.as_str()))
+            .build()
+            .map_err(built)?;
+        let is_another = TransactWriteItem::builder().condition_check(is_another);
+        let delete = TransactWriteItem::builder().delete(delete);
+        let removed = self
+            .client
+            .transact_write_items()
+            .transact_items(is_another.build())
+            .transact_items(delete.build())
             .send()
-            .await
-            .map_err(|e| classify(&e, &self.tables.workflows))?;
-        Ok(())
+            .await;
+        match removed {
+            Ok(_) => Ok(()),
+            Err(e) if is_refused(&e) => Err(StoreError::Item(format!(
+                "{definition} is the present version"
+            ))),
+            Err(e) => Err(self.of_transaction(&e)),
+        }
     }
+
+    /// The error of a transaction on the table of workflows.
+    fn of_transaction(&self, error: &SdkError<TransactWriteItemsError>) -> StoreError {
+        if let Some(TransactWriteItemsError::TransactionCanceledException(e)) =
+            error.as_service_error()
+            && let Cancelled::Error(e) = cancelled(e.cancellation_reasons(), &self.tables.workflows)
+        {
+            return e;
+        }
+        classify(error, &self.tables.workflows)
+    }
+}
+
+/// Whether the condition of a transaction did not hold, and nothing else stood against it.
+fn is_refused(error: &SdkError<TransactWriteItemsError>) -> bool {
+    matches!(
+        error.as_service_error(),
+        Some(TransactWriteItemsError::TransactionCanceledException(e))
+            if matches!(cancelled(e.cancellation_reasons(), ""), Cancelled::Condition)
+    )
 }
 
 /// The version that an item holds; `None` of one that names the present version. `current` are the names of

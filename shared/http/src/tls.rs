@@ -13,11 +13,14 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
-/// A builder of HTTP clients whose TLS verifies servers by the system's root certificates, with rustls on
-/// ring. A client from [`ClientBuilder::new`] without this panics when it is built, because no other TLS is
-/// compiled in.
+/// A builder of HTTP clients that asks no proxy, whatever `HTTP_PROXY` and the like say: services on this machine
+/// would be asked for through it, and what a proxy refuses would count as the service's answer. Its TLS
+/// verifies servers by the system's root certificates, with rustls on ring. A client from
+/// [`ClientBuilder::new`] without this panics when it is built, because no other TLS is compiled in.
 pub fn client_builder() -> ClientBuilder {
-    ClientBuilder::new().tls_backend_preconfigured(CONFIG.clone())
+    ClientBuilder::new()
+        .no_proxy()
+        .tls_backend_preconfigured(CONFIG.clone())
 }
 
 static CONFIG: LazyLock<ClientConfig> = LazyLock::new(|| {

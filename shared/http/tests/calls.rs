@@ -155,3 +155,25 @@ async fn how_long_a_busy_service_asks_to_be_left_alone_is_told_and_its_429_is_no
         assert_eq!((retry_after, maybe_applied), (Some(Millis(7_000)), doubt));
     }
 }
+
+/// Run by the test below, in an environment that names a proxy.
+#[tokio::test]
+#[ignore = "run by a_proxy_of_the_environment_is_not_asked"]
+async fn a_service_of_this_machine_answers() {
+    let ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+    let (address, _) = answering(ok.to_owned(), b"");
+    assert_eq!(call(address, None).await, Ok(json!({})));
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_not_asked() {
+    let me = std::env::current_exe().expect("this test");
+    let ran = std::process::Command::new(me)
+        .args(["--exact", "a_service_of_this_machine_answers", "--ignored"])
+        // Nobody listens there.
+        .envs(["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|name| (name, "http://127.0.0.1:1")))
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+}

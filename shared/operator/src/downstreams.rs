@@ -7,7 +7,7 @@ use serde::Serialize;
 use triad_core::breaker::Breaker;
 use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
 use triad_core::due::SHARDS;
-use triad_core::{Direction, OperatorAct, Order, StepRecord, Timestamp, WorkflowRef};
+use triad_core::{Direction, OperatorAct, Order, StepRecord, Timestamp};
 use triad_runtime::operator::{DownstreamOperated, OperateError, Operator, read_downstream};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::pressure::{Pressure, present};

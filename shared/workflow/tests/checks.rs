@@ -57,6 +57,58 @@ fn what_is_not_yaml_is_refused() {
 }
 
 #[test]
+fn a_number_that_would_be_altered_is_refused_where_it_stands() {
+    for (written, read) in [
+        ("01234", "1234"),
+        ("+4917012345678", "4917012345678"),
+        ("1.10", "1.1"),
+        ("1.", "1.0"),
+        ("1e3", "1000.0"),
+        ("0x1F", "31"),
+        ("123456789012345678901234567890", "1.2345678901234568e+29"),
+        ("0.1234567890123456789", "0.12345678901234568"),
+    ] {
+        let text = one(&format!(", input: {{all: [{written}]}}"));
+        let problems = load::from_yaml(FILE, &text, &limits())
+            .expect_err(written)
+            .problems;
+        let [problem] = &problems[..] else {
+            panic!("{written}: {problems:?}")
+        };
+        let said = problem.to_string();
+        assert!(
+            said.contains(&format!("{written} would be read as the number {read}")),
+            "{said}"
+        );
+        assert!(
+            problem
+                .hint
+                .as_deref()
+                .is_some_and(|hint| hint.contains("put it in quotes"))
+        );
+        let place = problem.place.as_ref().map(|at| (at.line, at.column));
+        assert_eq!(place, Some((3, 72)), "{written}");
+    }
+    let sound = [
+        "'01234'",
+        "\"1.10\"",
+        "1.5",
+        "-3",
+        "0",
+        "18446744073709551615",
+        "0.0",
+        "v1.10",
+        "1.2.3",
+        "2026-01-01",
+        "10s",
+    ];
+    for written in sound {
+        let text = one(&format!(", input: {{all: [{written}]}}"));
+        assert_eq!(told(&text), Vec::<String>::new(), "{written}");
+    }
+}
+
+#[test]
 fn a_misspelt_field_is_refused_by_name() {
     refused(&one(", retires: 3"), Some("a"), "retires");
 }

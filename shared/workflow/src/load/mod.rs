@@ -119,6 +119,7 @@ pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, Lo
     let shaped = shape::check(&json_schema(), &mut value);
     let names = step_names(&value, shaped.ids_are_whole);
     let mut problems = positions.duplicates();
+    problems.extend(positions.altered_numbers());
     problems.extend(shaped.problems);
     let compiled = match serde_json::from_value::<Definition>(value) {
         Ok(definition) => {

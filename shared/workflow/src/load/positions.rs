@@ -4,7 +4,7 @@
 //! the parser below it, for the places alone. A part that is not found, such as one that a merge key
 //! (`<<`) brings in, is shown at the nearest part around it.
 
-use serde_saphyr::granit_parser::{Event, Parser, Span};
+use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span};
 
 use crate::problem::{At, Focus, Place, Problem, Segment};
 
@@ -27,8 +27,25 @@ struct Node {
 
 enum Kind {
     Scalar(String),
+    /// One without quotes that YAML makes a number of.
+    Number(String),
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
+}
+
+impl Kind {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Scalar(text) | Self::Number(text) => Some(text),
+            Self::List(_) | Self::Map(_) => None,
+        }
+    }
+}
+
+/// Whether YAML makes a number of a text that stands without quotes.
+fn is_number(text: &str) -> bool {
+    let begins = text.starts_with(|c: char| matches!(c, '+' | '-' | '.' | '0'..='9'));
+    begins && matches!(super::yaml::read(text), Ok(serde_json::Value::Number(_)))
 }
 
 /// A part whose end is yet to come.
@@ -53,6 +70,9 @@ impl<'t> Positions<'t> {
         for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
             let spot = spot(&span, &lines);
             let done = match event {
+                Event::Scalar(value, ScalarStyle::Plain, _, None) if is_number(&value) => {
+                    node(spot, Kind::Number(value.into_owned()))
+                }
                 Event::Scalar(value, ..) => node(spot, Kind::Scalar(value.into_owned())),
                 Event::Alias(_) => node(spot, Kind::List(Vec::new())),
                 Event::SequenceStart(..) | Event::MappingStart(..) => {
@@ -109,6 +129,45 @@ impl<'t> Positions<'t> {
         }
     }
 
+    /// Every number that would be given to a service otherwise than it is written: with a sign or zeros in front, or
+    /// zeros at the end, or more digits than a number keeps.
+    pub(super) fn altered_numbers(&self) -> Vec<Problem> {
+        let mut found = Vec::new();
+        if let Some(root) = &self.root {
+            self.altered_in(root, &At::top(), &mut found);
+        }
+        found
+    }
+
+    fn altered_in(&self, node: &Node, at: &At, found: &mut Vec<Problem>) {
+        match &node.kind {
+            Kind::Scalar(_) => {}
+            Kind::Number(written) => {
+                let read = super::yaml::read(written).map(|value| value.to_string());
+                let read = read.unwrap_or_default();
+                if read != *written {
+                    let reason = format!("{written} would be read as the number {read}");
+                    let mut problem = Problem::new(at.clone(), reason)
+                        .hint("put it in quotes if it is meant as a text, or write the number so");
+                    problem.place = Some(self.shown(node.spot));
+                    found.push(problem);
+                }
+            }
+            Kind::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.altered_in(item, &at.index(index), found);
+                }
+            }
+            Kind::Map(entries) => {
+                for (key, value) in entries {
+                    if let Some(name) = key.kind.text() {
+                        self.altered_in(value, &at.key(name), found);
+                    }
+                }
+            }
+        }
+    }
+
     /// Every key that stands in one mapping for a second time.
     pub(super) fn duplicates(&self) -> Vec<Problem> {
         let mut found = Vec::new();
@@ -120,15 +179,14 @@ impl<'t> Positions<'t> {
 
     fn duplicates_in(&self, node: &Node, at: &At, found: &mut Vec<Problem>) {
         match &node.kind {
-            Kind::Scalar(_) => {}
+            Kind::Scalar(_) | Kind::Number(_) => {}
             Kind::List(items) => {
                 for (index, item) in items.iter().enumerate() {
                     self.duplicates_in(item, &at.index(index), found);
                 }
             }
             Kind::Map(entries) => {
-                let is_id =
-                    |(k, _): &&(Node, Node)| matches!(&k.kind, Kind::Scalar(n) if n == "id");
+                let is_id = |(k, _): &&(Node, Node)| k.kind.text() == Some("id");
                 // A step that begins without its dash: all its keys stand twice, and one reason is enough.
                 if at.step_index().is_some()
                     && at.0.len() == 2
@@ -142,12 +200,11 @@ impl<'t> Positions<'t> {
                     return;
                 }
                 for (index, (key, value)) in entries.iter().enumerate() {
-                    let Kind::Scalar(name) = &key.kind else {
+                    let Some(name) = key.kind.text() else {
                         continue;
                     };
                     let at = at.key(name);
-                    let is_same =
-                        |(k, _): &&(Node, Node)| matches!(&k.kind, Kind::Scalar(n) if n == name);
+                    let is_same = |(k, _): &&(Node, Node)| k.kind.text() == Some(name);
                     if name != "<<"
                         && let Some((first, _)) = entries[..index].iter().find(is_same)
                     {
@@ -179,7 +236,7 @@ impl<'t> Positions<'t> {
             let next = match (segment, &node.kind) {
                 (Segment::Key(key), Kind::Map(entries)) => entries
                     .iter()
-                    .find(|(k, _)| matches!(&k.kind, Kind::Scalar(name) if name == key))
+                    .find(|(k, _)| k.kind.text() == Some(key))
                     .map(|(k, value)| (k.spot, value)),
                 (Segment::Index(index), Kind::List(items)) => {
                     items.get(*index).map(|item| (item.spot, item))
@@ -193,8 +250,8 @@ impl<'t> Positions<'t> {
         }
         match (focus, &node.kind) {
             (Focus::Key, _) => by,
-            (Focus::Text(texts), Kind::Scalar(_)) => self.text(node.spot, texts),
-            (_, Kind::Scalar(value)) if !value.is_empty() => node.spot,
+            (Focus::Text(texts), Kind::Scalar(_) | Kind::Number(_)) => self.text(node.spot, texts),
+            (_, Kind::Scalar(value) | Kind::Number(value)) if !value.is_empty() => node.spot,
             _ => by,
         }
     }
