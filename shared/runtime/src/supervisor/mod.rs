@@ -56,10 +56,11 @@ pub struct Supervisor<S, B, C, E> {
 /// counts in none of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Rows of the due index that were read. Only these count against [`Settings::sweep_limit`], without those that
-    /// count in `waiting`.
+    /// Rows of the due index that were read, without those in `waiting`. Only these count against
+    /// [`Settings::sweep_limit`].
     pub found: usize,
-    /// Orders whose definition this process cannot read: they wait for one that can, and are met by each sweep.
+    /// Rows of orders whose definition this process cannot read: they wait for one that can, and are met by each
+    /// sweep.
     pub waiting: usize,
     /// Records that were written: a step retried or given up, an order announced again, or a row
     /// moved in the index.
@@ -137,8 +138,7 @@ where
         for shard in (0..SHARDS).map(|n| (first + n) % SHARDS) {
             let mut page = None;
             loop {
-                let over = self.clock.now() >= ends
-                    || report.found - report.waiting >= self.settings.sweep_limit;
+                let over = self.clock.now() >= ends || report.found >= self.settings.sweep_limit;
                 if over {
                     report.truncated = true;
                     return report;
@@ -330,7 +330,9 @@ where
                             continue;
                         }
                         Err(e) => {
-                            report.waiting += usize::from(matches!(e, StoreError::Item(_)));
+                            let waits = usize::from(matches!(e, StoreError::Item(_)));
+                            report.waiting += waits;
+                            report.found -= waits;
                             (Subject::Definition(order.workflow), e)
                         }
                     }
