@@ -340,7 +340,8 @@ pub(crate) async fn put_in_order(world: &World) {
 /// Every list of orders under way has those that are set aside: what is not in the lists, no bulk act and no
 /// campaign acts on.
 async fn list_set_aside(world: &World, ports: &Ports) {
-    let known = world.state().store.set_aside(world.now());
+    let now = Timestamp(world.now());
+    let known = world.state().store.set_aside(now.0);
     if known.is_empty() {
         return;
     }
@@ -348,7 +349,6 @@ async fn list_set_aside(world: &World, ports: &Ports) {
         state: Some("Pending".parse().expect("a state")),
         ..Filter::default()
     };
-    let now = Timestamp(world.now());
     let Ok(found) = find::orders(ports, &filter, usize::MAX, now).await else {
         return;
     };
