@@ -14,7 +14,8 @@ impl State {
         if self.setup.wild_clocks {
             return;
         }
-        for index in 0..after.steps.len() {
+        // One that waited for its definition had no steps, and none has begun.
+        for index in 0..before.steps.len().min(after.steps.len()) {
             for direction in [Direction::Forward, Direction::Compensate] {
                 self.check_wait(before, after, index, direction, workflow);
             }
