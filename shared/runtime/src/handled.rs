@@ -72,9 +72,12 @@ impl Redelivery {
         match self {
             Self::Store(why) => matches!(why, StoreError::Configuration(_)),
             Self::Unsent(why) => why.needs_an_operator(),
-            Self::Outside(_) | Self::Raced | Self::Behind | Self::OutOfTime | Self::NoRoom(_) => {
-                false
-            }
+            Self::Outside(_)
+            | Self::Raced
+            | Self::Behind
+            | Self::Newer(_)
+            | Self::OutOfTime
+            | Self::NoRoom(_) => false,
         }
     }
 }
