@@ -373,15 +373,24 @@ async fn no_more_probes_are_out_than_may_be_and_a_bad_one_opens_it_for_longer() 
 }
 
 #[tokio::test]
-async fn what_the_service_asks_for_opens_it_at_once_for_as_long() {
-    let world = World::start(limits()).await;
+async fn what_the_service_asks_of_three_orders_opens_it_for_as_long() {
+    let breaker = BreakerSettings {
+        window: 20,
+        minimum: 20,
+        ..BREAKER
+    };
+    let world = World::start(DownstreamSettings {
+        breaker,
+        ..DownstreamSettings::default()
+    })
+    .await;
     let (one, bus) = world.instance();
     world.service.fails(Some(Millis(5_000)));
-    assert!(matches!(
-        world.ask(&one, &bus).await,
-        Outcome::Failed { .. }
-    ));
-    assert_eq!(world.breaker().await, "open");
+    for breaker in ["closed", "closed", "open"] {
+        let outcome = world.ask(&one, &bus).await;
+        assert!(put_off(&outcome).0 >= BEGIN + 5_000, "it waits by itself");
+        assert_eq!(world.breaker().await, breaker);
+    }
     let outcome = world.ask(&one, &bus).await;
     assert!(put_off(&outcome).0 >= BEGIN + 5_000);
 }

@@ -300,7 +300,9 @@ async fn check_starts_nothing_and_finds_wrong_workflows() {
     let sound = triad(&check, &[], b"").await.good();
     assert_eq!(sound.err, "");
     assert!(!place.files.path("state").exists(), "nothing was started");
-    let elsewhere = FULFILMENT.replace("agent: payment", "agent: bank");
+    let elsewhere = FULFILMENT
+        .replace("agent: payment", "agent: bank")
+        .replace("workflow: order-fulfilment", "workflow: elsewhere");
     place.files.write("flows/elsewhere.yaml", &elsewhere);
     let warned = triad(&check, &[], b"").await.good();
     assert!(warned.err.contains("the agent bank"), "{}", warned.err);

@@ -165,7 +165,7 @@ async fn send<B: Bus, C: Clock>(
             (BusError::TooLarge(_), Some(letter)) => cut.push((index, letter)),
             // What lies behind in the partition does not need this order's reply topic. The sweep sends
             // `received` before it asks for the order.
-            (why, _) if stored.contains(&index) && why.is_of_its_topic() => {
+            (why, _) if stored.contains(&index) && why.needs_an_operator() => {
                 tracing::warn!(error = %why, "an order is not told to be received: a sweep sees to it");
                 misconfigured.note_bus(why);
                 left.insert(index);

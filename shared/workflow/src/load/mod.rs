@@ -3,6 +3,7 @@
 
 mod positions;
 mod shape;
+mod value;
 mod yaml;
 
 use std::fmt;

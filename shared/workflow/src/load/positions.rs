@@ -45,7 +45,7 @@ impl Kind {
 /// Whether YAML makes a number of a text that stands without quotes.
 fn is_number(text: &str) -> bool {
     let begins = text.starts_with(|c: char| matches!(c, '+' | '-' | '.' | '0'..='9'));
-    begins && matches!(super::yaml::read(text), Ok(serde_json::Value::Number(_)))
+    begins && matches!(super::value::read(text), Ok(serde_json::Value::Number(_)))
 }
 
 /// A part whose end is yet to come.
@@ -143,7 +143,7 @@ impl<'t> Positions<'t> {
         match &node.kind {
             Kind::Scalar(_) => {}
             Kind::Number(written) => {
-                let read = super::yaml::read(written).map(|value| value.to_string());
+                let read = super::value::read(written).map(|value| value.to_string());
                 let read = read.unwrap_or_default();
                 if read != *written {
                     let reason = format!("{written} would be read as the number {read}");

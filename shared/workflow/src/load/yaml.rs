@@ -1,10 +1,11 @@
 //! Reading YAML, and what is said of a text that is none.
 
 use serde_json::Value;
+use serde_saphyr::Error;
 use serde_saphyr::granit_parser::{ErrorKind, Parser};
-use serde_saphyr::{DuplicateKeyPolicy, Error};
 
 use super::positions::Positions;
+use super::value;
 use crate::problem::Problem;
 
 /// Reads one YAML document. Of a key that stands twice the first value is taken:
@@ -13,14 +14,7 @@ pub(super) fn read(text: &str) -> Result<Value, Box<Problem>> {
     if let Some(problem) = not_text(text) {
         return Err(Box::new(problem));
     }
-    let options = serde_saphyr::options! {
-        // As YAML 1.2 has it: `y`, `no` and `on` are texts.
-        strict_booleans: true,
-        duplicate_keys: DuplicateKeyPolicy::FirstWins,
-        with_snippet: false,
-    };
-    serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| Box::new(broken(text, &error)))
+    value::read(text).map_err(|error| Box::new(broken(text, &error)))
 }
 
 fn not_text(text: &str) -> Option<Problem> {
