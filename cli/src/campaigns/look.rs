@@ -121,7 +121,7 @@ pub(super) async fn list(args: ListArgs) -> Result<ExitCode> {
             Cell::new(view.orders.refused + view.orders.failed),
         ]);
     }
-    println!("{table}");
+    table.print();
     Ok(ExitCode::SUCCESS)
 }
 

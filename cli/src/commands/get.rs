@@ -13,7 +13,7 @@ use triad_operator::{definition, find, next};
 
 use super::connection::StoreArgs;
 use super::{graph, inputs};
-use crate::output::{self, Usage, moment, print_line};
+use crate::output::{self, Usage, command, moment, print_line};
 
 /// Show an order: its state, its steps and what happened to it
 #[derive(Debug, Args)]
@@ -158,7 +158,9 @@ pub fn print(order: &Order, timing: &Timing) {
         };
         println!("Trace      {}{note}", trace.trace_id);
     }
-    print_next(order, timing);
+    for line in next_lines(order, timing) {
+        println!("{line}");
+    }
     println!();
     let mut steps = output::table([
         "Step",
@@ -180,28 +182,31 @@ pub fn print(order: &Order, timing: &Timing) {
                 .map_or_else(String::new, ToString::to_string),
         ]);
     }
-    println!("{steps}");
+    steps.print();
     println!();
     let mut table = output::table(["Time", "What"]);
     for Entry { at, what } in timeline(order) {
         table.add_row([moment(at), what]);
     }
-    println!("{table}");
+    table.print();
     for gap in gaps(order) {
         println!("(nothing is kept of {gap})");
     }
 }
 
-/// Prints what will happen, and what an operator may type.
-pub fn print_next(order: &Order, timing: &Timing) {
+/// What will happen, and what an operator may type.
+pub fn next_lines(order: &Order, timing: &Timing) -> Vec<String> {
+    let mut lines = Vec::new();
     for (at, one) in next::of(order, timing).iter().enumerate() {
         let head = if at == 0 { "Next" } else { "" };
         let when = one
             .at
             .map_or_else(String::new, |at| format!("{}   ", moment(at)));
-        println!("{head:<10} {when}{}", one.what);
+        lines.push(format!("{head:<10} {when}{}", one.what));
         for act in one.acts {
-            println!("{:<10}   triad {act} {} --why …", "", order.id);
+            let act = command(["triad", act, order.id.as_str()]);
+            lines.push(format!("{:<10}   {act} --why …", ""));
         }
     }
+    lines
 }

@@ -4,6 +4,7 @@
 use triad_core::inspect::ServiceCall;
 use triad_core::{Direction, Order};
 use triad_http::contract_headers;
+use triad_operator::address::in_path;
 use triad_operator::inputs::Inputs;
 use triad_operator::timeline::attempt;
 use triad_runtime::Call;
@@ -71,7 +72,7 @@ fn curl(order: &Order, step: &StepId, call: &ServiceCall, attempt: u32) -> Strin
         "{}_URL",
         call.agent.as_str().to_uppercase().replace('-', "_")
     );
-    let mut text = format!("curl -sS -X POST \"${address}/{}\"", call.action);
+    let mut text = format!("curl -sS -X POST \"${address}/{}\"", in_path(&call.action));
     for (header, value) in contract_headers(&made) {
         text.push_str(&format!(
             " \\\n  -H {}",

@@ -15,7 +15,7 @@ use triad_workflow::Millis;
 
 use super::connection::{KafkaArgs, StoreArgs};
 use super::watch::{Waited, until_finished};
-use crate::output::{Usage, print_line};
+use crate::output::{Usage, command, print_line};
 use crate::read;
 
 /// Orders sent under one acknowledgement.
@@ -170,7 +170,10 @@ fn tell(waited: &Waited, as_json: bool) -> Result<()> {
         Some(format!("{}  {}  {cause}", order.id, order.state.name()))
     });
     let unfinished = waited.unfinished.iter();
-    let unfinished = unfinished.map(|id| format!("{id}  has not finished: triad get {id}"));
+    let unfinished = unfinished.map(|id| {
+        let get = command(["triad", "get", id.as_str()]);
+        format!("{id}  has not finished: {get}")
+    });
     let lines: Vec<String> = failed.chain(unfinished).collect();
     for line in lines.iter().take(SHOWN) {
         println!("{line}");

@@ -14,7 +14,7 @@ use triad_runtime::StateStore;
 use triad_workflow::Millis;
 
 use super::connection::{Store, StoreArgs};
-use super::get::{as_json, no_order, print_next};
+use super::get::{as_json, next_lines, no_order};
 use crate::output::{Usage, moment, print_line, stream};
 
 /// Time between two looks at first, and at most: each is half as long again as the one before.
@@ -74,7 +74,9 @@ pub async fn run(args: WatchArgs) -> Result<ExitCode> {
     if args.json {
         print_line(&as_json(&order, &timing)?)?;
     } else {
-        print_next(&order, &timing);
+        for line in next_lines(&order, &timing) {
+            println!("{line}");
+        }
     }
     Ok(code([&order.state]))
 }

@@ -20,7 +20,7 @@ use triad_bootstrap::{Way, environment};
 
 pub use file::{Context, Contexts};
 
-use crate::output::{self, Usage, count, print_line};
+use crate::output::{self, Usage, command, count, print_line};
 use crate::terraform;
 
 /// The option that names a context.
@@ -312,7 +312,8 @@ fn add(all: &mut Contexts, new: AddArgs, path: &std::path::Path) -> Result<()> {
     };
     println!("{name} is {did} in {}", path.display());
     if all.current.is_none() {
-        println!("triad context use {name} takes it from now on; --context {name} for one command");
+        let use_it = command(["triad", "context", "use", &name]);
+        println!("{use_it} takes it from now on; --context {name} for one command");
     }
     Ok(())
 }
@@ -387,7 +388,7 @@ fn print_all(all: &Contexts, as_json: bool) -> Result<()> {
         return output::summary(number, false, None, json!({}));
     }
     if number > 0 {
-        println!("{table}");
+        table.print();
     }
     println!("{}", count(number as u64, "context", "contexts"));
     Ok(())

@@ -9,6 +9,7 @@ use triad_kafka::KafkaConfig;
 use triad_workflow::AgentName;
 
 use super::say::Say;
+use crate::output::command;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
@@ -36,7 +37,8 @@ impl Said {
                 self.shared.remove(agent);
             } else if self.shared.insert(agent.clone()) {
                 lines.push(format!(
-                    "another process serves the agent {agent}, too: each of its requests is carried out by both, under one key. To leave them to the other one, start triad dev with --external-agent {agent}"
+                    "another process serves the agent {agent}, too: each of its requests is carried out by both, under one key. To leave them to the other one, start it by: {}",
+                    command(["triad", "dev", "--external-agent", agent.as_str()])
                 ));
             }
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::moved;
 use rustix::process::geteuid;
 
-use crate::output::{Usage, quoted};
+use crate::output::{Usage, command};
 use crate::read::plain;
 
 /// Makes the directory and takes it for this process, to run on it.
@@ -20,11 +20,17 @@ pub fn lock(dir: &Path) -> Result<File, Usage> {
     match moved::look(dir)? {
         None => Ok(file),
         Some(moved) => Err(Usage(format!(
-            "--data {}: its orders were exported on {} to {}, to go on elsewhere: here they would be done twice. Run what they were imported into; if they were imported nowhere, triad export --data {} --undo",
+            "--data {}: its orders were exported on {} to {}, to go on elsewhere: here they would be done twice. Run what they were imported into; if they were imported nowhere, {}",
             dir.display(),
             moved.at,
             moved.to,
-            quoted(&dir.display().to_string()),
+            command([
+                "triad",
+                "export",
+                "--data",
+                &dir.display().to_string(),
+                "--undo"
+            ]),
         ))),
     }
 }

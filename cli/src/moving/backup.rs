@@ -23,7 +23,7 @@ use super::progress::Progress;
 use super::topics;
 use crate::data::{self, Running};
 use crate::machine::directory::{refuse_root, take};
-use crate::output::{Usage, count, print_line};
+use crate::output::{Usage, command, count, print_line};
 
 /// Copy the data directory of triad serve while it runs
 ///
@@ -222,12 +222,12 @@ fn told(args: &BackupArgs, counts: Counts, exported: &Exported, messages: u64) -
         print_line(&line)?;
     } else {
         println!(
-            "{}: {}, {} of them alive, {}; triad serve --data {} runs on it",
+            "{}: {}, {} of them alive, {}; {} runs on it",
             args.to.display(),
             count(counts.orders, "order", "orders"),
             counts.alive,
             count(messages, "message", "messages"),
-            crate::output::quoted(&args.to.display().to_string()),
+            command(["triad", "serve", "--data", &args.to.display().to_string()]),
         );
     }
     Ok(match unreadable {

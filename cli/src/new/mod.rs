@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use triad_workflow::WorkflowName;
 
-use crate::output::Usage;
+use crate::output::{self, Usage};
 
 /// What stands in the templates for the project's name.
 const NAME: &str = "trip-template";
@@ -114,7 +114,7 @@ pub fn run(args: &NewArgs) -> Result<ExitCode> {
     let shown = args.path.display();
     println!("{shown}: a workflow of three steps, three orders, and their service ({source})");
     println!();
-    println!("  cd {shown}");
+    println!("  {}", output::command(["cd", &shown.to_string()]));
     println!("  triad dev --until-done     run the three orders and sum up");
     println!("  triad dev                  run until Ctrl-C; change the files meanwhile");
     Ok(ExitCode::SUCCESS)

@@ -321,7 +321,7 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         output::summary(all, false, None, further)?;
     } else {
         if all > 0 {
-            println!("{table}");
+            table.print();
         }
         let number = count(all as u64, "downstream", "downstreams");
         println!("{number}, {not_called} not to be called");

@@ -116,7 +116,7 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
             Cell::new(why(order)),
         ]);
     }
-    println!("{table}");
+    table.print();
     for (what, orders) in waits(&orders) {
         println!("{orders} wait: {what}");
     }
@@ -200,7 +200,7 @@ async fn by_cause(store: &Store, args: &ListArgs) -> Result<ExitCode> {
             Cell::new(g.example.to_string()),
         ]);
     }
-    println!("{table}");
+    table.print();
     println!("{} of {causes}", count(orders, "order", "orders"));
     Ok(ExitCode::SUCCESS)
 }

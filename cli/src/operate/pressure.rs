@@ -41,7 +41,8 @@ pub fn print(all: &[Waiting], now: Timestamp) {
             text(*why).to_owned(),
         ]);
     }
-    println!("\n{table}");
+    println!();
+    table.print();
     println!(
         "\nFurther orders wait in their topics. Nothing is lost by it, and nothing counted as failed."
     );

@@ -19,7 +19,7 @@ use triad_workflow::Millis;
 use crate::commands::connection::{Store, StoreArgs};
 use crate::machine::signals::interrupted;
 use crate::operate::figures::{self, Figures};
-use crate::output::{count, moment, print, stream};
+use crate::output::{command, count, moment, print, stream};
 
 /// Shortest time between two looks of `--watch`, in milliseconds.
 const SHORTEST: Millis = Millis(250);
@@ -107,9 +107,10 @@ async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result
     let mut screen = lines(&found, now);
     screen.extend(sample.into_iter().flat_map(figures::lines));
     if args.watch {
-        let is_terminal = stdout().is_terminal();
-        let top = if is_terminal { CLEAR } else { "" };
-        screen.insert(0, format!("{top}{}", moment(now)));
+        if stdout().is_terminal() {
+            stream::styled(format_args!("{CLEAR}"));
+        }
+        screen.insert(0, moment(now));
         screen.push(String::new());
     }
     // At once: half a screen would flicker.
@@ -117,7 +118,8 @@ async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result
     Ok(found.is_well())
 }
 
-fn lines(found: &Status, now: Timestamp) -> Vec<String> {
+/// The screen: what is wrong, and below each thing what to type.
+pub fn lines(found: &Status, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     let more = if found.under_way.more {
         "more than "
@@ -190,7 +192,8 @@ fn held(one: &DownstreamView) -> Vec<String> {
             forced.hold.act.by, forced.hold.act.why
         ));
         lines.push(format!(
-            "               triad downstreams --release {name} --why …"
+            "               {} --why …",
+            command(["triad", "downstreams", "--release", name.as_str()])
         ));
     } else if breaker != "closed" {
         lines.push(format!(
@@ -206,7 +209,8 @@ fn held(one: &DownstreamView) -> Vec<String> {
             paused.hold.act.by, paused.hold.act.why
         ));
         lines.push(format!(
-            "               triad resume --step-type {step} --why …"
+            "               {} --why …",
+            command(["triad", "resume", "--step-type", &step])
         ));
     }
     lines
@@ -214,18 +218,17 @@ fn held(one: &DownstreamView) -> Vec<String> {
 
 fn cause(group: &CauseGroup) -> Vec<String> {
     let state = group.state.name();
-    let filter = match group.cause.as_str() {
-        "" => format!("--state {state}"),
-        cause => format!("--state {state} --cause '{cause}'"),
-    };
     let act = match state {
         "Error" => "resubmit",
         "Paused" => "resume",
         _ => "retry-undo",
     };
-    let name = match group.cause.as_str() {
-        "" => state.to_owned(),
-        cause => format!("{state}  {cause}"),
+    let (name, act) = match group.cause.as_str() {
+        "" => (state.to_owned(), command(["triad", act, "--state", state])),
+        cause => (
+            format!("{state}  {cause}"),
+            command(["triad", act, "--state", state, "--cause", cause]),
+        ),
     };
     vec![
         format!(
@@ -233,7 +236,10 @@ fn cause(group: &CauseGroup) -> Vec<String> {
             group.orders,
             moment(group.oldest)
         ),
-        format!("               triad get {}", group.example),
-        format!("               triad {act} {filter} --why … --dry-run"),
+        format!(
+            "               {}",
+            command(["triad", "get", group.example.as_str()])
+        ),
+        format!("               {act} --why … --dry-run"),
     ]
 }

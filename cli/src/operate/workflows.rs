@@ -70,7 +70,7 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
         {
             // Those before it are removed, and said to be.
             if !args.json {
-                println!("{table}");
+                table.print();
             }
             let name = format!("{}@{}", version.workflow, version.version);
             return Err(anyhow::Error::new(error).context(format!("{name} was not removed")));
@@ -104,7 +104,7 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if number > 0 {
-        println!("{table}");
+        table.print();
     }
     let removed = match (args.prune, args.dry_run) {
         (false, _) => String::new(),

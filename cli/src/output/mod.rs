@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`stream`] | writing, whatever has become of the reader |
 //! | [`style`] | what a terminal gets and a pipe does not |
-//! | [`quoted`] | words for a shell |
+//! | [`command`], [`quoted`] | commands to be typed, and words for a shell |
 //! | [`print`], [`summary`] | a JSON line a thing, and the last one, in the vocabulary of [`triad_operator::json`] |
 //! | [`count`], [`shown`] | the last line for people |
 
@@ -17,7 +17,7 @@ use std::fmt;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
-pub use shell::quoted;
+pub use shell::{command, quoted};
 pub use style::{Colour, settle, state, table, when};
 pub use triad_operator::json::moment;
 

@@ -6,6 +6,9 @@
 //! is checked, and what nobody reads is dropped: the command goes on to its end, and an act is done on
 //! every order that it was for. A command that only reads may ask [`reader_is_gone`] and end sooner.
 //!
+//! What is written is shown, and never obeyed: control characters of a text, from a service's message for one,
+//! would move the cursor or rename the window. The command's own go past that, by [`styled`].
+//!
 //! The macros `println!` and `eprintln!` of this crate are these; see the top of `main.rs`.
 
 use std::fmt;
@@ -13,16 +16,32 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use triad_operator::visible::visible;
+
 static GONE: AtomicBool = AtomicBool::new(false);
 static FAULT: OnceLock<String> = OnceLock::new();
 
-/// Writes to standard output. If the reader has gone away, the text is dropped. Any other fault is
-/// kept for [`fault`].
+/// What a text may have of control characters.
+const KEPT: &str = "\n\t";
+
+/// Writes to standard output, with control characters and invisible ones shown as [`visible()`] does. If the
+/// reader has gone away, the text is dropped. Any other fault is kept for [`fault`].
 pub fn out(text: fmt::Arguments<'_>) {
+    out_bytes(plain(text).as_bytes());
+}
+
+/// The text as [`out`] and [`err`] write it.
+pub fn plain(text: fmt::Arguments<'_>) -> String {
+    visible(&text.to_string(), KEPT).into_owned()
+}
+
+/// Writes what has colours and the like of this command's own, and no other control characters that a terminal
+/// obeys; else as [`out`] does.
+pub fn styled(text: fmt::Arguments<'_>) {
     out_with(|out| out.write_fmt(text));
 }
 
-/// Writes bytes to standard output, as [`out`] does.
+/// Writes bytes to standard output as they are; else as [`out`] does.
 pub fn out_bytes(bytes: &[u8]) {
     out_with(|out| out.write_all(bytes));
 }
@@ -42,9 +61,10 @@ fn out_with(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) {
     }
 }
 
-/// Writes to standard error. A fault is ignored: there is nowhere to tell it.
+/// Writes to standard error, with control characters shown as [`out`] does. A fault is ignored: there is nowhere
+/// to tell it.
 pub fn err(text: fmt::Arguments<'_>) {
-    let _ = io::stderr().lock().write_fmt(text);
+    let _ = io::stderr().lock().write_all(plain(text).as_bytes());
 }
 
 /// Whether the reader of standard output has closed its end.

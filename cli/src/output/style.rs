@@ -2,17 +2,19 @@
 //!
 //! What goes into a pipe or a file is the same on every machine and at every time.
 
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, Color, ContentArrangement, Table};
+use comfy_table::{Cell, Color, ContentArrangement};
 use triad_bootstrap::environment;
 use triad_core::Timestamp;
+use triad_operator::visible::visible;
 use triad_workflow::Millis;
 
-use super::moment;
+use super::{moment, stream};
 
 /// When the command line uses colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,10 +57,32 @@ fn style() -> Style {
     STYLE.get().copied().unwrap_or(plain)
 }
 
+/// A table for people. Its own colours are the only control characters in it.
+pub struct Table(comfy_table::Table);
+
+impl Table {
+    /// Adds a row. A cell with control characters shows them, and has no colour.
+    pub fn add_row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        let shown = |cell: C| {
+            let cell = cell.into();
+            match visible(&cell.content(), "\n") {
+                Cow::Borrowed(_) => cell,
+                Cow::Owned(shown) => Cell::new(shown),
+            }
+        };
+        self.0.add_row(cells.into_iter().map(shown));
+    }
+
+    /// Prints it.
+    pub fn print(&self) {
+        stream::styled(format_args!("{}\n", self.0));
+    }
+}
+
 /// A table with a header and without lines. On a terminal it is as wide as that at most: longer cells
 /// go over several lines. In a pipe each row is one line.
 pub fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
+    let mut table = comfy_table::Table::new();
     table.load_style(NOTHING).set_header(header);
     if style().terminal {
         table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -68,7 +92,7 @@ pub fn table<const N: usize>(header: [&str; N]) -> Table {
     if style().colours {
         table.enforce_styling();
     }
-    table
+    Table(table)
 }
 
 /// The name of a process state, or of a breaker's, in the colour of how much it wants somebody: red
@@ -123,6 +147,14 @@ fn largest(Millis(ms): Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_of_a_table_acts_on_no_terminal() {
+        let mut table = table(["Cause"]);
+        table.add_row(["\u{1b}]0;title\u{7}\u{202e}x"]);
+        let shown = table.0.to_string();
+        assert!(shown.contains("\\u001b]0;title\\u0007\\u202ex"), "{shown}");
+    }
 
     #[test]
     fn how_long_ago_is_told_in_the_largest_unit() {

@@ -7,7 +7,7 @@ use triad_workflow::StepId;
 
 /// Longest message of a failure, in bytes, inclusive; [`Failure::new`] cuts longer ones.
 pub const MAX_MESSAGE_BYTES: usize = 512;
-/// Longest code of a failure, in bytes, inclusive; [`Failure::new`] cuts longer ones.
+/// Longest code of a failure, in bytes, inclusive; of a longer one [`code`] keeps the beginning.
 pub const MAX_CODE_BYTES: usize = 64;
 
 /// Class of a failure. It decides whether an attempt is made again; the text of a failure never does.
@@ -54,7 +54,7 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
     /// Short and stable, fit for grouping, such as `out-of-stock` or `http-503`; [`Failure::new`]
-    /// keeps at most [`MAX_CODE_BYTES`].
+    /// makes it one of the characters and the length that [`code()`] gives.
     pub code: String,
     /// Text for a person; no code compares it. May be empty. [`Failure::new`] keeps at most
     /// [`MAX_MESSAGE_BYTES`].
@@ -63,21 +63,21 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure in no step. A code above [`MAX_CODE_BYTES`] and a message above
-    /// [`MAX_MESSAGE_BYTES`] are cut at a character boundary.
+    /// A failure in no step. Its code is what [`code()`] makes of this one; a message above
+    /// [`MAX_MESSAGE_BYTES`] is cut at a character boundary.
     #[must_use]
     pub fn new(kind: FailureKind, code: &str, message: &str) -> Self {
         Self {
             kind,
             step: None,
-            code: cut(code, MAX_CODE_BYTES),
+            code: self::code(code),
             message: cut(message, MAX_MESSAGE_BYTES),
         }
     }
 
-    /// Cuts code and message as [`Failure::new`] does, of a failure that came in a message.
+    /// Bounds code and message as [`Failure::new`] does, of a failure that came in a message.
     pub fn bound(&mut self) {
-        self.code = cut(&self.code, MAX_CODE_BYTES);
+        self.code = code(&self.code);
         self.message = cut(&self.message, MAX_MESSAGE_BYTES);
     }
 
@@ -115,6 +115,21 @@ impl fmt::Display for Failure {
         }
         Ok(())
     }
+}
+
+/// The code that is kept of a text, which may be a service's: ASCII letters, digits and `- _ . : /`, with a `-` in
+/// place of every other character, and at most [`MAX_CODE_BYTES`] of it. So a code is one word in a command, a
+/// pattern, a label and a line of a log, and means nothing to any of them.
+///
+/// # Example
+/// ```
+/// assert_eq!(triad_core::failure::code("Out of stock; $(reboot)"), "Out-of-stock----reboot-");
+/// ```
+#[must_use]
+pub fn code(text: &str) -> String {
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    let kept = text.chars().take(MAX_CODE_BYTES);
+    kept.map(|c| if is_fit(c) { c } else { '-' }).collect()
 }
 
 /// The longest prefix of a text that has at most `limit` bytes and ends at a character boundary.

@@ -21,6 +21,7 @@
 //! | [`alert`] | says what an alert is about, in words | nothing |
 //! | [`dead_letters`] | lists, shows and replays dead letters | the topic, from a moment on |
 //! | [`recent`] | shows the newest alerts and counts the dead letters of late | a bounded part of the two topics |
+//! | [`visible`] | shows text of others so that no terminal and no browser obeys it | nothing |
 //! | [`topic`] | is the port by which the topics are read | nothing |
 //! | [`moving`] | writes everything of an installation into a file, and puts a file into another one | the whole store |
 //!
@@ -69,5 +70,6 @@ pub mod status;
 pub mod timeline;
 pub mod topic;
 pub mod versions;
+pub mod visible;
 
 pub use pace::{InvalidRate, Rate};

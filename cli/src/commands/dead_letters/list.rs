@@ -111,7 +111,7 @@ fn print(listing: &Listing) {
             when(group.newest, now),
         ]);
     }
-    println!("{table}");
+    table.print();
     let mut table = output::table(["Letter", "Written", "Key", "Bytes", "Replayed", "Cause"]);
     for letter in &listing.letters {
         let cause = format!("{}: {}", letter.cause, letter.message);
@@ -133,7 +133,8 @@ fn print(listing: &Listing) {
             text::short(&cause, SHOWN),
         ]);
     }
-    println!("\n{table}");
+    println!();
+    table.print();
     let of = Some(letters(listing));
     let number = shown(listing.letters.len(), listing.more, of, "letter", "letters");
     let causes = count(listing.causes.len() as u64, "cause", "causes");

@@ -3,39 +3,16 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use triad_operator::visible::visible;
 
 /// Most bytes of a value that are shown, inclusive; of a longer one only the first.
 pub const MAX_SHOWN: usize = 4096;
 /// Bytes in one line of a hex dump.
 const LINE: usize = 16;
 
-/// A text on one line. Control characters, line breaks included, and invisible characters are
-/// escaped, so that a text from elsewhere cannot act on the terminal.
+/// A text on one line: control characters, line breaks included, and invisible characters are escaped.
 pub fn line(text: &str) -> String {
-    escaped(text, |_| false)
-}
-
-/// A text that may have several lines.
-fn lines(text: &str) -> String {
-    escaped(text, |c| c == '\n')
-}
-
-fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if keep(c) || !(c.is_control() || is_invisible(c)) {
-            out.push(c);
-        } else {
-            // A text takes everything.
-            let _ = write!(out, "{}", c.escape_unicode());
-        }
-    }
-    out
-}
-
-/// Characters that change how others are shown: directions, joiners, marks.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    visible(text, "").into_owned()
 }
 
 /// The text of [`line()`], cut to at most `most` characters; a text that was cut ends in `…`.
@@ -66,10 +43,10 @@ pub fn bytes(bytes: &[u8]) -> String {
 pub fn value(of: &[u8]) -> (&'static str, String) {
     if let Ok(json) = serde_json::from_slice::<Value>(of) {
         let pretty = serde_json::to_string_pretty(&json).unwrap_or_default();
-        return ("JSON", cut(&lines(&pretty)));
+        return ("JSON", cut(&visible(&pretty, "\n")));
     }
     match std::str::from_utf8(of) {
-        Ok(text) => ("text, not JSON", cut(&lines(text))),
+        Ok(text) => ("text, not JSON", cut(&visible(text, "\n"))),
         Err(_) => {
             let shown = &of[..of.len().min(MAX_SHOWN)];
             let mut dump = String::new();
@@ -108,9 +85,9 @@ mod tests {
     #[test]
     fn nothing_reaches_the_terminal_as_a_command() {
         let shown = line("a\u{1b}[2J\u{9b}1m\n\u{202e}b");
-        assert_eq!(shown, "a\\u{1b}[2J\\u{9b}1m\\u{a}\\u{202e}b");
+        assert_eq!(shown, "a\\u001b[2J\\u009b1m\\u000a\\u202eb");
         let (_, shown) = value(b"\x1b]0;title\x07\nnext");
-        assert_eq!(shown, "\\u{1b}]0;title\\u{7}\nnext");
+        assert_eq!(shown, "\\u001b]0;title\\u0007\nnext");
         let (_, shown) = value("{\"a\": \"\u{9b}\"}".as_bytes());
         assert!(!shown.contains('\u{9b}'), "{shown}");
     }

@@ -5,7 +5,7 @@ use triad_console::{Hidden, Settings};
 use triad_core::message::{Alert, AlertKind};
 use triad_core::order::{Hold, OperatorAct};
 use triad_core::outbox::Emission;
-use triad_core::{Attempt, Direction, Failure, FailureKind};
+use triad_core::{Attempt, Direction, Failure, FailureKind, ProcessState};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock};
 use triad_workflow::Millis;
@@ -304,4 +304,25 @@ async fn from_the_list_of_versions_each_leads_to_what_it_changed() {
     let compared = text(&world.get(&link).await);
     let change = "<code>changed  step pay: action</code>";
     assert!(compared.contains(change), "{compared}");
+}
+
+#[tokio::test]
+async fn what_a_service_has_said_is_shown_and_obeyed_by_no_browser() {
+    let world = World::start().await;
+    let said = "a\u{202e}b\u{2066}c\u{1b}[2J\u{200b}";
+    let at = SystemClock.now();
+    let cause = Failure::new(FailureKind::Permanent, "x", said);
+    world
+        .order("o", |order| order.state = ProcessState::Error { at, cause })
+        .await;
+    for path in ["/console/orders/o", "/console/orders", "/console/"] {
+        let page = text(&world.get(path).await);
+        let obeyed = page
+            .chars()
+            .find(|c| said.contains(*c) && !" abc[2J".contains(*c));
+        assert_eq!(obeyed, None, "{path}");
+    }
+    let page = text(&world.get("/console/orders/o").await);
+    let shown = r"a\u202eb\u2066c\u001b[2J\u200b";
+    assert!(page.contains(shown), "{page}");
 }

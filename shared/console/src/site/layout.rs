@@ -1,6 +1,7 @@
 //! The frame of every page.
 
 use maud::{DOCTYPE, Markup, html};
+use triad_operator::visible::visible;
 
 use super::Visit;
 use crate::caller::Role;
@@ -61,7 +62,7 @@ const PARTS: [(&str, &str); 7] = [
 ];
 
 /// A page in its frame.
-pub(crate) fn frame<I: Installation>(visit: &Visit<'_, I>, page: Page) -> Markup {
+pub(crate) fn frame<I: Installation>(visit: &Visit<'_, I>, page: Page) -> String {
     let settings = &visit.desk.settings;
     document(
         &page.title,
@@ -97,9 +98,10 @@ pub(crate) fn frame<I: Installation>(visit: &Visit<'_, I>, page: Page) -> Markup
     )
 }
 
-/// A whole document.
-pub(crate) fn document(title: &str, name: &str, head: &Markup, content: &Markup) -> Markup {
-    html! {
+/// A whole document, whose text the browser shows as it is: nothing in it changes the direction of what stands
+/// beside it, or is not seen.
+pub(crate) fn document(title: &str, name: &str, head: &Markup, content: &Markup) -> String {
+    let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -119,7 +121,8 @@ pub(crate) fn document(title: &str, name: &str, head: &Markup, content: &Markup)
                 main id="main" { (content) }
             }
         }
-    }
+    };
+    visible(&page.into_string(), "\n\r\t").into_owned()
 }
 
 /// What a problem says, for people.
@@ -132,7 +135,7 @@ pub(crate) fn told(problem: &Problem) -> Markup {
 }
 
 /// A problem of which nothing else is known.
-pub(crate) fn problem(problem: &Problem) -> Markup {
+pub(crate) fn problem(problem: &Problem) -> String {
     document(problem.title(), "", &html! {}, &told(problem))
 }
 

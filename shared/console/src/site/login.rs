@@ -39,7 +39,7 @@ pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<&s
         p class="note" { "Tokens are made with " code { "triad token NAME --role operate" } "." }
     };
     let page = layout::document("Log in", &settings.name, &html! {}, &content);
-    answer::of(StatusCode::UNAUTHORIZED, HTML, page.into_string())
+    answer::of(StatusCode::UNAUTHORIZED, HTML, page)
 }
 
 /// Begins a session, if the token is one.

@@ -68,7 +68,7 @@ pub(crate) async fn answer<I: Installation>(
     let mut answer = match route(desk, request, keys).await {
         Ok(answer) => answer,
         Err(problem) => {
-            let page = layout::problem(&problem).into_string();
+            let page = layout::problem(&problem);
             answer::told(&problem, answer::of(problem.status, HTML, page))
         }
     };
@@ -158,14 +158,10 @@ enum Came {
 /// A page, or the problem in place of it, in the frame that all have.
 fn page<I: Installation>(visit: &Visit<'_, I>, shown: Result<layout::Page, Problem>) -> Answer {
     match shown {
-        Ok(shown) => answer::of(
-            StatusCode::OK,
-            HTML,
-            layout::frame(visit, shown).into_string(),
-        ),
+        Ok(shown) => answer::of(StatusCode::OK, HTML, layout::frame(visit, shown)),
         Err(problem) => {
             let shown = layout::Page::new(problem.title(), layout::told(&problem));
-            let page = layout::frame(visit, shown).into_string();
+            let page = layout::frame(visit, shown);
             answer::told(&problem, answer::of(problem.status, HTML, page))
         }
     }

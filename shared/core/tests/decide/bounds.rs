@@ -34,6 +34,23 @@ fn what_has_failed_is_told_in_64_and_512_bytes() {
 }
 
 #[test]
+fn the_code_of_a_failure_has_letters_digits_and_five_signs_whoever_sent_it() {
+    for (sent, kept) in [
+        ("out-of-stock", "out-of-stock"),
+        ("E_7.1:bank/limit", "E_7.1:bank/limit"),
+        ("x';touch pwned;'", "x--touch-pwned--"),
+        ("\u{1b}[2J\u{202e}*größe", "--2J--gr--e"),
+        ("", ""),
+    ] {
+        let mut failure = Failure::new(FailureKind::Permanent, sent, "");
+        assert_eq!(failure.code, kept);
+        failure.code = sent.to_owned();
+        failure.bound();
+        assert_eq!(failure.code, kept, "of a message");
+    }
+}
+
+#[test]
 fn an_operators_name_and_reason_are_kept_in_256_bytes_each_and_a_note_in_1024() {
     let act = OperatorAct::new(&"n".repeat(300), &"w".repeat(300));
     assert_eq!((act.by.len(), act.why.len()), (256, 256));

@@ -3,7 +3,7 @@
 use futures::future::{Either, select};
 use triad_core::agent::{Budget, Span, backoff, budget};
 use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, StepRequest};
-use triad_core::{Failure, FailureKind, Timestamp};
+use triad_core::{Failure, FailureKind, Timestamp, failure};
 use triad_workflow::Millis;
 use triad_workflow::bounds::{self, OutOfBounds};
 
@@ -266,10 +266,10 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
         let failure = match &answer {
             Either::Left((Ok(_), _)) => None,
-            Either::Left((Err(fault), _)) => Some(fault.code()),
-            Either::Right(_) => Some("timeout"),
+            Either::Left((Err(fault), _)) => Some(failure::code(fault.code())),
+            Either::Right(_) => Some("timeout".to_owned()),
         };
-        self.tell_call(request, tries.calls, span, &notes, failure);
+        self.tell_call(request, tries.calls, span, &notes, failure.as_deref());
         match answer {
             Either::Left((Ok(output), _)) => Called::Answered(output),
             Either::Left((Err(Fault::Permanent { code, message }), _)) => {
