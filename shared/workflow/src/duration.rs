@@ -40,6 +40,9 @@ pub enum InvalidSpan {
     /// The text is not a span; the second field says why.
     #[error("{0:?} is not a duration such as 250ms, 10s or 5m: {1}")]
     Form(String, humantime::DurationError),
+    /// The text has `M`, which is months and hardly ever meant.
+    #[error("{0:?} would be months: write `m` for minutes")]
+    Months(String),
     /// The span is longer than [`MAX_SPAN`].
     #[error("{0:?} is longer than 366 days")]
     TooLong(String),
@@ -49,6 +52,9 @@ impl FromStr for Millis {
     type Err = InvalidSpan;
 
     fn from_str(text: &str) -> Result<Self, InvalidSpan> {
+        if text.contains('M') {
+            return Err(InvalidSpan::Months(text.to_owned()));
+        }
         let span = humantime::parse_duration(text);
         let span = Self::from(span.map_err(|e| InvalidSpan::Form(text.to_owned(), e))?);
         match span > MAX_SPAN {
@@ -95,5 +101,16 @@ mod tests {
         assert!(Millis::try_from("soon".to_owned()).is_err());
         assert!(Millis::try_from("10".to_owned()).is_err());
         assert!(Millis::try_from("400days".to_owned()).is_err());
+        let months = Millis::try_from("5M".to_owned()).unwrap_err();
+        assert_eq!(
+            months.to_string(),
+            "\"5M\" would be months: write `m` for minutes"
+        );
+        let long = Millis(40 * 24 * 3_600_000);
+        assert_eq!(
+            Millis::try_from(long.to_string()),
+            Ok(long),
+            "what is printed is read"
+        );
     }
 }

@@ -331,6 +331,148 @@ fn another_template_language_is_told_of_its_place_and_of_the_way_out() {
 }
 
 #[test]
+fn other_ways_to_write_an_expression_are_told_of_and_the_way_out_is_none() {
+    let told_of = |text: &str| told(&format!("    input: {{x: {}}}", json!(text)));
+    for (text, whole) in [
+        ("to {details.city}", "{details.city}"),
+        ("to { details.city }!", "{ details.city }"),
+        ("to $details.city.", "$details.city"),
+        ("to #{details.city}", "#{details.city}"),
+        ("{order.id}", "{order.id}"),
+        ("$steps.first.id, please", "$steps.first.id"),
+        ("${order.id} {details[\"a\"]}", "{details[\"a\"]}"),
+    ] {
+        let plain = whole.trim_matches(['#', '$', '{', '}', ' ']);
+        let way_out = format!("${{{}}}", json!(whole));
+        refused(
+            &told_of(text),
+            &format!(
+                "`{whole}` would be sent as it stands: an expression is written `${{ … }}`; write `${{{plain}}}`, or `{way_out}`"
+            ),
+        );
+        assert_eq!(told_of(&way_out), [""; 0], "{whole}");
+    }
+    for fine in [
+        "{details}",
+        "$5 for details. More",
+        "costs $order",
+        "{\"details\": 1}",
+    ] {
+        assert_eq!(told_of(fine), [""; 0], "{fine}");
+    }
+}
+
+#[test]
+fn what_reads_nothing_and_has_no_value_is_told_of() {
+    for (expression, what) in [
+        (
+            "int(\"abc\")",
+            "`int(\"abc\")` has no value for any order: ",
+        ),
+        (
+            "details.a + int('abc')",
+            "`int(\"abc\")` has no value for any order: ",
+        ),
+        ("[1, 2][5]", "`[1, 2][5]` has no value for any order: "),
+        (
+            "details.a ? [1, 2][5] : 3",
+            "`[1, 2][5]` has no value for any order: ",
+        ),
+    ] {
+        refused(&input(expression), what);
+        assert!(
+            input(expression)[0].contains("; write what it is to be"),
+            "{expression}"
+        );
+    }
+    for fine in [
+        "int(\"7\")",
+        "[1, 2][1]",
+        "10 / (0 + 5)",
+        "{\"a\": 1}.a + 1",
+    ] {
+        assert_eq!(input(fine), [""; 0], "{fine}");
+    }
+    for never in ["false", "1 > 2", "!true"] {
+        refused(
+            &when(never),
+            "never holds, so that the step is skipped for every order; compare something",
+        );
+    }
+    assert_eq!(when("true"), [""; 0]);
+}
+
+#[test]
+fn a_step_with_a_hyphen_is_written_in_brackets() {
+    for (expression, step) in [
+        ("steps.pay-it.id", "pay-it"),
+        ("1 + steps.a-b-c.n", "a-b-c"),
+    ] {
+        let told = input(expression);
+        let hint = format!("takes the `-` of `steps.{step}` for a minus: write steps[\"{step}\"]");
+        assert!(told.iter().any(|t| t.contains(&hint)), "{told:?}");
+    }
+    assert!(input("first - 1")[0].contains("unknown variable `first`"));
+}
+
+#[test]
+fn delays_that_shrink_are_told_of() {
+    refused(
+        &told("    supervisor: {threshold: 3, delay: 10s, max_delay: 1s}"),
+        "supervisor.max_delay: 1s is below supervisor.delay, which is 10s; raise it, or leave it out",
+    );
+    assert_eq!(
+        told("    supervisor: {threshold: 3, delay: 10s, max_delay: 10s}"),
+        [""; 0]
+    );
+    refused(
+        &told("    complete_within: 5M"),
+        "complete_within: \"5M\" has `M`, which is months; write `m` for minutes",
+    );
+}
+
+#[test]
+fn a_schema_that_asks_for_nothing_or_that_nothing_fits_is_told_of() {
+    let told_of = |schema: Value| {
+        let text = format!(
+            "{}details_schema: {schema}\n",
+            file("    compensation: none")
+        );
+        match load::from_yaml("w.yaml", &text, &Limits::published()) {
+            Ok(_) => Vec::new(),
+            Err(e) => e.problems.iter().map(ToString::to_string).collect(),
+        }
+    };
+    refused(
+        &told_of(json!({"type": "string"})),
+        "details_schema.type: details are always an object, so that no order fits; write `type: object`",
+    );
+    for (schema, place) in [
+        (
+            json!({"requird": ["a"]}),
+            "details_schema.requird: JSON Schema has no such keyword, and would ignore it, did you mean `required`?",
+        ),
+        (
+            json!({"properties": {"a": {"minLenght": 1}}}),
+            "details_schema.properties.a.minLenght: ",
+        ),
+        (
+            json!({"anyOf": [{"items": {"Enum": []}}]}),
+            "did you mean `enum`?",
+        ),
+    ] {
+        refused(&told_of(schema), place);
+    }
+    for fine in [
+        json!({"type": ["object", "null"], "x-team": "shop"}),
+        json!({"definitions": {"item": {}}, "$defs": {"item": {}}}),
+        json!({"properties": {"requird": {"const": {"minLenght": 1}}}, "default": {"requird": 1}}),
+    ] {
+        assert_eq!(told_of(fine.clone()), [""; 0], "{fine}");
+    }
+}
+
+#[test]
 fn a_fault_is_shown_where_it_stands() {
     let text = file("    input: {x: \"to ${toUpper(details.city)}\"}\n    compensation: none");
     let error = load::from_yaml("w.yaml", &text, &Limits::published()).expect_err("no function");

@@ -44,7 +44,7 @@ pub const MAX_OPERATORS: usize = 96;
 /// Most macros (`map`, `filter`, `all`, …) one inside another in one expression, inclusive.
 pub const MAX_COMPREHENSION_DEPTH: usize = 2;
 
-const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
+pub(crate) const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
 
 /// The error of an expression, or of a whole template, that has no value for an order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,6 +113,11 @@ impl Expression {
             .iter()
             .find(|v| !VARIABLES.contains(&v.as_str()))
         {
+            if let Some(step) = syntax::step_with_hyphen(source, unknown) {
+                return Err(format!(
+                    "`{source}` takes the `-` of `steps.{step}` for a minus: write steps[\"{step}\"]"
+                ));
+            }
             return Err(format!(
                 "`{source}` uses the unknown variable `{unknown}`; there are {}{}",
                 VARIABLES.join(", "),
@@ -178,6 +183,17 @@ impl Expression {
         let value: CelValue =
             value.map_err(|e: ExecutionError| self.error(failed::told(&self.source, &e)))?;
         json(&value).map_err(|reason| self.error(reason.to_owned()))
+    }
+
+    /// Why a part of an expression that reads nothing has no value; `None` if it has one.
+    #[cfg(feature = "load")]
+    pub(crate) fn fault_of_constant(part: &IdedExpr, source: &str) -> Option<String> {
+        let scope = Scope::new(&Value::Null, &Value::Null, [], None);
+        let compute = || CelValue::resolve(part, &scope.context);
+        let (value, _) = work::with_left(scope.left.get(), || with_stack(compute));
+        value
+            .err()
+            .map(|e: ExecutionError| failed::told(source, &e))
     }
 
     /// Computes the expression as a condition in a scope, and returns its value.

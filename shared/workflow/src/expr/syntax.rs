@@ -30,6 +30,17 @@ pub(super) fn told(source: &str, errors: &ParseErrors) -> String {
     }
 }
 
+/// The step that is read as `steps.NAME` with a `-` in its name, if a variable that there is not is a piece of it.
+pub(super) fn step_with_hyphen<'s>(source: &'s str, unknown: &str) -> Option<&'s str> {
+    let names = source.match_indices("steps.").map(|(at, steps)| {
+        let name = &source[at + steps.len()..];
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        &name[..name.find(|c| !is_of_name(c)).unwrap_or(name.len())]
+    });
+    let mut names = names.filter(|name| name.contains('-'));
+    names.find(|name| name.split('-').any(|piece| piece == unknown))
+}
+
 const MACROS: [&str; 6] = ["map(", "filter(", "all(", "exists(", "exists_one(", "has("];
 
 fn meant(source: &str, rest: &str) -> Option<&'static str> {

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::duration::Millis;
+use crate::duration::{InvalidSpan, Millis};
 use crate::problem::{At, Problem, nearest};
 
 /// A definition with what could not be used taken out.
@@ -257,15 +257,21 @@ impl Shape<'_> {
     }
 
     fn duration(&mut self, text: &str, at: &At) -> bool {
-        let Err(_) = Millis::try_from(text.to_owned()) else {
+        let Err(why) = Millis::try_from(text.to_owned()) else {
             return true;
         };
         let plain = text.trim();
-        let reason = match humantime::parse_duration(plain) {
-            Ok(_) => format!("{} is longer than 366 days", shown(&text.into())),
-            Err(_) => format!("{} is not a duration", shown(&text.into())),
+        let is = match why {
+            InvalidSpan::Months(_) => "has `M`, which is months",
+            InvalidSpan::TooLong(_) => "is longer than 366 days",
+            InvalidSpan::Form(..) => "is not a duration",
         };
+        let reason = format!("{} {is}", shown(&text.into()));
         let problem = Problem::new(at.clone(), reason);
+        if let InvalidSpan::Months(_) = why {
+            self.wrong(problem.hint("write `m` for minutes"));
+            return false;
+        }
         self.wrong(
             match plain.bytes().all(|b| b.is_ascii_digit()) && !plain.is_empty() {
                 true => problem.hint(format!(

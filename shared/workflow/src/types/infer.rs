@@ -8,6 +8,7 @@ use super::guards::{Conditions, Facts, assume, step_read};
 use super::kinds::{Fields, Kinds, Type};
 use super::library::{FUNCTIONS, MACROS, result, written};
 use super::said;
+use crate::expr::Expression;
 use crate::problem::nearest;
 
 /// Something that is wrong with an expression.
@@ -64,7 +65,14 @@ impl<'a> Infer<'a> {
             Expr::Literal(literal) => Type::of(kind(literal)),
             Expr::Ident(name) => self.variable(node, name),
             Expr::Select(select) => self.field(node, select),
-            Expr::Call(call) => self.call(node, call),
+            Expr::Call(call) => {
+                let before = self.faults.len();
+                let found = self.call(node, call);
+                if self.faults.len() == before && is_constant(node) {
+                    self.computed(node);
+                }
+                found
+            }
             Expr::List(list) => {
                 let mut elements = Type::of(Kinds::NEVER);
                 for element in &list.elements {
@@ -84,6 +92,16 @@ impl<'a> Infer<'a> {
                 Type::any()
             }
             Expr::Comprehension(over) => self.comprehension(over),
+        }
+    }
+
+    /// A part that reads nothing: it has its value now, or never.
+    fn computed(&mut self, node: &IdedExpr) {
+        let source = said::source(node).unwrap_or_default();
+        if let Some(why) = Expression::fault_of_constant(node, &source) {
+            let reason = format!("{} has no value for any order: {why}", said::value(node));
+            let hint = "write what it is to be, or read it from `details`";
+            self.fault(node, reason, Some(hint.to_owned()));
         }
     }
 
@@ -516,6 +534,24 @@ impl<'a> Infer<'a> {
             found.elements = None;
         }
         found
+    }
+}
+
+/// Whether a part reads nothing, and is the same for every order.
+pub(super) fn is_constant(node: &IdedExpr) -> bool {
+    match &node.expr {
+        Expr::Literal(_) => true,
+        Expr::Select(select) => is_constant(&select.operand),
+        Expr::Call(call) => {
+            let mut parts = call.target.iter().map(AsRef::as_ref).chain(&call.args);
+            parts.all(is_constant)
+        }
+        Expr::List(list) => list.elements.iter().all(is_constant),
+        Expr::Map(map) => map.entries.iter().all(|entry| match &entry.expr {
+            EntryExpr::MapEntry(entry) => is_constant(&entry.key) && is_constant(&entry.value),
+            EntryExpr::StructField(_) => false,
+        }),
+        Expr::Unspecified | Expr::Ident(_) | Expr::Struct(_) | Expr::Comprehension(_) => false,
     }
 }
 

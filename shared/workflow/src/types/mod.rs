@@ -5,12 +5,13 @@
 //! work for some order is let through. Only files that are loaded are held against this, never
 //! published definitions: orders that run on one go on as they did.
 //!
-//! Two rules go further than what can never work. An expression that does something with the output of
+//! A few rules go further than what can never work. An expression that does something with the output of
 //! a step that may be skipped needs a guard, for it fails for each order for which the step is skipped.
-//! And `{{ … }}`, which is another template language, would be sent as it stands.
+//! And `{{ … }}`, `{details.x}` or `$details.x`, which are other template languages, would be sent as they stand.
 
 mod guards;
 mod infer;
+mod keywords;
 mod kinds;
 mod library;
 mod said;
@@ -21,11 +22,11 @@ use serde_json::Value;
 use crate::check::expressions::{Role, Written, compiled};
 use crate::check::search;
 use crate::details::DetailsSchema;
-use crate::expr::{Expression, Scope};
-use crate::model::{CompensationDefinition, Definition};
+use crate::expr::{Expression, Scope, VARIABLES};
+use crate::model::{CompensationDefinition, Definition, PolicyDefinition};
 use crate::problem::{At, Problem, Problems};
 use guards::{Conditions, Facts, assume};
-use infer::{Around, Fault, Infer};
+use infer::{Around, Fault, Infer, is_constant};
 use kinds::{Fields, Kinds, Type};
 
 /// What in the expressions of a definition can never work. Expressions that do not compile are left out:
@@ -52,13 +53,18 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         let faults = faults_of_search_key(definition, &expression, &conditions);
         told(&at, &expression, faults, &mut problems);
     }
-    if let Some(written) = &definition.details_schema
-        && let Err(reason) = DetailsSchema::new(written).check()
-    {
-        problems.add(At::top().key("details_schema"), reason.to_string());
+    if let Some(written) = &definition.details_schema {
+        let at = At::top().key("details_schema");
+        match DetailsSchema::new(written).check() {
+            Err(reason) => problems.add(at, reason.to_string()),
+            Ok(()) => keywords::check(written, &at, &mut problems),
+        }
     }
+    let defaults = &definition.defaults.supervisor;
+    delays(defaults.as_ref(), &At::top().key("defaults"), &mut problems);
     for (index, step) in definition.steps.iter().enumerate() {
         let at = At::step(index);
+        delays(step.supervisor.as_ref(), &at, &mut problems);
         braces(&step.input, &at.key("input"), &mut problems);
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {
             braces(&c.input, &at.keys("compensation.input"), &mut problems);
@@ -69,6 +75,18 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .into_iter()
         .map(|p| p.named(definition))
         .collect()
+}
+
+/// Delays that grow from one attempt to the next, up to one that is below the first.
+fn delays(policy: Option<&PolicyDefinition>, at: &At, problems: &mut Problems) {
+    if let Some(policy) = policy
+        && let (Some(delay), Some(max)) = (policy.delay, policy.max_delay)
+        && delay > max
+    {
+        let reason = format!("{max} is below supervisor.delay, which is {delay}");
+        let hint = "raise it, or leave it out";
+        problems.push(Problem::new(at.keys("supervisor.max_delay"), reason).hint(hint));
+    }
 }
 
 fn told(at: &At, expression: &Expression, faults: Vec<Fault>, problems: &mut Problems) {
@@ -117,6 +135,21 @@ fn faults(
             infer.faults.push(Fault {
                 reason: format!("has to be true or false, and `{condition}` is {is}"),
                 hint: Some("compare it with something, such as `details.count > 0`".to_owned()),
+                text: None,
+            });
+        }
+        let tree = written.expression.tree();
+        let nothing = Scope::new(&Value::Null, &Value::Null, [], None);
+        if infer.faults.is_empty()
+            && is_constant(tree)
+            && matches!(
+                written.expression.evaluate(&nothing),
+                Ok(Value::Bool(false))
+            )
+        {
+            infer.faults.push(Fault {
+                reason: format!("`{condition}` never holds, so that the step is skipped for every order"),
+                hint: Some("compare something of the order, such as `details.count > 0`, or remove the step".to_owned()),
                 text: None,
             });
         }
@@ -178,26 +211,54 @@ fn order() -> Type {
     })
 }
 
+/// What another template language would fill in, and the expression in it: anything in `{{ }}`, and in `{ }`,
+/// `#{ }` or behind `$` what reads a variable that there is.
+fn other_language(text: &str) -> Option<(&str, &str)> {
+    text.char_indices().find_map(|(at, c)| {
+        let rest = &text[at..];
+        let (open, close) = match c {
+            '{' if rest.starts_with("{{") => ("{{", "}}"),
+            '#' if rest.starts_with("#{") => ("#{", "}"),
+            '{' => ("{", "}"),
+            '$' => ("$", ""),
+            _ => return None,
+        };
+        let inner = &rest[open.len()..];
+        let reads = VARIABLES.iter().any(|name| {
+            let behind = inner.trim_start().strip_prefix(name);
+            let field = behind.and_then(|rest| rest.strip_prefix(['.', '[']));
+            field.is_some_and(|rest| rest.starts_with(|c: char| !c.is_whitespace()))
+        });
+        let end = match close {
+            "" => inner.find(|c: char| !(c.is_ascii_alphanumeric() || "._-[]\"'".contains(c))),
+            close => Some(inner.find(close)?),
+        };
+        let inner = &inner[..end.unwrap_or(inner.len())];
+        let inner = if close.is_empty() {
+            inner.trim_end_matches(['.', '-', '"', '\''])
+        } else {
+            inner
+        };
+        let whole = &rest[..open.len() + inner.len() + close.len()];
+        (reads || open == "{{").then_some((whole, inner.trim()))
+    })
+}
+
 /// Texts that another template language would fill in. Bounded: the nesting of what is loaded is.
 fn braces(value: &Value, at: &At, problems: &mut Problems) {
     match value {
         Value::String(text) => {
             let outside = crate::template::outside(text);
-            let found = outside.iter().find_map(|text| {
-                let (_, rest) = text.split_once("{{")?;
-                let (inner, _) = rest.split_once("}}")?;
-                Some(inner)
-            });
-            if let Some(inner) = found {
-                let plain = inner.trim();
+            if let Some((whole, plain)) = outside.iter().find_map(|text| other_language(text)) {
                 let reason = format!(
-                    "`{{{{{inner}}}}}` would be sent as it stands: an expression is written `${{ … }}`"
+                    "`{whole}` would be sent as it stands: an expression is written `${{ … }}`"
                 );
                 let hint = format!(
-                    "write `${{{plain}}}`, or `${{\"{{{{{plain}}}}}\"}}` if the service is to have the braces"
+                    "write `${{{plain}}}`, or `${{{}}}` if the service is to have it as it stands",
+                    Value::from(whole)
                 );
                 let problem = Problem::new(at.clone(), reason).hint(hint);
-                problems.push(problem.on_text(["{{".to_owned()]));
+                problems.push(problem.on_text([whole.to_owned()]));
             }
         }
         Value::Array(items) => {
