@@ -184,6 +184,7 @@ impl Reader {
                 "triad get",
                 "triad list",
                 "triad downstreams",
+                "triad status",
                 "cat ",
                 "triad dead-letters list",
             ];

@@ -116,7 +116,7 @@ async fn a_service_that_answers_rubbish() {
     dev.services(json!({"notification": {"garbage": 1.0}}))
         .await;
     submit(&dev, &[order("bad", 1)]).await;
-    breaker_is_open(&dev, "notification").await;
+    is(&dev, "bad", "Error").await;
     assert_eq!(
         found(&dev).await,
         service("notification", "unusable-answer")
