@@ -75,6 +75,7 @@ fn known_by_state(record: &StepRecord, now: Timestamp) -> Option<Incident> {
             attempt,
             started,
             finished,
+            ..
         } => Some(line(
             IncidentKind::Compensated,
             *finished,

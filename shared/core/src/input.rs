@@ -19,9 +19,8 @@ pub(crate) fn scope(
     let facts = Scope::order(order.id.as_str(), order.workflow.name.as_str(), is_high);
     let outputs = order.steps.iter().filter_map(|s| {
         let output = match &s.state {
-            StepState::Completed { output, .. } => output,
             StepState::Skipped => &Value::Null,
-            state => &state.to_compensate()?.output,
+            state => state.output()?,
         };
         Some((s.step.as_str(), output))
     });
@@ -63,6 +62,6 @@ pub(crate) fn compensation(
     let Some(compensation) = &ctx.workflow.steps[index].compensation else {
         return Ok(Ok(json!({})));
     };
-    let output = order.steps[index].state.to_compensate().map(|a| &a.output);
+    let output = order.steps[index].state.output();
     render(&compensation.input, || scope(ctx, order, output))
 }

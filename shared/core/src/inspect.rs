@@ -1,13 +1,15 @@
 //! What the services were asked on behalf of an order, or would be: for people who look into it.
 
 use serde_json::Value;
-use triad_workflow::{AgentName, EvalError, StepIndex};
+use triad_workflow::{AgentName, EvalError, Step, StepIndex};
 
 use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
+use crate::doubt::stops_compensation;
 use crate::ids::{Direction, IdempotencyKey};
 use crate::input;
 use crate::order::Order;
+use crate::step::StepRecord;
 
 /// A call that a step may make of its service: its action, probe or compensation, as the record has it now.
 /// Whether it was made is not told here.
@@ -23,9 +25,9 @@ pub struct ServiceCall {
     pub idempotency_key: IdempotencyKey,
     /// Of a compensation: the key of the effect to compensate. `None` otherwise.
     pub undoes: Option<IdempotencyKey>,
-    /// The input, or why it has no value now, for a person: an expression reads what is not there yet, or
-    /// what is no longer kept because the step that made it was compensated. A probe has the input of the
-    /// action.
+    /// The input, or why it has no value now, for a person: an expression reads what is not there yet. That a
+    /// compensation reads its step's `output` as null is shown only where it is also sent so. A probe has the
+    /// input of the action.
     pub input: Result<Value, EvalError>,
 }
 
@@ -52,7 +54,10 @@ pub fn calls(
         };
         let input = match direction {
             Direction::Forward | Direction::Probe => input::forward(ctx, order, index)?,
-            Direction::Compensate => input::compensation(ctx, order, index)?,
+            Direction::Compensate => match unknown_output(step, record) {
+                Some(why) => Err(why),
+                None => input::compensation(ctx, order, index)?,
+            },
         };
         calls.push(ServiceCall {
             direction,
@@ -64,4 +69,20 @@ pub fn calls(
         });
     }
     Ok(calls)
+}
+
+/// Why there is no input of a compensation that reads an output which is not known; `None` if it is known, is
+/// not read, or if the compensation is asked for without it. With null in its place, a call that somebody makes
+/// by hand would compensate nothing, and its key would be used.
+fn unknown_output(step: &Step, record: &StepRecord) -> Option<EvalError> {
+    let is_sent = record.state.output().is_some() && !stops_compensation(record, step);
+    if is_sent {
+        return None;
+    }
+    let inputs = step.compensation.iter().flat_map(|c| c.input.expressions());
+    let mut reading = inputs.filter(|e| e.reads().iter().any(|path| path[0] == "output"));
+    reading.next().map(|expression| EvalError {
+        source_text: expression.source().to_owned(),
+        reason: "the output of the step is not known".into(),
+    })
 }

@@ -42,8 +42,8 @@ pub struct StepInputs {
     pub step: StepId,
     /// The calls of the step's action, probe and compensation, for those that the step has.
     pub calls: Vec<ServiceCall>,
-    /// The output of the action; `None` if the step has no output yet, or no longer, because it was
-    /// compensated.
+    /// The output of the action, which stays after a compensation; `None` if the step has no output yet, or if
+    /// its effect was in doubt when its compensation began.
     pub output: Option<Value>,
 }
 
@@ -137,8 +137,8 @@ where
 }
 
 fn output(state: &StepState) -> Option<&Value> {
-    match state {
-        StepState::Completed { output, .. } => Some(output),
-        state => Some(&state.to_compensate()?.output).filter(|output| !output.is_null()),
-    }
+    let is_completed = matches!(state, StepState::Completed { .. });
+    state
+        .output()
+        .filter(|output| is_completed || !output.is_null())
 }

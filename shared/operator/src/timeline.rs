@@ -203,6 +203,7 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
             attempt,
             started,
             finished,
+            ..
         } => {
             if let Some(started) = started {
                 let what = began(Direction::Compensate, *attempt);
@@ -286,6 +287,9 @@ fn of_incident(incident: &Incident, events: &mut Vec<Event>) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+    use triad_core::Applied;
+
     use super::*;
 
     #[test]
@@ -293,6 +297,10 @@ mod tests {
         let mut events = Vec::new();
         for (step, started, finished) in [("reserve", 9, 12), ("charge", 5, 9), ("pack", 9, 9)] {
             let compensated = StepState::Compensated {
+                applied: Applied {
+                    position: None,
+                    output: Value::Null,
+                },
                 attempt: Attempt(1),
                 started: Some(Timestamp(started)),
                 finished: Timestamp(finished),

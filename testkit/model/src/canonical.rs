@@ -83,8 +83,15 @@ fn forget_times_of_the_past(state: &mut StepState) {
             started, finished, ..
         } => (*started, *finished) = (None, Timestamp(0)),
         StepState::Compensated {
-            started, finished, ..
-        } => (*started, *finished) = (None, Timestamp(0)),
+            applied,
+            started,
+            finished,
+            ..
+        } => {
+            // For people alone: no decision reads it.
+            applied.position = None;
+            (*started, *finished) = (None, Timestamp(0));
+        }
         _ => {}
     }
 }

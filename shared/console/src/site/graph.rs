@@ -193,7 +193,7 @@ fn arrow_heads() -> Markup {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use triad_core::{Attempt, Timestamp};
+    use triad_core::{Applied, Attempt, Timestamp};
     use triad_workflow::Limits;
 
     use super::*;
@@ -213,6 +213,10 @@ mod tests {
         let mut order = Order::new(&accepted, &workflow, Timestamp(0));
         for index in compensated {
             order.steps[*index].state = StepState::Compensated {
+                applied: Applied {
+                    position: None,
+                    output: serde_json::Value::Null,
+                },
                 attempt: Attempt(1),
                 started: Some(Timestamp(1)),
                 finished: Timestamp(2),

@@ -185,9 +185,13 @@ fn compensated(
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
     let record = &mut order.steps[asked.index];
+    let Some(applied) = record.state.to_compensate().cloned() else {
+        return Ok(());
+    };
     doubt::lift(record);
     record.deferred_since = None;
     record.state = StepState::Compensated {
+        applied,
         attempt: asked.out.attempt,
         started: Some(asked.out.started),
         finished: asked.finished,

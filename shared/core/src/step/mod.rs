@@ -146,6 +146,8 @@ pub enum StepState {
     },
     /// The effect is compensated.
     Compensated {
+        /// The effect that was compensated.
+        applied: Applied,
         /// Number of the attempt at the compensation that succeeded.
         attempt: Attempt,
         /// When the request of that attempt was made; `None` in a record of an earlier version.
@@ -222,7 +224,7 @@ pub struct Out {
     pub complete_by: Timestamp,
 }
 
-/// What is known of an effect that is to be compensated.
+/// What is known of an effect that is to be compensated, or was.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
     /// Place in the order in which the steps completed, from 0; `None` if it was in doubt whether
@@ -357,6 +359,24 @@ impl StepState {
                 Some(applied)
             }
             _ => None,
+        }
+    }
+
+    /// The output of the action, from the service or from an operator; null if there is none, or if the effect
+    /// was in doubt when its compensation began. `None` in every state before the effect is known to have
+    /// happened or to be compensated.
+    #[must_use]
+    pub fn output(&self) -> Option<&Value> {
+        match self {
+            Self::Completed { output, .. } => Some(output),
+            Self::Compensating { applied, .. }
+            | Self::NotCompensated { applied, .. }
+            | Self::Compensated { applied, .. } => Some(&applied.output),
+            Self::Waiting
+            | Self::Skipped
+            | Self::Acting(_)
+            | Self::Refused { .. }
+            | Self::Ambiguous { .. } => None,
         }
     }
 

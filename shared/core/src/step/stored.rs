@@ -210,6 +210,7 @@ impl From<StepState> for StoredState {
                 ..named.with_applied(applied)
             },
             StepState::Compensated {
+                applied,
                 attempt,
                 started,
                 finished,
@@ -217,7 +218,7 @@ impl From<StepState> for StoredState {
                 attempt: Some(attempt),
                 started,
                 finished: Some(finished),
-                ..named
+                ..named.with_applied(applied)
             },
         }
     }
@@ -301,6 +302,7 @@ impl StoredState {
                 applied: self.applied(),
             },
             "undone" => StepState::Compensated {
+                applied: self.applied(),
                 attempt: self.attempt()?,
                 started: self.started,
                 finished: self.needs("finished", self.finished)?,
@@ -441,6 +443,7 @@ mod tests {
                 applied: applied.clone(),
             },
             StepState::Compensated {
+                applied: applied.clone(),
                 attempt,
                 started: Some(started),
                 finished,

@@ -57,7 +57,11 @@ const EARLIER_REQUESTS: [&str; 4] = [
     "request-forward-complete-within",
     "request-undo-complete-within",
 ];
-const EARLIER_RECORDS: [&str; 2] = ["record-parts", "record-parts-unheard"];
+const EARLIER_RECORDS: [&str; 3] = [
+    "record-parts",
+    "record-parts-unheard",
+    "record-parts-history",
+];
 
 /// The answer of an agent of this release.
 fn answer(s: &Story, outcome: Outcome) -> Reply {
@@ -193,7 +197,7 @@ fn all() -> Vec<(String, Value)> {
         lines: 2,
         latest: Timestamp(1_000_000),
     });
-    all.push(("record-parts-history".to_owned(), parts(&s)));
+    all.push(("record-parts-compensated".to_owned(), parts(&s)));
     let mut s = Story::of(FORK).claimed();
     s.untaken().claim().sent();
     s.now = s.ripe();

@@ -1,10 +1,11 @@
 //! Compensation: order, retries, failure, nothing to compensate.
 
 use serde_json::json;
+use triad_core::inspect::calls;
 use triad_core::status::Status;
-use triad_core::{Direction, Event, Overdue, Reason};
+use triad_core::{Direction, Event, Overdue, Reason, StepState};
 
-use crate::support::{FORK, LINE, Story, Then, counted, done, failed, refused};
+use crate::support::{FORK, LINE, ONCE, Story, Then, counted, done, failed, refused};
 
 #[test]
 fn undo_runs_in_the_reverse_order_of_completion() {
@@ -192,4 +193,49 @@ fn a_finished_order_is_confirmed_once_and_then_leaves_the_due_index() {
         s.when(Event::Overdue(Overdue::default())),
         Then::Ignored(Reason::Finished)
     );
+}
+
+/// What an operator is shown as the input of a step's compensation, or why it has none.
+fn shown(s: &Story, step: usize) -> Result<serde_json::Value, String> {
+    let calls = calls(&s.ctx(), &s.order, step).unwrap();
+    let mut compensations = calls
+        .into_iter()
+        .filter(|c| c.direction == Direction::Compensate);
+    let input = compensations.next().expect("it can be compensated").input;
+    input.map_err(|e| e.to_string())
+}
+
+#[test]
+fn the_compensation_that_is_shown_has_the_output_before_and_after_it_was_made() {
+    let mut s = Story::of(LINE).claimed();
+    let unknown = "expression `output`: the output of the step is not known";
+    assert_eq!(shown(&s, 0), Err(unknown.to_owned()));
+    s.succeed("a");
+    let known = Ok(json!({"of": {"ref": 1}}));
+    assert_eq!(shown(&s, 0), known);
+    s.refuse("b");
+    assert_eq!(shown(&s, 0), known);
+    s.succeed("a");
+    assert_eq!(s.state(), "Compensated");
+    assert_eq!(shown(&s, 0), known);
+    assert_eq!(s.step("a").output(), Some(&json!({"ref": 1})));
+    assert!(
+        matches!(s.step("a"), StepState::Compensated { applied, .. } if applied.position == Some(0))
+    );
+}
+
+#[test]
+fn null_for_an_output_is_shown_only_where_it_is_sent() {
+    let mut s = Story::of(LINE).claimed();
+    s.answer("a", refused(true));
+    assert_eq!(shown(&s, 0), Ok(s.requests()[0].input.clone()));
+
+    let once = ONCE.replace(
+        r#""undo-once""#,
+        r#""undo-once", "input": {"of": "${output.ref}"}"#,
+    );
+    let mut s = Story::of(&once).claimed();
+    s.succeed("a").silent();
+    let unknown = "expression `output.ref`: the output of the step is not known";
+    assert_eq!(shown(&s, 1), Err(unknown.to_owned()));
 }

@@ -12,8 +12,8 @@ use triad_core::message::{AlertKind, StatusMessage};
 use triad_core::outbox::{Outbox, Writer};
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Alert, Attempt, Failure, FailureKind, Order, OrderId, Priority, ProcessState,
-    StepState, Timestamp, Version, WorkflowRef,
+    Accepted, Alert, Applied, Attempt, Failure, FailureKind, Order, OrderId, Priority,
+    ProcessState, StepState, Timestamp, Version, WorkflowRef,
 };
 use triad_reference_service::Direction;
 use triad_reference_service::book::{Book, LedgerLine};
@@ -193,6 +193,10 @@ impl Evidence {
             record.steps[index].state = match (is_compensation, kind) {
                 (_, Kind::Refused) => StepState::Refused { attempt },
                 (true, _) => StepState::Compensated {
+                    applied: Applied {
+                        position: Some(position as u32),
+                        output: output.clone(),
+                    },
                     started: None,
                     attempt,
                     finished: FINISHED,

@@ -143,6 +143,7 @@ fn of_state(
             started: Some(started),
             finished,
             attempt,
+            ..
         } => {
             let (direction, calls) = (Direction::Compensate, calls(true));
             let span = (*started, *finished);
