@@ -184,6 +184,8 @@ where
         next: None,
         is_whole: false,
         is_open: false,
+        judged: 0,
+        is_resumed: false,
         counts: Counts::default(),
         small: Came::default(),
         notes: Vec::new(),
@@ -309,7 +311,8 @@ pub async fn stop<S: ControlStore, E: Entropy>(
 }
 
 /// Resumes a campaign that ended before it had acted on every order that fits, and returns it as it is then.
-/// It finishes its last batch if that is not finished, and then begins with small batches again. It does not
+/// It begins with small portions again: of what is left of its last batch if that is not finished, and with
+/// small batches then. Of the orders that come to an end, it judges those on which it acts from now on. It does not
 /// act again on orders that it has acted on. `operator` says who resumes it and why.
 ///
 /// # Errors
@@ -336,7 +339,8 @@ pub async fn resume<S: ControlStore, E: Entropy>(
             Phase::Ended { .. } => {}
             _ => return Err("is under way already"),
         }
-        // What of its last batch was not acted on yet comes first.
+        // What of its last batch was not acted on yet comes first, a little of it at a time.
+        campaign.is_resumed = campaign.is_open;
         campaign.phase = match campaign.is_open {
             true => Phase::Acting,
             false => Phase::Choosing,

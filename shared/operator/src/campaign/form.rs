@@ -43,8 +43,9 @@ pub struct Campaign {
     pub phase: Phase,
     /// The number of the present or last batch, counted from 1; 0 before the first.
     pub batch: u32,
-    /// How many batches were begun since the campaign was started or last resumed. The size of the next batch
-    /// depends on this number: see [`SIZES`](super::rules::SIZES).
+    /// How many portions were begun since the campaign was started or last resumed. The size of the next one
+    /// depends on this number: see [`SIZES`](super::rules::SIZES). A portion is a whole batch, but for what was
+    /// left of a batch when the campaign was resumed.
     pub grown: u32,
     /// Where the search for the orders of the next batch begins; `None`: at the beginning, or nowhere if
     /// `is_whole`.
@@ -54,10 +55,18 @@ pub struct Campaign {
     pub is_whole: bool,
     /// Whether the present batch is not finished, so that `counts` does not include it yet.
     pub is_open: bool,
+    /// How many orders of the present batch, from its first one on, are not judged any more: they were judged
+    /// before, or acted on before the campaign was last resumed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub judged: u32,
+    /// Whether the campaign was resumed within its present batch, and the Supervisor has not looked yet what of
+    /// the batch was acted on before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_resumed: bool,
     /// Counts over all batches that are finished.
     pub counts: Counts,
-    /// Orders that came to an end, in the finished batches that could have fewer than 20 orders
-    /// ([`SIZES`](super::rules::SIZES)) since the campaign was started or last resumed. These batches are
+    /// Orders that came to an end, in the finished portions that could have fewer than 20 orders
+    /// ([`SIZES`](super::rules::SIZES)) since the campaign was started or last resumed. These portions are
     /// judged together.
     #[serde(default)]
     pub small: Came,
@@ -367,12 +376,25 @@ impl Batch {
     /// On how many orders of the batch the act was done, and how many of these came to an end.
     #[must_use]
     pub fn came(&self) -> (u32, Came) {
-        let (mut done, mut came) = (0, Came::default());
-        for entry in self.orders.iter().filter(|e| e.result == Some(Done::Done)) {
-            done += 1;
-            came.of += u32::from(entry.then.is_some());
-            came.again += u32::from(entry.then == Some(Then::Again));
-        }
-        (done, came)
+        came(&self.orders)
     }
+}
+
+/// On how many of these orders the act was done, and how many of those came to an end.
+pub(super) fn came(orders: &[Entry]) -> (u32, Came) {
+    let (mut done, mut came) = (0, Came::default());
+    for entry in orders.iter().filter(|e| e.result == Some(Done::Done)) {
+        done += 1;
+        came.of += u32::from(entry.then.is_some());
+        came.again += u32::from(entry.then == Some(Then::Again));
+    }
+    (done, came)
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out references"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }

@@ -1,8 +1,10 @@
 //! How large a batch is, what became of an order, and when a campaign stops by itself. All of it is pure.
 
+use std::ops::Range;
+
 use triad_core::{Order, ProcessState, Timestamp};
 
-use super::form::{Batch, Came, Campaign, Done, End, Phase, Then, What};
+use super::form::{self, Batch, Came, Campaign, Done, End, Phase, Then, What};
 
 /// How many orders a batch has at most, from the first one after a start or a resumption on; all later ones
 /// have as many as the last number here. Small first batches bound the harm of an act that does not help,
@@ -13,7 +15,7 @@ const SMALL: u32 = 20;
 /// Fewer than so many orders that failed again stop no campaign: one may have had a trouble of its own.
 const LEAST_AGAIN: u32 = 2;
 
-/// How many orders the campaign's next batch has at most; one of [`SIZES`].
+/// How many orders the campaign's next batch, or portion of one, has at most; one of [`SIZES`].
 #[must_use]
 pub fn size(campaign: &Campaign) -> u32 {
     size_of(campaign.grown)
@@ -23,6 +25,27 @@ pub fn size(campaign: &Campaign) -> u32 {
 fn size_of(grown: u32) -> u32 {
     let last = SIZES.len() - 1;
     SIZES[usize::try_from(grown).map_or(last, |n| n.min(last))]
+}
+
+/// Where in the batch the orders are on which the campaign acts now, and by which it judges then. All of them,
+/// but for what was left of a batch when the campaign was resumed: that is taken in portions of [`SIZES`].
+#[must_use]
+pub fn portion(campaign: &Campaign, batch: &Batch) -> Range<usize> {
+    let all = batch.orders.len();
+    let begin = usize::try_from(campaign.judged).map_or(all, |n| n.min(all));
+    let size = usize::try_from(size_of(campaign.grown.saturating_sub(1))).unwrap_or(all);
+    begin..begin.saturating_add(size).min(all)
+}
+
+/// The resumed campaign once it is known on how many of the first orders of its `batch` it acted before.
+#[must_use]
+pub fn seen(mut campaign: Campaign, batch: &Batch) -> Campaign {
+    let left = batch.orders.iter().position(|e| e.result.is_none());
+    let acted = left.unwrap_or(batch.orders.len());
+    campaign.judged = u32::try_from(acted).unwrap_or(u32::MAX);
+    campaign.grown = u32::from(left.is_some());
+    campaign.is_resumed = false;
+    campaign
 }
 
 /// Whether an order is not chosen although it fits the filter: the campaign has acted on it before, or the
@@ -90,12 +113,12 @@ pub enum Verdict {
     Over(End),
 }
 
-/// Judges a batch whose orders were all acted on. `since` is when the campaign began to wait for them; after
+/// Judges the present [`portion`] of a batch, whose orders were all acted on. `since` is when the campaign began to wait for them; after
 /// [`Pace::patience`](super::form::Pace::patience) from then it waits no longer. The rule about orders that
 /// fail again is at [`Pace::stop_share`](super::form::Pace::stop_share).
 #[must_use]
 pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timestamp) -> Verdict {
-    let (done, came) = batch.came();
+    let (done, came) = form::came(&batch.orders[portion(campaign, batch)]);
     let judged = match is_small(campaign) {
         true => Came {
             of: campaign.small.of + came.of,
@@ -113,11 +136,14 @@ pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timest
         of: judged.of,
     });
     let open = done - came.of;
+    // They count for nothing here, but the batch is not closed while they are under way.
+    let (done_before, came_before) = form::came(&batch.orders[..portion(campaign, batch).start]);
+    let is_before_open = done_before > came_before.of;
     let is_late = now.since(since) >= campaign.pace.patience;
     match open {
         // Even if all that are under way end well.
         _ if fails_again(judged.of + open) => over,
-        0 => Verdict::GoOn,
+        0 if !is_before_open => Verdict::GoOn,
         _ if !is_late => Verdict::Watch,
         _ if open * 2 > done => Verdict::Over(End::Stalled { open }),
         _ if fails_again(judged.of) => over,
@@ -138,29 +164,41 @@ pub fn begun(mut campaign: Campaign, batch: &Batch) -> Campaign {
     campaign.next = batch.next.clone();
     campaign.is_whole = batch.is_whole;
     campaign.is_open = true;
+    campaign.judged = 0;
+    campaign.is_resumed = false;
     campaign.phase = Phase::Acting;
     campaign
 }
 
-/// The campaign after `batch` was judged with this `verdict` at `now`: the batch is counted, and the next
-/// one is to be chosen, or the campaign has ended. [`Verdict::Watch`] changes nothing.
+/// The campaign after the present [`portion`] of `batch` was judged with this `verdict` at `now`. If it was the
+/// last one, the batch is counted, and the next one is to be chosen, or the campaign has ended. Otherwise the
+/// campaign acts on the next portion, or has ended within the batch. [`Verdict::Watch`] changes nothing.
 #[must_use]
 pub fn ended(mut campaign: Campaign, batch: &Batch, verdict: Verdict, now: Timestamp) -> Campaign {
-    let (_, came) = batch.came();
+    let portion = portion(&campaign, batch);
+    let (_, came) = form::came(&batch.orders[portion.clone()]);
+    let is_last = portion.end == batch.orders.len();
     let end = match verdict {
         Verdict::Watch => return campaign,
         Verdict::Over(end) => Some(end),
-        Verdict::GoOn if campaign.is_whole => Some(End::Finished),
+        Verdict::GoOn if is_last && campaign.is_whole => Some(End::Finished),
         Verdict::GoOn => None,
     };
-    campaign.counts = campaign.counts.with(batch);
-    campaign.is_open = false;
     if is_small(&campaign) {
         campaign.small.of += came.of;
         campaign.small.again += came.again;
     }
+    if is_last {
+        campaign.counts = campaign.counts.with(batch);
+        campaign.is_open = false;
+    }
     campaign.phase = match end {
-        None => Phase::Choosing,
+        None if is_last => Phase::Choosing,
+        None => {
+            campaign.judged = u32::try_from(portion.end).unwrap_or(u32::MAX);
+            campaign.grown = campaign.grown.saturating_add(1);
+            Phase::Acting
+        }
         Some(end) => Phase::Ended { at: now, end },
     };
     campaign

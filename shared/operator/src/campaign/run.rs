@@ -298,13 +298,30 @@ where
             .await
     }
 
+    /// Looks what of the batch was acted on before the campaign was resumed.
+    async fn see(&self, turn: &mut Turn, mut batch: Read<Batch>) -> Result<(), Pause> {
+        let open = |e: &&mut Entry| e.result.is_none();
+        let mut entries: Vec<_> = batch.value.orders.iter_mut().filter(open).collect();
+        let known = self
+            .find_acted_on(&turn.head.value.id, &mut entries)
+            .await?;
+        turn.known += known;
+        if known > 0 {
+            self.put_batch(turn, &mut batch).await?;
+        }
+        let seen = |c: &mut Campaign| *c = rules::seen(c.clone(), &batch.value);
+        self.put(turn, seen).await
+    }
+
     /// Acts on the next orders of the batch.
     async fn act(&self, turn: &mut Turn) -> Result<(), Pause> {
         let mut batch = self.batch(turn).await?;
+        if turn.head.value.is_resumed {
+            return self.see(turn, batch).await;
+        }
         let open = |e: &&mut Entry| e.result.is_none();
-        let mut entries: Vec<&mut Entry> = batch
-            .value
-            .orders
+        let portion = rules::portion(&turn.head.value, &batch.value);
+        let mut entries: Vec<&mut Entry> = batch.value.orders[portion]
             .iter_mut()
             .filter(open)
             .take(CHUNK)
@@ -312,7 +329,7 @@ where
         if entries.is_empty() {
             if !turn.is_fresh {
                 // Another process may have acted on an order that was written down as one that refused.
-                let refused = |e: &&mut Entry| e.result != Some(Done::Done);
+                let refused = |e: &&mut Entry| e.result.is_some_and(|r| r != Done::Done);
                 let mut refused: Vec<_> = batch.value.orders.iter_mut().filter(refused).collect();
                 let known = self
                     .find_acted_on(&turn.head.value.id, &mut refused)

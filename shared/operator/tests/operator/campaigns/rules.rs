@@ -36,6 +36,8 @@ fn campaign(grown: u32, small: Came) -> Campaign {
         next: None,
         is_whole: false,
         is_open: true,
+        judged: 0,
+        is_resumed: false,
         counts: Counts::default(),
         small,
         notes: Vec::new(),

@@ -3,6 +3,7 @@
 use serde_json::json;
 use triad_core::message::{Alert, AlertKind};
 use triad_core::{CampaignId, Envelope, OperatorAct, OrderId, ProcessState, Timestamp, topics};
+use triad_operator::Rate;
 use triad_operator::address::Place;
 use triad_operator::campaign::desk::{self, CampaignError, Wanted, is_left_behind};
 use triad_operator::campaign::form::Done;
@@ -384,6 +385,59 @@ fn one_that_an_operator_stops_acts_on_nothing_more_and_goes_on_when_it_is_resume
             [],
             "operators know of what an operator stopped"
         );
+    });
+}
+
+#[test]
+fn one_that_is_resumed_within_a_batch_acts_on_little_of_it_before_it_sees_whether_that_helps() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        let orders = failed(&ports, &workflow, 70).await;
+        let (bus, act) = (Topic::default(), OperatorAct::new("bob", "wait"));
+        let mut slow = wanted(What::Resubmit);
+        slow.pace.rate = Rate::new(10).expect("a rate");
+        let started = desk::start(&ports, &ports, slow, ports.now()).await;
+        let id = started.expect("it is started").id;
+        let processed = ProcessState::Processed { at: Timestamp(9) };
+        // Four batches help, and of the fifth, of 42 orders, a part is acted on.
+        for _ in 0..200 {
+            let standing = desk::by_id(&ports, &id).await.expect("there");
+            if standing.counts.done > 28 {
+                break;
+            }
+            carrier(&ports, &bus).carry_on(SHORT).await;
+            all_become(&ports, &orders, &processed).await;
+        }
+        let standing = desk::by_id(&ports, &id).await.expect("there");
+        let before = standing.counts.done;
+        assert!((29..60).contains(&before), "within the batch: {before}");
+        desk::stop(&ports, &ports, &id, &act, ports.now())
+            .await
+            .expect("it stops");
+        for helps in [false, true] {
+            desk::resume(&ports, &ports, &id, &act, ports.now())
+                .await
+                .expect("it goes on");
+            let state = match helps {
+                false => error(9, "no"),
+                true => processed.clone(),
+            };
+            let (view, _) = to_its_end((&ports, &bus), &id, &orders, &state).await;
+            match helps {
+                false => {
+                    assert_eq!(view.end, Some("fails-again"));
+                    assert_eq!(view.orders.done, before + 3, "one, and two more");
+                }
+                true => {
+                    assert_eq!(view.end, Some("finished"));
+                    assert_eq!((view.orders.done, view.orders.again), (70, 3));
+                }
+            }
+        }
+        for id in &orders {
+            assert_eq!(read(&ports, id).await.round, 1, "{id}");
+        }
     });
 }
 
