@@ -151,11 +151,8 @@ pub enum Named {
 /// # Errors
 /// [`Usage`] if it means another installation as well.
 pub fn named(command: Command, arguments: &[OsString]) -> Result<Named, Usage> {
-    // What a data directory says is not needed to know that it is named.
-    let command = each(command, &|arg| match arg.get_id() == BROKERS {
-        true => arg.required(false),
-        false => arg,
-    });
+    // What a data directory says is not needed to know that it is named, and what else is missing is told later.
+    let command = each(command, &|arg| arg.required(false));
     let Ok(matches) = command.try_get_matches_from(arguments) else {
         return Ok(Named::Not);
     };
@@ -261,6 +258,9 @@ mod tests {
         for words in [
             &["triad", "list", "--data", "d"][..],
             &["triad", "resubmit", "1", "--why", "w", "--data=d"],
+            // What is missing here is told once the directory has said what it says.
+            &["triad", "cancel", "1", "--data", "d"],
+            &["triad", "settle", "1", "--applied", "--data", "d"],
             &["triad", "dead-letters", "list", "--data", "d"],
             &["triad", "get", "dev", "--data", "d"],
         ] {

@@ -286,10 +286,51 @@ async fn every_wrong_setting_is_told_at_once() {
     let check = ["serve", "--config", &config, "--check"];
     let ran = triad(&check, &[], b"").await.ended(2);
     assert!(ran.err.contains("at most"), "{}", ran.err);
-    let config = place.configure(&json!({"http": "0.0.0.0:0"}));
-    let ran = triad(&["serve", "--config", &config], &[], b"").await;
-    assert_ne!(ran.code, 0);
-    assert!(ran.err.contains("tokens"), "{}", ran.err);
+    for wrong in [
+        json!({"http": "0.0.0.0:0"}),
+        json!({"tokens": "no-such-file"}),
+        json!({"tls": {"certificate": "no-such-file", "key": "no-such-file"}}),
+    ] {
+        let config = place.configure(&wrong);
+        let start = ["serve", "--config", &config];
+        let told = triad(&start, &[], b"").await.ended(2).err;
+        let check = [&start[..], &["--check"]].concat();
+        assert_eq!(triad(&check, &[], b"").await.ended(2).err, told, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn the_call_in_the_help_submits_an_order() {
+    let place = Place::new().await;
+    let serve = place.serve().await;
+    place
+        .files
+        .write("order.json", &order("helped", 1).to_string());
+    let help = triad(&["serve", "--help"], &[], b"").await.good().out;
+    let call = help.lines().find(|line| line.trim().starts_with("curl"));
+    let call = call
+        .expect("a call")
+        .replace("http://127.0.0.1:7070", &serve.http);
+    let mut shell = tokio::process::Command::new("sh");
+    shell
+        .arg("-c")
+        .arg(&call)
+        .current_dir(place.files.path("."));
+    let ran = shell.output().await.expect("a shell");
+    let answer: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(answer["state"], "Processed", "{call}: {answer}");
+    serve.stop().await;
+}
+
+#[tokio::test]
+async fn an_act_without_a_reason_is_asked_for_the_reason_alone() {
+    let place = Place::new().await;
+    let act = ["cancel", "1", "--data", &place.data()];
+    let told = triad(&act, &[], b"").await.ended(2).err;
+    assert!(
+        told.contains("--why") && !told.contains("--brokers"),
+        "{told}"
+    );
 }
 
 #[tokio::test]

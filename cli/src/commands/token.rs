@@ -14,7 +14,7 @@ use triad_ingress::{NewToken, Role};
 #[command(after_help = "Examples:
   triad token shop --role submit --role read >> tokens
   TRIAD_TOKENS=tokens TRIAD_HTTP=0.0.0.0:7070 triad serve
-  curl -H 'authorization: Bearer triad_…' 'http://host:7070/v1/orders?wait=30s' -d @order.json")]
+  curl -H 'authorization: Bearer triad_…' -H 'content-type: application/json' 'http://host:7070/v1/orders?wait=30s' -d @order.json")]
 pub struct TokenArgs {
     /// Whose it is, for the log
     name: String,

@@ -100,6 +100,16 @@ fn begin(args: &BackupArgs) -> Result<TempDir> {
     }
     let folder = args.to.parent().filter(|p| !p.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
+    // With links followed; a folder that is not there is told below.
+    let real = |path: &Path| path.canonicalize();
+    if let (Ok(folder), Ok(data)) = (real(folder), real(&args.data))
+        && folder.starts_with(&data)
+    {
+        return Err(Usage(format!(
+            "--to {to}: is inside of --data, and would be lost with it; name a directory elsewhere"
+        ))
+        .into());
+    }
     let made = tempfile::Builder::new()
         .prefix(".triad-backup-")
         .tempdir_in(folder);

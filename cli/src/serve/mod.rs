@@ -32,6 +32,7 @@ use crate::machine::raise_open_files;
 use crate::machine::signals::interrupted;
 use crate::machine::stores::{Kind, Retention, Stored};
 use crate::machine::writable::Disk;
+use crate::output::Usage;
 use file::File;
 use settings::Settings;
 use workflows::Files;
@@ -52,7 +53,7 @@ Operators look and act at http://127.0.0.1:7070/console/ (`console: read-only` o
 http://127.0.0.1:7070/mcp, and act there with `mcp_acts: true`.
 
 Submit an order, and wait for its end:
-  curl 'http://127.0.0.1:7070/v1/orders?wait=30s' -d @order.json
+  curl 'http://127.0.0.1:7070/v1/orders?wait=30s' -H 'content-type: application/json' -d @order.json
 
 Exit codes: 0 stopped, 2 the configuration is wrong, 1 anything else.")]
 pub struct ServeArgs {
@@ -98,6 +99,8 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode> {
     // What is only looked at needs no directory.
     let data = args.data.or_else(|| args.check.then(PathBuf::new));
     let settings = Settings::read(&file, data, &environment)?;
+    let wrong = |e: triad_ingress::StartError| Usage(e.to_string());
+    settings.http.check().map_err(wrong)?;
     if args.check {
         return check(&settings);
     }

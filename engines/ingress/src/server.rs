@@ -171,12 +171,29 @@ impl Server {
     }
 }
 
+impl Settings {
+    /// Whether a server could be started with these settings, as far as that is known without listening: the
+    /// address, the file of tokens and the files of TLS.
+    ///
+    /// # Errors
+    /// Those of [`Server::start`], but for [`StartError::Listen`].
+    pub fn check(&self) -> Result<(), StartError> {
+        access(self)?;
+        open_tls(self)?;
+        Ok(())
+    }
+}
+
 /// What a server is made of: who is let in, TLS, and the listener with its address.
 async fn opened(
     settings: Settings,
 ) -> Result<(Front, Option<WatchedTls>, (TcpListener, SocketAddr)), StartError> {
     let access = access(&settings)?;
     let tls = open_tls(&settings)?;
+    let ip = settings.listen.ip().to_canonical();
+    if !ip.is_loopback() && tls.is_none() {
+        tracing::warn!(%ip, "tokens and orders can be read on their way: there is no TLS");
+    }
     let listener = listen(settings.listen).await?;
     let limits = settings.limits;
     let front = Front {
@@ -206,9 +223,6 @@ fn access(settings: &Settings) -> Result<Access, StartError> {
             false => Err(StartError::Open(ip)),
         };
     };
-    if !ip.is_loopback() && settings.tls.is_none() {
-        tracing::warn!(%ip, "tokens and orders can be read on their way: there is no TLS");
-    }
     let wrong = |why| StartError::Tokens {
         file: file.clone(),
         why,
