@@ -17,7 +17,7 @@ use clap::{ArgMatches, Command};
 use serde::{Deserialize, Serialize};
 use triad_bootstrap::{Config, environment};
 
-use crate::output::Usage;
+use crate::output::{Usage, quoted};
 use crate::{contexts, read, terraform};
 
 /// What values that a data directory gives are said to come from: this, and its path.
@@ -26,6 +26,8 @@ pub const WORDS: &str = "the data directory";
 pub const VARIABLE: &str = "TRIAD_DATA";
 /// Name of the file in a data directory that says who runs.
 const FILE: &str = "running.json";
+/// Name of the file in a data directory that its process has locked.
+pub const LOCK: &str = "lock";
 /// The options that the file has values of, by their ids.
 const SAID: [&str; 6] = [
     BROKERS,
@@ -52,6 +54,22 @@ pub fn has_tables(data: &Path) -> bool {
 /// Whether a data directory has a SQLite store.
 pub fn has_store(data: &Path) -> bool {
     triad_sqlite::file(&store_in(data)).exists()
+}
+
+/// The command that last ran on a data directory, as it is typed.
+pub fn last_command(data: &Path) -> &'static str {
+    match std::fs::read_to_string(data.join(LOCK)).as_deref() {
+        Ok("triad dev") => "triad dev",
+        _ => "triad serve",
+    }
+}
+
+/// That nobody runs in a data directory, and what to type; `None` if somebody does.
+pub fn nobody_runs(data: &Path) -> Option<String> {
+    let shown = quoted(&data.display().to_string());
+    let next = format!("{} --data {shown}", last_command(data));
+    let is_stopped = !triad_sqlite::is_taken(&store_in(data));
+    is_stopped.then(|| format!("nobody runs in this data directory, and nothing goes on: {next}"))
 }
 
 /// What is said of a running process: values of options, by their ids.

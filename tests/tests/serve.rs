@@ -323,6 +323,32 @@ async fn the_call_in_the_help_submits_an_order() {
 }
 
 #[tokio::test]
+async fn a_directory_on_which_nobody_runs_is_told_with_what_starts_it() {
+    let place = Place::new().await;
+    let data = place.data();
+    let start = format!(
+        "nobody runs in this data directory, and nothing goes on: triad serve --data {data}"
+    );
+    let status = ["status", "--data", &data];
+    for killed in [true, false] {
+        let mut serve = place.serve().await;
+        let running = triad(&status, &[], b"").await;
+        assert!(!running.out.contains("nobody runs"), "{}", running.out);
+        match killed {
+            true => serve.process.kill().await,
+            false => serve.stop().await,
+        }
+        let stopped = triad(&status, &[], b"").await;
+        assert!(stopped.out.contains(&start), "{}", stopped.out);
+        let json = triad(&[&status[..], &["--json"]].concat(), &[], b"").await;
+        assert_eq!(json.json_lines()[0]["is_stopped"], true);
+        let act = ["cancel", "1", "--why", "w", "--data", &data];
+        let act = triad(&act, &[], b"").await.ended(1);
+        assert!(act.err.contains("start triad serve"), "{}", act.err);
+    }
+}
+
+#[tokio::test]
 async fn an_act_without_a_reason_is_asked_for_the_reason_alone() {
     let place = Place::new().await;
     let act = ["cancel", "1", "--data", &place.data()];

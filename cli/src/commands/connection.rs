@@ -242,6 +242,14 @@ impl StoreArgs {
     }
 }
 
+impl StoreArgs {
+    /// That nobody runs in the data directory that is meant, and what to type; `None` if somebody does, or no data
+    /// directory is meant.
+    pub fn nobody_runs(&self) -> Option<String> {
+        self.data.data.as_deref().and_then(data::nobody_runs)
+    }
+}
+
 /// The store of a data directory, beside the process that owns it.
 fn joined(data: &Path, spans: &Spans) -> anyhow::Result<Store> {
     let shown = data.display();
@@ -340,8 +348,10 @@ impl KafkaArgs {
     pub async fn config(&self) -> anyhow::Result<KafkaConfig> {
         let from = origin::source("brokers").filter(|from| from.starts_with(data::WORDS));
         if let (true, Some(from)) = (self.brokers.is_empty(), from) {
+            let dir = from.strip_prefix(data::WORDS).unwrap_or_default().trim();
+            let start = data::last_command(Path::new(dir));
             return Err(anyhow::anyhow!(
-                "nobody runs in {from}, so there is no broker: start triad dev with --data and this directory; nothing was done"
+                "nobody runs in {from}, so there is no broker: start {start} with --data and this directory; nothing was done"
             ));
         }
         let auth = AuthConfig {

@@ -128,7 +128,7 @@ impl Engines {
     pub async fn start(options: EngineOptions) -> Result<Self> {
         let [kafka_port, dynamodb_port, service_port] = options.ports;
         let data = options.data.as_deref();
-        let lock = data.map(lock).transpose()?;
+        let lock = data.map(|dir| lock(dir, "triad dev")).transpose()?;
         let kind = Kind::of(options.store, data, options.usual())?;
         let broker = Broker::start(BrokerConfig {
             listen: loopback(kafka_port),

@@ -1,6 +1,7 @@
 //! The data directory of one machine, and what is said where it, or a port, cannot be had.
 
 use std::fs::{DirBuilder, File};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
@@ -8,17 +9,28 @@ use std::path::Path;
 use super::moved;
 use rustix::process::geteuid;
 
+use crate::data;
 use crate::output::{Usage, command};
 use crate::read::plain;
 
-/// Makes the directory and takes it for this process, to run on it.
+/// Makes the directory and takes it for this process, to run on it. `runs` is its command, such as `triad serve`:
+/// the file of the lock says so later ([`data::last_command`](crate::data::last_command)).
 ///
 /// # Errors
 /// [`Usage`] if it cannot be made or written, another process has it, or its orders were moved away.
-pub fn lock(dir: &Path) -> Result<File, Usage> {
-    let file = take(dir)?;
+pub fn lock(dir: &Path, runs: &str) -> Result<File, Usage> {
+    let mut file = take(dir)?;
     match moved::look(dir)? {
-        None => Ok(file),
+        None => {
+            let written = file
+                .set_len(0)
+                .and_then(|()| file.write_all(runs.as_bytes()));
+            written.map_err(|e| {
+                let (shown, why) = (dir.display(), plain(&e));
+                Usage(format!("--data {shown}: cannot be written: {why}"))
+            })?;
+            Ok(file)
+        }
         Some(moved) => Err(Usage(format!(
             "--data {}: its orders were exported on {} to {}, to go on elsewhere: here they would be done twice. Run what they were imported into; if they were imported nowhere, {}",
             dir.display(),
@@ -51,7 +63,10 @@ pub fn take(dir: &Path) -> Result<File, Usage> {
             plain(&e)
         ))
     })?;
-    let file = File::create(dir.join("lock")).map_err(|e| {
+    let mut opened = File::options();
+    // What it says of the last process stays.
+    opened.write(true).create(true).truncate(false);
+    let file = opened.open(dir.join(data::LOCK)).map_err(|e| {
         Usage(format!(
             "--data {shown}: cannot be written: {}; {next}",
             plain(&e)

@@ -86,6 +86,9 @@ async fn watch(store: &Store, args: &StatusArgs, figures: &mut Figures, is_well:
 struct Shown<'a> {
     #[serde(flatten)]
     status: &'a Status,
+    /// Nobody runs in the data directory.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_stopped: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     sample: Option<&'a Sample>,
 }
@@ -101,10 +104,19 @@ async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result
     };
     if args.json {
         let status = &found;
-        print("status", &Shown { status, sample })?;
+        let is_stopped = args.store.nobody_runs().is_some();
+        let shown = Shown {
+            status,
+            is_stopped,
+            sample,
+        };
+        print("status", &shown)?;
         return Ok(found.is_well());
     }
     let mut screen = lines(&found, now);
+    if let Some(text) = args.store.nobody_runs() {
+        screen.insert(0, format!("Stopped      {text}"));
+    }
     screen.extend(sample.into_iter().flat_map(figures::lines));
     if args.watch {
         if stdout().is_terminal() {

@@ -148,7 +148,7 @@ impl Machine {
     async fn start(mut settings: Settings) -> Result<Self> {
         raise_open_files();
         let data = settings.data.clone();
-        let lock = lock(&data)?;
+        let lock = lock(&data, "triad serve")?;
         let stop = CancellationToken::new();
         if let Some(address) = settings.metrics {
             let endpoint = Endpoint::start(address).await?;
