@@ -7,7 +7,8 @@
 #                                       kills and losses of power, 50,000 bad records, the fuzzers; many hours
 #   tests/proof.sh --long NAME…         these parts of it alone: seeds, crashes, mutants, models, larger-models,
 #                                       mutants-around, constants, chaos, power, bad-records, dynamodb-local,
-#                                       fuzzers
+#                                       versions, fuzzers
+#   TRIAD_OTHER_VERSION=COMMIT tests/proof.sh --long versions   against another version than the last release
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
 # The long run may be stopped at any time: target/proof keeps what each part has said, and the next call goes on
@@ -25,7 +26,7 @@ long=no
 case "${1:-}" in
   "") ;;
   --long) long=yes; shift ;;
-  *) sed -n '2,22s/^# \{0,1\}//p' tests/proof.sh >&2; exit 2 ;;
+  *) sed -n '2,23s/^# \{0,1\}//p' tests/proof.sh >&2; exit 2 ;;
 esac
 only=" $* "
 for name in "$@"; do
@@ -130,6 +131,24 @@ release_binaries() {
 chaos() {
   release_binaries
   target/release/triad-chaos --orders 20000
+  # A store that hangs for a minute, and a rolling restart meanwhile.
+  target/release/triad-chaos --orders 3000 --kind hang-store --faults 2
+}
+
+# Workers of two versions side by side: each that is started again changes from one to the other.
+versions() {
+  local of=${TRIAD_OTHER_VERSION:-$(git describe --tags --abbrev=0 2>/dev/null || true)}
+  if [ -z "$of" ]; then
+    skipped versions "there is no release yet: set TRIAD_OTHER_VERSION to a commit"
+    return
+  fi
+  release_binaries
+  git worktree remove --force target/other-version 2>/dev/null || true
+  git worktree add --detach target/other-version "$of"
+  (cd target/other-version && cargo build --release --locked -p triad-worker --target-dir ../other)
+  git worktree remove --force target/other-version
+  target/release/triad-chaos --orders 2000 --faults 12 --kind kill-worker --kind hang-store \
+    --other-worker target/other/release/triad-worker
 }
 
 # A filter that fits no test any more would end well too.
@@ -180,7 +199,7 @@ if [ "$long" = yes ]; then
   sim=target/dist/triad-sim
   TRIAD_SKIPS=$(mktemp)
   export TRIAD_SKIPS long threads kept sim model
-  export -f digest seeds models larger_models release_binaries chaos tests_of power bad_records fuzzers dynamodb_local
+  export -f digest seeds models larger_models release_binaries chaos versions tests_of power bad_records fuzzers dynamodb_local
   trap 'rm -f "$TRIAD_SKIPS"' EXIT
   mkdir -p "$kept"
 fi
@@ -199,6 +218,8 @@ part constants "Every constant is noticed, or explained" "triad-core triad-runti
   "testkit/mutants/constants.* testkit/mutants/switched.rs tests/constants.sh" tests/constants.sh
 part chaos "Real processes: 20,000 orders under kills and freezes" \
   "triad triad-worker triad-broker triad-reference-service triad-embedded triad-tests" "" chaos
+part versions "Workers of two versions side by side" \
+  "triad triad-worker triad-broker triad-reference-service triad-embedded triad-tests" "" versions
 part power "One machine: 100,000 orders, 50 kills, 20 losses of power" "" . power
 part bad-records "Bad records: 50,000 through a worker, and through the functions" "" . bad_records
 part dynamodb-local "The stores' contracts on the official DynamoDB Local" triad-tests tests dynamodb_local

@@ -16,6 +16,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use serde::{Deserialize, Serialize};
 use triad_bootstrap::{Config, environment};
+use triad_kafka::KafkaConfig;
 
 use crate::output::{Usage, quoted};
 use crate::{contexts, read, terraform};
@@ -29,8 +30,9 @@ const FILE: &str = "running.json";
 /// Name of the file in a data directory that its process has locked.
 pub const LOCK: &str = "lock";
 /// The options that the file has values of, by their ids.
-const SAID: [&str; 6] = [
+const SAID: [&str; 7] = [
     BROKERS,
+    KAFKA_SETTING,
     "retention",
     "details_retention",
     "skew",
@@ -39,6 +41,8 @@ const SAID: [&str; 6] = [
 ];
 /// The first of them.
 const BROKERS: &str = "brokers";
+/// The settings of a Kafka client, each as `NAME=VALUE`: where the brokers ask for a login, what it takes.
+const KAFKA_SETTING: &str = "kafka_setting";
 
 /// Where in a data directory the SQLite store is. It is not the directory itself, in which `triad dev`
 /// has a file `lock`: where names differ in case alone they are one, and the store has a file `LOCK`.
@@ -74,7 +78,7 @@ pub fn nobody_runs(data: &Path) -> Option<String> {
 
 /// What is said of a running process: values of options, by their ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Running(BTreeMap<String, String>);
+pub struct Running(BTreeMap<String, Vec<String>>);
 
 /// The file that says it, until this is dropped.
 #[derive(Debug)]
@@ -99,9 +103,12 @@ impl Running {
             ("announce_within", Some(timing.announce_within)),
         ];
         let spans = spans.into_iter();
-        let spans = spans.filter_map(|(id, span)| Some((id.to_owned(), span?.to_string())));
-        let brokers = (BROKERS.to_owned(), config.kafka.brokers.clone());
-        Self(spans.chain([brokers]).collect())
+        let spans = spans.filter_map(|(id, span)| Some((id.to_owned(), vec![span?.to_string()])));
+        let brokers = (BROKERS.to_owned(), vec![config.kafka.brokers.clone()]);
+        let settings = config.kafka.extra.iter();
+        let settings = settings.map(|(name, value)| format!("{name}={value}"));
+        let settings = (KAFKA_SETTING.to_owned(), settings.collect());
+        Self(spans.chain([brokers, settings]).collect())
     }
 
     /// Says it in a data directory: whole, or not at all.
@@ -118,9 +125,15 @@ impl Running {
         Ok(Said(path))
     }
 
-    /// Where its brokers are.
-    pub fn brokers(&self) -> &str {
-        self.0.get(BROKERS).map_or("", String::as_str)
+    /// Where its brokers are, and how to log in to them.
+    pub fn kafka(&self) -> KafkaConfig {
+        let all = |id| self.0.get(id).into_iter().flatten();
+        let settings = all(KAFKA_SETTING).filter_map(|text| text.split_once('='));
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        KafkaConfig {
+            extra: settings.collect(),
+            ..KafkaConfig::new(all(BROKERS).next().cloned().unwrap_or_default())
+        }
     }
 
     /// What is said of the process that owns the store of a data directory; `None` if none does, or it
@@ -231,14 +244,17 @@ fn source(matches: &ArgMatches, id: &str) -> Option<ValueSource> {
 /// [`Usage`] if what the directory says cannot be read.
 pub fn defaults_of(command: Command, data: &Path) -> Result<Command, Usage> {
     let mut said = Running::look(data)?.unwrap_or_default().0;
-    said.entry(BROKERS.to_owned()).or_default();
+    let brokers = said.entry(BROKERS.to_owned()).or_default();
+    if brokers.is_empty() {
+        brokers.push(String::new());
+    }
     Ok(each(command, &|arg| {
         let id = SAID.into_iter().find(|id| arg.get_id() == *id);
         match id.and_then(|id| said.get(id)) {
-            Some(value) => arg
+            Some(values) => arg
                 .env(Resettable::Reset)
                 .required(false)
-                .default_value(value.clone()),
+                .default_values(values.clone()),
             None if arg.get_id() == "dynamodb" => arg.env(Resettable::Reset),
             None => arg,
         }
@@ -308,7 +324,10 @@ mod tests {
     #[test]
     fn what_is_said_is_there_until_it_is_dropped_and_believed_while_somebody_has_the_store() {
         let dir = tempfile::tempdir().expect("a directory");
-        let running = Running(BTreeMap::from([(BROKERS.to_owned(), "h:1".to_owned())]));
+        let running = Running(BTreeMap::from([(
+            BROKERS.to_owned(),
+            vec!["h:1".to_owned()],
+        )]));
         let said = running.say(dir.path()).expect("it can be written");
         let looked = || Running::look(dir.path()).expect("it can be read");
         assert_eq!(looked(), None, "nobody has the store");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use triad_tests::cli::triad;
+use triad_tests::cli::{Ran, triad};
 use triad_tests::http::client;
 use triad_tests::ledger::Ledger;
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
@@ -411,9 +411,7 @@ async fn changed_workflows_are_published_and_wrong_ones_refused() {
 #[tokio::test]
 async fn with_tokens_nobody_else_is_let_in() {
     let place = Place::new().await;
-    let made = triad(&["token", "shop", "--role", "submit"], &[], b"")
-        .await
-        .good();
+    let made = new_token("shop", "submit").await;
     place.files.write("tokens", &made.out);
     let token = made.err.trim().to_owned();
     place.configure(&json!({"tokens": "tokens"}));
@@ -425,6 +423,58 @@ async fn with_tokens_nobody_else_is_let_in() {
     let answer = request.body(order("known", 1).to_string()).send().await;
     assert_eq!(answer.expect("it answers").status().as_u16(), 201);
     serve.stop().await;
+}
+
+#[tokio::test]
+async fn with_tokens_the_kafka_port_asks_for_one_that_operates() {
+    let place = Place::new().await;
+    let (shop, ann) = (new_token("shop", "submit"), new_token("ann", "operate"));
+    let (shop, ann) = (shop.await, ann.await);
+    let tokens = format!("{}{}", shop.out, ann.out);
+    place.files.write("tokens", &tokens);
+    place.configure(&json!({"tokens": "tokens"}));
+    let serve = place.serve().await;
+    let file = place.files.write("orders.jsonl", &lines(&[order("o", 1)]));
+    let submit = async |settings: &[String]| {
+        let quickly = "message.timeout.ms=3000".to_owned();
+        let settings = settings.iter().chain([&quickly]);
+        let args = settings.flat_map(|setting| ["--kafka-setting", setting.as_str()]);
+        let args: Vec<&str> = ["submit", &file].into_iter().chain(args).collect();
+        triad(&args, &[("TRIAD_BROKERS", serve.kafka.as_str())], b"").await
+    };
+    let with = |token: &str| {
+        let login = [
+            "security.protocol=sasl_plaintext",
+            "sasl.mechanism=PLAIN",
+            "sasl.username=me",
+        ];
+        let password = format!("sasl.password={}", token.trim());
+        let login = login.into_iter().map(str::to_owned);
+        login.chain([password]).collect::<Vec<_>>()
+    };
+    for (whose, settings) in [
+        ("nobody", Vec::new()),
+        ("an application", with(&shop.err)),
+        ("a stranger", with("triad_guess")),
+    ] {
+        assert_ne!(submit(&settings).await.code, 0, "{whose} was let in");
+    }
+    let let_in = submit(&with(&ann.err)).await;
+    assert_eq!(let_in.code, 0, "{let_in:?}");
+    // Who may read the data directory needs nothing else.
+    let listed = triad(&["dead-letters", "--data", &place.data()], &[], b"").await;
+    assert_eq!(listed.code, 0, "{listed:?}");
+    let file = place.files.write("more.jsonl", &lines(&[order("p", 2)]));
+    let data = ["submit", &file, "--wait=30s", "--data", &place.data()];
+    let sent = triad(&data, &[], b"").await;
+    assert_eq!(sent.code, 0, "{sent:?}");
+    serve.stop().await;
+}
+
+/// A token's line is its output, and the token itself what it says on standard error.
+async fn new_token(name: &str, role: &str) -> Ran {
+    let made = triad(&["token", name, "--role", role], &[], b"").await;
+    made.good()
 }
 
 #[tokio::test]

@@ -41,6 +41,9 @@ const SWEEP_TIME: Millis = Millis(20_000);
 /// Longest turn at the campaigns; the next one goes on where it stopped.
 const CAMPAIGN_TIME: Millis = Millis(20_000);
 
+/// Longest wait at the end for what is in hand. With what comes after it, it has to fit into the 30 s after which
+/// most systems kill a process that they have told to end.
+const LAST_WORK: Duration = Duration::from_secs(20);
 /// Longest wait for the last spans at the end.
 const LAST_SPANS: Millis = Millis(2_000);
 
@@ -75,9 +78,9 @@ pub enum Function {
 /// campaigns.
 ///
 /// Once `stop` is cancelled nothing new is begun. Submission and the Scheduler finish the batches in hand, and
-/// the Supervisor its sweep, which takes at most about 20 s. Requests that agents have in hand have 12 s to
-/// end; those that do not are delivered again later. Work on campaigns is broken off, and goes on at the next
-/// start. Then the function waits at most 5 s for messages that are not acknowledged, and 2 s for spans of
+/// the Supervisor its sweep, if they can do so within 20 s: what a store that hangs holds up is broken off then, as by
+/// a crash. Requests that agents have in hand have 12 s to end; those that do not are delivered again later. Work on
+/// campaigns is broken off at once, and goes on at the next start. Then the function waits at most 5 s for messages that are not acknowledged, and 2 s for spans of
 /// traces.
 ///
 /// # Errors
@@ -126,17 +129,39 @@ pub async fn run_with<S: WholeStore, B: Broker>(
             }
         }
     }
+    let result = ended(loops, &stop).await;
+    B::flush(&wiring.bus, Duration::from_secs(5));
+    wiring.config.settings.traces.flush(LAST_SPANS).await;
+    result
+}
+
+/// Waits until all loops have ended, at most [`LAST_WORK`] from `stop` on. The first that fails sets `stop`.
+async fn ended(
+    mut loops: JoinSet<anyhow::Result<()>>,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
     let mut result = Ok(());
-    while let Some(ended) = loops.join_next().await {
+    let too_long = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_WORK).await;
+    };
+    tokio::pin!(too_long);
+    loop {
+        let ended = tokio::select! {
+            ended = loops.join_next() => ended,
+            () = &mut too_long => {
+                tracing::warn!("work in hand is broken off, and is done again later: is the store slow, or away?");
+                loops.shutdown().await;
+                return result;
+            }
+        };
+        let Some(ended) = ended else { return result };
         let ended = ended.context("a worker loop panicked").and_then(|r| r);
         if ended.is_err() && result.is_ok() {
             result = ended;
             stop.cancel();
         }
     }
-    B::flush(&wiring.bus, Duration::from_secs(5));
-    wiring.config.settings.traces.flush(LAST_SPANS).await;
-    result
 }
 
 /// A loop over both lanes: `name` says the group, the topics are those of either priority.
@@ -330,4 +355,40 @@ fn campaigns<S: WholeStore, B: Broker>(
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_hangs_is_broken_off_and_the_rest_is_waited_for() {
+        let (stop, began) = (CancellationToken::new(), Instant::now());
+        let mut loops = JoinSet::new();
+        loops.spawn(std::future::pending());
+        loops.spawn(async {
+            tokio::time::sleep(LAST_WORK * 2).await;
+            anyhow::bail!("it was not waited for");
+        });
+        stop.cancel();
+        let result = ended(loops, &stop).await;
+        assert!(result.is_ok(), "{result:?}");
+        assert_eq!(began.elapsed(), LAST_WORK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_failure_ends_the_others_and_is_told() {
+        let stop = CancellationToken::new();
+        let mut loops = JoinSet::new();
+        loops.spawn(async { anyhow::bail!("the first") });
+        let told = stop.clone();
+        loops.spawn(async move {
+            told.cancelled().await;
+            anyhow::bail!("the second")
+        });
+        let error = ended(loops, &stop).await.expect_err("it failed");
+        assert_eq!(error.to_string(), "the first");
+    }
 }

@@ -307,7 +307,7 @@ pub struct KafkaArgs {
 #[command(next_help_heading = "Connection")]
 pub struct LoginArgs {
     /// A setting of librdkafka, such as socket.timeout.ms=5000; may be given several times
-    #[arg(long = "kafka-setting", value_name = "NAME=VALUE", value_parser = setting, hide_default_value = true)]
+    #[arg(id = "kafka_setting", long = "kafka-setting", value_name = "NAME=VALUE", value_parser = setting, hide_default_value = true)]
     pub settings: Vec<(String, String)>,
     /// How to log in: none, tls, scram, mtls or msk-iam
     #[arg(

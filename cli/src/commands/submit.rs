@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use serde::de::IgnoredAny;
 use serde_json::json;
 use triad_core::submission::Submission;
 use triad_core::{Envelope, Priority, topics};
@@ -112,6 +113,11 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
             Err(e) => problems.push(format!("{shown}:{}: {e}", number + 1)),
         }
     }
+    if let (false, Some(order)) = (problems.is_empty(), broken_line(&text)) {
+        problems = vec![format!(
+            "{shown}:{order}: this JSON goes over more than one line: write one order a line, such as with jq -c . FILE"
+        )];
+    }
     if !problems.is_empty() {
         problems.push("nothing was submitted".to_owned());
         return Err(Usage(problems.join("\n")).into());
@@ -152,6 +158,25 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
     }
 }
 
+/// The line on which the first JSON value begins that goes over several lines, where the text is such values and nothing
+/// else; `None` for any other text.
+fn broken_line(text: &str) -> Option<usize> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    let mut begins = 0;
+    let mut broken = None;
+    while let Some(value) = values.next() {
+        value.ok()?;
+        let ends = values.byte_offset();
+        let value = text[begins..ends].trim_start();
+        if value.contains('\n') {
+            let before = &text[..ends - value.len()];
+            broken = broken.or(Some(before.matches('\n').count() + 1));
+        }
+        begins = ends;
+    }
+    broken
+}
+
 /// Says how the orders ended: so many in each state, and each that is not Processed.
 fn tell(waited: &Waited, as_json: bool) -> Result<()> {
     let mut states = BTreeMap::<&str, usize>::new();
@@ -182,4 +207,23 @@ fn tell(waited: &Waited, as_json: bool) -> Result<()> {
         println!("and {} more", lines.len() - SHOWN);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_over_several_lines_is_found_where_there_is_nothing_but_values() {
+        assert_eq!(broken_line("{\n  \"order_id\": \"1\"\n}\n"), Some(1));
+        assert_eq!(broken_line("[\n  {}\n]"), Some(1));
+        assert_eq!(broken_line("{}\n{}\n\n{\n}\n{}"), Some(4));
+        assert_eq!(broken_line("{}\n{}\n"), None, "one object a line");
+        assert_eq!(
+            broken_line("{\n}\nx"),
+            None,
+            "something else is wrong as well"
+        );
+        assert_eq!(broken_line(""), None);
+    }
 }

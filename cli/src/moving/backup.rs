@@ -129,7 +129,7 @@ impl Source {
     fn open(dir: &Path) -> Result<Self> {
         if let Some(running) = Running::look(dir)? {
             return Ok(Self {
-                kafka: KafkaConfig::new(running.brokers()),
+                kafka: running.kafka(),
                 own: None,
             });
         }

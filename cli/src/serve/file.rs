@@ -62,7 +62,7 @@ pub struct File {
     /// TRIAD_METRICS.
     #[serde(default)]
     metrics: Option<String>,
-    /// Where the Kafka port listens: an address of loopback, since it has no login; without it on
+    /// Where the Kafka port listens: an address of loopback, since it has no TLS; without it on
     /// 127.0.0.1:9092. Variable: TRIAD_KAFKA.
     #[serde(default)]
     kafka: Option<String>,

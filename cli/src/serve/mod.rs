@@ -3,6 +3,7 @@
 
 mod alerts;
 mod file;
+mod login;
 mod settings;
 mod workflows;
 
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{Sending, Wiring, environment, export_traces, http_remotes, logging};
-use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle, SaslConfig};
 use triad_consume::Broker as _;
 use triad_core::topics;
 use triad_ingress::{Ends, MAX_WAITING, Server};
@@ -156,7 +157,9 @@ impl Machine {
             tokio::spawn(endpoint.serve(stop.clone()));
         }
         let kind = Kind::of(Some(Kind::Sqlite), Some(&data), Kind::Sqlite)?;
-        let broker = start_broker(&settings)?;
+        let tokens = settings.http.tokens.clone();
+        let login = login::of(tokens, &mut settings.config.kafka)?;
+        let broker = start_broker(&settings, login)?;
         let loopback = ([127, 0, 0, 1], 0).into();
         let retention = Retention::of(&settings.config);
         let mut stored = Stored::start(kind, Some(&data), loopback, retention).await?;
@@ -268,10 +271,11 @@ impl Machine {
 /// Longest wait for the log at the end.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-fn start_broker(settings: &Settings) -> Result<BrokerHandle> {
+fn start_broker(settings: &Settings, login: Option<SaslConfig>) -> Result<BrokerHandle> {
     let data = &settings.data;
     let started = Broker::start(BrokerConfig {
         listen: settings.kafka,
+        login,
         data: Some(data.join("broker")),
         default_partitions: settings.partitions,
         retention_bytes: Some(settings.log_bytes),

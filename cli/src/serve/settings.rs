@@ -143,7 +143,7 @@ impl Settings {
         let metrics = get("TRIAD_METRICS").map(|_| address("TRIAD_METRICS", "127.0.0.1:9464"));
         if !kafka.ip().is_loopback() {
             problems.push(format!(
-                "TRIAD_KAFKA: {kafka} can be reached from other machines, and the Kafka port has no login: listen on 127.0.0.1"
+                "TRIAD_KAFKA: {kafka} can be reached from other machines, and the Kafka port has no TLS: listen on 127.0.0.1"
             ));
         }
         let mut number = |name: &str, default: u64, range: std::ops::RangeInclusive<u64>| {

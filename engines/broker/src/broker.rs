@@ -1,6 +1,7 @@
 //! Starting and stopping.
 
 use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
@@ -12,8 +13,9 @@ use crate::core::Shared;
 use crate::error::Error;
 use crate::line::Line;
 use crate::log::Fault;
-use crate::server::tls::Tls;
-use crate::server::{self, Door};
+use crate::sasl::{Sasl, SaslConfig};
+use crate::server::tls::acceptor;
+use crate::server::{self, Door, Guards};
 
 /// The entry point: [`Broker::start`] starts a broker in this process.
 #[derive(Debug, Clone, Copy)]
@@ -193,22 +195,36 @@ fn open(config: BrokerConfig, (plain, secured): Listeners) -> Result<Opened, Err
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let tls = config.secured.as_ref().map(Tls::new).transpose()?;
+    let sasl = |config: &Option<SaslConfig>| -> Result<Option<Rc<Sasl>>, Error> {
+        let sasl = config.as_ref().map(Sasl::new).transpose()?;
+        Ok(sasl.map(Rc::new))
+    };
+    let plainly = Guards {
+        tls: None,
+        sasl: sasl(&config.login)?,
+    };
+    let securely = config.secured.as_ref().map(|secured| {
+        Ok::<_, Error>(Guards {
+            tls: Some(acceptor(secured)?),
+            sasl: sasl(&secured.sasl)?,
+        })
+    });
+    let securely = securely.transpose()?;
     let core = Shared::open(config)?;
     let doors = {
         let _context = runtime.enter();
-        let secured = secured.zip(tls);
-        let secured = secured.map(|(listener, tls)| door(listener, Some(tls)));
-        let doors = std::iter::once(door(plain, None)).chain(secured);
+        let secured = secured.zip(securely);
+        let secured = secured.map(|(listener, guards)| door(listener, guards));
+        let doors = std::iter::once(door(plain, plainly)).chain(secured);
         doors.collect::<Result<_, _>>()?
     };
     Ok((runtime, core, doors))
 }
 
-fn door(listener: TcpListener, tls: Option<Tls>) -> Result<Door, Error> {
+fn door(listener: TcpListener, guards: Guards) -> Result<Door, Error> {
     Ok(Door {
         endpoint: listener.local_addr()?.into(),
         listener: tokio::net::TcpListener::from_std(listener)?,
-        tls,
+        guards,
     })
 }

@@ -66,6 +66,9 @@ pub struct BrokerConfig {
     /// Address of the plain listener: one address, not all of the machine; port 0 takes a free one.
     /// Default `127.0.0.1:0`.
     pub listen: SocketAddr,
+    /// Who may log in to the plain listener, by SASL. Names and tokens are readable on their way there, so that
+    /// the listener has to be on a loopback address. Default none: whoever reaches it is served.
+    pub login: Option<SaslConfig>,
     /// A second listener, with TLS and login. Default none.
     pub secured: Option<SecuredListener>,
     /// Whether addresses that other machines can reach are allowed. The plain listener has no
@@ -143,6 +146,7 @@ impl Default for BrokerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            login: None,
             secured: None,
             allow_remote: false,
             data: None,
@@ -187,6 +191,7 @@ impl BrokerConfig {
             }
         }
         let sasl = secured.and_then(|s| s.sasl.as_ref());
+        let sasl: Vec<_> = self.login.iter().chain(sasl).collect();
         let most = i32::try_from(self.max_partitions).unwrap_or(i32::MAX);
         let wrong = [
             (
@@ -216,16 +221,21 @@ impl BrokerConfig {
             (self.max_in_flight > 0, "max_in_flight: at least 1"),
             (self.max_connections > 0, "max_connections: at least 1"),
             (
-                sasl.is_none_or(|s| !s.users.is_empty() || s.tokens.is_some()),
-                "secured.sasl: at least one user or a check of tokens",
+                sasl.iter()
+                    .all(|s| !s.users.is_empty() || s.tokens.is_some()),
+                "login, secured.sasl: at least one user or a check of tokens",
             ),
             (
-                sasl.is_none_or(|s| s.users.len() <= MAX_USERS),
-                "secured.sasl.users: at most 1,000",
+                sasl.iter().all(|s| s.users.len() <= MAX_USERS),
+                "login.users, secured.sasl.users: at most 1,000",
             ),
             (
-                sasl.is_none_or(|s| !s.users.keys().any(String::is_empty)),
-                "secured.sasl.users: no name may be empty",
+                !sasl.iter().any(|s| s.users.keys().any(String::is_empty)),
+                "login.users, secured.sasl.users: no name may be empty",
+            ),
+            (
+                self.login.is_none() || self.listen.ip().is_loopback(),
+                "login: on a loopback address alone, for the plain listener has no TLS",
             ),
         ];
         let wrong: Vec<_> = wrong

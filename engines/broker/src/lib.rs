@@ -5,7 +5,7 @@
 //! of the classic protocol, and administer topics; the tests do so with librdkafka and
 //! kafka-python. There are no transactions, no replication, no authorization, no log compaction.
 //!
-//! Clients of the plain listener need no login; a second one can ask for TLS, client certificates,
+//! Clients of the plain listener need a login where one is set; a second one can ask for TLS, client certificates,
 //! SCRAM or tokens ([`SecuredListener`]).
 //!
 //! | module | owns |

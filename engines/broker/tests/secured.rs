@@ -119,7 +119,7 @@ fn a_mechanism_that_is_not_offered_is_answered_with_those_that_are() {
     let answer = client.handshake("GSSAPI").expect("an answer");
     assert_eq!(field(&answer, 0), 33);
     let text = String::from_utf8_lossy(&answer).into_owned();
-    for offered in ["SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER"] {
+    for offered in ["SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER", "PLAIN"] {
         assert!(text.contains(offered), "{text:?}");
     }
     assert!(client.is_closed());
@@ -181,6 +181,19 @@ fn a_token_is_taken_or_refused_as_the_rfc_says() {
     let refused = client.bearer("bad").expect_err("a bad token");
     assert_eq!(refused.0, 58);
     assert!(refused.1.contains("token"), "{refused:?}");
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_token_may_be_the_password_of_a_plain_login() {
+    let (_broker, connect) = with_sasl();
+    let mut client = connect();
+    assert_eq!(client.plain("alice", "good"), Ok(3_600_000));
+    assert!(client.ask(METADATA, 1, &[0, 0, 0, 0]).is_some());
+    let mut client = connect();
+    let refused = client.plain("alice", "bad").expect_err("a bad token");
+    assert_eq!(refused.0, 58);
+    assert!(refused.1.contains("password is wrong"), "{refused:?}");
     assert!(client.is_closed());
 }
 
@@ -322,6 +335,14 @@ fn settings_that_cannot_work_are_named_and_secrets_are_not_shown() {
         ..good()
     };
     assert!(refused(nobody).contains("at least one user"));
+    let in_the_clear = BrokerConfig {
+        listen: ([192, 0, 2, 1], 0).into(),
+        login: Some(sasl()),
+        allow_remote: true,
+        ..BrokerConfig::default()
+    };
+    let said = Broker::start(in_the_clear).expect_err("a login without TLS");
+    assert!(said.to_string().contains("loopback"), "{said}");
     let reachable = BrokerConfig {
         secured: Some(SecuredListener {
             listen: ([0, 0, 0, 0], 0).into(),

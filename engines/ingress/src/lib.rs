@@ -62,5 +62,5 @@ pub use server::Server;
 pub use settings::{Limits, Settings, StartError};
 pub use tls::{TlsError, TlsFiles};
 pub use triad_console::tokens::{
-    MAX_FILE_BYTES, MAX_NAME_BYTES, MAX_TOKENS, NewToken, Role, TokenError, TokensError,
+    MAX_FILE_BYTES, MAX_NAME_BYTES, MAX_TOKENS, NewToken, Role, TokenError, Tokens, TokensError,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::installation::Installation;
 use super::part::Part;
@@ -26,7 +26,7 @@ pub async fn carry_out(
     installation: Arc<Installation>,
     mut ended: watch::Receiver<usize>,
 ) -> Result<Counts> {
-    let mut counts: Counts = Kind::ALL.into_iter().map(|kind| (kind, 0)).collect();
+    let mut counts: Counts = plan.iter().map(|fault| (fault.kind, 0)).collect();
     let mut under_way: JoinSet<Result<Kind>> = JoinSet::new();
     for fault in plan {
         if ended.wait_for(|ended| *ended >= fault.after).await.is_err() {
@@ -66,6 +66,18 @@ async fn one(fault: &Fault, installation: &Installation) -> Result<()> {
             away(&mut service, fault).await?;
             // Before the next fault may kill it again.
             installation.apply_faults().await
+        }
+        Kind::HangStore => {
+            let store = installation.store.lock().await;
+            let until = Instant::now() + fault.span;
+            store.freeze()?;
+            for worker in &installation.workers {
+                let mut worker = worker.lock().await;
+                worker.terminate().await?;
+                worker.restart().await?;
+            }
+            sleep_until(until).await;
+            store.thaw()
         }
         Kind::FreezeWorker => {
             let worker = installation.workers[fault.worker].lock().await;

@@ -118,6 +118,7 @@ impl Installation {
                 Recipe {
                     name: name.to_owned(),
                     program,
+                    other: None,
                     args: ["--listen".to_owned(), listen.to_string()]
                         .into_iter()
                         .chain(files.iter().flat_map(|(option, at)| {
@@ -162,6 +163,7 @@ impl Installation {
             let recipe = Recipe {
                 name: format!("worker-{number}"),
                 program: bin.join("triad-worker"),
+                other: options.other_worker.clone(),
                 args: ["--sweep-every", "500ms", "--functions"]
                     .into_iter()
                     .chain(["submission,scheduler,agent,supervisor"])

@@ -7,7 +7,8 @@ use clap::Parser;
 
 use super::checks::Guarantee;
 use super::outages::plan::Outage;
-use crate::judge::lies::Kind;
+use super::schedule::Kind;
+use crate::judge::lies::Kind as Lie;
 
 /// Runs real workers, broker, store and a remote service as processes of their own, kills and
 /// freezes them while orders run, and then holds tables, topics and ledger against the guarantees.
@@ -22,6 +23,8 @@ use crate::judge::lies::Kind;
   triad-chaos                                      300 orders, a fault of each kind
   triad-chaos --orders 20000 --seed 7              the long run
   triad-chaos --orders 2000 --faults 40 --json     many faults, for a program to read
+  triad-chaos --kind hang-store --orders 2000      the store hangs a minute while all workers are restarted
+  triad-chaos --other-worker old/triad-worker      an upgrade and its rollback under faults
   triad-chaos --outages 60s --orders 2000          outages of one part at a time, and no kills
   triad-chaos --store-lies stale-read              a broken store: the judge must find it
   triad-chaos --orders 20 --expect g1 --expect g8  too few orders for some to end badly
@@ -43,6 +46,13 @@ pub struct Options {
     /// 400 orders
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=5_000))]
     pub faults: Option<u16>,
+    /// Faults of this kind only; may be repeated. Default: all but hang-store, which lasts a minute
+    #[arg(long, value_name = "KIND", conflicts_with = "outages")]
+    pub kind: Vec<Kind>,
+    /// A triad-worker of another version: a worker that is started again changes from one version to the
+    /// other, so that both run side by side
+    #[arg(long, value_name = "PROGRAM")]
+    pub other_worker: Option<PathBuf>,
     /// Orders under way at once
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
     pub in_flight: u32,
@@ -73,7 +83,7 @@ pub struct Options {
     pub history: Option<PathBuf>,
     /// Break the store: one request in ten is answered wrongly in this way, which the judge must find
     #[arg(long, value_name = "LIE")]
-    pub store_lies: Option<Kind>,
+    pub store_lies: Option<Lie>,
     /// Keep all data and logs in this directory, which must be empty. Default: a temporary one,
     /// kept if a guarantee was broken
     #[arg(long, value_name = "DIR")]
@@ -90,9 +100,17 @@ impl Options {
     /// How many faults the run has.
     #[must_use]
     pub fn faults(&self) -> usize {
-        let kinds = super::schedule::Kind::ALL.len();
-        let by_load = kinds + self.orders as usize / 400;
+        let by_load = self.kinds().len() + self.orders as usize / 400;
         self.faults.map_or(by_load, usize::from)
+    }
+
+    /// What kinds of faults the run has.
+    #[must_use]
+    pub fn kinds(&self) -> &[Kind] {
+        match self.kind.as_slice() {
+            [] => &Kind::USUAL,
+            some => some,
+        }
     }
 
     /// Whether the checks of a guarantee must have looked at something.
@@ -111,7 +129,7 @@ mod tests {
     fn the_arguments_are_sound_and_small_runs_have_every_kind_of_fault() {
         Options::command().debug_assert();
         let default = Options::parse_from(["triad-chaos"]);
-        assert_eq!(default.faults(), super::super::schedule::Kind::ALL.len());
+        assert_eq!(default.faults(), Kind::USUAL.len());
         let long = Options::parse_from(["triad-chaos", "--orders", "20000"]);
         assert_eq!(long.faults(), 55);
     }

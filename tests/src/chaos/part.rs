@@ -13,6 +13,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// Longest wait for a process to say that it is there. It may have a log to read first.
 pub const START: Duration = Duration::from_secs(120);
+/// Longest time from SIGTERM to the end of a process.
+pub const END: Duration = Duration::from_secs(60);
 /// Wait before a process that has ended at its start is started again.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -23,6 +25,8 @@ pub struct Recipe {
     pub name: String,
     /// The program.
     pub program: PathBuf,
+    /// Another version of it: each start of the process again changes from one to the other.
+    pub other: Option<PathBuf>,
     /// Its arguments.
     pub args: Vec<String>,
     /// All its variables.
@@ -77,17 +81,32 @@ impl Part {
         self.child.kill().await.context("it cannot be killed")
     }
 
+    /// Ends it as an orderly shutdown does, by SIGTERM, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it had ended before, or has not ended within [`END`].
+    pub async fn terminate(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)?;
+        let ended = timeout(END, self.child.wait()).await;
+        ended
+            .with_context(|| format!("{} does not end: {}", self.name(), self.log.display()))??;
+        Ok(())
+    }
+
     /// Ends it in whatever state it is, and waits until it is gone.
     pub async fn end(&mut self) {
         // The only error is that it has ended already.
         let _ = self.child.kill().await;
     }
 
-    /// Starts it again after it was killed.
+    /// Starts it again after it was ended.
     ///
     /// # Errors
     /// When it does not start.
     pub async fn restart(&mut self) -> Result<()> {
+        if let Some(other) = &mut self.recipe.other {
+            std::mem::swap(other, &mut self.recipe.program);
+        }
         self.child = launch(&self.recipe, &self.log).await?;
         Ok(())
     }

@@ -200,6 +200,7 @@ async fn on(
         options.faults(),
         orders,
         options.workers.into(),
+        options.kinds(),
     );
     let brokers = &installation.places.brokers;
     let (count, ended) = watch::channel(0);

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use serde::Serialize;
 
 /// What is done to a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// SIGKILL of a worker, and a new one later.
@@ -24,11 +24,14 @@ pub enum Kind {
     KillStore,
     /// SIGKILL of the remote service, and its restart on its ledger.
     KillService,
+    /// SIGSTOP of the store for a minute; meanwhile every worker, one after the other, is ended by SIGTERM and
+    /// started again: a rolling restart while nothing can be read or written.
+    HangStore,
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
+    /// Those of a run that asks for none by name.
+    pub const USUAL: [Self; 5] = [
         Self::KillWorker,
         Self::FreezeWorker,
         Self::KillBroker,
@@ -45,6 +48,7 @@ impl Kind {
             Self::KillBroker => "broker killed",
             Self::KillStore => "store killed",
             Self::KillService => "service killed",
+            Self::HangStore => "store frozen, and every worker restarted,",
         }
     }
 }
@@ -67,18 +71,21 @@ const LONGEST_ABSENCE: u64 = 2_500;
 /// How long a worker is frozen, in milliseconds: always past the complete-by of what it has in
 /// hand, and in most cases past its place in its consumer groups.
 const FREEZE: std::ops::RangeInclusive<u64> = 5_000..=11_000;
+/// How long a store hangs, in milliseconds: longer than a consumer waits for its batch before it hands its
+/// partitions over.
+const HANG: u64 = 60_000;
 /// Of so many faults one comes together with the one before it.
 const PAIRED: usize = 4;
 
-/// The faults of a run, in the order in which they come: each kind at least once if there are
+/// The faults of a run, in the order in which they come: each of `kinds` at least once if there are
 /// enough of them, all of them while orders are still under way.
 #[must_use]
-pub fn plan(seed: u64, faults: usize, orders: usize, workers: usize) -> Vec<Fault> {
+pub fn plan(seed: u64, faults: usize, orders: usize, workers: usize, kinds: &[Kind]) -> Vec<Fault> {
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut kinds = Kind::ALL.to_vec();
+    let mut kinds = kinds.to_vec();
     kinds.shuffle(&mut rng);
     // Workers are what a user has many of, and what dies most.
-    let others = [
+    let mut others = vec![
         Kind::KillWorker,
         Kind::KillWorker,
         Kind::FreezeWorker,
@@ -86,7 +93,9 @@ pub fn plan(seed: u64, faults: usize, orders: usize, workers: usize) -> Vec<Faul
         Kind::KillBroker,
         Kind::KillStore,
         Kind::KillService,
+        Kind::HangStore,
     ];
+    others.retain(|kind| kinds.contains(kind));
     let mut moments: Vec<usize> = (0..faults)
         .map(|_| rng.random_range(orders / 50..=orders * 4 / 5))
         .collect();
@@ -99,6 +108,7 @@ pub fn plan(seed: u64, faults: usize, orders: usize, workers: usize) -> Vec<Faul
         let kind = kinds.get(number).copied().unwrap_or(other);
         let span = match kind {
             Kind::FreezeWorker => rng.random_range(FREEZE),
+            Kind::HangStore => HANG,
             _ => rng.random_range(0..=LONGEST_ABSENCE),
         };
         Fault {
@@ -118,16 +128,16 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_plan_again_and_another_seed_another() {
-        assert_eq!(plan(7, 40, 2_000, 3), plan(7, 40, 2_000, 3));
-        assert_ne!(plan(7, 40, 2_000, 3), plan(8, 40, 2_000, 3));
+        assert_eq!(usual(7, 40, 2_000, 3), usual(7, 40, 2_000, 3));
+        assert_ne!(usual(7, 40, 2_000, 3), usual(8, 40, 2_000, 3));
     }
 
     #[test]
     fn a_small_run_has_every_kind_once_and_while_orders_are_under_way() {
         for seed in 0..50 {
-            let planned = plan(seed, Kind::ALL.len(), 300, 3);
+            let planned = usual(seed, Kind::USUAL.len(), 300, 3);
             let kinds: BTreeSet<Kind> = planned.iter().map(|f| f.kind).collect();
-            assert_eq!(kinds.len(), Kind::ALL.len());
+            assert_eq!(kinds.len(), Kind::USUAL.len());
             assert!(planned.iter().all(|f| f.after < 300 && f.worker < 3));
             assert!(planned.windows(2).all(|w| w[0].after <= w[1].after));
         }
@@ -135,14 +145,25 @@ mod tests {
 
     #[test]
     fn some_faults_come_together() {
-        let planned = plan(1, 40, 20_000, 3);
+        let planned = usual(1, 40, 20_000, 3);
         let together = planned.windows(2).filter(|w| w[0].after == w[1].after);
         assert!(together.count() >= 9);
     }
 
     #[test]
     fn one_order_and_no_faults_are_planned_too() {
-        assert!(plan(1, 0, 1, 1).is_empty());
-        assert_eq!(plan(1, 9, 1, 1).len(), 9);
+        assert!(usual(1, 0, 1, 1).is_empty());
+        assert_eq!(usual(1, 9, 1, 1).len(), 9);
+    }
+
+    #[test]
+    fn only_the_kinds_that_were_asked_for_come() {
+        let planned = plan(1, 3, 100, 3, &[Kind::HangStore]);
+        assert_eq!(planned.len(), 3);
+        assert!(planned.iter().all(|f| f.kind == Kind::HangStore));
+    }
+
+    fn usual(seed: u64, faults: usize, orders: usize, workers: usize) -> Vec<Fault> {
+        plan(seed, faults, orders, workers, &Kind::USUAL)
     }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod bearer;
 pub(crate) mod msk;
+pub(crate) mod plain;
 pub(crate) mod scram;
 
 use std::collections::{BTreeMap, HashMap};
@@ -29,7 +30,8 @@ pub struct SaslConfig {
     /// Passwords by user name, for SCRAM-SHA-512 and SCRAM-SHA-256; at most 1,000, and no name is
     /// empty. With none, SCRAM is not offered.
     pub users: BTreeMap<String, String>,
-    /// The check of tokens, for OAUTHBEARER. `None`: OAUTHBEARER is not offered.
+    /// The check of tokens, for OAUTHBEARER, and for PLAIN with the token as the password. `None`: neither is
+    /// offered.
     pub tokens: Option<Arc<dyn TokenCheck>>,
 }
 
@@ -43,13 +45,13 @@ impl fmt::Debug for SaslConfig {
     }
 }
 
-/// Checks the bearer tokens with which clients log in by OAUTHBEARER.
+/// Checks the tokens with which clients log in by OAUTHBEARER or PLAIN.
 pub trait TokenCheck: Send + Sync {
     /// Says whose token it is, and for how long it is valid. It is called on the broker's only
-    /// thread, so it must not block.
+    /// thread, so it must not wait for anybody.
     ///
     /// # Errors
-    /// [`TokenRefused`] if the token is not valid. The client is told `invalid_token` only.
+    /// [`TokenRefused`] if the token is not valid. The client is told no reason.
     fn check(&self, token: &str) -> Result<Grant, TokenRefused>;
 }
 
@@ -68,18 +70,30 @@ pub struct Grant {
     pub ends_in: Duration,
 }
 
+impl Grant {
+    fn done(self) -> Step {
+        Step::Done {
+            last: Vec::new(),
+            name: self.name,
+            ends_in: Some(self.ends_in),
+        }
+    }
+}
+
 /// A mechanism that is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     Scram(Hash),
     OauthBearer,
+    Plain,
 }
 
 impl Mechanism {
-    const ALL: [Self; 3] = [
+    const ALL: [Self; 4] = [
         Self::Scram(Hash::Sha512),
         Self::Scram(Hash::Sha256),
         Self::OauthBearer,
+        Self::Plain,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -87,6 +101,7 @@ impl Mechanism {
             Self::Scram(Hash::Sha512) => "SCRAM-SHA-512",
             Self::Scram(Hash::Sha256) => "SCRAM-SHA-256",
             Self::OauthBearer => "OAUTHBEARER",
+            Self::Plain => "PLAIN",
         }
     }
 }
@@ -155,7 +170,7 @@ impl Sasl {
             let has = |hash| self.users.keys().any(|(found, _)| *found == hash);
             match mechanism {
                 Mechanism::Scram(hash) => has(*hash),
-                Mechanism::OauthBearer => self.tokens.is_some(),
+                Mechanism::OauthBearer | Mechanism::Plain => self.tokens.is_some(),
             }
         })
     }
@@ -165,6 +180,7 @@ impl Sasl {
         match exchange {
             Exchange::New(Mechanism::Scram(hash)) => self.first(hash, message),
             Exchange::New(Mechanism::OauthBearer) => self.bearer(message),
+            Exchange::New(Mechanism::Plain) => self.plain(message),
             Exchange::Proof(proof) => {
                 let last = proof.finish(message);
                 let last = last.map_err(|reason| wrong(&proof.user, reason))?;
@@ -195,16 +211,21 @@ impl Sasl {
         Ok(Step::Challenge(challenge.into_bytes(), next))
     }
 
+    fn check(&self) -> Result<&dyn TokenCheck, LoginRefusal> {
+        let check = self.tokens.as_deref();
+        check.ok_or_else(|| malformed("tokens are not taken"))
+    }
+
+    fn plain(&self, message: &[u8]) -> Result<Step, LoginRefusal> {
+        let (user, token) = plain::user_and_password(message).map_err(malformed)?;
+        let granted = self.check()?.check(token).map(Grant::done);
+        granted.map_err(|TokenRefused(reason)| wrong(user, &reason))
+    }
+
     fn bearer(&self, message: &[u8]) -> Result<Step, LoginRefusal> {
         let token = bearer::token(message).map_err(malformed)?;
-        let check = self.tokens.as_ref();
-        let check = check.ok_or_else(|| malformed("tokens are not taken"))?;
-        Ok(match check.check(token) {
-            Ok(grant) => Step::Done {
-                last: Vec::new(),
-                name: grant.name,
-                ends_in: Some(grant.ends_in),
-            },
+        Ok(match self.check()?.check(token) {
+            Ok(grant) => grant.done(),
             Err(TokenRefused(reason)) => {
                 let next = Exchange::Acknowledgement(reason);
                 Step::Challenge(bearer::REFUSED.into(), next)

@@ -24,7 +24,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::core::{Client, Core, Endpoint, Shared};
 use crate::log::segment;
-use tls::Tls;
+use tokio_rustls::TlsAcceptor;
+
+use crate::sasl::Sasl;
 
 /// After the system refused a connection (no file handles), wait so long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -35,8 +37,16 @@ const GOODBYE: Duration = Duration::from_secs(1);
 pub(crate) struct Door {
     pub(crate) listener: TcpListener,
     pub(crate) endpoint: Endpoint,
-    /// `None`: nothing.
-    pub(crate) tls: Option<Tls>,
+    pub(crate) guards: Guards,
+}
+
+/// What a client goes through before it is served.
+#[derive(Clone)]
+pub(crate) struct Guards {
+    /// `None`: no encryption.
+    pub(crate) tls: Option<TlsAcceptor>,
+    /// `None`: no login by SASL.
+    pub(crate) sasl: Option<Rc<Sasl>>,
 }
 
 /// What all connections share.
@@ -75,10 +85,10 @@ async fn accept(door: Door, house: House) {
                     peer,
                     endpoint: door.endpoint.clone(),
                 };
-                let (tls, house) = (door.tls.clone(), house.clone());
+                let (guards, house) = (door.guards.clone(), house.clone());
                 tokio::task::spawn_local(async move {
                     let _guard = guard;
-                    match serve(stream, client, tls, house).await {
+                    match serve(stream, client, guards, house).await {
                         Ok(()) => {}
                         Err(Closed::Io(error)) => tracing::debug!(%peer, %error, "connection lost"),
                         Err(error) => tracing::warn!(%peer, %error, "connection closed"),
@@ -97,21 +107,21 @@ async fn accept(door: Door, house: House) {
 async fn serve(
     mut stream: TcpStream,
     client: Client,
-    tls: Option<Tls>,
+    guards: Guards,
     house: House,
 ) -> Result<(), Closed> {
     stream.set_nodelay(true)?;
     let House { core, budget, .. } = house;
-    let Some(tls) = tls else {
-        let (reader, writer) = stream.split();
-        return connection::serve(reader, writer, client, None, core, budget).await;
-    };
     let deadline = Instant::now() + LOGIN_WITHIN;
-    let accepted = timeout_at(deadline, tls.acceptor.accept(stream)).await;
+    let gate = guards.sasl.map(|sasl| LoginGate::new(sasl, deadline));
+    let Some(tls) = guards.tls else {
+        let (reader, writer) = stream.split();
+        return connection::serve(reader, writer, client, gate, core, budget).await;
+    };
+    let accepted = timeout_at(deadline, tls.accept(stream)).await;
     let stream = accepted
         .map_err(|_| gate::Shut::TooSlow)?
         .map_err(Closed::Tls)?;
-    let gate = tls.sasl.map(|sasl| LoginGate::new(sasl, deadline));
     let (reader, mut writer) = tokio::io::split(stream);
     let served = connection::serve(reader, &mut writer, client, gate, core, budget).await;
     // The client may be gone; it was told all that there was to tell.

@@ -142,6 +142,13 @@ impl Client {
         }
     }
 
+    pub fn plain(&mut self, user: &str, password: &str) -> Result<i64, LoginRefusal> {
+        self.handshake("PLAIN").expect("an answer");
+        let message = format!("\0{user}\0{password}");
+        let answer = self.authenticate(message.as_bytes()).expect("an answer");
+        answer.map(|(_, life)| life)
+    }
+
     pub fn scram(&mut self, mechanism: &str, password: &str) -> Result<(), LoginRefusal> {
         self.scram_as(USER, mechanism, password)
     }
