@@ -18,6 +18,9 @@ impl<C: Clock + Clone> DefinitionStore for SqliteStore<C> {
         let at = signed(self.clock.now().0);
         let put = move |db: &Connection| {
             let (name, hash) = (definition.name.as_str(), definition.hash.as_str());
+            if current(db, &definition.name)?.as_deref() == Some(hash) {
+                return Ok(());
+            }
             db.execute(
                 "INSERT INTO workflows (Name, Hash, Definition, PublishedAt) VALUES (?1, ?2, ?3, ?4)
                 ON CONFLICT DO UPDATE SET PublishedAt = excluded.PublishedAt",

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use serde_json::json;
 use triad_core::Timestamp;
 use triad_runtime::ports::OperatorStore;
-use triad_runtime::{Created, StateStore, StoreError, Write, Written};
+use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
 use triad_sim::contract::{self, OnThreads, TimedStore};
 use triad_sim::{calm_ports, run_on};
 use triad_sqlite::{Foreign, OpenError, SqliteStore};
@@ -563,6 +563,32 @@ async fn a_file_of_version_1_is_read_and_takes_orders_with_search_keys() {
     let read = store.load(vec![id("old")]).await.remove(0).unwrap();
     assert_eq!(read, Some(next));
     contract::search::all(&store, "contract").await;
+}
+
+#[tokio::test]
+async fn a_version_is_published_when_it_becomes_the_present_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let Timed(store, clock) = timed(dir.path());
+    let [old, new] = ["0123456789abcdef", "fedcba9876543210"].map(|hash| format!("w@{hash}"));
+    let publish = async |version: &str| {
+        let (version, content) = (version.parse().unwrap(), "{}".to_owned());
+        store.publish(version, content).await.unwrap();
+    };
+    let published = async |version: &str| {
+        let all = store.versions().await.unwrap();
+        let found = all.iter().find(|v| v.definition.to_string() == version);
+        found.unwrap().published_at
+    };
+    publish(&old).await;
+    let first = published(&old).await;
+    Timed(store.clone(), clock.clone())
+        .pass(Millis(2_000))
+        .await;
+    publish(&old).await;
+    assert_eq!(published(&old).await, first, "as each start does");
+    publish(&new).await;
+    publish(&old).await;
+    assert_ne!(published(&old).await, first, "it is back");
 }
 
 #[tokio::test]

@@ -26,6 +26,9 @@ impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
         definition: WorkflowRef,
         canonical_json: String,
     ) -> Result<(), StoreError> {
+        if self.current(definition.name.clone()).await?.as_ref() == Some(&definition.hash) {
+            return Ok(());
+        }
         let put = |version: &str| {
             Put::builder()
                 .table_name(&self.tables.workflows)

@@ -263,8 +263,8 @@ pub trait StateStore: Send + Sync + 'static {
 /// The published workflow definitions.
 pub trait DefinitionStore: Send + Sync + 'static {
     /// Stores a definition's canonical JSON under its name and hash, and makes it the present
-    /// version of its name: new orders run it from then on. To publish the same definition again is a
-    /// success.
+    /// version of its name: new orders run it from then on. To publish the present version again is a
+    /// success, and changes nothing: [`StoredVersion::published_at`] is when it became the present one.
     ///
     /// # Errors
     /// [`StoreError`] if the store failed. The definition may be published all the same, and to publish it
@@ -498,7 +498,7 @@ pub struct StoredVersion {
     pub definition: WorkflowRef,
     /// Whether this is the present version of its name: new orders run it.
     pub is_current: bool,
-    /// When this version was published; if that was done several times, the last time.
+    /// When this version became the present one; if that was so several times, the last time.
     pub published_at: Timestamp,
 }
 

@@ -104,6 +104,9 @@ impl StoreState {
     pub(crate) fn publish(&mut self, definition: &WorkflowRef, json: String, now: u64) {
         let name = definition.name.to_string();
         let hash = definition.hash.to_string();
+        if self.current.get(&name) == Some(&hash) {
+            return;
+        }
         self.published.insert((name.clone(), hash.clone()), now);
         self.definitions.insert((name.clone(), hash.clone()), json);
         self.current.insert(name, hash);

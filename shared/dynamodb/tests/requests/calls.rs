@@ -70,6 +70,22 @@ async fn details_that_a_young_replica_does_not_have_are_asked_for_again_in_full(
 }
 
 #[tokio::test]
+async fn the_present_version_is_not_published_again() {
+    let service = Service::new(|_, (operation, _)| match operation.as_str() {
+        "GetItem" => json!({"Item": {"Hash": {"S": pinned().hash.as_str()}}}),
+        _ => json!({}),
+    });
+    let store = service.store(Sleeps::default()).await;
+    let content = || "{}".to_owned();
+    let other = "w@fedcba9876543210".parse().expect("a definition's name");
+    assert_eq!(store.publish(pinned(), content()).await, Ok(()));
+    assert_eq!(store.publish(other, content()).await, Ok(()));
+    let asked = service.asked();
+    let operations: Vec<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(operations, ["GetItem", "GetItem", "TransactWriteItems"]);
+}
+
+#[tokio::test]
 async fn every_page_of_the_versions_is_read() {
     let hashes = ["1111111111111111", "2222222222222222", "3333333333333333"];
     let service = Service::new(move |call, (_, request)| {
