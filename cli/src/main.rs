@@ -22,6 +22,8 @@ mod console;
 mod contexts;
 mod data;
 mod dev;
+#[cfg(test)]
+mod examples;
 mod machine;
 mod mcp;
 mod moving;

@@ -405,6 +405,12 @@ async fn changed_workflows_are_published_and_wrong_ones_refused() {
         (workflow != before["order"]["workflow"]).then_some(workflow)
     });
     assert!(changed.await.is_string());
+    place.configure(&json!({"log_retention": "2h"}));
+    let told = serve
+        .process
+        .err_line("the configuration has changed")
+        .await;
+    assert!(told.contains("WARN"), "{told}");
     serve.stop().await;
 }
 

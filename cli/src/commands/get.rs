@@ -108,7 +108,9 @@ pub fn as_json(order: &Order, timing: &Timing) -> Result<Value> {
 /// Prints everything that the record knows of an order.
 pub fn print(order: &Order, timing: &Timing) {
     println!("Order      {}", order.id);
-    println!("State      {}", order.state.name());
+    let state = [order.state.name()];
+    let marked = state.into_iter().chain(next::marks(order));
+    println!("State      {}", marked.collect::<Vec<_>>().join(", "));
     if let Some(cause) = order.state.cause() {
         println!("Cause      {cause}");
     }

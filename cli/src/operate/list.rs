@@ -102,10 +102,9 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
         "Cause, or waits for",
     ]);
     for order in &orders {
-        let state = match (&order.paused, &order.closed) {
-            (Some(_), _) => format!("{} (paused)", order.state.name()),
-            (_, Some(_)) => format!("{} (closed)", order.state.name()),
-            _ => order.state.name().to_owned(),
+        let state = match next::marks(order).as_slice() {
+            [] => order.state.name().to_owned(),
+            marks => format!("{} ({})", order.state.name(), marks.join(", ")),
         };
         table.add_row([
             Cell::new(order.id.to_string()),

@@ -107,7 +107,7 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode> {
     }
     let mut interrupted = pin!(interrupted());
     let machine = tokio::select! {
-        started = Machine::start(settings) => started?,
+        started = Machine::start(settings, args.config) => started?,
         () = &mut interrupted => return Ok(ExitCode::SUCCESS),
     };
     machine.until(interrupted).await
@@ -146,7 +146,7 @@ struct Machine {
 }
 
 impl Machine {
-    async fn start(mut settings: Settings) -> Result<Self> {
+    async fn start(mut settings: Settings, config: PathBuf) -> Result<Self> {
         raise_open_files();
         let data = settings.data.clone();
         let lock = lock(&data, "triad serve")?;
@@ -198,6 +198,7 @@ impl Machine {
         }
         tokio::spawn(workflows::watch(
             files,
+            config,
             wiring.store.clone(),
             serves,
             stop.clone(),

@@ -169,13 +169,16 @@ impl Files {
     }
 }
 
-/// Looks until `stop`, and logs what has come of it.
+/// Looks until `stop`, and logs what has come of it. A change of the configuration, the file `config`, is told too: it is
+/// read at the start alone.
 pub async fn watch(
     mut files: Files,
+    config: PathBuf,
     store: impl WholeStore,
     serves: impl Fn(&AgentName) -> bool,
     stop: CancellationToken,
 ) {
+    let mut configured = seen(&config);
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -184,6 +187,15 @@ pub async fn watch(
         match files.publish(&store, &serves).await {
             Ok(looked) => looked.log(),
             Err(error) => tracing::warn!("workflows cannot be published for now: {error:#}"),
+        }
+        let now = seen(&config);
+        if now != configured {
+            configured = now;
+            let file = config.display();
+            tracing::warn!(
+                %file,
+                "the configuration has changed, and counts from the next start on: triad serve --check looks at it, and a restart takes it up"
+            );
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use triad_core::outbox::Emission;
 use triad_core::{Direction, Order, ProcessState, StepRecord, StepState, Timestamp, Timing, Work};
+use triad_workflow::StepId;
 
 /// One thing that is to happen to an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -146,6 +147,12 @@ fn of_order(order: &Order) -> Option<Next> {
         )),
         ProcessState::Processing(_) | ProcessState::Compensating { .. } => None,
         ProcessState::Processed { .. } => Some(next(None, "nothing: it is done")),
+        ProcessState::Compensated { .. } if let Some(step) = left_in_doubt(order) => {
+            let what = format!(
+                "nothing until an operator acts. What has a compensation is compensated; {step} has none, and it is not known whether its effect happened: find out, and settle it"
+            );
+            Some(for_an_operator(what, &["settle", "resubmit"]))
+        }
         ProcessState::Compensated { .. } => Some(for_an_operator(
             "nothing: its effects are compensated. It can be run again from the beginning",
             &["resubmit"],
@@ -168,6 +175,29 @@ fn of_order(order: &Order) -> Option<Next> {
             &["retry-undo", "close"],
         )),
     }
+}
+
+/// The first step of a compensated order that has no compensation, and whose effect is in doubt.
+fn left_in_doubt(order: &Order) -> Option<&StepId> {
+    let ambiguous = |s: &&StepRecord| s.in_doubt && matches!(s.state, StepState::Ambiguous { .. });
+    order.steps.iter().find(ambiguous).map(|s| &s.step)
+}
+
+/// What the name of an order's process state leaves open, as words to stand beside it: `begun` where a Pending order has
+/// made attempts before and waits to go on, `in doubt` where a Compensated one has an effect that may be in place,
+/// and `paused`, `closed` and `late`.
+#[must_use]
+pub fn marks(order: &Order) -> Vec<&'static str> {
+    let is_pending = matches!(order.state, ProcessState::Pending { .. });
+    let is_compensated = matches!(order.state, ProcessState::Compensated { .. });
+    let marks = [
+        ("begun", is_pending && order.attempts() > 0),
+        ("in doubt", is_compensated && left_in_doubt(order).is_some()),
+        ("paused", order.paused.is_some()),
+        ("closed", order.closed.is_some()),
+        ("late", order.late_since.is_some()),
+    ];
+    marks.into_iter().filter(|m| m.1).map(|m| m.0).collect()
 }
 
 /// Why an order that has not finished does not go on at once, in a few words for people, such as
@@ -207,5 +237,64 @@ pub fn waits_for(order: &Order) -> Option<String> {
     match &order.state {
         ProcessState::Pending { complete_by: None } => Some("its first claim".to_owned()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use triad_core::{Accepted, Attempt, Failure, FailureKind, OrderId, Priority, WorkflowRef};
+    use triad_workflow::{Limits, Workflow};
+
+    use super::*;
+
+    fn order() -> Order {
+        let definition = json!({"workflow": "w", "steps": [
+            {"id": "tell", "agent": "x", "action": "go", "compensation": "none"}]});
+        let definition = serde_json::from_value(definition).unwrap();
+        let workflow = Workflow::compile(definition, &Limits::published()).unwrap();
+        let accepted = Accepted {
+            order_id: OrderId::new("o").unwrap(),
+            workflow: WorkflowRef {
+                name: workflow.name.clone(),
+                hash: workflow.hash.clone(),
+            },
+            priority: Priority::Normal,
+            reply_topic: None,
+            traceparent: None,
+            submitted_at: Timestamp(1),
+            due: Timestamp(5_000),
+            deadline: None,
+            search: Vec::new(),
+            details: json!({}),
+        };
+        Order::new(&accepted, &workflow, accepted.due)
+    }
+
+    #[test]
+    fn an_order_that_has_made_attempts_and_waits_is_marked() {
+        let mut order = order();
+        assert_eq!(marks(&order), [""; 0]);
+        order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(1) });
+        assert_eq!(marks(&order), ["begun"]);
+    }
+
+    #[test]
+    fn a_compensated_order_with_an_effect_in_doubt_is_not_said_to_need_nothing() {
+        let mut order = order();
+        order.state = ProcessState::Compensated {
+            at: Timestamp(9),
+            cause: Failure::new(FailureKind::Permanent, "no", "no"),
+        };
+        let said = |order: &Order| of(order, &Timing::default())[0].clone();
+        assert!(said(&order).what.contains("effects are compensated"));
+        order.steps[0].state = StepState::Ambiguous {
+            attempt: Attempt(1),
+        };
+        order.steps[0].in_doubt = true;
+        assert_eq!(marks(&order), ["in doubt"]);
+        let said = said(&order);
+        assert!(said.what.contains("tell has none"), "{said:?}");
+        assert_eq!(said.acts, ["settle", "resubmit"]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 
 use super::installation::Installation;
 use super::part::Part;
@@ -69,15 +69,12 @@ async fn one(fault: &Fault, installation: &Installation) -> Result<()> {
         }
         Kind::HangStore => {
             let store = installation.store.lock().await;
-            let until = Instant::now() + fault.span;
             store.freeze()?;
-            for worker in &installation.workers {
-                let mut worker = worker.lock().await;
-                worker.terminate().await?;
-                worker.restart().await?;
-            }
-            sleep_until(until).await;
-            store.thaw()
+            let hangs = async {
+                sleep(fault.span).await;
+                store.thaw()
+            };
+            tokio::try_join!(hangs, roll(installation)).map(|_| ())
         }
         Kind::FreezeWorker => {
             let worker = installation.workers[fault.worker].lock().await;
@@ -86,6 +83,16 @@ async fn one(fault: &Fault, installation: &Installation) -> Result<()> {
             worker.thaw()
         }
     }
+}
+
+/// Ends every worker in order, one after the other, and starts it again.
+async fn roll(installation: &Installation) -> Result<()> {
+    for worker in &installation.workers {
+        let mut worker = worker.lock().await;
+        worker.terminate().await?;
+        worker.restart().await?;
+    }
+    Ok(())
 }
 
 /// Kills a process and starts it again after a while.

@@ -122,9 +122,10 @@ fn row(order: &Order, may_act: bool) -> Markup {
 pub(super) fn states(order: &Order) -> Markup {
     html! {
         (text::state(order.state.name()))
-        @if order.paused.is_some() { " " span class="state warn" { "paused" } }
-        @if order.closed.is_some() { " " span class="state none" { "closed" } }
-        @if order.late_since.is_some() { " " span class="state warn" { "late" } }
+        @for mark in next::marks(order) {
+            @let class = if mark == "closed" { "none" } else { "warn" };
+            " " span class={ "state " (class) } { (mark) }
+        }
     }
 }
 
