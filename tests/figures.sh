@@ -7,8 +7,8 @@
 #   tests/figures.sh --list       the names, and the commands that make them
 #
 # Each figure stands behind a mark in its page, `<!-- figure: NAME -->`. Counts must be the same; times and
-# rates, which are the machine's, may differ by the part that is stated. Ends with 1 where a count differs,
-# where a time differs by more, or where a page or a command does not say a number any more.
+# rates, which are the machine's, may differ by the part that is stated. What differs is told. Ends with 1 where it is of a
+# figure that is made in a minute or two; the others may be of an earlier version.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec python3 tests/figures.py "$@"

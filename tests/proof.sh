@@ -11,10 +11,10 @@
 #   TRIAD_OTHER_VERSION=COMMIT tests/proof.sh --long versions   against another version than the last release
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
-# The long run may be stopped at any time: target/proof keeps what each part has said, and the next call goes on
-# with the parts that have not held, and with the next seed; on another machine too, with this directory copied there.
-# A part begins again where something has changed that it depends on, pages left aside. A part that does not hold
-# keeps none of the others from being run; its output is in target/proof/NAME.now.
+# The long run may be stopped at any time: target/proof keeps what each part has said, with commit and date, and the
+# next call goes on with the parts that have not held, and with the next seed; on another machine too, with this directory
+# copied there. To prove anew what has changed in substance, name its parts, or remove target/proof and prove all. A part
+# that does not hold keeps none of the others from being run; its output is in target/proof/NAME.now.
 #
 # Ends with 0 if everything holds, with 1 if something does not, with 3 if what was checked holds and a part of
 # --long was left out. What does not hold, and what was left out, is listed at the end. Set TRIAD_SEEDS for
@@ -41,43 +41,27 @@ step() { printf '\n== %s\n' "$*"; }
 # shellcheck source=tests/skips.sh
 . tests/skips.sh
 
-# digest CRATES PATHS COMMAND…: of what a part depends on. These are the crates of the workspace with all of it that
-# they are built of, the paths beside them, and what it runs.
-digest() {
-  local crates=$1 paths=$2 crate dirs
-  shift 2
-  dirs=$(for crate in $crates; do cargo tree --locked -p "$crate" -e normal,build,dev --prefix none; done \
-    | sed -n "s|^[^ ]* v[^ ]* ($PWD/\([^)]*\)).*|\1|p" | sort -u)
-  # Both are lists of words.
-  # shellcheck disable=SC2086
-  {
-    git ls-files -z -- Cargo.toml Cargo.lock $dirs $paths ':!:*.md' ':!:docs' | xargs -0 sha256sum
-    echo "$@"
-    declare -f "$1" || true
-  } | sha256sum | cut -d' ' -f1
-}
-
 # What did not hold, of the long run.
 failed=()
 
-# part NAME TITLE CRATES PATHS COMMAND…: runs it. Of the long run its output is kept, one that has held is not run
-# again while what it depends on is the same, and one that does not hold is noted.
+# part NAME TITLE COMMAND…: runs it. Of the long run its output is kept with commit and date, and one that has held is
+# run again only where it is named. One that does not hold is noted.
 part() {
-  local name=$1 title=$2 crates=$3 paths=$4 skips of
-  shift 4
+  local name=$1 title=$2 skips
+  shift 2
   if [ "$only" != "  " ] && [[ "$only" != *" $name "* ]]; then return; fi
   step "$title"
   if [ "$long" = no ]; then
     "$@"
     return
   fi
-  of=$(digest "$crates" "$paths" "$@")
-  if [ -f "$kept/$name" ] && [ "$(cat "$kept/$name.of" 2>/dev/null)" = "$of" ]; then
+  if [ "$only" = "  " ] && [ -f "$kept/$name" ]; then
+    head -n 1 "$kept/$name"
     tail -n 3 "$kept/$name"
     echo "held before: $kept/$name"
     return
   fi
-  rm -f "$kept/$name" "$kept/$name.of"
+  rm -f "$kept/$name"
   skips=$(wc -l < "$TRIAD_SKIPS")
   # Its own process: errexit would not hold in a function whose end is looked at.
   if ! bash -c 'set -euo pipefail; . tests/skips.sh; "$@"' part "$@" 2>&1 | tee "$kept/$name.now"; then
@@ -86,8 +70,8 @@ part() {
   fi
   # What was left out is not done.
   if [ "$(wc -l < "$TRIAD_SKIPS")" = "$skips" ]; then
-    mv "$kept/$name.now" "$kept/$name"
-    echo "$of" > "$kept/$name.of"
+    { echo "commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)"; cat "$kept/$name.now"; } > "$kept/$name"
+    rm "$kept/$name.now"
   fi
 }
 
@@ -98,7 +82,7 @@ seeds() {
     return
   fi
   "$sim" nightly --seeds "$many" --threads "$threads" --state "$kept/nightly.json" \
-    --program "$(digest triad-sim "" seeds)" ${TRIAD_MINUTES:+--minutes "$TRIAD_MINUTES"}
+    --program "$(cat "$kept/begun")" ${TRIAD_MINUTES:+--minutes "$TRIAD_MINUTES"}
   grep -q "\"next\": $many\b" "$kept/nightly.json" \
     || skipped seeds "the $many seeds are not at their end; the next call goes on"
 }
@@ -199,31 +183,29 @@ if [ "$long" = yes ]; then
   sim=target/dist/triad-sim
   TRIAD_SKIPS=$(mktemp)
   export TRIAD_SKIPS long threads kept sim model
-  export -f digest seeds models larger_models release_binaries chaos versions tests_of power bad_records fuzzers dynamodb_local
+  export -f seeds models larger_models release_binaries chaos versions tests_of power bad_records fuzzers dynamodb_local
   trap 'rm -f "$TRIAD_SKIPS"' EXIT
   mkdir -p "$kept"
+  [ -f "$kept/begun" ] || git rev-parse HEAD > "$kept/begun"
 fi
 
-part seeds "The simulated world: seeds" triad-sim "" seeds
-part crashes "The simulated world: every crash point of four workloads, and every pair" triad-sim "" \
+part seeds "The simulated world: seeds" seeds
+part crashes "The simulated world: every crash point of four workloads, and every pair" \
   "$sim" crashes --threads "$threads"
-part mutants "The checkers are checked: mutants" "triad-sim triad-model" "testkit/mutants tests/mutants.sh" \
+part mutants "The checkers are checked: mutants" \
   env TRIAD_THREADS="$threads" tests/mutants.sh
-part models "The exhaustive model" triad-model "" models
+part models "The exhaustive model" models
 if [ "$long" = no ]; then exit 0; fi
 
-part larger-models "The exhaustive model, larger" triad-model "" larger_models
-part mutants-around "The tests are checked: mutants around the rules" "" . tests/mutants.sh --adapters
-part constants "Every constant is noticed, or explained" "triad-core triad-runtime triad-operator triad-sim" \
-  "testkit/mutants/constants.* testkit/mutants/switched.rs tests/constants.sh" tests/constants.sh
-part chaos "Real processes: 20,000 orders under kills and freezes" \
-  "triad triad-worker triad-broker triad-reference-service triad-embedded triad-tests" "" chaos
-part versions "Workers of two versions side by side" \
-  "triad triad-worker triad-broker triad-reference-service triad-embedded triad-tests" "" versions
-part power "One machine: 100,000 orders, 50 kills, 20 losses of power" "" . power
-part bad-records "Bad records: 50,000 through a worker, and through the functions" "" . bad_records
-part dynamodb-local "The stores' contracts on the official DynamoDB Local" triad-tests tests dynamodb_local
-part fuzzers "Fuzzers, two minutes a target" triad-fuzz tests/fuzz fuzzers
+part larger-models "The exhaustive model, larger" larger_models
+part mutants-around "The tests are checked: mutants around the rules" tests/mutants.sh --adapters
+part constants "Every constant is noticed, or explained" tests/constants.sh
+part chaos "Real processes: 20,000 orders under kills and freezes" chaos
+part versions "Workers of two versions side by side" versions
+part power "One machine: 100,000 orders, 50 kills, 20 losses of power" power
+part bad-records "Bad records: 50,000 through a worker, and through the functions" bad_records
+part dynamodb-local "The stores' contracts on the official DynamoDB Local" dynamodb_local
+part fuzzers "Fuzzers, two minutes a target" fuzzers
 
 if [ "${#failed[@]}" -gt 0 ]; then
   printf '\nproof: does not hold: %s' "${failed[@]}" >&2

@@ -3,22 +3,17 @@
 //! Owns every `unsafe` block of the crate: reading a consumer's events ([`Polling`]), records out of
 //! them, commits that end, and tokens. What others send is bytes here: names of headers that are no
 //! UTF-8, for which rdkafka's own wrapper panics, are read as Kafka's Java client reads them, with
-//! U+FFFD in place of what is wrong. Batches are decompressed within a bound ([`codecs`]). rdkafka drops the partition and the offset of an error, which
-//! are what it takes to go on behind a batch that cannot be read.
+//! U+FFFD in place of what is wrong. rdkafka drops the partition and the offset of an error, which are what it takes to go on behind a batch
+//! that cannot be read.
 
-mod codecs;
 mod commit;
 mod event;
 mod failed;
 #[cfg(test)]
 mod fatal;
-mod gzip;
-mod lz4;
 mod marks;
 mod poll;
 mod record;
-mod room;
-mod snappy;
 mod token;
 mod watermark;
 

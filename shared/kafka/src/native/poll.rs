@@ -15,7 +15,6 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError as RdError;
 use triad_runtime::InputRecord;
 
-use super::codecs;
 use super::event::Event;
 use super::failed::Failed;
 use super::token::set_token;
@@ -53,7 +52,6 @@ unsafe impl Sync for Polling {}
 
 impl Polling {
     pub(crate) fn new(consumer: BaseConsumer<Context>) -> Result<Self, KafkaError> {
-        codecs::link();
         // SAFETY: the client is alive. What is returned is ours to give back.
         let queue = unsafe { rd_kafka_queue_get_consumer(consumer.client().native_ptr()) };
         let queue = NonNull::new(queue)
