@@ -307,7 +307,11 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         all += 1;
         not_called += u64::from(view.is_not_called());
     }
-    let waiting = downstreams::waiting(&store, now).await?;
+    // What a process that has ended said of itself is over.
+    let waiting = match args.store.nobody_runs() {
+        Some(_) => Vec::new(),
+        None => downstreams::waiting(&store, now).await?,
+    };
     let deferred = downstreams::deferred(&store, &published).await?;
     if args.json {
         for one in &waiting {
@@ -317,6 +321,7 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
             "not_called": not_called,
             "waiting": waiting.len(),
             "deferred": deferred.orders,
+            "sampled": deferred.more,
         });
         output::summary(all, false, None, further)?;
     } else {

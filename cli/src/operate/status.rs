@@ -97,14 +97,19 @@ struct Shown<'a> {
 /// an operator.
 async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result<bool> {
     let now = SystemClock.now();
-    let found = status::of(store, now).await?;
+    let mut found = status::of(store, now).await?;
+    let stopped = args.store.nobody_runs();
+    if stopped.is_some() {
+        // What a process that has ended said of itself is over.
+        found.waiting.clear();
+    }
     let sample = match args.watch {
         true => Some(figures.at(store, now).await?),
         false => None,
     };
     if args.json {
         let status = &found;
-        let is_stopped = args.store.nobody_runs().is_some();
+        let is_stopped = stopped.is_some();
         let shown = Shown {
             status,
             is_stopped,
@@ -114,7 +119,7 @@ async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result
         return Ok(found.is_well());
     }
     let mut screen = lines(&found, now);
-    if let Some(text) = args.store.nobody_runs() {
+    if let Some(text) = stopped {
         screen.insert(0, format!("Stopped      {text}"));
     }
     screen.extend(sample.into_iter().flat_map(figures::lines));

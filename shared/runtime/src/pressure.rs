@@ -12,7 +12,7 @@ use crate::ports::{StoreError, Written};
 /// draws one at its start; two with the same one overwrite each other's reports.
 pub const PLACES: u64 = 8;
 /// Least time, in milliseconds, between two reports of one process, which it makes while it holds orders
-/// back. Each costs a read and a write.
+/// back; one more, that it holds back none, follows at once when that is over. Each costs a read and a write.
 pub const EVERY: Millis = Millis(5_000);
 /// Greatest age of a report, in milliseconds, at which it still counts; older ones are ignored.
 pub const HOLDS_FOR: Millis = Millis(20_000);

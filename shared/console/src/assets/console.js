@@ -110,6 +110,9 @@ function start() {
       refresh();
     }
   }
+  // What ends or grows old is told by no event: at most this long is it shown on.
+  setInterval(refresh, 15000);
+  document.addEventListener("visibilitychange", refresh);
   const source = new EventSource(part.dataset.live);
   source.addEventListener("counts", refresh);
   source.addEventListener("order", refresh);

@@ -60,11 +60,18 @@ pub struct Scheduler<S, B, C, E> {
     settings: Settings,
 }
 
-/// When this process last said what it holds back, and where.
+/// Where this process says what it holds back, and when it last did.
 #[derive(Debug)]
 struct Told {
     place: u64,
-    at: Mutex<Timestamp>,
+    last: Mutex<LastTold>,
+}
+
+#[derive(Debug, Default)]
+struct LastTold {
+    at: Timestamp,
+    /// Whether anything was said to wait.
+    waits: bool,
 }
 
 /// One message of a wave, on its way.
@@ -121,7 +128,7 @@ where
             intake: Intake::new(settings.waiting, settings.timing.skew),
             told: Told {
                 place: entropy.next_u64(),
-                at: Mutex::default(),
+                last: Mutex::default(),
             },
             freed: Mutex::default(),
             misconfigured: Misconfigured::new(HANDLER),

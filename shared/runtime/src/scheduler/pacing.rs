@@ -11,10 +11,10 @@ use triad_core::{Direction, NeedsDetails, Order, Priority, ProcessState, Timesta
 use triad_workflow::{Millis, Workflow};
 
 use super::intake::{Candidate, Entry};
-use super::{Known, Scheduler};
+use super::{Known, LastTold, Scheduler};
 use crate::control::ControlStore;
 use crate::metric;
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Written};
 use crate::pressure;
 use crate::record::InputRecord;
 
@@ -147,30 +147,52 @@ where
         }
     }
 
-    /// Tells operators what is held back, now and then and only while something is.
+    /// Tells operators what is held back: now and then while something is, and once more when nothing is any
+    /// longer, so that no report outlives its reason.
     pub(super) async fn tell_pressure(&self) {
         let now = self.clock.now();
         if metric::is_measured() {
             metric::held_back(&self.intake.pressure());
         }
+        let waits = self.is_waiting();
         {
-            let mut at = self.told.at.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.is_waiting() || at.is_near(now, pressure::EVERY) {
+            let mut last = self
+                .told
+                .last
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let is_due = match waits {
+                true => !last.at.is_near(now, pressure::EVERY),
+                false => last.waits,
+            };
+            if !is_due {
                 return;
             }
-            *at = now;
+            *last = LastTold { at: now, waits };
         }
         let report = pressure::Report {
             at: now,
             downstreams: self.intake.pressure(),
         };
-        tracing::info!(
-            downstreams = ?report.downstreams,
-            "orders wait for room"
-        );
+        if waits {
+            tracing::info!(
+                downstreams = ?report.downstreams,
+                "orders wait for room"
+            );
+        }
         let token = self.entropy.next_u64();
-        if let Err(e) = pressure::report(&self.store, self.told.place, &report, token).await {
+        let told = pressure::report(&self.store, self.told.place, &report, token).await;
+        if let Err(e) = &told {
             tracing::warn!(error = %e, "what is held back could not be told");
+        }
+        if told != Ok(Written::Written) {
+            // What could not be taken back is taken back with the next batch.
+            let mut last = self
+                .told
+                .last
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            last.waits = true;
         }
     }
 }

@@ -256,6 +256,32 @@ fn what_is_held_back_is_told_every_five_seconds_and_kept_for_an_hour() {
     }
 }
 
+/// What is told to wait at present.
+fn told_to_wait(world: &World) -> usize {
+    let now = Timestamp(world.inner().now);
+    let told = world.run(present(world, now)).expect("it can be read");
+    told.iter().map(|one| one.waiting).sum()
+}
+
+#[test]
+fn what_is_told_to_wait_is_taken_back_when_it_no_longer_does() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let scheduler = scheduler(&world);
+    world.run(scheduler.handle(&announced(&world, &workflow, 0..20)));
+    assert!(told_to_wait(&world) > 0);
+    // Every order under way is answered, and those that waited are started.
+    world.after(1);
+    world.run(scheduler.handle(&world.replies()));
+    assert!(!scheduler.is_waiting());
+    assert_eq!(told_to_wait(&world), 0);
+    // It is told once.
+    world.asked();
+    world.after(10_000);
+    world.run(scheduler.handle(&[]));
+    assert_eq!(world.times(|asked| *asked == Asked::ControlWrite), 0);
+}
+
 #[test]
 fn what_is_held_back_is_told_in_eight_places_and_counts_for_20_seconds() {
     let world = World::new();
