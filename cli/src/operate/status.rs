@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use triad_core::Timestamp;
 use triad_operator::causes::CauseGroup;
-use triad_operator::counts::Sample;
+use triad_operator::counts::{Rate, rates};
 use triad_operator::downstreams::{DownstreamView, Why};
 use triad_operator::status::{self, CAUSES, Status};
 use triad_runtime::Clock;
@@ -18,7 +18,7 @@ use triad_workflow::Millis;
 
 use crate::commands::connection::{Store, StoreArgs};
 use crate::machine::signals::interrupted;
-use crate::operate::figures::{self, Figures};
+use crate::operate::figures;
 use crate::output::{command, count, moment, print, stream};
 
 /// Shortest time between two looks of `--watch`, in milliseconds.
@@ -38,8 +38,8 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Show it again and again, with rates and times of a sample of the orders, until Ctrl-C; with --json a
-    /// line each time
+    /// Show it again and again, with orders by state, rates and times where the store counts them, until Ctrl-C;
+    /// with --json a line each time
     #[arg(long)]
     watch: bool,
     /// Time between two looks of --watch, 250ms or more
@@ -56,12 +56,11 @@ pub struct StatusArgs {
 /// told, and looked at again.
 pub async fn run(args: StatusArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
-    let mut figures = Figures::default();
-    let mut is_well = look(&store, &args, &mut figures).await?;
+    let mut is_well = look(&store, &args).await?;
     if args.watch {
         tokio::select! {
             () = interrupted() => {}
-            () = watch(&store, &args, &mut figures, &mut is_well) => {}
+            () = watch(&store, &args, &mut is_well) => {}
         }
     }
     Ok(match is_well {
@@ -71,10 +70,10 @@ pub async fn run(args: StatusArgs) -> Result<ExitCode> {
 }
 
 /// Looks again and again, until nobody reads what it says.
-async fn watch(store: &Store, args: &StatusArgs, figures: &mut Figures, is_well: &mut bool) {
+async fn watch(store: &Store, args: &StatusArgs, is_well: &mut bool) {
     while !stream::reader_is_gone() {
         tokio::time::sleep(args.every.max(SHORTEST).as_duration()).await;
-        match look(store, args, figures).await {
+        match look(store, args).await {
             Ok(well) => *is_well = well,
             Err(e) => eprintln!("triad: {e:#}"),
         }
@@ -90,12 +89,11 @@ struct Shown<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_stopped: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sample: Option<&'a Sample>,
+    rates: Option<&'a [Rate]>,
 }
 
-/// Shows how things are, with figures of a sample where it is shown again and again; whether nothing needs
-/// an operator.
-async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result<bool> {
+/// Shows how things are, with rates where it is shown again and again; whether nothing needs an operator.
+async fn look(store: &Store, args: &StatusArgs) -> Result<bool> {
     let now = SystemClock.now();
     let mut found = status::of(store, now).await?;
     let stopped = args.store.nobody_runs();
@@ -103,8 +101,8 @@ async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result
         // What a process that has ended said of itself is over.
         found.waiting.clear();
     }
-    let sample = match args.watch {
-        true => Some(figures.at(store, now).await?),
+    let rates = match args.watch {
+        true => rates(store, now).await?,
         false => None,
     };
     if args.json {
@@ -113,7 +111,7 @@ async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result
         let shown = Shown {
             status,
             is_stopped,
-            sample,
+            rates: rates.as_deref(),
         };
         print("status", &shown)?;
         return Ok(found.is_well());
@@ -122,8 +120,8 @@ async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result
     if let Some(text) = stopped {
         screen.insert(0, format!("Stopped      {text}"));
     }
-    screen.extend(sample.into_iter().flat_map(figures::lines));
     if args.watch {
+        screen.extend(figures::lines(found.orders.as_ref(), rates.as_deref()));
         if stdout().is_terminal() {
             stream::styled(format_args!("{CLEAR}"));
         }
@@ -138,13 +136,10 @@ async fn look(store: &Store, args: &StatusArgs, figures: &mut Figures) -> Result
 /// The screen: what is wrong, and below each thing what to type.
 pub fn lines(found: &Status, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
-    let more = if found.under_way.more {
-        "more than "
-    } else {
-        ""
-    };
+    let least = |more: bool| if more { "at least " } else { "" };
     lines.push(format!(
-        "Under way    {more}{}",
+        "Under way    {}{}",
+        least(found.under_way.more),
         count(found.under_way.orders, "order", "orders")
     ));
     if found.under_way.set_aside > 0 {
@@ -155,8 +150,13 @@ pub fn lines(found: &Status, now: Timestamp) -> Vec<String> {
     }
     if found.under_way.overdue > 0 {
         lines.push(format!(
-            "             {} of them have been due for two minutes: does a Supervisor run?",
-            found.under_way.overdue
+            "             {}{} due for two minutes: does a Supervisor run?",
+            least(found.under_way.more_overdue),
+            count(
+                found.under_way.overdue,
+                "order has been",
+                "orders have been"
+            )
         ));
     }
     for one in &found.waiting {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use triad_operator::versions::{self, FindError};
+use triad_operator::versions::{self, FindError, Uncounted};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
@@ -20,8 +20,8 @@ use crate::output::{self, Usage, count, print_line, when};
   triad workflows --prune
 
 A version is kept until no stored order needs it: --prune removes those that are not the present
-one, that no order in the table is pinned to, and that were published over an hour ago. To count
-the orders the whole table of process records is read.")]
+one, that no order in the table is pinned to, and that were published over an hour ago. On
+DynamoDB the whole table of process records is read to count the orders.")]
 pub struct WorkflowsArgs {
     /// Remove the versions that no order needs
     #[arg(long)]
@@ -51,7 +51,7 @@ impl WorkflowsArgs {
 pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
     let now = SystemClock.now();
-    let versions = versions::versions(&store, now).await?;
+    let versions = versions::versions(&store, now, Uncounted::Read).await?;
     let mut gone: u64 = 0;
     let mut table = output::table([
         "Workflow",
@@ -91,8 +91,8 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
                 version.version.to_string(),
                 when(version.published_at, now),
                 if version.present { "yes" } else { "" }.to_owned(),
-                version.under_way.to_string(),
-                version.finished.to_string(),
+                version.under_way.unwrap_or_default().to_string(),
+                version.finished.unwrap_or_default().to_string(),
                 what.to_owned(),
             ]);
         }

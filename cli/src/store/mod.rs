@@ -8,7 +8,9 @@ use serde_json::Value;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
 use triad_dynamodb::DynamoStore;
 use triad_runtime::moving::{Keeping, Kept, KeptPage, MovingStore, Part};
-use triad_runtime::ports::{AttentionPage, OperatorStore, OrderPage, SearchPage, StoredVersion};
+use triad_runtime::ports::{
+    AttentionPage, Lately, OperatorStore, OrderPage, SearchPage, StoredVersion, Tally,
+};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{
     ControlRecord, ControlStore, ControlWrite, Created, DefinitionStore, DuePage, NewOrder,
@@ -67,6 +69,8 @@ ports! {
     OperatorStore {
         fn attention(kind: Attention, shard: u32, page: Option<String>) -> Result<AttentionPage, StoreError>;
         fn search(key: SearchKey, index: usize, page: Option<String>) -> Result<SearchPage, StoreError>;
+        fn tally(late: Timestamp) -> Result<Option<Tally>, StoreError>;
+        fn lately(since: Timestamp) -> Result<Option<Lately>, StoreError>;
         fn versions() -> Result<Vec<StoredVersion>, StoreError>;
         fn remove(definition: WorkflowRef) -> Result<(), StoreError>;
     }

@@ -4,13 +4,14 @@ use rusqlite::{Connection, Row};
 use triad_core::stored::{SEARCH, attention_key};
 use triad_core::{Attention, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::{
-    AttentionPage, AttentionRow, OperatorStore, SearchPage, SearchRow, StoredVersion, Unreadable,
+    AttentionPage, AttentionRow, Lately, OperatorStore, SearchPage, SearchRow, StoredVersion,
+    Tally, Unreadable,
 };
 use triad_runtime::{Clock, DuePage, DueRow, StoreError};
 use triad_workflow::SearchKey;
 
 use crate::record::bound;
-use crate::{SqliteStore, definitions};
+use crate::{SqliteStore, definitions, tally};
 
 /// Rows of one page of the attention index.
 const PAGE: usize = 500;
@@ -104,6 +105,17 @@ impl<C: Clock + Clone> OperatorStore for SqliteStore<C> {
         self.engine
             .read(move |db| search(db, column, &key, from, now_s))
             .await
+    }
+
+    async fn tally(&self, late: Timestamp) -> Result<Option<Tally>, StoreError> {
+        let now_s = self.now_s();
+        let read = move |db: &Connection| tally::tally(db, late, now_s);
+        self.engine.read(read).await.map(Some)
+    }
+
+    async fn lately(&self, since: Timestamp) -> Result<Option<Lately>, StoreError> {
+        let read = move |db: &Connection| tally::lately(db, since);
+        self.engine.read(read).await.map(Some)
     }
 
     async fn versions(&self) -> Result<Vec<StoredVersion>, StoreError> {

@@ -22,6 +22,7 @@
 //! | `engine` | the two threads, the groups, their bounds |
 //! | `record` | a process record as a row, with its checksum |
 //! | `orders`, `index`, `definitions`, `control` | the ports, as statements |
+//! | `tally` | how many orders there are, by state and version, and lately |
 //! | `moving` | everything that is stored, page by page, and putting it in |
 //! | `snapshot` | a copy of the file while others write |
 //! | `expiry` | what is deleted, and when |
@@ -38,6 +39,7 @@ mod orders;
 mod record;
 mod schema;
 mod snapshot;
+mod tally;
 
 use std::path::Path;
 use std::time::Duration;

@@ -8,12 +8,12 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Foreign, OpenError};
-use crate::record;
+use crate::{record, tally};
 
 /// Says in the file's header whose it is: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
 /// Version of the tables. A file of a later version is not opened.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 /// Name of the file in the directory.
 const FILE: &str = "state.sqlite";
 /// Name of the file in the directory on which the owner has a lock.
@@ -112,6 +112,10 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
         db.execute_batch(&version_2()).map_err(failed)?;
     }
     db.execute_batch(&tables()).map_err(failed)?;
+    if version < VERSION {
+        let recount = format!("BEGIN; {} COMMIT;", tally::recount());
+        db.execute_batch(&recount).map_err(failed)?;
+    }
     db.pragma_update(None, "application_id", APPLICATION)
         .map_err(failed)?;
     db.pragma_update(None, "user_version", VERSION)
@@ -271,7 +275,12 @@ fn tables() -> String {
             WriteToken INTEGER NOT NULL, ExpiresAt INTEGER) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS control_expiry ON control (ExpiresAt)
             WHERE ExpiresAt IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS finished ON order_state (FinishedAt, ProcessState, SubmittedAt)
+            WHERE FinishedAt IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS submitted ON order_state (SubmittedAt);
+        {}
         COMMIT;",
-        columns.join(", ")
+        columns.join(", "),
+        tally::tables()
     )
 }

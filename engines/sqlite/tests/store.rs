@@ -410,7 +410,7 @@ fn a_file_of_another_program_or_of_a_later_version_is_refused() {
             60,
             Foreign::Later {
                 version: 7,
-                known: 2,
+                known: 3,
             },
         ),
         (68, Foreign::Program),
@@ -563,6 +563,54 @@ async fn a_file_of_version_1_is_read_and_takes_orders_with_search_keys() {
     let read = store.load(vec![id("old")]).await.remove(0).unwrap();
     assert_eq!(read, Some(next));
     contract::search::all(&store, "contract").await;
+    contract::operator::counts_what_it_lists(&store).await;
+}
+
+#[tokio::test]
+async fn what_is_counted_is_what_is_listed_whatever_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let Timed(store, clock) = timed(dir.path());
+    let all = (0..700).map(|n| new(&format!("o-{n}"))).collect();
+    assert!(store.create(all).await.iter().all(Result::is_ok));
+    let count = async |what: &str| {
+        let groups = store.tally(Timestamp(0)).await.unwrap().unwrap().groups;
+        let of = groups.iter().filter(|group| group.state == what);
+        of.map(|group| group.orders).sum::<u64>()
+    };
+    assert_eq!(count("Pending").await, 700);
+    let short = store.keeping(Millis(1_000), clock.clone());
+    let ended = |n: usize| {
+        let mut next = new(&format!("o-{n}")).order;
+        let expected = next.version;
+        next.version = expected.next();
+        let at = Timestamp(Timed::FROM);
+        next.state = triad_core::ProcessState::Processed { at };
+        next.due = None;
+        Write {
+            expected,
+            next: Arc::new(next),
+            token: 1,
+        }
+    };
+    let written = short.commit((0..600).map(ended).collect()).await;
+    assert!(written.iter().all(|w| *w == Ok(Written::Written)));
+    assert_eq!(
+        (count("Pending").await, count("Processed").await),
+        (100, 600)
+    );
+    contract::operator::counts_what_it_lists(&store).await;
+    let read = Connection::open(triad_sqlite::file(dir.path())).unwrap();
+    let rows = || -> i64 {
+        let of = "SELECT count(*) FROM order_state WHERE ProcessState = 'Processed'";
+        read.query_row(of, [], |row| row.get(0)).unwrap()
+    };
+    // They have expired, and are deleted later.
+    Timed(store.clone(), clock).pass(Millis(2_000)).await;
+    assert_eq!((count("Processed").await, rows()), (0, 600));
+    assert!(store.delete_expired().await.unwrap());
+    assert_eq!((count("Processed").await, rows()), (0, 100));
+    assert!(!store.delete_expired().await.unwrap());
+    assert_eq!((count("Processed").await, count("Pending").await), (0, 100));
 }
 
 #[tokio::test]

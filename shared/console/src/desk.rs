@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use triad_core::Timestamp;
-use triad_operator::counts::{SAMPLE, SAMPLE_FOR, Sample, sample};
 use triad_runtime::Clock;
 
 use crate::caller::{Caller, Role};
@@ -13,7 +12,7 @@ use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::random::NoRandom;
 use crate::session::Sessions;
-use crate::settings::{LISTENERS, READINGS, REQUESTS, Settings};
+use crate::settings::{HEARD_FOR, LISTENERS, READINGS, REQUESTS, Settings};
 
 /// What was seen last of something, as it is told, and when it was looked at.
 pub(crate) type Look = Mutex<Option<(Timestamp, Arc<str>)>>;
@@ -26,8 +25,6 @@ pub(crate) struct Desk<I> {
     pub(crate) seen: Look,
     /// The last look at the campaigns.
     pub(crate) seen_campaigns: Look,
-    /// The last sample of the table, and when it was taken.
-    sample: Mutex<Option<(Timestamp, Sample)>>,
     /// What was heard last of alerts and dead letters, and when.
     heard: Mutex<Option<(Timestamp, Heard)>>,
     pub(crate) sessions: Sessions,
@@ -45,7 +42,6 @@ impl<I: Installation> Desk<I> {
             settings,
             seen: Look::default(),
             seen_campaigns: Look::default(),
-            sample: Mutex::default(),
             heard: Mutex::default(),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             stopping: watch::Sender::new(false),
@@ -58,20 +54,6 @@ impl<I: Installation> Desk<I> {
         self.of.clock().now()
     }
 
-    /// A sample of the table, at most [`SAMPLE_FOR`] old: who shows it again and again reads it once.
-    pub(crate) async fn sample(&self) -> Result<Sample, Problem> {
-        let mut last = self.sample.lock().await;
-        let now = self.now();
-        if let Some((at, sample)) = &*last
-            && now.since(*at) < SAMPLE_FOR
-        {
-            return Ok(sample.clone());
-        }
-        let taken = sample(self.of.store(), SAMPLE, now).await?;
-        *last = Some((now, taken.clone()));
-        Ok(taken)
-    }
-
     /// A place among the requests that are answered at once.
     pub(crate) fn enter(&self) -> Result<SemaphorePermit<'_>, Problem> {
         let text = "as many requests are being answered as may";
@@ -79,12 +61,12 @@ impl<I: Installation> Desk<I> {
         place.map_err(|_| Problem::later("busy", text, 1))
     }
 
-    /// What the topics of alerts and dead letters had of late, at most [`SAMPLE_FOR`] old.
+    /// What the topics of alerts and dead letters had of late, at most [`HEARD_FOR`] old.
     pub(crate) async fn heard(&self) -> Heard {
         let mut last = self.heard.lock().await;
         let now = self.now();
         if let Some((at, heard)) = &*last
-            && now.since(*at) < SAMPLE_FOR
+            && now.since(*at) < HEARD_FOR
         {
             return heard.clone();
         }

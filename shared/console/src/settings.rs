@@ -41,8 +41,8 @@ pub(crate) const ASK_AGAIN: Millis = Millis(10_000);
 pub(crate) const SESSIONS: usize = 1_000;
 /// Longest time of a session.
 pub(crate) const SESSION_FOR: Millis = Millis(12 * 3_600_000);
-/// Orders whose records are looked at to say on which versions orders are.
-pub(crate) const COUNTED: usize = 1_000;
+/// For how long what was heard of alerts and dead letters is shown by what looks again and again.
+pub(crate) const HEARD_FOR: Millis = Millis(15_000);
 
 /// Settings of the API and the pages. The default lets those act who have the role for it, hides nothing,
 /// believes no header, and keeps sessions in memory.

@@ -1,24 +1,37 @@
 //! Orders counted by state, at a bounded cost, for a page that is read again and again.
+//!
+//! Every figure that is shown of an installation's orders is made here, from one count of the store where it
+//! counts its orders. Where it does not (DynamoDB), what needs an operator and what is under way is counted from the
+//! indexes, and the rest is not told.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use triad_core::Attention;
-use triad_core::due::SHARDS;
-use triad_core::{Order, ProcessState, Timestamp};
-use triad_runtime::ports::OperatorStore;
+use triad_core::due::{ALL_SHARDS, SHARDS};
+use triad_core::{Attention, ProcessState, Timestamp};
+use triad_runtime::ports::{Lately, OperatorStore, Tally};
 use triad_runtime::{StateStore, StoreError};
 use triad_workflow::Millis;
 
-use crate::status::{UnderWay, under_way};
+use crate::find::is_under_way;
 
-/// Orders counted by state, from the indexes.
+/// An order that is due is overdue after this: two sweeps of the function.
+const LATE: Millis = Millis(120_000);
+/// Rows of each shard of the due index that are counted at most.
+const ROWS: u32 = 1_000;
+/// What [`Counts::orders`] calls orders in Error and CompensationFailed that an operator has closed.
+pub const CLOSED: &str = "closed";
+
+/// Orders counted by state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Orders that need an operator, by state: Error, CompensationFailed and Paused.
     pub needing: Vec<Needing>,
-    /// Orders that are not finished, or whose end is not confirmed yet.
+    /// Orders that are not finished.
     pub under_way: UnderWay,
+    /// All stored orders, by the names of their states; those that an operator has closed are apart, as
+    /// [`CLOSED`]. `None`: the store does not count them.
+    pub orders: Option<BTreeMap<String, u64>>,
 }
 
 /// Orders in one state that need an operator.
@@ -29,22 +42,45 @@ pub struct Needing {
     /// How many orders were counted.
     pub orders: u64,
     /// Whether there may be more orders than were counted, because only the first page of each shard of
-    /// the attention index is read.
+    /// the attention index is read where the store does not count.
     pub more: bool,
     /// Since when the order that has waited longest needs an operator; `None` if no order was counted.
     pub oldest: Option<Timestamp>,
 }
 
-/// Counts orders by state at `now`. For each of the three states of the attention index the first page of
-/// each shard is read (500 rows in DynamoDB and SQLite), and what [`under_way`] reads of the due index: 96 reads
-/// in all.
+/// How many orders are under way, as far as they were counted: all of them where the store counts its orders.
+/// Otherwise the due index is counted, in which orders are until their bad end is confirmed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct UnderWay {
+    /// How many orders were counted, those that are set aside included.
+    pub orders: u64,
+    /// How many of them are set aside: they wait for room under their workflow's cap, or for a definition that
+    /// could not be read.
+    pub set_aside: u64,
+    /// Whether there may be more orders than were counted: of the due index at most 1,000 of each shard are.
+    pub more: bool,
+    /// How many orders have been due for two minutes or longer. If there are any, no Supervisor may be
+    /// running, or it cannot keep up.
+    pub overdue: u64,
+    /// Whether there may be more of these than were counted: of the due index at most 1,000 of each shard are.
+    pub more_overdue: bool,
+    /// Since when the one of these that is due longest has been due; `None` if there are none.
+    pub oldest_due: Option<Timestamp>,
+}
+
+/// Counts orders by state at `now`. Where the store does not count them, the first page of each shard of the
+/// attention index is read for each of its three states (500 rows in DynamoDB), and at most two pages of each shard of
+/// the due index: 96 reads in all.
 ///
 /// # Errors
-/// [`StoreError`] if a page of an index cannot be read.
+/// [`StoreError`] if the store cannot be read.
 pub async fn counts<S>(store: &S, now: Timestamp) -> Result<Counts, StoreError>
 where
     S: StateStore + OperatorStore,
 {
+    if let Some(tally) = store.tally(now.minus(LATE)).await? {
+        return Ok(Counts::exact(&tally));
+    }
     let mut needing = Vec::new();
     for kind in Attention::ALL {
         needing.push(needing_of(store, kind).await?);
@@ -52,7 +88,52 @@ where
     Ok(Counts {
         needing,
         under_way: under_way(store, now).await?,
+        orders: None,
     })
+}
+
+impl Counts {
+    fn exact(tally: &Tally) -> Self {
+        let needing = |(kind, oldest): (Attention, Option<Timestamp>)| {
+            let of = tally.groups.iter().filter(|g| g.attention == Some(kind));
+            Needing {
+                state: kind.name(),
+                orders: of.map(|group| group.orders).sum(),
+                more: false,
+                oldest,
+            }
+        };
+        let mut orders: BTreeMap<String, u64> = ProcessState::NAMES
+            .into_iter()
+            .chain([CLOSED])
+            .map(|name| (name.to_owned(), 0))
+            .collect();
+        let mut under_way = UnderWay {
+            set_aside: tally.set_aside,
+            overdue: tally.overdue,
+            oldest_due: tally.oldest_due,
+            ..UnderWay::default()
+        };
+        for group in &tally.groups {
+            let name = match group.state.as_str() {
+                "Error" | "CompensationFailed" if group.attention.is_none() => CLOSED,
+                name => name,
+            };
+            *orders.entry(name.to_owned()).or_default() += group.orders;
+            if is_under_way(name) {
+                under_way.orders += group.orders;
+            }
+        }
+        Self {
+            needing: Attention::ALL
+                .into_iter()
+                .zip(tally.oldest)
+                .map(needing)
+                .collect(),
+            under_way,
+            orders: Some(orders),
+        }
+    }
 }
 
 async fn needing_of<S: OperatorStore>(store: &S, kind: Attention) -> Result<Needing, StoreError> {
@@ -72,30 +153,32 @@ async fn needing_of<S: OperatorStore>(store: &S, kind: Attention) -> Result<Need
     Ok(all)
 }
 
-/// Records that a [`sample`] for a page looks at.
-pub const SAMPLE: u64 = 1_000;
-/// For how long a sample is shown by what looks again and again.
-pub const SAMPLE_FOR: Millis = Millis(15_000);
-
-/// Figures of a part of the orders: the first ones in the store's own order. Exact figures of finished
-/// orders would need a reading of the whole table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Sample {
-    /// How many records were looked at.
-    pub looked_at: u64,
-    /// Whether there may be more records than were looked at.
-    pub sampled: bool,
-    /// How many of them are in each state, by its name.
-    pub states: BTreeMap<&'static str, u64>,
-    /// How many of them were submitted and finished of late: in the last minute, hour and day before the
-    /// figures were made.
-    pub rates: [Rate; LATELY.len()],
-    /// The median time from submission to end, in milliseconds, of the orders among them that are Processed;
-    /// `None` if there is no such order.
-    pub p50_ms: Option<u64>,
-    /// The time, in milliseconds, that 99 in 100 of these orders took at most; `None` if there is no such
-    /// order.
-    pub p99_ms: Option<u64>,
+/// Counts the orders under way, by the rows of the due index. Of each shard a page of at most 1,000 rows is read
+/// of all orders, and one of those that are overdue at `now` where orders are not set aside.
+async fn under_way<S: StateStore>(store: &S, now: Timestamp) -> Result<UnderWay, StoreError> {
+    let mut all = UnderWay::default();
+    let mut firsts = Vec::new();
+    for shard in 0..ALL_SHARDS {
+        let page = store.due(shard, Timestamp(u64::MAX), ROWS, None).await?;
+        all.orders += page.rows.len() as u64;
+        all.more |= page.next.is_some();
+        if shard >= SHARDS {
+            all.set_aside += page.rows.len() as u64;
+            continue;
+        }
+        let overdue = store.due(shard, now.minus(LATE), ROWS, None).await?;
+        all.overdue += overdue.rows.len() as u64;
+        all.more_overdue |= overdue.next.is_some();
+        // The earliest of the shard; a row does not say since when.
+        firsts.extend(overdue.rows.into_iter().next().map(|row| row.order));
+    }
+    if !firsts.is_empty() {
+        for order in store.load_eventually(firsts).await {
+            let due = order?.and_then(|order| order.due);
+            all.oldest_due = all.oldest_due.into_iter().chain(due).min();
+        }
+    }
+    Ok(all)
 }
 
 /// Orders that were submitted and that finished within a time before now.
@@ -107,26 +190,19 @@ pub struct Rate {
     pub submitted: u64,
     /// How many orders finished, by the name of the state in which they are. States in which none is are
     /// left out.
-    pub finished: BTreeMap<&'static str, u64>,
+    pub finished: BTreeMap<String, u64>,
+    /// Whether there were more of either than were counted:
+    /// [`MOST_LATELY`](triad_runtime::ports::MOST_LATELY), the newest.
+    pub more: bool,
+    /// The median time from submission to end, in milliseconds, of the orders among them that are Processed;
+    /// `None` if there is no such order.
+    pub p50_ms: Option<u64>,
+    /// The time, in milliseconds, that 99 in 100 of these orders took at most; `None` if there is no such
+    /// order.
+    pub p99_ms: Option<u64>,
 }
 
 impl Rate {
-    fn of(within_ms: u64) -> Self {
-        Self {
-            within_ms,
-            submitted: 0,
-            finished: BTreeMap::new(),
-        }
-    }
-
-    fn count(&mut self, order: &Order, now: Timestamp) {
-        let is_within = |at: Timestamp| now.since(at).0 < self.within_ms;
-        self.submitted += u64::from(is_within(order.submitted_at));
-        if order.state.finished_at().is_some_and(is_within) {
-            *self.finished.entry(order.state.name()).or_default() += 1;
-        }
-    }
-
     /// How many orders finished, in whatever state.
     #[must_use]
     pub fn all_finished(&self) -> u64 {
@@ -134,55 +210,39 @@ impl Rate {
     }
 }
 
-/// The times of [`Sample::rates`], in milliseconds: a minute, an hour and a day.
+/// The times of [`rates`], in milliseconds: a minute, an hour and a day.
 const LATELY: [u64; 3] = [60_000, 3_600_000, 86_400_000];
 
-/// Reads the first pages of the table of orders, until at least `most` records were looked at or the table
-/// ends, and makes figures of them at `now`. Records that cannot be read are left out.
+/// What was submitted and what finished in the last minute, hour and day before `now`, of the orders that are still
+/// stored. `None`: the store does not count them.
 ///
 /// # Errors
-/// [`StoreError`] if a page of the table cannot be read.
-pub async fn sample<S: StateStore>(
+/// [`StoreError`] if the store cannot be read.
+pub async fn rates<S: OperatorStore>(
     store: &S,
-    most: u64,
     now: Timestamp,
-) -> Result<Sample, StoreError> {
-    let mut sample = Sample {
-        looked_at: 0,
-        sampled: false,
-        states: ProcessState::NAMES
-            .into_iter()
-            .map(|name| (name, 0))
-            .collect(),
-        rates: LATELY.map(Rate::of),
-        p50_ms: None,
-        p99_ms: None,
-    };
-    let (mut took, mut page) = (Vec::new(), None);
-    loop {
-        let got = store.list(None, page).await?;
-        for order in &got.orders {
-            sample.looked_at += 1;
-            *sample.states.entry(order.state.name()).or_default() += 1;
-            for rate in &mut sample.rates {
-                rate.count(order, now);
-            }
-            if let ProcessState::Processed { at } = order.state {
-                took.push(at.since(order.submitted_at).0);
-            }
-        }
-        match got.next {
-            Some(next) if sample.looked_at < most => page = Some(next),
-            next => {
-                sample.sampled = next.is_some();
-                break;
-            }
-        }
+) -> Result<Option<Vec<Rate>>, StoreError> {
+    let mut rates = Vec::new();
+    for within_ms in LATELY {
+        let Some(lately) = store.lately(now.minus(Millis(within_ms))).await? else {
+            return Ok(None);
+        };
+        let Lately {
+            submitted,
+            finished,
+            more,
+            took_ms,
+        } = lately;
+        rates.push(Rate {
+            within_ms,
+            submitted,
+            finished,
+            more,
+            p50_ms: share(&took_ms, 50),
+            p99_ms: share(&took_ms, 99),
+        });
     }
-    took.sort_unstable();
-    sample.p50_ms = share(&took, 50);
-    sample.p99_ms = share(&took, 99);
-    Ok(sample)
+    Ok(Some(rates))
 }
 
 /// The value that so many in a hundred of sorted ones do not exceed.

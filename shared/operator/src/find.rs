@@ -83,8 +83,13 @@ impl StateFilter {
     }
 
     pub(crate) fn is_of_orders_under_way(self) -> bool {
-        matches!(self.0, "Pending" | "Processing" | "Compensating")
+        is_under_way(self.0)
     }
+}
+
+/// Whether orders in the state of this name are under way.
+pub(crate) fn is_under_way(state: &str) -> bool {
+    matches!(state, "Pending" | "Processing" | "Compensating")
 }
 
 impl FromStr for StateFilter {

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use triad_core::{Timestamp, WorkflowRef};
-use triad_runtime::ports::{OperatorStore, StoredVersion};
+use triad_runtime::ports::{OperatorStore, StoredVersion, Tally};
 use triad_runtime::{StateStore, StoreError};
 use triad_workflow::{DefinitionHash, Millis, WorkflowName};
+
+use crate::find::is_under_way;
 
 /// How many milliseconds must have passed since a version was replaced before it may be removed: 1 hour.
 /// Until then a Submission that has not noticed may still give it to new orders.
@@ -23,12 +25,12 @@ pub struct Version {
     pub published_at: Timestamp,
     /// Whether this is the present version of its name: new orders run it.
     pub present: bool,
-    /// How many orders that are not finished are pinned to it.
-    pub under_way: usize,
-    /// How many finished orders, not yet deleted, are pinned to it.
-    pub finished: usize,
+    /// How many orders that are not finished are pinned to it; `None` if they were not counted.
+    pub under_way: Option<u64>,
+    /// How many finished orders, not yet deleted, are pinned to it; `None` if they were not counted.
+    pub finished: Option<u64>,
     /// Whether the version must be kept: it is the present version, orders are pinned to it, the newest
-    /// version of its name was published less than [`SETTLED`] ago, or not all orders were looked at.
+    /// version of its name was published less than [`SETTLED`] ago, or its orders were not counted.
     pub needed: bool,
 }
 
@@ -72,70 +74,61 @@ pub enum FindError {
 /// Orders that are pinned to one version.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pinned {
-    under_way: usize,
-    finished: usize,
+    under_way: u64,
+    finished: u64,
 }
 
-/// Lists all stored versions of all workflows, with how many orders need each at `now`. To count the orders
-/// it reads the whole table of process records, page by page; in memory are one page and the counts.
+/// How orders are counted where the store does not count them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Uncounted {
+    /// The whole table of process records is read, page by page; in memory are one page and the counts.
+    Read,
+    /// They are not counted.
+    Leave,
+}
+
+/// Lists all stored versions of all workflows, with how many orders need each at `now`. `uncounted` says what is
+/// done where the store does not count its orders.
 ///
 /// # Errors
-/// [`StoreError`] if the store fails; it is [`StoreError::Item`] if a record cannot be read, because the
-/// order may need any version.
-pub async fn versions<S>(store: &S, now: Timestamp) -> Result<Vec<Version>, StoreError>
-where
-    S: StateStore + OperatorStore,
-{
-    Ok(counted(store, now, usize::MAX).await?.versions)
-}
-
-/// The stored versions, with how many orders need each, counted among a part of the orders: see [`counted`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
-    /// The versions. If not all orders were looked at, every version counts as needed.
-    pub versions: Vec<Version>,
-    /// How many orders were looked at.
-    pub looked_at: usize,
-    /// Whether there may be more orders than were looked at.
-    pub sampled: bool,
-}
-
-/// Lists all stored versions of all workflows, as [`versions`] does, but counts the orders only until at
-/// least `most` of them were looked at: the reading ends with the page of the table that reaches this number.
-///
-/// # Errors
-/// [`StoreError`] if the store fails; it is [`StoreError::Item`] if a record cannot be read, because the
-/// order may need any version.
-pub async fn counted<S>(store: &S, now: Timestamp, most: usize) -> Result<Counted, StoreError>
+/// [`StoreError`] if the store fails; it is [`StoreError::Item`] if a record that is read for this cannot be, because
+/// the order may need any version.
+pub async fn versions<S>(
+    store: &S,
+    now: Timestamp,
+    uncounted: Uncounted,
+) -> Result<Vec<Version>, StoreError>
 where
     S: StateStore + OperatorStore,
 {
     let stored = store.versions().await?;
-    let (pinned, looked_at, sampled) = pinned(store, most).await?;
+    let pinned = match store.tally(now).await? {
+        Some(tally) => Some(of_tally(&tally)),
+        None if uncounted == Uncounted::Read => Some(pinned(store).await?),
+        None => None,
+    };
     let replaced_at = newest(&stored);
     let version = |stored: &StoredVersion| {
         let WorkflowRef { name, hash } = &stored.definition;
-        let count = pinned.get(&stored.definition.to_string());
-        let count = count.copied().unwrap_or_default();
+        let count = pinned.as_ref().map(|pinned| {
+            let count = pinned.get(&stored.definition.to_string());
+            count.copied().unwrap_or_default()
+        });
         let is_settled = replaced_at
             .get(name.as_str())
             .is_some_and(|at| now.since(*at) >= SETTLED);
-        let is_pinned = count.under_way + count.finished > 0;
+        let is_pinned = count.is_none_or(|count| count.under_way + count.finished > 0);
         Version {
             workflow: name.clone(),
             version: hash.clone(),
             published_at: stored.published_at,
             present: stored.is_current,
-            under_way: count.under_way,
-            finished: count.finished,
-            needed: sampled || stored.is_current || is_pinned || !is_settled,
+            under_way: count.map(|count| count.under_way),
+            finished: count.map(|count| count.finished),
+            needed: stored.is_current || is_pinned || !is_settled,
         }
     };
-    Ok(Counted {
-        versions: stored.iter().map(version).collect(),
-        looked_at,
-        sampled,
-    })
+    Ok(stored.iter().map(version).collect())
 }
 
 /// Removes a version from the store. `version` must come from [`versions`], read just before: an order that
@@ -171,14 +164,23 @@ fn newest(versions: &[StoredVersion]) -> BTreeMap<&str, Timestamp> {
     newest
 }
 
-/// Counts the orders of every version, until so many were looked at; how many were, and whether there are
-/// more.
-async fn pinned<S: StateStore>(
-    store: &S,
-    most: usize,
-) -> Result<(BTreeMap<String, Pinned>, usize, bool), StoreError> {
+/// The orders of every version, as the store has counted them.
+fn of_tally(tally: &Tally) -> BTreeMap<String, Pinned> {
     let mut pinned: BTreeMap<String, Pinned> = BTreeMap::new();
-    let (mut page, mut looked_at) = (None, 0);
+    for group in &tally.groups {
+        let count = pinned.entry(group.workflow.clone()).or_default();
+        match is_under_way(&group.state) {
+            true => count.under_way += group.orders,
+            false => count.finished += group.orders,
+        }
+    }
+    pinned
+}
+
+/// Counts the orders of every version, record by record.
+async fn pinned<S: StateStore>(store: &S) -> Result<BTreeMap<String, Pinned>, StoreError> {
+    let mut pinned: BTreeMap<String, Pinned> = BTreeMap::new();
+    let mut page = None;
     loop {
         let got = store.list(None, page).await?;
         // It may need any version: none is to be removed on the word of a count without it.
@@ -186,20 +188,17 @@ async fn pinned<S: StateStore>(
             let text = format!("order {} cannot be read: {}", bad.order_id, bad.why);
             return Err(StoreError::Item(text));
         }
-        looked_at += got.orders.len();
         for order in got.orders {
             let count = pinned.entry(order.workflow.to_string()).or_default();
-            if order.state.is_finished() {
-                count.finished += 1;
-            } else {
-                count.under_way += 1;
+            match order.state.is_finished() {
+                true => count.finished += 1,
+                false => count.under_way += 1,
             }
         }
-        match got.next {
-            Some(_) if looked_at >= most => return Ok((pinned, looked_at, true)),
-            Some(next) => page = Some(next),
-            None => return Ok((pinned, looked_at, false)),
-        }
+        page = match got.next {
+            Some(next) => Some(next),
+            None => return Ok(pinned),
+        };
     }
 }
 

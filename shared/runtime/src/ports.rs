@@ -4,7 +4,8 @@
 //! acknowledgement. Each item has its own result, in the order of the arguments, and one item's
 //! failure says nothing about another's.
 
-use std::future::Future;
+use std::collections::BTreeMap;
+use std::future::{Future, ready};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -502,6 +503,52 @@ pub struct StoredVersion {
     pub published_at: Timestamp,
 }
 
+/// The orders of one version of a workflow that are in one state and need an operator for the same reason, or
+/// need none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderCount {
+    /// The version, as records spell it ([`WorkflowRef`]).
+    pub workflow: String,
+    /// The state's name, as [`ProcessState::NAMES`](triad_core::ProcessState::NAMES) has it.
+    pub state: String,
+    /// Why an operator is needed; `None` if none is.
+    pub attention: Option<Attention>,
+    /// How many orders.
+    pub orders: u64,
+}
+
+/// All stored orders, counted: exactly, at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Every order is counted in one of these groups.
+    pub groups: Vec<OrderCount>,
+    /// Since when the order that has waited longest needs an operator, for each of [`Attention::ALL`].
+    pub oldest: [Option<Timestamp>; Attention::ALL.len()],
+    /// How many orders are set aside.
+    pub set_aside: u64,
+    /// How many orders that are not set aside have been due since the moment asked about or longer.
+    pub overdue: u64,
+    /// Since when the one of these that is due longest has been due.
+    pub oldest_due: Option<Timestamp>,
+}
+
+/// Most orders of either kind that [`OperatorStore::lately`] counts: 100,000, the newest.
+pub const MOST_LATELY: u64 = 100_000;
+
+/// What was submitted and what has finished within a time before now, of the orders that are still stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lately {
+    /// How many orders were submitted.
+    pub submitted: u64,
+    /// How many orders have finished, by the name of the state in which they are.
+    pub finished: BTreeMap<String, u64>,
+    /// Whether there were more of either than [`MOST_LATELY`].
+    pub more: bool,
+    /// How many milliseconds each of these orders that is Processed took from submission to end, the shortest
+    /// first.
+    pub took_ms: Vec<u64>,
+}
+
 /// The part of the store that only operators use: the attention index, the search indexes, and all stored
 /// versions of workflows.
 pub trait OperatorStore: Send + Sync + 'static {
@@ -538,6 +585,30 @@ pub trait OperatorStore: Send + Sync + 'static {
         index: usize,
         page: Option<String>,
     ) -> impl Future<Output = Result<SearchPage, StoreError>> + Send;
+
+    /// All stored orders, counted, and those that have been due since `late` or longer. It costs the same
+    /// however many orders have ended. `None`: this store does not count, because that would cost on every
+    /// write.
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read.
+    fn tally(
+        &self,
+        _late: Timestamp,
+    ) -> impl Future<Output = Result<Option<Tally>, StoreError>> + Send {
+        ready(Ok(None))
+    }
+
+    /// What was submitted and what has finished since `since`. `None`: this store does not count.
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read.
+    fn lately(
+        &self,
+        _since: Timestamp,
+    ) -> impl Future<Output = Result<Option<Lately>, StoreError>> + Send {
+        ready(Ok(None))
+    }
 
     /// All stored versions of all workflows, in no particular order.
     ///

@@ -11,9 +11,10 @@ use triad_core::{
     ProcessState, Timestamp, Timing,
 };
 use triad_operator::causes::CauseGroup;
+use triad_operator::counts::UnderWay;
 use triad_operator::downstreams::DownstreamView;
 use triad_operator::inputs::{Inputs, StepInputs};
-use triad_operator::status::{Status, UnderWay};
+use triad_operator::status::Status;
 use triad_workflow::{AgentName, Limits, StepId, Workflow, WorkflowName};
 
 use super::*;
@@ -140,6 +141,7 @@ fn what_status_says_to_type_reaches_triad_whatever_the_causes_and_ids_hold() {
         };
         let found = Status {
             under_way: UnderWay::default(),
+            orders: None,
             causes: vec![
                 group(Attention::Error, &cause),
                 group(Attention::CompensationFailed, &cause),

@@ -1,16 +1,16 @@
 //! Every page: what others wrote is text in it, nothing comes from elsewhere, hidden fields are hidden.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use triad_console::{Hidden, Settings};
 use triad_core::message::{Alert, AlertKind};
 use triad_core::order::{Hold, OperatorAct};
 use triad_core::outbox::Emission;
-use triad_core::{Attempt, Direction, Failure, FailureKind, ProcessState};
+use triad_core::{Attempt, Direction, Failure, FailureKind, Order, ProcessState, Timestamp};
 use triad_runtime::system::SystemClock;
-use triad_runtime::{Bus, Clock};
+use triad_runtime::{Bus, Clock, StateStore};
 use triad_workflow::Millis;
 
-use crate::common::{World, publish, text};
+use crate::common::{World, error, publish, text};
 
 const SCRIPT: &str = "<script>alert(1)</script>";
 
@@ -325,4 +325,175 @@ async fn what_a_service_has_said_is_shown_and_obeyed_by_no_browser() {
     let page = text(&world.get("/console/orders/o").await);
     let shown = r"a\u202eb\u2066c\u001b[2J\u200b";
     assert!(page.contains(shown), "{page}");
+}
+
+/// What a list of all orders says, at a moment: the same as every figure is to say.
+struct Listed(Vec<Order>);
+
+impl Listed {
+    async fn of(world: &World) -> Self {
+        let (mut orders, mut page) = (Vec::new(), None);
+        loop {
+            let got = world.store.list(None, page).await.unwrap();
+            orders.extend(got.orders);
+            page = match got.next {
+                Some(next) => Some(next),
+                None => return Self(orders),
+            };
+        }
+    }
+
+    fn count(&self, is: impl Fn(&Order) -> bool) -> u64 {
+        self.0.iter().filter(|order| is(order)).count() as u64
+    }
+
+    /// By state, as lists have them: without those that an operator has closed.
+    fn in_state(&self, name: &str) -> u64 {
+        self.count(|order| order.state.name() == name && order.closed.is_none())
+    }
+}
+
+/// Every figure of the console and its API, next to what the list of all orders says.
+async fn figures_are_those_of_the_list(world: &World) {
+    let (all, now) = (Listed::of(world).await, world.clock.now());
+    let closed = all.count(|order| order.closed.is_some());
+    let under_way = all.count(|order| !order.state.is_finished());
+    let paused = all.count(|order| order.paused.is_some());
+    let within = |at: Timestamp| now.since(at).0 < 60_000;
+    let finished = all.count(|order| order.state.finished_at().is_some_and(within));
+    let submitted = all.count(|order| within(order.submitted_at));
+
+    let counts = world.get("/v1/operate/counts").await.json();
+    for name in ProcessState::NAMES {
+        assert_eq!(counts["orders"][name], all.in_state(name), "{name}");
+        let list = format!("/v1/operate/orders?state={name}&limit=500");
+        let list = world.get(&list).await.json();
+        let shown = list["orders"].as_array().unwrap().len() as u64;
+        assert_eq!(shown, all.in_state(name).min(500), "{name}");
+    }
+    assert_eq!(counts["orders"]["closed"], closed);
+    assert_eq!(counts["under_way"]["orders"], under_way);
+    let needing = [
+        all.in_state("Error"),
+        all.in_state("CompensationFailed"),
+        paused,
+    ];
+    for (at, orders) in needing.iter().enumerate() {
+        assert_eq!(counts["needing"][at]["orders"], *orders);
+        assert_eq!(counts["needing"][at]["more"], false);
+    }
+    let minute = &counts["rates"][0];
+    let by_state = minute["finished"].as_object().unwrap().values();
+    let sum: u64 = by_state.map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!((sum, &minute["submitted"]), (finished, &json!(submitted)));
+
+    let causes = world.get("/v1/operate/causes").await.json();
+    let groups = causes["causes"].as_array().unwrap().iter();
+    let sum: u64 = groups.map(|group| group["orders"].as_u64().unwrap()).sum();
+    assert_eq!(sum, needing[0] + needing[1]);
+
+    let page = text(&world.get("/console/").await);
+    let tile = |label: &str| {
+        let (before, _) = page
+            .split_once(&format!(">{label}</span>"))
+            .expect("a tile");
+        let (_, figure) = before.rsplit_once("<span class=\"figure\">").unwrap();
+        figure.split_once('<').unwrap().0.parse::<u64>().unwrap()
+    };
+    assert_eq!(tile("under way"), under_way);
+    assert_eq!(tile("finished in the last minute"), finished);
+    assert_eq!(tile("closed by an operator"), closed);
+    for name in ProcessState::NAMES {
+        let link = format!("href=\"/console/orders?state={name}\"><span class=\"figure\">");
+        let tiles = page.split(&link);
+        let figures: Vec<&str> = tiles
+            .skip(1)
+            .map(|t| t.split_once('<').unwrap().0)
+            .collect();
+        assert!(!figures.is_empty());
+        for figure in figures {
+            let orders = if name == "Processing" && figure == under_way.to_string() {
+                under_way
+            } else {
+                all.in_state(name)
+            };
+            assert_eq!(
+                figure,
+                orders.to_string(),
+                "{name}: one number for one thing"
+            );
+        }
+    }
+    let stored = format!("{} orders are stored.", all.0.len());
+    assert!(page.contains(&stored), "{stored}");
+
+    let versions = world.get("/v1/operate/workflows").await.json();
+    let workflows = text(&world.get("/console/workflows").await);
+    for version in versions["versions"].as_array().unwrap() {
+        let hash = version["version"].as_str().unwrap();
+        let of = |order: &Order| order.workflow.hash.as_str() == hash;
+        let here = all.count(|order| of(order) && !order.state.is_finished());
+        let ended = all.count(|order| of(order) && order.state.is_finished());
+        assert_eq!(version["under_way"], here, "{hash}");
+        assert_eq!(version["finished"], ended, "{hash}");
+        let cells = format!("<td class=\"number\">{here}</td><td class=\"number\">{ended}</td>");
+        assert!(workflows.contains(&cells), "{cells}");
+    }
+}
+
+#[tokio::test]
+async fn every_figure_is_what_is_stored_also_a_minute_later_and_beyond_a_thousand_orders() {
+    let mut world = World::start().await;
+    let now = SystemClock.now();
+    let ago = |seconds: u64| now.minus(Millis(seconds * 1_000));
+    let processed = |submitted: Timestamp, at: Timestamp| {
+        move |order: &mut Order| {
+            order.submitted_at = submitted;
+            order.state = ProcessState::Processed { at };
+        }
+    };
+    // The oldest orders by far, and quick.
+    let old = (0..1_500).map(|n| (format!("old-{n}"), processed(ago(2_700), ago(2_697))));
+    world.orders(old.collect()).await;
+    // Of late each takes longer, on a newer version.
+    world.workflow = publish(&world.store, "w", "other").await;
+    let new = (0..40).map(|n| (format!("new-{n}"), processed(ago(25), ago(3))));
+    world.orders(new.collect()).await;
+    let hold = || Hold {
+        at: SystemClock.now(),
+        act: OperatorAct::new("ann", "by hand"),
+    };
+    for n in 0..9 {
+        let state = error("x");
+        let is_closed = n < 4;
+        let failed = |order: &mut Order| {
+            order.state = state;
+            order.closed = is_closed.then(hold);
+        };
+        world.order(&format!("failed-{n}"), failed).await;
+    }
+    for n in 0..5 {
+        let paused = (n < 2).then(hold);
+        world
+            .order(&format!("alive-{n}"), |order| order.paused = paused)
+            .await;
+    }
+    figures_are_those_of_the_list(&world).await;
+    let counts = world.get("/v1/operate/counts").await.json();
+    assert_eq!(
+        counts["rates"][0]["finished"],
+        json!({"Error": 9, "Processed": 40})
+    );
+    assert_eq!(counts["rates"][0]["p50_ms"], 22_000);
+    assert_eq!(counts["rates"][2]["p50_ms"], 3_000);
+    assert_eq!(counts["orders"]["Processed"], 1_540);
+
+    world.clock.by(Millis(61_000));
+    figures_are_those_of_the_list(&world).await;
+    let counts = world.get("/v1/operate/counts").await.json();
+    let minute = &counts["rates"][0];
+    assert_eq!(
+        (&minute["finished"], &minute["p50_ms"]),
+        (&json!({}), &Value::Null)
+    );
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use triad_operator::downstreams::{self, Published};
+use triad_operator::versions::Uncounted;
 use triad_operator::{causes as by_cause, changes, counts as counted, json as form, versions};
 use triad_workflow::hash::canonical_json;
 
@@ -12,7 +13,6 @@ use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::params::{FILTER_OF_CAUSES, Params};
 use crate::problem::Problem;
-use crate::settings::COUNTED;
 use crate::versions::definition;
 
 /// Orders counted by state.
@@ -23,7 +23,7 @@ pub(super) async fn counts<I: Installation>(
     query.only(&[])?;
     let (store, now) = (desk.of.store(), desk.now());
     let mut shown = form::line("counts", &counted::counts(store, now).await?)?;
-    shown["sample"] = form::of(&desk.sample().await?)?;
+    shown["rates"] = form::of(&counted::rates(store, now).await?)?;
     answer::json(&shown)
 }
 
@@ -91,17 +91,11 @@ pub(super) async fn workflows<I: Installation>(
     query: &Params,
 ) -> Result<Answer, Problem> {
     query.only(&[])?;
-    let found = versions::counted(desk.of.store(), desk.now(), COUNTED).await?;
-    let all: Result<Vec<Value>, _> = found
-        .versions
-        .iter()
-        .map(|one| form::line("version", one))
-        .collect();
+    let found = versions::versions(desk.of.store(), desk.now(), Uncounted::Leave).await?;
+    let all: Result<Vec<Value>, _> = found.iter().map(|one| form::line("version", one)).collect();
     answer::json(&json!({
         "kind": "workflows",
         "versions": all?,
-        "sampled": found.sampled,
-        "looked_at": found.looked_at,
     }))
 }
 

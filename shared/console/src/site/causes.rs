@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use triad_core::Timestamp;
-use triad_operator::causes::{CauseGroup, MAX_ROWS, among};
+use triad_operator::causes::{CauseGroup, Causes, MAX_ROWS, among};
 
 use super::{Visit, layout::Page, text};
 use crate::installation::Installation;
@@ -23,7 +23,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
         p { "Orders in Error and CompensationFailed that nobody has closed. Follow a cause to its orders, choose some or all, try it, and do it with a reason." }
         @if found.groups.is_empty() { p { "No order needs an operator." } }
         @else {
-            (table(&found.groups, now))
+            (table(&found, now))
             p {
                 @if found.more { "At least " }
                 (orders + found.others) " orders of " (found.groups.len()) " causes."
@@ -38,7 +38,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
 }
 
 /// The groups, with a link from each to its orders.
-pub(super) fn table(groups: &[CauseGroup], now: Timestamp) -> Markup {
+pub(super) fn table(causes: &Causes, now: Timestamp) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Causes" {
             table {
@@ -47,9 +47,9 @@ pub(super) fn table(groups: &[CauseGroup], now: Timestamp) -> Markup {
                     th scope="col" { "Oldest" } th scope="col" { "Newest" } th scope="col" { "Example" }
                 } }
                 tbody {
-                    @for group in groups {
+                    @for group in &causes.groups {
                         tr {
-                            td class="number" { (group.orders) }
+                            td class="number" { @if causes.more { "≥ " } (group.orders) }
                             td { (text::state(group.state.name())) }
                             td { a href=(path(group)) { @if group.cause.is_empty() { "(no cause)" } @else { (group.cause) } } }
                             td { (text::at(group.oldest)) " " span class="soft" { (text::since(group.oldest, now)) } }

@@ -7,7 +7,7 @@ use triad_core::Timestamp;
 use triad_operator::address::Place;
 use triad_operator::alert::in_words;
 use triad_operator::causes::{Causes, among};
-use triad_operator::counts::{Counts, Sample, counts};
+use triad_operator::counts::{CLOSED, Counts, Rate, counts, rates};
 use triad_operator::downstreams::{self, DownstreamView, Published, Waiting};
 use triad_operator::recent::{Alerts, Letters};
 
@@ -24,8 +24,8 @@ const CAUSES: usize = 10;
 pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
     let (store, now) = (visit.desk.of.store(), visit.desk.now());
     let counts = counts(store, now).await?;
-    let (sample, heard) = tokio::join!(visit.desk.sample(), visit.desk.heard());
-    let sample = sample?;
+    let rates = rates(store, now).await?;
+    let heard = visit.desk.heard().await;
     let mut top = among(store, &triad_operator::find::Filter::default(), now, ROWS).await?;
     top.groups.truncate(CAUSES);
     let published = Published::read(store).await.map_err(unknown)?;
@@ -36,11 +36,11 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     let waiting = downstreams::waiting(store, now).await?;
     let content = html! {
         h1 { "Overview" }
-        (tiles(&counts, &sample, &heard.letters, now))
+        (tiles(&counts, rates.as_deref(), &heard.letters, now))
         (by_cause(&top, visit))
         (alerts(&heard.alerts))
         (held(&all, &waiting))
-        (of_sample(&sample))
+        (by_state(&counts, rates.as_deref()))
     };
     Ok(Page::new("Overview", content)
         .at("/console/")
@@ -49,12 +49,10 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
 
 fn tiles(
     counts: &Counts,
-    sample: &Sample,
+    rates: Option<&[Rate]>,
     letters: &Result<Letters, String>,
     now: Timestamp,
 ) -> Markup {
-    let least = |more: bool| if more { "≥ " } else { "" };
-    let [minute, ..] = &sample.rates;
     html! {
         ul class="tiles" aria-label="Orders" {
             @for one in &counts.needing {
@@ -75,7 +73,7 @@ fn tiles(
                     div class="soft" { (counts.under_way.set_aside) " set aside" }
                 }
                 @if counts.under_way.overdue > 0 {
-                    div class="state bad" { (counts.under_way.overdue) " overdue" }
+                    div class="state bad" { (least(counts.under_way.more_overdue)) (counts.under_way.overdue) " overdue" }
                 }
                 @if let Some(due) = counts.under_way.oldest_due {
                     div class="soft" { "the oldest for " (text::since(due, now)) }
@@ -91,15 +89,17 @@ fn tiles(
                 }
                 @if let Err(why) = letters { div class="soft" { "not read: " (why) } }
             }
-            li {
-                span class="figure" { (sample.p50_ms.map_or_else(|| "–".to_owned(), text::span)) }
-                span class="label" { "p50, submission to end" }
-                div class="soft" { "p99 " (sample.p99_ms.map_or_else(|| "–".to_owned(), text::span)) }
-            }
-            li {
-                span class="figure" { (least(sample.sampled)) (minute.all_finished()) }
-                span class="label" { "finished in the last minute" }
-                div class="soft" { (least(sample.sampled)) (minute.submitted) " submitted" }
+            @if let Some(minute) = rates.and_then(<[Rate]>::first) {
+                li {
+                    span class="figure" { (minute.p50_ms.map_or_else(|| "–".to_owned(), text::span)) }
+                    span class="label" { "p50, submission to end, in the last minute" }
+                    div class="soft" { "p99 " (minute.p99_ms.map_or_else(|| "–".to_owned(), text::span)) }
+                }
+                li {
+                    span class="figure" { (least(minute.more)) (minute.all_finished()) }
+                    span class="label" { "finished in the last minute" }
+                    div class="soft" { (least(minute.more)) (minute.submitted) " submitted" }
+                }
             }
         }
     }
@@ -110,7 +110,7 @@ fn by_cause<I: Installation>(top: &Causes, visit: &Visit<'_, I>) -> Markup {
         h2 { "What needs an operator" }
         @if top.groups.is_empty() { p { "No order does." } }
         @else {
-            (causes::table(&top.groups, visit.desk.now()))
+            (causes::table(top, visit.desk.now()))
             p { a href="/console/causes" { "All causes" } }
         }
     }
@@ -172,38 +172,43 @@ fn held(all: &[DownstreamView], waiting: &[Waiting]) -> Markup {
     }
 }
 
-fn of_sample(sample: &Sample) -> Markup {
+fn by_state(counts: &Counts, rates: Option<&[Rate]>) -> Markup {
     html! {
         h2 { "Orders by state" }
-        @if sample.sampled {
-            p class="note" { "Among the first " (sample.looked_at) " orders of the table, looked at four times a minute: nothing but all of it would tell the whole." }
-        } @else {
-            p class="note" { (sample.looked_at) " orders are stored." }
-        }
-        ul class="tiles" aria-label="Orders by state" {
-            @for (name, orders) in &sample.states {
-                li {
-                    a href={ "/console/orders?state=" (name) } {
-                        span class="figure" { (orders) }
-                        (text::state(name))
+        @if let Some(orders) = &counts.orders {
+            p class="note" { (orders.values().sum::<u64>()) " orders are stored." }
+            ul class="tiles" aria-label="Orders by state" {
+                @for (name, orders) in orders {
+                    li {
+                        @if name == CLOSED {
+                            span class="figure" { (orders) }
+                            span class="label" { "closed by an operator" }
+                        } @else {
+                            a href={ "/console/orders?state=" (name) } {
+                                span class="figure" { (orders) }
+                                (text::state(name))
+                            }
+                        }
                     }
                 }
             }
+        } @else {
+            p class="note" {
+                "Orders that have ended well are not counted here, on DynamoDB: see the metrics "
+                code { "triad_orders_accepted_total" } " and " code { "triad_orders_ended_total" } "."
+            }
         }
-        (rates(sample))
+        @if let Some(rates) = rates { (table(rates)) }
         p { a href="/console/dead-letters" { "Dead letters" } " · " a href="/console/orders" { "All orders" } }
     }
 }
 
-fn rates(sample: &Sample) -> Markup {
-    let names = sample
-        .rates
-        .iter()
-        .flat_map(|rate| rate.finished.keys().copied());
-    let names: BTreeSet<&str> = names.collect();
+/// What was submitted and finished of late.
+fn table(rates: &[Rate]) -> Markup {
+    let names = rates.iter().flat_map(|rate| rate.finished.keys());
+    let names: BTreeSet<&String> = names.collect();
     html! {
         h2 { "Submitted and finished" }
-        @if sample.sampled { p class="note" { "Of the same orders." } }
         div class="scroll" tabindex="0" role="region" aria-label="Rates" {
             table {
                 thead {
@@ -215,13 +220,13 @@ fn rates(sample: &Sample) -> Markup {
                     }
                 }
                 tbody {
-                    @for (rate, within) in sample.rates.iter().zip(["minute", "hour", "day"]) {
+                    @for (rate, within) in rates.iter().zip(["minute", "hour", "day"]) {
                         tr {
                             td { "the last " (within) }
-                            td class="number" { (rate.submitted) }
-                            td class="number" { (rate.all_finished()) }
+                            td class="number" { (least(rate.more)) (rate.submitted) }
+                            td class="number" { (least(rate.more)) (rate.all_finished()) }
                             @for name in &names {
-                                td class="number" { (rate.finished.get(name).copied().unwrap_or(0)) }
+                                td class="number" { (least(rate.more)) (rate.finished.get(*name).copied().unwrap_or(0)) }
                             }
                         }
                     }
@@ -229,4 +234,9 @@ fn rates(sample: &Sample) -> Markup {
             }
         }
     }
+}
+
+/// What stands before a count that may have ended before all were counted.
+fn least(more: bool) -> &'static str {
+    if more { "≥ " } else { "" }
 }

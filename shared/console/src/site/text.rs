@@ -24,6 +24,11 @@ pub(super) fn maybe_at(moment: Option<Timestamp>) -> Markup {
     moment.map_or_else(super::nothing, at)
 }
 
+/// A number of orders, where it was counted.
+pub(super) fn counted(orders: Option<u64>) -> String {
+    orders.map_or_else(|| "–".to_owned(), |orders| orders.to_string())
+}
+
 /// A span, as people say it.
 pub(super) fn span(millis: u64) -> String {
     match millis {

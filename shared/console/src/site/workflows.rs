@@ -4,23 +4,24 @@ use maud::html;
 use triad_core::WorkflowRef;
 use triad_operator::address::in_path;
 use triad_operator::changes::changes;
-use triad_operator::versions::{Version, counted};
+use triad_operator::versions::{Uncounted, Version, versions};
 use triad_runtime::ports::OperatorStore;
 use triad_workflow::hash::canonical_json;
 
 use super::{Visit, graph, layout::Page, order::pretty, text};
 use crate::installation::Installation;
 use crate::problem::Problem;
-use crate::settings::COUNTED;
 use crate::versions::definition;
 
 pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let found = counted(visit.desk.of.store(), visit.desk.now(), COUNTED).await?;
+    let (store, now) = (visit.desk.of.store(), visit.desk.now());
+    let found = versions(store, now, Uncounted::Leave).await?;
+    let is_uncounted = found.iter().any(|one| one.under_way.is_none());
     let content = html! {
         h1 { "Workflows" }
-        @if found.versions.is_empty() { p { "None is published." } }
-        @if found.sampled {
-            p class="note" { "Orders are counted among the first " (found.looked_at) " of the table: a sample." }
+        @if found.is_empty() { p { "None is published." } }
+        @if is_uncounted {
+            p class="note" { "Orders are not counted here, on DynamoDB: " code { "triad workflows" } " counts them, by reading the whole table." }
         }
         div class="scroll" tabindex="0" role="region" aria-label="Versions" {
             table {
@@ -30,7 +31,7 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
                     th class="number" scope="col" { "Finished" }
                 } }
                 tbody {
-                    @for one in &found.versions {
+                    @for one in &found {
                         @let path = path(one);
                         tr {
                             td { a href=(path) { (one.workflow) } }
@@ -38,12 +39,12 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
                             td { (text::at(one.published_at)) }
                             td { @if one.present { "yes" } }
                             td {
-                                @if let Some(before) = before(one, &found.versions) {
+                                @if let Some(before) = before(one, &found) {
                                     a href={ (path) "?against=" (before.version) } { "with " (text::short(before.version.as_str())) " before it" }
                                 }
                             }
-                            td class="number" { (one.under_way) }
-                            td class="number" { (one.finished) }
+                            td class="number" { (text::counted(one.under_way)) }
+                            td class="number" { (text::counted(one.finished)) }
                         }
                     }
                 }

@@ -29,14 +29,17 @@ pub(super) async fn overview(asking: &Asking) -> Told {
         "kind": "overview",
         "needing_an_operator": counts["needing"],
         "under_way": counts["under_way"],
-        "sample": counts["sample"],
+        "orders": counts["orders"],
+        "rates": counts["rates"],
         "causes": shown,
         "more_causes": all.len() > shown.len(),
+        "causes_sampled": causes["sampled"],
         "unreadable": causes["unreadable"],
         "downstreams": list(&downstreams, "downstreams").len(),
         "downstreams_held": held,
         "waiting": downstreams["waiting"],
         "deferred": downstreams["deferred"],
+        "deferred_sampled": downstreams["sampled"],
     }))
 }
 

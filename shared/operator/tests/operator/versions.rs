@@ -1,7 +1,9 @@
 //! Versions are kept while they are the present one, new, or needed by an order.
 
 use triad_core::{ProcessState, Timestamp};
-use triad_operator::versions::{FindError, RemoveError, SETTLED, find, remove, versions};
+use triad_operator::versions::{
+    FindError, RemoveError, SETTLED, Uncounted, find, remove, versions,
+};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Clock, DefinitionStore};
 use triad_sim::Ports;
@@ -23,7 +25,9 @@ fn what_no_order_needs_can_be_removed_an_hour_after_it_was_replaced() {
         .await;
         order(&store, &all[2], "p", |_| {}).await;
         let seen = async |now| {
-            let found = versions(&store, now).await.expect("the store works");
+            let found = versions(&store, now, Uncounted::Read)
+                .await
+                .expect("the store works");
             let mine = |action: usize| {
                 let hash = &all[action].hash;
                 let one = found.iter().find(|v| v.version == *hash);
@@ -43,8 +47,12 @@ fn what_no_order_needs_can_be_removed_an_hour_after_it_was_replaced() {
         );
         assert_eq!(
             (second.finished, third.under_way, third.present),
-            (1, 1, true)
+            (Some(1), Some(1), true)
         );
+        // Uncounted, any of them may be needed.
+        let uncounted = versions(&store, now.plus(SETTLED), Uncounted::Leave).await;
+        let uncounted = uncounted.expect("the store works");
+        assert!(uncounted.iter().all(|v| v.needed && v.under_way.is_none()));
         assert_eq!(remove(&store, &first).await, Ok(()));
         assert_eq!(store.definition(identity(&all[0])).await, Ok(None));
     });

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use triad_core::due::shard_of;
+use triad_core::due::{SHARDS, shard_of};
 use triad_core::order::{Hold, OperatorAct};
 use triad_core::{
     Attention, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef,
 };
-use triad_runtime::ports::{AttentionPage, AttentionRow, OperatorStore};
+use triad_runtime::ports::{AttentionPage, AttentionRow, Lately, OperatorStore, OrderCount};
 use triad_runtime::{DefinitionStore, StateStore, StoreError, Written};
 use triad_workflow::{DefinitionHash, WorkflowName, hash};
 
@@ -244,6 +244,84 @@ where
     assert_eq!(present, Ok(Some(published[2].hash.clone())));
 }
 
+/// Checks that a store that counts its orders counts each one that it lists once, under its version and its state
+/// and by what it needs an operator for, and each that was submitted and that has finished. One that does not count
+/// says so.
+///
+/// # Panics
+/// If the store does not behave like this, or a call to it fails.
+pub async fn counts_what_it_lists<S: StateStore + OperatorStore>(store: &S) {
+    let late = Timestamp(5_500);
+    let Some(tally) = store.tally(late).await.expect("the store works") else {
+        assert_eq!(store.lately(Timestamp(0)).await, Ok(None));
+        return;
+    };
+    let orders = super::store::listed(store, None).await;
+    let mut groups: Vec<OrderCount> = Vec::new();
+    let mut oldest = [None; Attention::ALL.len()];
+    for order in &orders {
+        let attention = Attention::of(order);
+        let mut group = OrderCount {
+            workflow: order.workflow.to_string(),
+            state: order.state.name().to_owned(),
+            attention: attention.map(|(kind, _)| kind),
+            orders: 1,
+        };
+        let same = |a: &OrderCount| {
+            (&a.workflow, &a.state, a.attention) == (&group.workflow, &group.state, group.attention)
+        };
+        if let Some(at) = groups.iter().position(same) {
+            group.orders += groups.remove(at).orders;
+        }
+        groups.push(group);
+        for (kind, slot) in Attention::ALL.into_iter().zip(&mut oldest) {
+            let at = attention.filter(|(of, _)| *of == kind).map(|(_, at)| at);
+            *slot = slot.iter().copied().chain(at).min();
+        }
+    }
+    let key = |g: &OrderCount| {
+        (
+            g.workflow.clone(),
+            g.state.clone(),
+            g.attention.map(Attention::name),
+        )
+    };
+    let mut counted = tally.groups;
+    counted.sort_by_key(key);
+    groups.sort_by_key(key);
+    assert_eq!(counted, groups);
+    assert_eq!(tally.oldest, oldest);
+    let due = |aside: bool| {
+        let due = orders
+            .iter()
+            .filter(move |o| (o.due_shard() >= SHARDS) == aside);
+        due.filter_map(|order| order.due)
+    };
+    assert_eq!(tally.set_aside, due(true).count() as u64);
+    let overdue: Vec<Timestamp> = due(false).filter(|at| *at <= late).collect();
+    assert_eq!(tally.overdue, overdue.len() as u64);
+    assert_eq!(tally.oldest_due, overdue.into_iter().min());
+
+    for since in [0, 5_999, 6_000].map(Timestamp) {
+        let lately = store.lately(since).await.expect("the store works");
+        let lately = lately.expect("a store that counts");
+        let mut wanted = Lately::default();
+        for order in &orders {
+            wanted.submitted += u64::from(order.submitted_at > since);
+            let Some(at) = order.state.finished_at().filter(|at| *at > since) else {
+                continue;
+            };
+            let state = order.state.name().to_owned();
+            *wanted.finished.entry(state).or_default() += 1;
+            if matches!(order.state, ProcessState::Processed { .. }) {
+                wanted.took_ms.push(at.since(order.submitted_at).0);
+            }
+        }
+        wanted.took_ms.sort_unstable();
+        assert_eq!(lately, wanted, "since {since:?}");
+    }
+}
+
 /// Runs every function of this contract. `prefix` begins the ids that are made: it must be fit for an id,
 /// and new to this store.
 ///
@@ -255,4 +333,5 @@ pub async fn all<S: StateStore + DefinitionStore + OperatorStore>(store: &S, pre
     pages_of_the_attention_index_are_complete_and_ordered(store, prefix).await;
     lists_versions_and_removes_old_ones(store, prefix).await;
     super::search::all(store, prefix).await;
+    counts_what_it_lists(store).await;
 }

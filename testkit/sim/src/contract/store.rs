@@ -483,7 +483,7 @@ pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
 }
 
 /// All records, or those in a state, page by page.
-async fn listed<S: StateStore>(store: &S, state: Option<&str>) -> Vec<Order> {
+pub(super) async fn listed<S: StateStore>(store: &S, state: Option<&str>) -> Vec<Order> {
     let mut all = Vec::new();
     let mut page = None;
     for _ in 0..MAX_PAGES {

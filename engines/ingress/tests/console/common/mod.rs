@@ -7,13 +7,16 @@ pub mod client;
 pub mod document;
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use triad_console::{Answers, Console, Parts};
-use triad_core::{Envelope, Failure, FailureKind, Order, OrderId, ProcessState, WorkflowRef};
+use triad_core::{
+    Envelope, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef,
+};
 use triad_ingress::{Server, Settings};
 use triad_operator::campaign::{Campaigns, Report};
 use triad_operator::topic::{Extent, LogTopic, TopicReader, TopicRecords};
@@ -77,7 +80,31 @@ impl TopicRecords for LettersHeld {
     }
 }
 
+/// The real clock, put forward by what the test says.
+#[derive(Debug, Clone, Default)]
+pub struct Later(Arc<AtomicU64>);
+
+impl Later {
+    pub fn by(&self, span: Millis) {
+        self.0.store(span.0, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Later {
+    fn now(&self) -> Timestamp {
+        SystemClock
+            .now()
+            .plus(Millis(self.0.load(Ordering::Relaxed)))
+    }
+
+    async fn sleep(&self, span: Millis) {
+        SystemClock.sleep(span).await;
+    }
+}
+
 pub struct World {
+    /// The console's clock.
+    pub clock: Later,
     pub store: SqliteStore<SystemClock>,
     pub heard: Heard,
     pub workflow: Workflow,
@@ -106,17 +133,18 @@ impl World {
         let store = SqliteStore::open(&dir.path().join("s"), SystemClock, Millis(3_600_000));
         let store = store.unwrap();
         let heard = Heard::default();
+        let clock = Later::default();
         let operator = Operator::new(
             store.clone(),
             heard.clone(),
-            SystemClock,
+            clock.clone(),
             SystemEntropy,
             triad_runtime::settings::Settings::default(),
         );
         let parts = Parts {
             store: store.clone(),
             bus: heard.clone(),
-            clock: SystemClock,
+            clock: clock.clone(),
             entropy: SystemEntropy,
             operator,
             topics: heard.clone(),
@@ -131,6 +159,7 @@ impl World {
         let server = Server::for_operators(settings).await.unwrap();
         let workflow = publish(&store, "w", "go").await;
         Self {
+            clock,
             client: Client::to(server.address()),
             store,
             heard,
@@ -170,30 +199,48 @@ impl World {
 
     /// Stores an order as `change` leaves it.
     pub async fn order(&self, id: &str, change: impl FnOnce(&mut Order)) -> Order {
-        let named = identity(&self.workflow);
-        let accepted = json!({"order_id": id, "workflow": named.to_string(),
-            "submitted_at": SystemClock.now().0, "due": SystemClock.now().0 + 60_000, "details": {}});
-        let accepted = serde_json::from_value(accepted).unwrap();
-        let first = Order::new(&accepted, &self.workflow, SystemClock.now());
-        let new = NewOrder {
-            order: first.clone(),
-            details: Arc::new(json!({"card": "4711", "note": "<b>x</b>"})),
-            digest: "d".into(),
-        };
-        assert_eq!(self.store.create(vec![new]).await, [Ok(Created::Created)]);
-        let mut next = first.clone();
-        next.version = first.version.next();
-        change(&mut next);
-        if next.state.is_finished() {
-            next.due = None;
+        self.orders(vec![(id.to_owned(), change)]).await.remove(0)
+    }
+
+    /// Stores orders, each as what stands beside its id leaves it.
+    pub async fn orders(&self, all: Vec<(String, impl FnOnce(&mut Order))>) -> Vec<Order> {
+        let named = identity(&self.workflow).to_string();
+        let (mut new, mut writes) = (Vec::new(), Vec::new());
+        for (id, change) in all {
+            let now = SystemClock.now();
+            let accepted = json!({"order_id": id, "workflow": named,
+                "submitted_at": now.0, "due": now.0 + 60_000, "details": {}});
+            let accepted = serde_json::from_value(accepted).unwrap();
+            let first = Order::new(&accepted, &self.workflow, now);
+            let mut next = first.clone();
+            next.version = first.version.next();
+            change(&mut next);
+            if next.state.is_finished() {
+                next.due = None;
+            }
+            writes.push(Write {
+                expected: first.version,
+                next: Arc::new(next),
+                token: 1,
+            });
+            new.push(NewOrder {
+                order: first,
+                details: Arc::new(json!({"card": "4711", "note": "<b>x</b>"})),
+                digest: "d".into(),
+            });
         }
-        let write = Write {
-            expected: first.version,
-            next: Arc::new(next.clone()),
-            token: 1,
-        };
-        assert_eq!(self.store.commit(vec![write]).await, [Ok(Written::Written)]);
-        next
+        let stored = writes.iter().map(|write| (*write.next).clone()).collect();
+        let created = self.store.create(new).await;
+        assert!(
+            created.iter().all(|c| *c == Ok(Created::Created)),
+            "{created:?}"
+        );
+        let written = self.store.commit(writes).await;
+        assert!(
+            written.iter().all(|w| *w == Ok(Written::Written)),
+            "{written:?}"
+        );
+        stored
     }
 
     /// Stores an order in Error, a millisecond or more before the next one: those of one moment have no order.
