@@ -43,6 +43,14 @@ parked() { [ "$("$triad" list --state Processing --json | jq -s '[.[] | .steps[]
 breaker_is() { "$triad" downstreams --json | jq -se --arg a "$1" --arg s "$2" 'any(.[]; .downstream == $a and .record.breaker.state == $s)' >/dev/null; }
 letters() { [ "$("$triad" dead-letters list --json | jq -s '[.[] | select(.kind != "summary")] | length')" -ge "$1" ]; }
 
+# What the status counts, by state, is what is listed. It is not shown: it must be so at any time.
+figures_agree() {
+  local listed counted
+  listed=$("$triad" list --limit 0 --json | jq -cs '[.[] | select(.kind == "order") | if .closed then "closed" else .state end] | group_by(.) | map({(.[0]): length}) | add // {}')
+  counted=$({ "$triad" status --json || true; } | jq -c '.orders | with_entries(select(.value > 0))')
+  jq -ne --argjson a "$listed" --argjson b "$counted" '$a == $b' >/dev/null
+}
+
 # Shows a command and what it says.
 show() {
   printf '\n```console\n$ triad'
@@ -69,6 +77,7 @@ part "A service is down for a while, then back"
 services '{"payment": {"down": true}}'
 submit 1001 1020
 until_true parked
+until_true figures_agree
 say "The payment service answers nothing but 503 with \`Retry-After\`. Its circuit breaker has"
 echo "opened, for all instances; 20 orders wait for its next probe. None of them has failed."
 show downstreams
@@ -131,6 +140,8 @@ show resubmit --state Error --cause 'permanent/notify/*' --why 'the mail service
 show resubmit --state Error --cause 'permanent/notify/*' --yes --rate 100 --why 'the mail service is back'
 until_true at_rest
 show get 1101
+
+until_true figures_agree
 
 part "At the end"
 show list --by-cause

@@ -1,16 +1,20 @@
 //! `triad dev` on SQLite, and operators' commands that open its data directory themselves.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use triad_core::{Accepted, Order, OrderId, Priority, ProcessState, Timestamp, WorkflowRef};
-use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
+use triad_operator::counts::{counts, rates};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Clock, Created, NewOrder, StateStore, Write, Written};
 use triad_sqlite::SqliteStore;
 use triad_tests::cli::{Ran, triad};
 use triad_tests::clock::ManualClock;
 use triad_tests::dev::Dev;
 use triad_tests::engines::workflow;
+use triad_tests::http::client;
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
 use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
@@ -314,4 +318,198 @@ async fn what_has_expired_is_deleted_by_the_process_that_owns_the_store() {
         found.is_none().then_some(())
     })
     .await;
+}
+
+/// Looks at all figures, until two are of one moment.
+const LOOKS: usize = 20;
+
+/// What is told of all orders, in one place after the other: by the command line, the API, the console and the tool for
+/// models. Compared with the list of all orders; `Err` says what differs.
+async fn figures_differ(dev: &Dev) -> Result<(), String> {
+    let listed = dev.orders().await;
+    let state = |order: &Value| match order["closed"].is_null() {
+        true => order["state"].as_str().unwrap().to_owned(),
+        false => "closed".to_owned(),
+    };
+    let mut orders = BTreeMap::new();
+    for order in &listed {
+        *orders.entry(state(order)).or_insert(0) += 1;
+    }
+    let of = |states: &[&str]| states.iter().filter_map(|s| orders.get(*s)).sum::<u64>();
+    let under_way = of(&["Pending", "Processing", "Compensating"]);
+    let (errors, half) = (of(&["Error"]), of(&["CompensationFailed"]));
+    // All of them are younger than a minute or the test fails, as the sum of all does.
+    let ended = listed
+        .iter()
+        .filter(|order| !order["finished_at"].is_null());
+    let ended = ended.count() as u64;
+    let same = |place: &str, told: &Value, is: u64| match *told == json!(is) {
+        true => Ok(()),
+        false => Err(format!("{place}: {told}, and {is} are listed")),
+    };
+    let by_state = |place: &str, told: &Value| {
+        let told = told.as_object().into_iter().flatten();
+        let told = told.filter(|(_, orders)| **orders != 0);
+        let told: BTreeMap<String, u64> = told
+            .map(|(state, orders)| (state.clone(), orders.as_u64().unwrap()))
+            .collect();
+        match told == orders {
+            true => Ok(()),
+            false => Err(format!("{place}: {told:?}, and {orders:?} are listed")),
+        }
+    };
+
+    let status = dev
+        .triad(&["status", "--json"])
+        .await
+        .json_lines()
+        .remove(0);
+    by_state("status", &status["orders"])?;
+    same(
+        "status, under way",
+        &status["under_way"]["orders"],
+        under_way,
+    )?;
+    same("status, needing", &status["needing"], errors + half)?;
+
+    let root = dev.console.trim_end_matches("console/");
+    let get = async |path: &str| {
+        let said = client().get(format!("{root}{path}")).send().await;
+        said.expect("it answers").text().await.expect("a text")
+    };
+    let json = async |path: &str| serde_json::from_str::<Value>(&get(path).await).expect("JSON");
+    let tool = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "overview", "arguments": {}}});
+    let said = client()
+        .post(format!("{root}mcp"))
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .body(tool.to_string())
+        .send()
+        .await
+        .expect("it answers");
+    let said: Value = serde_json::from_str(&said.text().await.expect("a text")).expect("JSON");
+    let tool = said["result"]["structuredContent"].clone();
+    let api = json("v1/operate/counts").await;
+    for (place, told, needing) in [
+        ("API", &api, &api["needing"]),
+        ("tool", &tool, &tool["needing_an_operator"]),
+    ] {
+        by_state(place, &told["orders"])?;
+        same(place, &told["under_way"]["orders"], under_way)?;
+        same(place, &needing[0]["orders"], errors)?;
+        same(place, &needing[1]["orders"], half)?;
+        for (at, within) in ["minute", "hour", "day"].iter().enumerate() {
+            let rate = &told["rates"][at];
+            let finished = rate["finished"].as_object().into_iter().flatten();
+            let finished: u64 = finished.filter_map(|(_, n)| n.as_u64()).sum();
+            same(
+                &format!("{place}, finished in the {within}"),
+                &finished.into(),
+                ended,
+            )?;
+            let all = listed.len() as u64;
+            same(
+                &format!("{place}, submitted in the {within}"),
+                &rate["submitted"],
+                all,
+            )?;
+        }
+    }
+    let versions = json("v1/operate/workflows").await;
+    let version = &versions["versions"][0];
+    same("API, on the version", &version["under_way"], under_way)?;
+    let version = &dev.triad(&["workflows", "--json"]).await.json_lines()[0];
+    same("workflows", &version["under_way"], under_way)?;
+    same(
+        "workflows, finished",
+        &version["finished"],
+        listed.len() as u64 - under_way,
+    )?;
+
+    let page = get("console/").await;
+    for (state, is) in [("Error", errors), ("CompensationFailed", half)] {
+        let link = format!("href=\"/console/orders?state={state}\"><span class=\"figure\">");
+        let tiles: Vec<&str> = page.split(&link).skip(1).collect();
+        if tiles.len() != 2
+            || tiles
+                .iter()
+                .any(|tile| !tile.starts_with(&format!("{is}<")))
+        {
+            return Err(format!("console, {state}: {is} are listed"));
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_figure_is_what_is_listed_during_an_outage_and_after_it() {
+    let files = Files::new();
+    let data = files.arg("data");
+    let dev = start(&data, &[]).await;
+    let submit = async |orders: &[Value]| {
+        let text = lines(orders);
+        let _ = dev
+            .triad_reading(&["submit", "-"], text.as_bytes())
+            .await
+            .good();
+    };
+    // While orders go on, two looks may be at two moments.
+    let agree = async |when: &str| {
+        for last in (0..LOOKS).rev() {
+            match figures_differ(&dev).await {
+                Ok(()) => return,
+                Err(why) => assert!(last > 0, "{when}: {why}"),
+            }
+        }
+    };
+    let waiting = async || {
+        let status = dev
+            .triad(&["status", "--json"])
+            .await
+            .json_lines()
+            .remove(0);
+        status["waiting"].as_array().unwrap().len()
+    };
+
+    let refused = json!({"notification": {"permanent": 1.0}});
+    dev.services(refused).await;
+    submit(&orders("refused", 5)).await;
+    dev.all_finished(5).await;
+    let half = json!({"carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}});
+    dev.services(half).await;
+    submit(&orders("half", 3)).await;
+    dev.all_finished(8).await;
+    let close = act(&["close", "refused-0"]);
+    let _ = dev.triad(&close).await.good();
+    agree("after failures").await;
+
+    dev.services(json!({"payment": {"down": true}})).await;
+    submit(&orders("down", 60)).await;
+    until("orders wait for room", async || {
+        (waiting().await > 0).then_some(())
+    })
+    .await;
+    agree("during an outage").await;
+    dev.services(json!({})).await;
+    dev.all_finished(68).await;
+    assert_eq!(waiting().await, 0, "nothing is under way");
+    agree("after it").await;
+
+    drop(dev);
+    let later = SystemClock.now().plus(Millis(61_000));
+    let store = Path::new(&data).join("store");
+    let store = SqliteStore::join(&store, ManualClock::at(later.0), Millis(60_000)).unwrap();
+    let [minute, hour, _] = &rates(&store, later).await.unwrap().unwrap()[..] else {
+        panic!("three of them");
+    };
+    assert_eq!(
+        (minute.submitted, minute.all_finished(), minute.p50_ms),
+        (0, 0, None)
+    );
+    assert_eq!((hour.submitted, hour.all_finished()), (68, 68));
+    let counts = counts(&store, later).await.unwrap();
+    let orders = counts.orders.unwrap();
+    let told = ["Processed", "Error", "CompensationFailed", "closed"].map(|name| orders[name]);
+    assert_eq!((told, counts.under_way.orders), ([60, 4, 3, 1], 0));
 }
