@@ -318,7 +318,7 @@ async fn the_call_in_the_help_submits_an_order() {
         .current_dir(place.files.path("."));
     let ran = shell.output().await.expect("a shell");
     let answer: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
-    assert_eq!(answer["state"], "Processed", "{call}: {answer}");
+    assert_eq!(answer["order"]["state"], "Processed", "{call}: {answer}");
     serve.stop().await;
 }
 
@@ -342,7 +342,7 @@ async fn a_directory_on_which_nobody_runs_is_told_with_what_starts_it() {
         assert!(stopped.out.contains(&start), "{}", stopped.out);
         let json = triad(&[&status[..], &["--json"]].concat(), &[], b"").await;
         assert_eq!(json.json_lines()[0]["is_stopped"], true);
-        let act = ["cancel", "1", "--why", "w", "--data", &data];
+        let act = ["cancel", "1", "--by", "ann", "--why", "w", "--data", &data];
         let act = triad(&act, &[], b"").await.ended(1);
         assert!(act.err.contains("start triad serve"), "{}", act.err);
     }
@@ -468,7 +468,8 @@ async fn with_tokens_the_kafka_port_asks_for_one_that_operates() {
     let let_in = submit(&with(&ann.err)).await;
     assert_eq!(let_in.code, 0, "{let_in:?}");
     // Who may read the data directory needs nothing else.
-    let listed = triad(&["dead-letters", "--data", &place.data()], &[], b"").await;
+    let list = ["dead-letters", "list", "--data", &place.data()];
+    let listed = triad(&list, &[], b"").await;
     assert_eq!(listed.code, 0, "{listed:?}");
     let file = place.files.write("more.jsonl", &lines(&[order("p", 2)]));
     let data = ["submit", &file, "--wait=30s", "--data", &place.data()];
