@@ -197,6 +197,40 @@ async fn a_service_that_does_not_start_ends_the_run_before_orders_are_submitted(
 }
 
 #[tokio::test]
+async fn a_service_that_does_not_listen_on_its_port_is_named_with_what_to_do() {
+    let files = Files::new();
+    let dir = files.arg("elsewhere");
+    new(&dir, "python").await;
+    let elsewhere =
+        "import http.server as h\nh.HTTPServer(('127.0.0.1', 0), None).serve_forever()\n";
+    std::fs::write(format!("{dir}/service.py"), elsewhere).expect("a file");
+    let (name, path) = path();
+    let mut dev = command("triad");
+    dev.args(["dev", "--json", "--until-done", "--project", &dir])
+        .env(name, &path);
+    let mut dev = Process::start(dev);
+    let is_about = |event: &Value| event["service"] == "bookings";
+    let event = until("the service is named", async || {
+        let all = dev.out();
+        let mut events = all
+            .iter()
+            .map(|line| serde_json::from_str(line).expect("JSON"));
+        events.find(is_about)
+    })
+    .await;
+    let what = event["what"].as_str().expect("a text");
+    for part in [
+        "nothing listens on 127.0.0.1:",
+        "PORT",
+        "services.bookings.port",
+    ] {
+        assert!(what.contains(part), "{what}");
+    }
+    dev.interrupt();
+    assert_eq!(dev.ended().await.code(), Some(130));
+}
+
+#[tokio::test]
 async fn one_project_is_run_by_one_dev_at_a_time() {
     let files = Files::new();
     let dir = files.arg("once");

@@ -26,6 +26,9 @@ use crate::read::plain;
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 /// Between two looks whether a service listens.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A service that does not listen for so long is said, once for each start: it may be built first, or it listens
+/// elsewhere.
+const LISTENS_WITHIN: Duration = Duration::from_secs(4);
 /// The wait before a service that has ended by itself is started again; doubled up to the bound.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Bound of that wait.
@@ -386,12 +389,31 @@ impl Runner {
     }
 
     async fn until_it_listens(&self) -> std::convert::Infallible {
+        let began = Instant::now();
+        let mut is_said = false;
         while TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
+            if !is_said && began.elapsed() >= LISTENS_WITHIN {
+                is_said = true;
+                self.say(&self.silence());
+            }
             tokio::time::sleep(LOOK_EVERY).await;
         }
         self.tell.send_replace(State::Listening);
         self.say("listens");
         std::future::pending().await
+    }
+
+    fn silence(&self) -> String {
+        let (name, port, within) = (&self.name, self.port, LISTENS_WITHIN.as_secs());
+        let otherwise = match self.service.port {
+            None => "write the port that it has into the project's file",
+            Some(_) => "correct the port in the project's file",
+        };
+        format!(
+            "nothing listens on 127.0.0.1:{port} {within} s after its start. Have it listen on the port that the \
+             environment variable PORT names, which is {port}, or {otherwise}: services.{name}.port. While it is \
+             being built, nothing is wrong"
+        )
     }
 
     fn pass_on(&self, from: Option<impl AsyncRead + Unpin + Send + 'static>) -> JoinHandle<()> {

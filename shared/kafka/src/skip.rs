@@ -7,22 +7,21 @@
 //! so the first offset that can be read from (or is the partition's end) is where to go on.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use triad_consume::Unreadable;
 
 use crate::config::KafkaConfig;
 use crate::context::Context;
 use crate::error::{KafkaError, of_topic, unusable};
-use crate::events::Events;
 use crate::first_token::await_token;
-use crate::native::{Failed, Place, Polled};
+use crate::native::{Failed, Place, Polled, Polling};
 
 /// Longest wait for what a broker has at an offset. What says nothing for so long, while the
 /// partition's end is found at once, is not to be read.
@@ -34,6 +33,10 @@ const SURE_WITHIN: Duration = Duration::from_secs(20);
 const SILENT: &str = "what the batch holds are no records";
 /// Longest wait for a broker's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks whether the consumer that a look is for has ended.
+const LOOK_FOR_END: Duration = Duration::from_millis(50);
+/// Longest wait of a consumer's end for its looks. Longer ones are left behind.
+const END_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whether an error stands for a batch that cannot be read.
 pub(crate) fn is_unreadable(failed: &Failed) -> bool {
@@ -44,13 +47,22 @@ pub(crate) fn is_unreadable(failed: &Failed) -> bool {
 
 /// The looks of one consumer that are under way, and what they have found.
 #[derive(Clone, Default)]
-pub(crate) struct Looks(Arc<Mutex<State>>);
+pub(crate) struct Looks(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Told whenever a look has ended.
+    ended: Condvar,
+}
 
 #[derive(Default)]
 struct State {
     under_way: HashSet<(String, i32)>,
     /// With how often partitions had gone when the look began.
     found: Vec<(u64, Unreadable)>,
+    /// The consumer has ended: nobody asks for what is found.
+    is_over: bool,
 }
 
 impl Looks {
@@ -71,17 +83,21 @@ impl Looks {
         }
         let (looks, wake) = (self.clone(), wake.clone());
         let (config, group) = (config.clone(), group.to_owned());
-        let runtime = Handle::current();
-        // Making, asking and closing a consumer blocks.
-        tokio::task::spawn_blocking(move || {
-            let found = Look::open(&config, &group, place.clone(), reason.is_some(), runtime)
-                .and_then(|look| Ok(look.end()?.map(|next| (look.place.offset, next))));
+        // Making, asking and closing a consumer blocks. A thread of its own needs no runtime: a look may
+        // be under way while the process ends its runtime.
+        let look = move || {
+            let found = looks.find(&config, &group, place.clone(), reason.is_some());
             let mut state = looks.lock();
-            state.under_way.remove(&partition);
+            state
+                .under_way
+                .remove(&(place.topic.clone(), place.partition));
             match found {
+                _ if state.is_over => {}
                 Ok(Some((first, next))) => {
                     let reason = reason.unwrap_or_else(|| SILENT.to_owned());
-                    let (topic, partition) = partition;
+                    let Place {
+                        topic, partition, ..
+                    } = place;
                     tracing::error!(
                         topic,
                         partition,
@@ -101,9 +117,46 @@ impl Looks {
                     wake.notify_one();
                 }
                 Ok(None) => tracing::debug!(?place, "it can be read after all"),
-                Err(error) => tracing::warn!(%error, ?place, "what cannot be read has no end yet"),
+                Err(error) => tracing::warn!(
+                    %error,
+                    topic = place.topic,
+                    partition = place.partition,
+                    offset = place.offset,
+                    "what cannot be read has no end yet"
+                ),
             }
-        });
+            looks.0.ended.notify_all();
+        };
+        if let Err(error) = thread::Builder::new().name("look".into()).spawn(look) {
+            // It is met again, and looked at then.
+            tracing::warn!(%error, "there is no thread to look for the end of what cannot be read");
+            self.lock().under_way.remove(&partition);
+        }
+    }
+
+    /// The offset that the look begins with, and the first one behind it that can be read from.
+    fn find(
+        &self,
+        config: &KafkaConfig,
+        group: &str,
+        place: Place,
+        is_reported: bool,
+    ) -> Result<Option<(i64, i64)>, KafkaError> {
+        let look = Look::open(config, group, place, is_reported, self.clone())?;
+        Ok(look.end()?.map(|next| (look.place.offset, next)))
+    }
+
+    /// Ends the looks that are under way, because their consumer ends: one that outlived it would say that
+    /// the brokers are away where they are stopped next. Blocks for at most 3 s.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        state.is_over = true;
+        let under_way = |state: &mut State| !state.under_way.is_empty();
+        drop(
+            self.0
+                .ended
+                .wait_timeout_while(state, END_WITHIN, under_way),
+        );
     }
 
     /// What has been found since. What began before partitions went is dropped: a partition that has come
@@ -115,29 +168,30 @@ impl Looks {
         state.found.pop().map(|(_, unreadable)| unreadable)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A second consumer, of one partition.
 struct Look {
-    events: Events,
+    polling: Polling,
     place: Place,
     is_reported: bool,
     high: i64,
-    runtime: Handle,
+    looks: Looks,
 }
 
 impl Look {
+    /// To be asked on the thread that has opened it.
     fn open(
         config: &KafkaConfig,
         group: &str,
         mut place: Place,
         is_reported: bool,
-        runtime: Handle,
+        looks: Looks,
     ) -> Result<Self, KafkaError> {
-        let consumer: BaseConsumer<Context> = config
+        let mut consumer: BaseConsumer<Context> = config
             .reading(&[
                 ("group.id", group),
                 ("enable.auto.commit", "false"),
@@ -153,12 +207,14 @@ impl Look {
         if place.offset < 0 {
             place.offset = committed(&consumer, &place).unwrap_or(low).max(low);
         }
+        let asking = thread::current();
+        consumer.set_nonempty_callback(move || asking.unpark());
         Ok(Self {
-            events: Events::new(consumer)?,
+            polling: Polling::new(consumer)?,
             place,
             is_reported,
             high,
-            runtime,
+            looks,
         })
     }
 
@@ -230,26 +286,27 @@ impl Look {
         } = &self.place;
         let mut one = TopicPartitionList::with_capacity(1);
         one.add_partition_offset(topic, *partition, Offset::Offset(offset))
-            .and_then(|()| self.events.consumer().assign(&one))
+            .and_then(|()| self.polling.consumer().assign(&one))
             .map_err(|e| of_topic(topic, &e))?;
-        let answer = async {
-            loop {
-                match self.events.look() {
-                    Polled::Record(_) => return Answer::Readable,
-                    Polled::Failed(failed) => {
-                        if let Some(answer) = self.judge(&failed) {
-                            return answer;
-                        }
+        let began = Instant::now();
+        loop {
+            match self.polling.poll() {
+                Polled::Record(_) => return Ok(Answer::Readable),
+                Polled::Failed(failed) => {
+                    if let Some(answer) = self.judge(&failed) {
+                        return Ok(answer);
                     }
-                    Polled::Served => {}
-                    Polled::Nothing => self.events.changed().await,
                 }
+                Polled::Served => {}
+                Polled::Nothing => thread::park_timeout(LOOK_FOR_END),
             }
-        };
-        let answer = self
-            .runtime
-            .block_on(async { tokio::time::timeout(within, answer).await });
-        Ok(answer.unwrap_or(Answer::Silence))
+            if self.looks.lock().is_over {
+                return Err(self.unreachable());
+            }
+            if began.elapsed() >= within {
+                return Ok(Answer::Silence);
+            }
+        }
     }
 
     /// What an error says of the offset that is looked at; nothing where a broker is away for a moment.
@@ -300,7 +357,31 @@ enum Answer {
 
 #[cfg(test)]
 mod tests {
+    use rdkafka::mocking::MockCluster;
+
     use super::*;
+    use crate::consumer::join;
+
+    #[tokio::test]
+    async fn no_look_outlives_its_consumer() {
+        let mock = MockCluster::new(1).expect("a mock cluster");
+        mock.create_topic("t", 1, 1).expect("a topic");
+        // A look asks for several things, one after the other.
+        mock.broker_round_trip_time(1, Duration::from_millis(150))
+            .expect("slow answers");
+        let config = KafkaConfig::new(mock.bootstrap_servers());
+        let source = join(&config, "g", "t").expect("it joins");
+        let looks = source.looks().clone();
+        let place = Place {
+            topic: "t".into(),
+            partition: 0,
+            offset: -1,
+        };
+        looks.begin((&config, "g"), place, None, 0, &Arc::new(Notify::new()));
+        assert_eq!(looks.lock().under_way.len(), 1);
+        drop(source);
+        assert!(looks.lock().under_way.is_empty(), "the look goes on");
+    }
 
     #[test]
     fn what_was_found_before_a_rebalance_passes_over_nothing_after_it() {

@@ -1,7 +1,7 @@
 //! A consumer to be read: records, what cannot be read, and what is wrong, one after the other.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
@@ -157,13 +157,24 @@ impl Source {
     }
 
     fn look_for_stalls(&self) {
-        if let Some(place) = self.stalls().look(self.consumer()) {
+        if let Some(place) = self.stalls().look(self.consumer(), Instant::now()) {
             self.begin_look(place, None);
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn looks(&self) -> &Looks {
+        &self.looks
+    }
+
     fn stalls(&self) -> std::sync::MutexGuard<'_, Stalls> {
         self.stalls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.looks.end();
     }
 }
 

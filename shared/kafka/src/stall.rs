@@ -39,8 +39,7 @@ impl Stalls {
     /// A partition that has stood still for 15 s and holds more, and again after every 15 s more; an
     /// offset of -1 where nothing of it has come yet. To be asked when the consumer has nothing at
     /// hand.
-    pub(crate) fn look(&mut self, consumer: &BaseConsumer<Context>) -> Option<Place> {
-        let now = Instant::now();
+    pub(crate) fn look(&mut self, consumer: &BaseConsumer<Context>, now: Instant) -> Option<Place> {
         if self.looked.is_some_and(|at| now - at < LOOK_EVERY) {
             return None;
         }
@@ -66,7 +65,7 @@ impl Stalls {
             };
             let stands_still = stalled.is_none()
                 && now - at.since >= STILL_FOR
-                && high_watermark(consumer, &partition).is_some_and(|high| high > position);
+                && high_watermark(consumer, &partition).is_some_and(|high| high > position.max(0));
             let mut since = at.since;
             if stands_still {
                 // What came of it may be nothing: it is told again if it goes on standing.
@@ -81,5 +80,44 @@ impl Stalls {
         }
         self.at = seen;
         stalled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::TopicPartitionList;
+    use rdkafka::mocking::MockCluster;
+
+    use super::*;
+    use crate::config::KafkaConfig;
+    use crate::native::{Polled, Polling};
+
+    #[test]
+    fn an_empty_partition_does_not_stand_still() {
+        let mock = MockCluster::new(1).expect("a mock cluster");
+        mock.create_topic("t", 1, 1).expect("a topic");
+        let config = KafkaConfig::new(mock.bootstrap_servers());
+        let consumer: BaseConsumer<Context> = config
+            .reading(&[("group.id", "g"), ("enable.partition.eof", "true")])
+            .create_with_context(config.login.context())
+            .expect("a consumer");
+        let mut all = TopicPartitionList::new();
+        all.add_partition_offset("t", 0, Offset::Offset(0))
+            .and_then(|()| consumer.assign(&all))
+            .expect("it is assigned");
+        let polling = Polling::new(consumer).expect("its queue");
+        let is_at_its_end = || matches!(polling.poll(), Polled::Failed(_));
+        for _ in 0..1_000 {
+            if is_at_its_end() {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        let consumer = polling.consumer();
+        assert_eq!(high_watermark(consumer, &("t".to_owned(), 0)), Some(0));
+
+        let (mut stalls, began) = (Stalls::default(), Instant::now());
+        assert!(stalls.look(consumer, began).is_none());
+        assert!(stalls.look(consumer, began + 2 * STILL_FOR).is_none());
     }
 }
