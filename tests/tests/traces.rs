@@ -353,7 +353,7 @@ async fn an_operators_act_is_in_the_orders_tree_with_links_to_where_the_order_st
         .lock()
         .expect("no panic")
         .insert("cancel", well);
-    let body = json!({"act": "retry-undo", "orders": ["o-1"], "why": SECRET, "by": "ann"});
+    let body = json!({"act": "retry-undo", "orders": ["o-1"], "why": SECRET, "by": "ann", "dry_run": false});
     let acts = "/v1/operate/acts";
     let (status, answer) = serve.post(acts, "application/json", body.to_string()).await;
     assert_eq!(status, 200, "{answer}");

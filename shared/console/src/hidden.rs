@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
-use triad_core::{Order, Timing};
+use triad_core::failure::ANSWERED;
+use triad_core::{Failure, Order, ProcessState, Timing};
 use triad_operator::json;
 use triad_operator::order::OrderView;
 
@@ -61,20 +62,32 @@ impl Hidden {
     /// # Errors
     /// If the record has no form as JSON.
     pub fn view(&self, order: &Order, timing: &Timing) -> serde_json::Result<Value> {
-        let order = self.without_notes(order);
+        let order = self.without_texts(order);
         let mut view = json::line("order", &OrderView::of(&order, timing))?;
         self.mask_record(&mut view);
         Ok(view)
     }
 
-    /// A record without its notes, of which its timeline would tell: one may tell of an input that was replaced, as text.
-    pub(crate) fn without_notes<'a>(&self, order: &'a Order) -> Cow<'a, Order> {
+    /// A record without the texts that may repeat payloads: notes, which may tell of an input that was replaced, and
+    /// what answers began with.
+    pub(crate) fn without_texts<'a>(&self, order: &'a Order) -> Cow<'a, Order> {
         if self.is_empty() {
             return Cow::Borrowed(order);
         }
         let mut order = order.clone();
         for line in &mut order.incidents {
             line.note = line.note.as_ref().map(|_| SHOWN.to_owned());
+        }
+        let of_lines = order
+            .incidents
+            .iter_mut()
+            .filter_map(|line| line.failure.as_mut());
+        let of_steps = order
+            .steps
+            .iter_mut()
+            .filter_map(|step| step.error.as_mut());
+        for failure in of_lines.chain(of_steps).chain(causes(&mut order.state)) {
+            self.cut_answer(&mut failure.message);
         }
         Cow::Owned(order)
     }
@@ -97,7 +110,17 @@ impl Hidden {
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.mask_record(item)),
+            Value::String(text) => self.cut_answer(text),
             _ => {}
+        }
+    }
+
+    /// Hides what a service answered, in a text that has its beginning: it may be a payload, and is none that can be
+    /// read.
+    fn cut_answer(&self, text: &mut String) {
+        if let Some(at) = text.find(ANSWERED).filter(|_| !self.is_empty()) {
+            text.truncate(at + ANSWERED.len());
+            text.push_str(SHOWN);
         }
     }
 
@@ -120,6 +143,24 @@ impl Hidden {
         let parts = place.split(['.', '[', ']', '"']);
         parts.into_iter().any(|part| self.hides(part))
     }
+}
+
+/// The causes in a state.
+fn causes(state: &mut ProcessState) -> impl Iterator<Item = &mut Failure> {
+    let (cause, before) = match state {
+        ProcessState::Error { cause, .. }
+        | ProcessState::Compensating { cause, .. }
+        | ProcessState::Compensated { cause, .. } => (Some(cause), None),
+        ProcessState::CompensationFailed {
+            cause,
+            compensated_for,
+            ..
+        } => (Some(cause), compensated_for.as_mut()),
+        ProcessState::Pending { .. }
+        | ProcessState::Processing(_)
+        | ProcessState::Processed { .. } => (None, None),
+    };
+    cause.into_iter().chain(before)
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use triad_workflow::StepId;
 
 /// Longest message of a failure, in bytes, inclusive; [`Failure::new`] cuts longer ones.
 pub const MAX_MESSAGE_BYTES: usize = 512;
+/// What stands in a message between the words of an agent and the beginning of what a service answered. Whoever
+/// hides payloads hides what is behind it.
+pub const ANSWERED: &str = "; the answer begins: ";
 /// Longest code of a failure, in bytes, inclusive; of a longer one [`code`] keeps the beginning.
 pub const MAX_CODE_BYTES: usize = 64;
 

@@ -14,6 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::Value;
+use triad_core::failure::ANSWERED;
 use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{AnswerMeans, Call, CallNotes, Clock as _, Fault, RemoteService};
@@ -25,6 +26,10 @@ pub use tls::client_builder;
 
 /// Most of an answer's body that is read, in bytes.
 const MAX_BODY_BYTES: usize = MAX_OUTPUT_BYTES * 2;
+/// Characters that are kept of an answer that says nothing in the form of the contract.
+const BEGINNING: usize = 500;
+/// Shortest value of a header or a URL that is taken for a secret: shorter ones are parts of many words.
+const LEAST_SECRET: usize = 4;
 /// Header of a call: milliseconds until its answer is no longer waited for, from when it was sent.
 pub const TIME_LEFT: &str = "triad-time-left-ms";
 /// Header of a call: the moment from which on its answer is no longer waited for, by the clock of the
@@ -85,6 +90,8 @@ pub struct HttpService {
     base: Url,
     call_timeout: Duration,
     statuses: BTreeMap<u16, AnswerMeans>,
+    /// What calls send and nobody is to read, should a service answer with it.
+    secrets: Vec<String>,
 }
 
 impl fmt::Debug for HttpService {
@@ -123,6 +130,16 @@ impl HttpService {
             value.set_sensitive(true);
             headers.append(name, value);
         }
+        let values = settings.headers.iter().map(|(_, value)| &**value);
+        let values = values.flat_map(|value| value.split(' ').chain([value]));
+        let values = values.chain(base.password()).map(str::to_owned);
+        let asked = base.query_pairs().map(|(_, value)| value.into_owned());
+        let secrets = values
+            .chain(asked)
+            .filter(|value| value.len() >= LEAST_SECRET);
+        let mut secrets: Vec<String> = secrets.collect();
+        // A whole value before its words.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let client = client_builder()
             .redirect(redirect::Policy::none())
             .connect_timeout(Duration::from_secs(2))
@@ -135,6 +152,7 @@ impl HttpService {
             base,
             call_timeout: settings.call_timeout,
             statuses: settings.statuses.clone(),
+            secrets,
         })
     }
 
@@ -154,6 +172,38 @@ impl HttpService {
             }
         };
         Ok(url)
+    }
+
+    /// Code and message of an error answer: those of `{"error": {"code", "message"}}`, if it is one, and else what
+    /// the answer begins with.
+    fn error_of(&self, status: StatusCode, body: &[u8]) -> (String, String) {
+        let json: Value = serde_json::from_slice(body).unwrap_or_default();
+        let error = &json["error"];
+        let code = error["code"]
+            .as_str()
+            .map_or_else(|| format!("http-{}", status.as_u16()), str::to_owned);
+        let message = error["message"].as_str().map_or_else(
+            || format!("{status}{}", self.beginning(body)),
+            str::to_owned,
+        );
+        (code, message)
+    }
+
+    /// What a body begins with, in one line and behind [`ANSWERED`]; nothing of an empty one. It may repeat a
+    /// call: what is secret of that is not shown.
+    fn beginning(&self, body: &[u8]) -> String {
+        let text = String::from_utf8_lossy(body);
+        let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for secret in &self.secrets {
+            text = text.replace(secret, "(hidden)");
+        }
+        match text.is_empty() {
+            true => text,
+            false => {
+                let beginning: String = text.chars().take(BEGINNING).collect();
+                format!("{ANSWERED}{beginning}")
+            }
+        }
     }
 }
 
@@ -206,20 +256,23 @@ impl RemoteService for HttpService {
         let status = response.status();
         notes.note("http.response.status_code", i64::from(status.as_u16()));
         let retry_after = retry_after(response.headers());
-        let body = read(response).await;
+        let mut body = Vec::new();
+        let is_read = read(response, &mut body).await;
         if status.is_success() {
+            is_read?;
             // An answer that cannot be used may stand for an effect: the same key asks again.
-            return match body {
-                Ok(bytes) if bytes.is_empty() => Ok(Value::Null),
-                Ok(bytes) => serde_json::from_slice(&bytes)
-                    .map_err(|e| transient("unusable-answer", e.to_string(), None, true)),
-                Err(e) => Err(e),
+            return match body.is_empty() {
+                true => Ok(Value::Null),
+                false => serde_json::from_slice(&body).map_err(|e| {
+                    let text = format!("{e}{}", self.beginning(&body));
+                    transient("unusable-answer", text, None, true)
+                }),
             };
         }
-        let text = body.unwrap_or_default();
         let means = self.statuses.get(&status.as_u16()).copied();
         let means = means.unwrap_or_else(|| meaning(status));
-        Err(refused(means, status, &text, retry_after))
+        let (code, message) = self.error_of(status, &body);
+        Err(refused(means, status, (code, message), retry_after))
     }
 }
 
@@ -273,14 +326,13 @@ fn meaning(status: StatusCode) -> AnswerMeans {
     }
 }
 
-/// The fault of an answer other than success.
+/// The fault of an answer other than success, by its code and its message.
 fn refused(
     means: AnswerMeans,
     status: StatusCode,
-    body: &[u8],
+    (code, message): (String, String),
     retry_after: Option<Millis>,
 ) -> Fault {
-    let (code, message) = error_of(status, body);
     match means {
         AnswerMeans::Refused => Fault::Permanent { code, message },
         AnswerMeans::CallerRefused => Fault::CallerRefused { code, message },
@@ -290,19 +342,6 @@ fn refused(
             transient(&code, message, retry_after, maybe)
         }
     }
-}
-
-/// Code and message of an error answer: those of `{"error": {"code", "message"}}`, if it is one.
-fn error_of(status: StatusCode, body: &[u8]) -> (String, String) {
-    let json: Value = serde_json::from_slice(body).unwrap_or_default();
-    let error = &json["error"];
-    let code = error["code"]
-        .as_str()
-        .map_or_else(|| format!("http-{}", status.as_u16()), str::to_owned);
-    let message = error["message"]
-        .as_str()
-        .map_or_else(|| status.to_string(), str::to_owned);
-    (code, message)
 }
 
 /// `Retry-After`: seconds, or a date held against the answer's own `Date`, so that a difference
@@ -319,16 +358,15 @@ fn retry_after(headers: &HeaderMap) -> Option<Millis> {
     Some(Millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
 }
 
-/// Reads a body up to its bound.
-async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, Fault> {
-    let mut bytes = Vec::new();
+/// Reads a body up to its bound. What came before a fault is in `bytes`.
+async fn read(mut response: reqwest::Response, bytes: &mut Vec<u8>) -> Result<(), Fault> {
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) if bytes.len() + chunk.len() > MAX_BODY_BYTES => {
                 return Err(permanent_but_applied(bytes.len() + chunk.len()));
             }
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-            Ok(None) => return Ok(bytes),
+            Ok(None) => return Ok(()),
             Err(e) => {
                 let text = e.without_url().to_string();
                 return Err(transient("broken-answer", text, None, true));

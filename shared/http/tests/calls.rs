@@ -138,6 +138,48 @@ async fn of_an_answer_no_more_is_read_than_its_bound() {
 }
 
 #[tokio::test]
+async fn of_an_answer_in_no_form_of_the_contract_the_beginning_is_kept_and_no_secret() {
+    let page = "<html>\r\n <h1>Not \u{1b}[2J possible</h1>\n the key was secret </html>";
+    let kept = "<html> <h1>Not \u{1b}[2J possible</h1> the key was (hidden) </html>";
+    let long = "x".repeat(20_000);
+    for (status, body, words, begins) in [
+        (
+            "422 Unprocessable Entity",
+            page,
+            "422 Unprocessable Entity",
+            kept,
+        ),
+        (
+            "422 Unprocessable Entity",
+            &*long,
+            "422 Unprocessable Entity",
+            &long[..500],
+        ),
+        (
+            "500 Internal Server Error",
+            "{\"detail\": \"no room\"}",
+            "500 Internal Server Error",
+            "{\"detail\": \"no room\"}",
+        ),
+        ("200 OK", page, "expected value at line 1 column 1", kept),
+    ] {
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let (address, asked) = answering(head + body, b"");
+        let answer = call(address, None).await;
+        asked.join().expect("it has answered");
+        let (Err(Fault::Permanent { message, .. }) | Err(Fault::Transient { message, .. })) =
+            answer
+        else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(message, format!("{words}; the answer begins: {begins}"));
+    }
+}
+
+#[tokio::test]
 async fn how_long_a_busy_service_asks_to_be_left_alone_is_told_and_its_429_is_no_doubt() {
     for (status, doubt) in [("429 Too Many Requests", false), ("503 Busy", true)] {
         let answer = format!("HTTP/1.1 {status}\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n");

@@ -9,6 +9,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use triad_core::OrderId;
 use triad_runtime::Clock;
+use triad_workflow::Millis;
 
 use crate::outcome::{Outcome, Verdict};
 use crate::pace::{Pacer, Rate};
@@ -20,7 +21,7 @@ pub const MAX_AT_ONCE: usize = 1_000;
 /// How fast to act on many orders, and whether only to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bulk {
-    /// Most orders that are acted on in a second. It holds in a dry run too.
+    /// Most orders that are acted on in a second. A dry run writes nothing, and has no pace.
     pub rate: Rate,
     /// If true, nothing is written or sent, and what is reported is what would come of the act.
     pub dry_run: bool,
@@ -85,8 +86,8 @@ impl Tally {
     }
 }
 
-/// Acts on every order with `act`, one after the other, no faster than the rate in `how`, and calls `report`
-/// after each. `act` is not told whether this is a dry run: the caller must give an `act` that knows it.
+/// Acts on every order with `act`, one after the other, no faster than the rate in `how` unless it is a dry run,
+/// and calls `report` after each. `act` is not told whether this is a dry run: the caller must give an `act` that knows it.
 ///
 /// When `stop` completes, the call ends before the next order; give [`std::future::pending`] to act on all.
 /// The call also ends after an order whose messages the bus has not taken, because each further one would
@@ -115,7 +116,11 @@ where
         ..Tally::default()
     };
     for order in orders {
-        let wait = pin!(clock.sleep(pacer.turn(clock)));
+        let turn = match how.dry_run {
+            true => Millis(0),
+            false => pacer.turn(clock),
+        };
+        let wait = pin!(clock.sleep(turn));
         if let Either::Left(_) = select(stop.as_mut(), wait).await {
             tally.stopped = true;
             return Ok(tally);

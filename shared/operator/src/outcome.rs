@@ -64,7 +64,7 @@ pub struct Now {
 }
 
 /// What came of an act, as one of three results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The act is done, or in a dry run would be.
     Done,

@@ -107,12 +107,99 @@ async fn what_a_filter_finds_is_tried_first_and_who_and_why_are_kept() {
         .find_map(|line| line.act.clone())
         .unwrap();
     assert_eq!((act.by.as_str(), act.why.as_str()), ("ann", "as agreed"));
-    let body = cancel(&json!({"orders": ["e-0", "none", "e-4"]}));
+    let body = cancel(&json!({"orders": ["e-0", "none", "e-4"], "dry_run": false}));
     let done = world.act("/v1/operate/acts", &body).await.json();
     assert_eq!(
         (&done["done"], &done["refused"]),
         (&json!(1), &json!(2)),
         "{done}"
+    );
+}
+
+#[tokio::test]
+async fn whatever_is_asked_for_it_is_a_dry_run_unless_it_says_otherwise() {
+    let world = World::start().await;
+    world.failed("e", "x").await;
+    world.letter(0, "{}").await;
+    let sent = world.heard.0.lock().unwrap().len();
+    for (path, which) in [
+        ("acts", json!({"act": "close", "orders": ["e"]})),
+        (
+            "acts",
+            json!({"act": "close", "filter": {"state": "Error"}}),
+        ),
+        (
+            "campaigns",
+            json!({"act": "close", "filter": {"state": "Error"}}),
+        ),
+        (
+            "downstreams/acts",
+            json!({"act": "pause", "downstream": "bank"}),
+        ),
+        (
+            "dead-letters/acts",
+            json!({"act": "dismiss", "letters": ["orders/3/0"]}),
+        ),
+        ("dead-letters/acts", json!({"act": "dismiss", "filter": {}})),
+    ] {
+        let mut body = which.clone();
+        (body["why"], body["by"]) = (json!("w"), json!("ann"));
+        let said = world.act(&format!("/v1/operate/{path}"), &body).await;
+        assert_eq!(said.status, 200, "{which}: {said:?}");
+        let said = said.json();
+        assert_eq!(said["dry_run"], true, "{which}: {said}");
+        let would_be = said["done"].as_u64().or(said["orders"].as_u64());
+        assert_eq!(would_be, Some(1), "{which}: {said}");
+    }
+    assert!(world.stored("e").await.closed.is_none());
+    let campaigns = world.get("/v1/operate/campaigns").await.json();
+    assert_eq!(campaigns["campaigns"], json!([]));
+    let downstreams = world.get("/v1/operate/downstreams").await.json();
+    let last = &downstreams["downstreams"][0]["record"]["last"];
+    assert_eq!(last["what"], "", "{downstreams}");
+    assert_eq!(world.heard.0.lock().unwrap().len(), sent, "nothing is sent");
+}
+
+#[tokio::test]
+async fn a_page_about_many_orders_counts_the_outcomes_and_shows_some() {
+    let world = World::start().await;
+    for n in 0..60 {
+        world.failed(&format!("e-{n:02}"), "x").await;
+    }
+    let page = world.get("/console/orders?state=Error").await;
+    let (cookie, word) = (cookie(&page), word(&text(&page)));
+    let mut form = vec![
+        ("word", &*word),
+        ("scope", "chosen"),
+        ("act", "close"),
+        ("by", "ann"),
+        ("why", "w"),
+        ("do", "try"),
+    ];
+    let ids: Vec<String> = (0..61).map(|n| format!("e-{n:02}")).collect();
+    form.extend(ids.iter().map(|id| ("orders", &**id)));
+    let said = text(&send_form(&world, "/console/act", &cookie, &form).await);
+    assert!(said.contains("60 would be done, 1 refused"), "{said}");
+    let (outcomes, rows) = said
+        .split_once("What would come of each order")
+        .expect("rows");
+    let outcomes = outcomes.split_once("By outcome").expect("outcomes").1;
+    assert!(
+        outcomes.contains(">60<") && outcomes.contains(">1<"),
+        "{outcomes}"
+    );
+    assert!(rows.contains(": 50 of 61"), "{rows}");
+    assert_eq!(
+        rows.split_once("</table>")
+            .expect("an end")
+            .0
+            .matches("<tr>")
+            .count(),
+        51
+    );
+    assert!(
+        rows.contains("e-60"),
+        "what is not done comes first: {rows}"
     );
 }
 
@@ -193,8 +280,8 @@ async fn letters_are_replayed_with_a_corrected_value_and_dismissed() {
         world.letter(offset, "{\"card\": 1").await;
     }
     let path = "/v1/operate/dead-letters/acts";
-    let one =
-        json!({"act": "replay", "letters": ["orders/3/0"], "value": "{}", "why": "w", "by": "ann"});
+    let one = json!({"act": "replay", "letters": ["orders/3/0"], "value": "{}", "why": "w", "by": "ann",
+        "dry_run": false});
     let done = world.act(path, &one).await.json();
     assert_eq!(done["results"][0]["outcome"], "replayed", "{done}");
     let sent = world.heard.0.lock().unwrap().clone();
@@ -289,7 +376,7 @@ async fn of_orders_that_are_half_undone_the_first_act_is_to_retry_the_compensati
 
 /// Acts on one order, for real unless it says otherwise; answers its line.
 async fn act_on(world: &World, order: &str, more: Value) -> Value {
-    let mut body = json!({"orders": [order], "why": "as agreed", "by": "ann"});
+    let mut body = json!({"orders": [order], "why": "as agreed", "by": "ann", "dry_run": false});
     for (name, value) in more.as_object().unwrap() {
         body[name] = value.clone();
     }
@@ -433,7 +520,7 @@ async fn an_order_that_has_stopped_is_done_again_with_a_corrected_input() {
     let world = World::start().await;
     world.failed("e", "x").await;
     let body = json!({"act": "resubmit", "orders": ["e"], "step": "pay", "set": ["card=\"4712\""],
-        "why": "as agreed", "by": "ann"});
+        "why": "as agreed", "by": "ann", "dry_run": false});
     let said = world.act("/v1/operate/acts", &body).await.json();
     assert_eq!(said["results"][0]["result"], "done", "{said}");
     let order = world.stored("e").await;
@@ -509,7 +596,7 @@ async fn what_a_downstream_or_a_step_type_is_already_is_refused_with_the_reason(
         (pay, "pause", "refused", "already"),
         (pay, "resume", "done", "w/pay"),
     ] {
-        let mut body = json!({"act": act, "why": "as agreed", "by": "ann"});
+        let mut body = json!({"act": act, "why": "as agreed", "by": "ann", "dry_run": false});
         body[of] = json!(name);
         let said = world.act("/v1/operate/downstreams/acts", &body).await;
         let line = &said.json()["results"][0];

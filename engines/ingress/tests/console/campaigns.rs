@@ -44,7 +44,7 @@ async fn a_corrected_value_that_is_hidden_is_shown_to_nobody() {
     };
     let world = World::with(settings, None).await;
     let wanted = json!({"act": "resubmit", "filter": {"state": "Error"}, "step": "pay",
-        "set": ["card=4711", "amount=7"], "why": "w", "by": "ann"});
+        "set": ["card=4711", "amount=7"], "why": "w", "by": "ann", "dry_run": false});
     let started = world.act(ROOT, &wanted).await.json();
     let set = &started["correction"]["set"];
     assert_eq!(set, &json!(["card=(hidden)", "amount=7"]), "{started}");
@@ -104,7 +104,8 @@ async fn a_campaign_is_started_from_a_list_of_orders_and_its_page_says_what_came
 async fn whoever_listens_to_a_campaign_or_to_all_is_told_its_end() {
     let world = World::start().await;
     world.failed("a-0", "x").await;
-    let wanted = json!({"act": "close", "filter": {"state": "Error"}, "why": "w", "by": "ann"});
+    let wanted = json!({"act": "close", "filter": {"state": "Error"}, "why": "w", "by": "ann",
+        "dry_run": false});
     let started = world.act(ROOT, &wanted).await.json();
     let id = started["id"].as_str().unwrap();
     let mut one = listen(&world, &format!("campaign={id}")).await;

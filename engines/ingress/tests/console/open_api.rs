@@ -132,19 +132,19 @@ async fn campaigns(world: &World) {
             .extend(more.as_object().cloned().unwrap_or_default());
         body
     };
-    let counted = world
-        .act(root, &wanted(json!({"dry_run": true})))
-        .await
-        .json();
+    let counted = world.act(root, &wanted(json!({}))).await.json();
     assert_eq!(
         (&counted["orders"], &counted["more"]),
         (&json!(1), &json!(false))
     );
-    let started = world.act(root, &wanted(json!({}))).await;
+    let started = world.act(root, &wanted(json!({"dry_run": false}))).await;
     assert_eq!(started.status, 200, "{started:?}");
     let id = started.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(
-        world.act(root, &wanted(json!({}))).await.status,
+        world
+            .act(root, &wanted(json!({"dry_run": false})))
+            .await
+            .status,
         409,
         "the same once more"
     );

@@ -57,7 +57,8 @@ fn paths(world: &World) -> Vec<String> {
 async fn what_became_of_a_downstream_is_told_the_newest_first() {
     let world = world().await;
     for (act, why) in [("pause", "it is <slow>"), ("resume", "it is well")] {
-        let body = json!({"act": act, "downstream": "bank", "why": why, "by": "ann"});
+        let body =
+            json!({"act": act, "downstream": "bank", "why": why, "by": "ann", "dry_run": false});
         let done = world.act("/v1/operate/downstreams/acts", &body).await;
         assert_eq!(done.status, 200, "{done:?}");
     }

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tracing_subscriber::fmt::MakeWriter;
 use triad_console::{Hidden, Settings};
+use triad_core::failure::ANSWERED;
+use triad_core::order::{Incident, IncidentKind};
 use triad_core::step::StepState;
-use triad_core::{Attempt, topics};
+use triad_core::{Attempt, Failure, FailureKind, ProcessState, topics};
 use triad_ingress::{Ends, Server};
 use triad_mcp::{Found, Mcp, Mounted, Pages};
 use triad_runtime::dead_letter::{Cause, dead_letter};
@@ -80,7 +82,18 @@ async fn world() -> World {
     let card = || json!({"card": SECRET, "deep": [{"Card": SECRET}]});
     world
         .order("e", |order| {
-            order.state = error("x");
+            // A service has answered with what it was sent.
+            let text = format!("422{ANSWERED}{{\"card\": \"{SECRET}\"}}");
+            let answered = Failure::new(FailureKind::Permanent, "http-422", &text);
+            let at = SystemClock.now();
+            order.state = ProcessState::Error {
+                at,
+                cause: answered.clone(),
+            };
+            order.steps[0].error = Some(answered.clone());
+            let mut line = Incident::new(IncidentKind::AttemptFailed, at);
+            line.failure = Some(answered);
+            order.incidents.push(line);
             order.search = vec![format!("card={SECRET}").parse().unwrap()];
             order.steps[0].input = Some(card());
             order.steps[0].state = StepState::Completed {
@@ -103,7 +116,7 @@ async fn world() -> World {
     );
     assert_eq!(world.stored("f").await.round, 1);
     let campaign = json!({"act": "resubmit", "filter": {"state": "Error"}, "step": "pay", "set": [set],
-        "why": "w", "by": "ann"});
+        "why": "w", "by": "ann", "dry_run": false});
     let started = world.act("/v1/operate/campaigns", &campaign).await;
     assert_eq!(started.status, 200, "{}", text(&started));
     shows_nothing("campaigns", &text(&started));
@@ -127,7 +140,7 @@ async fn letters(world: &World, card: &Value) {
     let made = dead_letter(&headed, &cause, SystemClock.now());
     world.heard.publish(made.to_vec()).await;
     let replay = json!({"act": "replay", "letters": ["orders/3/0"], "value": card.to_string(), "why": "w",
-        "by": "ann"});
+        "by": "ann", "dry_run": false});
     let replayed = world.act("/v1/operate/dead-letters/acts", &replay).await;
     assert_eq!(replayed.json()["results"][0]["outcome"], "replayed");
     let strict = json!({"workflow": "strict", "details_schema": {"properties": {"card": {"type": "integer"}}},

@@ -15,7 +15,7 @@ fn tokens() -> (NewToken, NewToken, NewToken, String) {
 }
 
 fn close(id: &str) -> serde_json::Value {
-    json!({"act": "close", "orders": [id], "why": "w"})
+    json!({"act": "close", "orders": [id], "why": "w", "dry_run": false})
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use triad_operator::json as form;
 use triad_workflow::Millis;
 
 use super::orders::{self, FilterForm, OrderAct, Plan};
-use super::{act, rate};
+use super::{act, only_tried, rate};
 use crate::caller::Caller;
 use crate::desk::Desk;
 use crate::hidden::{Hidden, SHOWN};
@@ -30,7 +30,7 @@ pub(crate) struct Start {
     #[serde(default)]
     pub(crate) by: Option<String>,
     /// Whether only to count what fits.
-    #[serde(default)]
+    #[serde(default = "only_tried")]
     pub(crate) dry_run: bool,
     #[serde(default)]
     pub(crate) rate: Option<u32>,
@@ -118,7 +118,7 @@ async fn what<I: Installation>(desk: &Desk<I>, request: Start) -> Result<What, P
         limit: None,
         why: request.why,
         by: request.by,
-        dry_run: None,
+        dry_run: true,
         rate: None,
         step: request.step,
         input: request.input,

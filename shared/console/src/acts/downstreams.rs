@@ -9,7 +9,7 @@ use triad_operator::downstreams::{self, DownstreamError, HoldError, Published, S
 use triad_runtime::operator::{DownstreamOperated, OperateError};
 use triad_workflow::AgentName;
 
-use super::act;
+use super::{act, only_tried};
 use crate::caller::Caller;
 use crate::desk::Desk;
 use crate::installation::Installation;
@@ -35,6 +35,11 @@ impl DownstreamAct {
         ("force-closed", Self::ForceClosed),
         ("release", Self::Release),
     ];
+
+    fn name(self) -> &'static str {
+        let named = Self::ALL.iter().find(|(_, act)| *act == self);
+        named.map_or("", |(name, _)| name)
+    }
 }
 
 /// A request.
@@ -50,7 +55,7 @@ pub(crate) struct Request {
     pub(crate) why: String,
     #[serde(default)]
     pub(crate) by: Option<String>,
-    #[serde(default)]
+    #[serde(default = "only_tried")]
     pub(crate) dry_run: bool,
 }
 
@@ -90,7 +95,7 @@ pub(crate) async fn carry_out<I: Installation>(
         HoldError::Operate(e) => Problem::later("contended", e.to_string(), 1),
         HoldError::Report(never) => match never {},
     })?;
-    tracing::info!(act = ?request.act, by = %by.by, why = %by.why, dry_run = request.dry_run,
+    tracing::info!(act = request.act.name(), by = %by.by, why = %by.why, dry_run = request.dry_run,
         "an operator acted on downstreams");
     Ok(results)
 }

@@ -10,7 +10,7 @@ use triad_runtime::dead_letter::MAX_VALUE_BYTES;
 use triad_runtime::dead_letter::replay::ReplayAct;
 use triad_workflow::Millis;
 
-use super::{act, rate};
+use super::{act, only_tried, rate};
 use crate::caller::Caller;
 use crate::desk::Desk;
 use crate::installation::Installation;
@@ -23,6 +23,15 @@ use crate::settings::{ACT_WITHIN, MAX_AT_ONCE};
 pub(crate) enum LetterAct {
     Replay,
     Dismiss,
+}
+
+impl LetterAct {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::Dismiss => "dismiss",
+        }
+    }
 }
 
 /// Which letters, where they are not named.
@@ -51,8 +60,8 @@ pub(crate) struct Request {
     pub(crate) why: String,
     #[serde(default)]
     pub(crate) by: Option<String>,
-    #[serde(default)]
-    pub(crate) dry_run: Option<bool>,
+    #[serde(default = "only_tried")]
+    pub(crate) dry_run: bool,
     #[serde(default)]
     pub(crate) rate: Option<u32>,
 }
@@ -119,7 +128,7 @@ pub(crate) async fn carry_out<I: Installation>(
         Err(ReplayError::Report(Enough)) => true,
         Err(other) => return Err(failed(other)),
     };
-    tracing::info!(act = ?request.act, by = %what.act.by, why = %what.act.why, dry_run = what.dry_run,
+    tracing::info!(act = request.act.name(), by = %what.act.by, why = %what.act.why, dry_run = what.dry_run,
         letters = lines.len(), "an operator acted on dead letters");
     Ok(Done {
         act: request.act,
@@ -169,7 +178,7 @@ fn what<I: Installation>(
         act: by.map_err(|e| Problem::bad("bad-why", e.to_string()))?,
         corrected: request.value.clone().map(String::into_bytes),
         again: request.again,
-        dry_run: request.dry_run.unwrap_or(request.filter.is_some()),
+        dry_run: request.dry_run,
         rate: rate(request.rate)?,
     })
 }
@@ -229,11 +238,7 @@ impl Done {
             before,
             failed,
         } = self.tally;
-        let act = match self.act {
-            LetterAct::Replay => "replay",
-            LetterAct::Dismiss => "dismiss",
-        };
-        let done = json!({"act": act, "done": replayed, "done_before": before, "failed": failed,
+        let done = json!({"act": self.act.name(), "done": replayed, "done_before": before, "failed": failed,
             "dry_run": self.dry_run, "more": self.more, "results": lines.collect::<Vec<_>>()});
         Ok(form::line("acted", &done)?)
     }

@@ -12,7 +12,7 @@ use triad_runtime::Clock;
 use triad_runtime::ports::OperatorStore;
 use triad_workflow::StepId;
 
-use super::{act, difference, rate};
+use super::{act, difference, only_tried, rate};
 use crate::caller::Caller;
 use crate::desk::Desk;
 use crate::hidden::Hidden;
@@ -112,8 +112,8 @@ pub(crate) struct Request {
     pub(crate) why: String,
     #[serde(default)]
     pub(crate) by: Option<String>,
-    #[serde(default)]
-    pub(crate) dry_run: Option<bool>,
+    #[serde(default = "only_tried")]
+    pub(crate) dry_run: bool,
     #[serde(default)]
     pub(crate) rate: Option<u32>,
     #[serde(default)]
@@ -165,8 +165,7 @@ pub(crate) async fn carry_out<I: Installation>(
     let by = act(caller, request.by.as_deref(), &request.why)?;
     let how = Bulk {
         rate: rate(request.rate)?,
-        // As with the command line, what a filter finds is only shown unless somebody says otherwise.
-        dry_run: request.dry_run.unwrap_or(request.filter.is_some()),
+        dry_run: request.dry_run,
     };
     let plan = plan(desk, &request).await?;
     let (orders, more) = orders(desk, &request).await?;

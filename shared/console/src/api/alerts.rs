@@ -10,6 +10,7 @@ use crate::acts::letters::FilterForm;
 use crate::answer::{self, Answer};
 use crate::desk::Desk;
 use crate::heard::OF_LATE;
+use crate::hidden::Hidden;
 use crate::installation::Installation;
 use crate::params::Params;
 use crate::problem::Problem;
@@ -30,7 +31,9 @@ pub(super) async fn list<I: Installation>(
     let _place = desk.read_topics()?;
     let found = alerts(desk.of.topics(), since, limit).await;
     let found = found.map_err(|e| Problem::unread("alerts", &e))?;
-    let lines: Result<Vec<Value>, Problem> = found.alerts.iter().map(line).collect();
+    let hidden = &desk.settings.hidden;
+    let lines = found.alerts.iter().map(|alert| line(alert, hidden));
+    let lines: Result<Vec<Value>, Problem> = lines.collect();
     answer::json(&json!({
         "kind": "alerts",
         "alerts": lines?,
@@ -39,8 +42,9 @@ pub(super) async fn list<I: Installation>(
     }))
 }
 
-fn line(alert: &Alert) -> Result<Value, Problem> {
+fn line(alert: &Alert, hidden: &Hidden) -> Result<Value, Problem> {
     let mut line = form::of(alert)?;
+    hidden.mask_record(&mut line);
     line["about"] = line["kind"].take();
     line["kind"] = "alert".into();
     if let Some(place) = Place::of_alert(alert) {

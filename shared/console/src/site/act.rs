@@ -1,8 +1,11 @@
 //! Acts on orders, from a form: tried first, then done.
 
+use std::collections::HashMap;
+
 use maud::{Markup, html};
 use serde_json::Value;
 use triad_core::Order;
+use triad_operator::bulk::Line;
 use triad_operator::outcome::Verdict;
 
 use super::layout::{Page, who, word};
@@ -13,6 +16,11 @@ use crate::installation::Installation;
 use crate::params::{FILTER, Params};
 use crate::problem::Problem;
 use crate::settings::MAX_AT_ONCE;
+
+/// Bound: orders or letters of which a page says what came of each. Beyond it outcomes are counted.
+pub(super) const ROWS: usize = 50;
+/// Bound: different outcomes that are counted apart.
+const OUTCOMES: usize = 20;
 
 /// The fields of a form that acts on the orders that are chosen in it, or on all that the page's filter
 /// fits. Of a cause all are meant at first: who follows one wants what failed for it done again.
@@ -194,7 +202,7 @@ fn request(form: &Params) -> Result<Request, Problem> {
         limit: None,
         why: said("why").unwrap_or_default(),
         by: said("by"),
-        dry_run: Some(form.one("do") != Some("act")),
+        dry_run: form.one("do") != Some("act"),
         rate: rate.map_err(|_| bad("the rate is a number of orders a second"))?,
         step: said("step"),
         input: json("input")?,
@@ -282,13 +290,21 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, titl
 }
 
 fn results(done: &Done) -> Markup {
+    let is_done = |line: &&Line| line.outcome.verdict() == Verdict::Done;
+    let mut lines: Vec<&Line> = done.lines.iter().collect();
+    lines.sort_by_key(is_done);
+    let all = lines.len();
     html! {
+        @if all > ROWS { (outcomes(done)) }
         div class="scroll" tabindex="0" role="region" aria-label="Results" {
             table {
-                caption { @if done.dry_run { "What would come of each order" } @else { "What came of each order" } }
+                caption {
+                    @if done.dry_run { "What would come of each order" } @else { "What came of each order" }
+                    @if all > ROWS { ": " (ROWS) " of " (all) ", those that are not done first" }
+                }
                 thead { tr { th scope="col" { "Order" } th scope="col" { "Result" } th scope="col" { "What" } } }
                 tbody {
-                    @for line in &done.lines {
+                    @for line in lines.into_iter().take(ROWS) {
                         tr {
                             td class="id" { (text::order_link(&line.order)) }
                             td { (verdict(line.outcome.verdict(), done.dry_run)) }
@@ -296,6 +312,32 @@ fn results(done: &Done) -> Markup {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// How many orders came to each outcome, the most frequent first. Those that are not counted apart are together in
+/// the last row.
+fn outcomes(done: &Done) -> Markup {
+    let mut counted: HashMap<(Verdict, String), usize> = HashMap::new();
+    for line in &done.lines {
+        let outcome = (line.outcome.verdict(), line.outcome.to_string());
+        *counted.entry(outcome).or_default() += 1;
+    }
+    let mut counted: Vec<_> = counted.into_iter().collect();
+    counted.sort_by(|(a, many), (b, more)| (more, &a.1).cmp(&(many, &b.1)));
+    let rest = counted.split_off(counted.len().min(OUTCOMES));
+    let rest: usize = rest.into_iter().map(|(_, orders)| orders).sum();
+    html! {
+        table id="outcomes" {
+            caption { "By outcome" }
+            thead { tr { th scope="col" { "Orders" } th scope="col" { "Result" } th scope="col" { "What" } } }
+            tbody {
+                @for ((of, what), orders) in &counted {
+                    tr { td class="number" { (orders) } td { (verdict(*of, done.dry_run)) } td { (what) } }
+                }
+                @if rest > 0 { tr { td class="number" { (rest) } td {} td { "other outcomes" } } }
             }
         }
     }
@@ -314,7 +356,7 @@ fn differences<I: Installation>(visit: &Visit<'_, I>, done: &Done) -> Markup {
         @if !done.differences.is_empty() {
             h2 { "What changes in the input" }
             ul {
-                @for (order, all) in &done.differences {
+                @for (order, all) in done.differences.iter().take(ROWS) {
                     @for one in all {
                         @let one = difference(one, hidden);
                         li { (order) ": " code { (one["path"].as_str().unwrap_or_default()) } " from "
@@ -322,6 +364,7 @@ fn differences<I: Installation>(visit: &Visit<'_, I>, done: &Done) -> Markup {
                     }
                 }
             }
+            @if done.differences.len() > ROWS { p class="soft" { "Of the first " (ROWS) " orders." } }
         }
     }
 }

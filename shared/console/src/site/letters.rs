@@ -8,6 +8,7 @@ use triad_operator::dead_letters::{Listed, Listing};
 use triad_operator::json::moment;
 use triad_runtime::dead_letter::LetterId;
 
+use super::act::ROWS;
 use super::layout::{Page, who, word};
 use super::{Visit, text};
 use crate::acts::letters::{Done, FilterForm, LetterAct, Request, carry_out};
@@ -223,7 +224,7 @@ pub(super) async fn act<I: Installation>(
         again: form.flag("again"),
         why: said("why").unwrap_or_default(),
         by: said("by"),
-        dry_run: Some(form.one("do") != Some("act")),
+        dry_run: form.one("do") != Some("act"),
         rate: None,
     };
     let done = carry_out(visit.desk, &visit.caller, request).await?;
@@ -267,9 +268,10 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, titl
         }
         div class="scroll" tabindex="0" role="region" aria-label="Results" {
             table {
+                @if done.lines.len() > ROWS { caption { (ROWS) " of " (done.lines.len()) } }
                 thead { tr { th scope="col" { "Letter" } th scope="col" { "Cause" } th scope="col" { "Result" } th scope="col" { "Why" } } }
                 tbody {
-                    @for line in &done.lines {
+                    @for line in done.lines.iter().take(ROWS) {
                         tr {
                             td class="id" { (line.id) } td { (line.cause) }
                             td { (text::state(&line.outcome)) }

@@ -31,6 +31,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
     );
     let order = by_id(desk.of.store(), id.clone()).await?;
     let order = order.ok_or_else(|| Problem::missing("no-such-order", text))?;
+    let order = desk.settings.hidden.without_texts(&order);
     let workflow = pinned(desk, &order.workflow).await.ok();
     let given = match inputs::of(desk.of.store(), &order, timing).await {
         Ok(given) => {
@@ -54,7 +55,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
         (steps(&order))
         h2 { "Timeline" }
         (bars::of(&order, desk.now()))
-        (history(&order, &desk.settings.hidden))
+        (history(&order))
         (messages(&order))
         (payloads(&given))
     };
@@ -182,8 +183,8 @@ fn steps(order: &Order) -> Markup {
     }
 }
 
-fn history(order: &Order, hidden: &Hidden) -> Markup {
-    let shown = timeline(&hidden.without_notes(order));
+fn history(order: &Order) -> Markup {
+    let shown = timeline(order);
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Timeline" {
             table {

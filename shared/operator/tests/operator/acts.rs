@@ -110,6 +110,23 @@ fn it_is_no_faster_than_its_rate_and_stops_between_two_orders() {
 }
 
 #[test]
+fn a_dry_run_has_no_pace_and_can_be_stopped() {
+    run(async |ports: Ports| {
+        let orders: Vec<OrderId> = (0..50).map(|n| id(&format!("o{n}"))).collect();
+        let began = ports.now();
+        let act = async |_| Outcome::Failed(OperateError::Contended);
+        let report = |_: &Line| Ok::<(), Infallible>(());
+        let never = std::future::pending();
+        let Ok(tally) = each(&ports, orders.clone(), bulk(true), never, act, report).await;
+        assert_eq!(tally.failed, 50);
+        assert!(ports.now().since(began) < Millis(100), "ten a second");
+        let stop = std::future::ready(());
+        let Ok(tally) = each(&ports, orders, bulk(true), stop, act, report).await;
+        assert!(tally.stopped && tally.left == 50, "{tally:?}");
+    });
+}
+
+#[test]
 fn downstreams_are_those_that_the_published_workflows_name() {
     run(async |ports: Ports| {
         publish(&ports, &workflow("w", "go")).await;

@@ -135,12 +135,12 @@ impl Desk {
 
     /// Does everything that can be done.
     async fn act(&self, world: &World) {
-        let on = |act: &str, order: &str| json!({"act": act, "orders": [order], "why": "w"});
+        let on = |act: &str, order: &str| json!({"act": act, "orders": [order], "why": "w", "dry_run": false});
         let corrected = json!({"act": "resubmit", "orders": ["again-high"], "why": "w",
-            "step": "pack", "input": {}});
+            "step": "pack", "input": {}, "dry_run": false});
         let campaign = json!({"act": "close", "filter": {"state": "Error"}, "why": "w",
             "dry_run": false});
-        let hold = json!({"act": "pause", "downstream": "payment", "why": "w"});
+        let hold = json!({"act": "pause", "downstream": "payment", "why": "w", "dry_run": false});
         let mut all = vec![
             ("cancel", "acts", on("cancel", "fresh")),
             (
@@ -155,11 +155,12 @@ impl Desk {
             ("campaign", "campaigns", campaign),
         ];
         for id in &self.letters {
-            let replay = json!({"act": "replay", "letters": [id], "why": "w", "again": true});
+            let replay = json!({"act": "replay", "letters": [id], "why": "w", "again": true,
+                "dry_run": false});
             all.push(("replay", "dead-letters/acts", replay));
         }
-        let dismiss =
-            json!({"act": "dismiss", "letters": [self.letters[0]], "why": "w", "again": true});
+        let dismiss = json!({"act": "dismiss", "letters": [self.letters[0]], "why": "w", "again": true,
+            "dry_run": false});
         all.push(("dismissal", "dead-letters/acts", dismiss));
         for (at, (what, path, body)) in all.into_iter().enumerate() {
             let said = self.send("POST", path, &body).await;
