@@ -232,6 +232,61 @@ fn circle(mut modules: BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     }
 }
 
+/// The arguments of the macros in a text by which lines of the log above debug are written, without their texts.
+fn logged(code: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for level in ["error!(", "warn!(", "info!("] {
+        for (at, _) in code.match_indices(&format!("tracing::{level}")) {
+            let (mut depth, mut is_text, mut arguments) = (0, false, String::new());
+            for c in code[at..].chars() {
+                match c {
+                    '"' => is_text = !is_text,
+                    '(' if !is_text => depth += 1,
+                    ')' if !is_text => depth -= 1,
+                    c if !is_text => arguments.push(c),
+                    _ => {}
+                }
+                if c == ')' && depth == 0 {
+                    break;
+                }
+            }
+            all.push(arguments);
+        }
+    }
+    all
+}
+
+/// A log is read by people and by programs: each value is a field of its own, and none has the form in which Rust
+/// shows its types to those who debug it.
+#[test]
+fn no_line_of_the_log_has_a_value_in_the_form_of_rust() {
+    assert_eq!(
+        logged("tracing::info!(a = ?b, \"no? (\", f(x))").concat(),
+        "tracing::info!a = ?b, , fx"
+    );
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let (mut folders, mut seen) = (vec![], 0);
+    folders.extend(["shared", "engines", "functions", "worker", "cli"].map(|name| root.join(name)));
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.extend((!path.ends_with("tests")).then_some(path));
+                continue;
+            }
+            if path.extension().is_none_or(|e| e != "rs") {
+                continue;
+            }
+            let code = fs::read_to_string(&path).expect("a source");
+            for arguments in logged(&code) {
+                seen += 1;
+                assert!(!arguments.contains('?'), "{}: {arguments}", path.display());
+            }
+        }
+    }
+    assert!(seen > 100, "lines are seen: {seen}");
+}
+
 #[test]
 fn no_module_depends_on_itself_by_way_of_others() {
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));

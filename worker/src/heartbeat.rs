@@ -14,7 +14,7 @@ use triad_runtime::agent::Usage;
 use triad_runtime::{Handled, dead_letter};
 use triad_workflow::{AgentName, Millis};
 
-use crate::Function;
+use crate::{Function, names};
 
 /// Time between two lines.
 pub(crate) const EVERY: Duration = Duration::from_secs(60);
@@ -88,7 +88,7 @@ pub(crate) fn log(functions: &[Function], beat: Beat) {
         dead_lettered,
     } = beat;
     tracing::info!(
-        ?functions,
+        functions = names(functions),
         handled,
         redelivered,
         dead_lettered,

@@ -73,6 +73,15 @@ pub enum Function {
     Supervisor,
 }
 
+/// The names of functions, for a line of the log.
+fn names(functions: &[Function]) -> String {
+    let values = functions
+        .iter()
+        .filter_map(clap::ValueEnum::to_possible_value);
+    let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+    names.join(", ")
+}
+
 /// Runs the handlers named in `functions` until `stop` is cancelled. `remotes` are the services that agents
 /// call. `sweep_every` is the time between two sweeps of the Supervisor, and between its turns at operators'
 /// campaigns.

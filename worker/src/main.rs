@@ -137,7 +137,7 @@ async fn wait_for_broker(config: &Config, stop: &CancellationToken) {
         });
         match look.await {
             Ok(Ok(())) => return,
-            Ok(Err(e)) => tracing::error!(next_try_in = ?wait, "{e}"),
+            Ok(Err(e)) => tracing::error!(next_try_in_ms = wait.as_millis() as u64, "{e}"),
             Err(e) => tracing::error!("the look for a broker failed: {e}"),
         }
         tokio::select! {

@@ -10,7 +10,7 @@ use triad_consume::Broker;
 use triad_runtime::agent::Remotes;
 use triad_workflow::AgentName;
 
-use crate::Function;
+use crate::{Function, names};
 
 /// Between two looks for agents that nobody serves.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub fn check(functions: &[Function], remotes: &Remotes) -> Result<(), ConfigErro
 /// Writes into the log which handlers this worker runs and, if the agents are among them, each agent of
 /// `config` with its address, or a warning if there is none.
 pub fn say(functions: &[Function], config: &Config) {
-    tracing::info!(?functions, "running");
+    tracing::info!(functions = names(functions), "running");
     if !functions.contains(&Function::Agent) {
         return;
     }

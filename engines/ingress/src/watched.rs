@@ -47,14 +47,15 @@ impl<T, E: std::fmt::Display> Watched<T, E> {
             return;
         }
         *seen = now;
-        let files = self.files.as_slice();
+        let files = self.files.iter().map(|file| file.display().to_string());
+        let files = files.collect::<Vec<_>>().join(", ");
         match (self.read)() {
             Ok(value) => {
                 let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
                 *present = Arc::new(value);
-                tracing::info!(?files, "read again");
+                tracing::info!(files, "read again");
             }
-            Err(why) => tracing::error!(?files, %why, "wrong: what was read before stays"),
+            Err(why) => tracing::error!(files, %why, "wrong: what was read before stays"),
         }
     }
 }

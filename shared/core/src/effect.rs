@@ -64,12 +64,14 @@ impl Effect {
 }
 
 /// Why the effects of a record could not be made again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unmade {
     /// The input of a request has expressions that are to be computed, and [`Context::details`] is `None`.
+    #[error("the details that a request's input is computed from are not there")]
     NeedsDetails,
     /// A request's input has no value any more, although it had one when the record was written:
     /// the record or its definition is damaged.
+    #[error(transparent)]
     Damaged(Illegal),
 }
 

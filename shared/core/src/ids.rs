@@ -161,7 +161,9 @@ impl<'de> Deserialize<'de> for WorkflowRef {
 
 /// Priority of an order, which decides the topics of its messages. A message without a priority is
 /// of normal priority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
     /// The normal lane.
@@ -171,6 +173,17 @@ pub enum Priority {
     /// process that reads both lanes takes up nothing of the normal one while it has messages of the high
     /// one, for at most 5 s at a time.
     High,
+}
+
+impl Priority {
+    /// The lane's name, as metrics and the log have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::High => "high",
+        }
+    }
 }
 
 /// Version of a process record: 1 when it is created. Each write raises it by one, on the condition

@@ -110,7 +110,7 @@ impl Header {
         }
         if let Err(error) = response.encode(&mut out, version) {
             // A programming error: a field was set that this version does not have.
-            tracing::error!(api = ?self.api.key, version, %error, "response cannot be encoded");
+            tracing::error!(api = self.api.key as i16, version, %error, "response cannot be encoded");
             debug_assert!(false, "response cannot be encoded: {error}");
             return Vec::new();
         }

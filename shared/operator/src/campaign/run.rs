@@ -68,13 +68,26 @@ impl Report {
     /// Writes the report into the log as one line: at level `warn` if a campaign failed, at `info` if orders
     /// were acted on or a campaign ended, else at `debug`.
     pub fn log(&self) {
-        let campaigns = self;
-        if self.failed > 0 {
-            tracing::warn!(?campaigns, "not every campaign could be carried on");
-        } else if self.acted + self.ended > 0 {
-            tracing::info!(?campaigns, "campaigns carried on");
+        let Self {
+            alive,
+            acted,
+            known,
+            ended,
+            failed,
+        } = *self;
+        if failed > 0 {
+            tracing::warn!(
+                alive,
+                acted,
+                known,
+                ended,
+                failed,
+                "not every campaign could be carried on"
+            );
+        } else if acted + ended > 0 {
+            tracing::info!(alive, acted, known, ended, failed, "campaigns carried on");
         } else {
-            tracing::debug!(?campaigns, "campaigns carried on");
+            tracing::debug!(alive, acted, known, ended, failed, "campaigns carried on");
         }
     }
 }

@@ -52,13 +52,24 @@ impl Driven {
     /// Writes these counts into the log as one line: at level `warn` if anything failed or was not read, at
     /// `info` if there was an order, else at `debug`.
     pub fn log(&self) {
-        let driven = self;
+        let Self {
+            alive,
+            sent,
+            failed,
+            unread,
+        } = *self;
         if !self.is_whole() {
-            tracing::warn!(?driven, "not every order could be driven on");
-        } else if self.alive > 0 {
-            tracing::info!(?driven, "orders driven on");
+            tracing::warn!(
+                alive,
+                sent,
+                failed,
+                unread,
+                "not every order could be driven on"
+            );
+        } else if alive > 0 {
+            tracing::info!(alive, sent, failed, unread, "orders driven on");
         } else {
-            tracing::debug!(?driven, "orders driven on");
+            tracing::debug!(alive, sent, failed, unread, "orders driven on");
         }
     }
 }
@@ -211,7 +222,7 @@ where
 
 impl Driven {
     fn unmade(&mut self, order: &OrderId, unmade: &Unmade) {
-        tracing::warn!(%order, ?unmade, "an order could not be driven on");
+        tracing::warn!(%order, error = %unmade, "an order could not be driven on");
         self.failed += 1;
     }
 }

@@ -3,6 +3,7 @@
 //! Several may sweep at once: every write is conditional, so of two that found the same order
 //! one wins and the other's write is a counted conflict.
 
+mod acknowledged;
 mod drive;
 mod rests;
 mod traced;
@@ -27,6 +28,7 @@ use crate::revoke;
 use crate::settings::Settings;
 use crate::traces::Tracing;
 use crate::unreadable::{self, Subject, Unreadable};
+use acknowledged::Acknowledged;
 use rests::Rests;
 use unconfirmed::Refusing;
 
@@ -46,6 +48,7 @@ pub struct Supervisor<S, B, C, E> {
     definitions: Definitions<S>,
     misconfigured: Misconfigured,
     rests: Rests,
+    acknowledged: Acknowledged,
     settings: Settings,
 }
 
@@ -102,6 +105,7 @@ where
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
             misconfigured: Misconfigured::new(HANDLER),
             rests: Rests::new(settings.announce_apart),
+            acknowledged: Acknowledged::default(),
             store,
             bus,
             clock,
@@ -261,6 +265,7 @@ where
             if rests_until(&carried) == Some(now.plus(rest)) {
                 self.rests.take(rest, now);
             }
+            self.acknowledged.note(&carried);
             traced::swept(&tracing, &read, &carried);
             let refused = carried.unwritten.iter().chain(&carried.unconfirmed);
             refused.for_each(|e| self.misconfigured.note_store(e));
@@ -323,7 +328,7 @@ where
                     match self.definitions.pinned(&order.workflow, now).await {
                         Ok(workflow) => {
                             found.push(Snapshot {
-                                order: Arc::new(order),
+                                order: self.acknowledged.settled(order),
                                 workflow,
                                 details: None,
                             });
@@ -412,15 +417,32 @@ impl Report {
     /// was cut short. Otherwise the line is at level `info` if anything was due or failed, or if `always` is
     /// true, else at level `debug`.
     pub fn log(&self, always: bool) {
-        let report = self;
+        macro_rules! line {
+            ($level:ident, $text:literal) => {
+                tracing::$level!(
+                    found = self.found,
+                    waiting = self.waiting,
+                    written = self.written,
+                    confirmed = self.confirmed,
+                    conflicts = self.conflicts,
+                    left = self.left,
+                    failed = self.failed,
+                    unread = self.unread,
+                    admitted = self.admitted,
+                    oldest_due_ms = self.oldest_due.map(|at| at.0),
+                    truncated = self.truncated,
+                    $text
+                )
+            };
+        }
         if self.unread > 0 {
-            tracing::error!(?report, "sweep: a shard of the due index could not be read");
+            line!(error, "sweep: a shard of the due index could not be read");
         } else if self.truncated {
-            tracing::warn!(?report, "sweep: cut short, not every shard was read");
+            line!(warn, "sweep: cut short, not every shard was read");
         } else if always || self.found > 0 || self.failed > 0 {
-            tracing::info!(?report, "sweep");
+            line!(info, "sweep");
         } else {
-            tracing::debug!(?report, "sweep");
+            line!(debug, "sweep");
         }
     }
 
@@ -466,8 +488,8 @@ impl Report {
                 self.failed += 1;
             }
             // The Supervisor starts no step, so nothing that it decides needs the details.
-            task => {
-                tracing::error!(order = %read.order.id, ?task, "a pass of the Supervisor did not end");
+            _ => {
+                tracing::error!(order = %read.order.id, "a pass of the Supervisor did not end");
                 self.failed += 1;
             }
         }

@@ -4,13 +4,17 @@ use serde_json::json;
 use triad_core::due::aside_shard;
 use triad_core::outbox::{Emission, Writer};
 use triad_core::status::Status;
-use triad_core::{Failure, FailureKind, ProcessState, Timestamp};
+use triad_core::{
+    Attempt, Claim, ClaimId, Direction, Failure, FailureKind, OrderId, ProcessState, StepState,
+    Timestamp, Work, topics,
+};
 use triad_runtime::DueRow;
 use triad_runtime::settings::{AdmissionSettings, Settings};
 use triad_runtime::supervisor::{Report, Supervisor};
 use triad_workflow::Millis;
+use triad_workflow::hash::canonical_json;
 
-use crate::support::{Asked, World, order_id};
+use crate::support::{Asked, World, compiled_from, order_id};
 
 fn sweep(world: &World, settings: Settings) -> Report {
     let w = || world.clone();
@@ -153,6 +157,73 @@ fn ends_that_a_topic_refuses_have_one_page_of_a_sweep_and_are_put_off_for_longer
     );
     world.inner().faults.refused_topic = None;
     assert_eq!(sweep(&world, Settings::default()).confirmed, 500);
+}
+
+/// An order of which a step has failed that waits for 5 s before another attempt.
+fn failed(world: &World) -> OrderId {
+    let workflow = compiled_from(json!({"workflow": "w", "steps": [
+        {"id": "pay", "agent": "bank", "action": "take", "compensation": "none",
+         "supervisor": {"threshold": 3, "delay": "5s"}}]}));
+    world.publish(&workflow, canonical_json(&workflow.definition));
+    let _ = world.announced(&workflow, "o-1", json!({}));
+    let (id, now) = (order_id("o-1"), Timestamp(world.inner().now));
+    let mut inner = world.inner();
+    let order = inner.orders.get_mut(&id).expect("it is stored");
+    order.state = ProcessState::Processing(Claim {
+        locked_by: ClaimId("c".into()),
+        complete_by: now,
+    });
+    order.steps[0].error = Some(Failure::new(FailureKind::Transient, "busy", ""));
+    order.steps[0].state = StepState::Acting(Work::Failed {
+        direction: Direction::Forward,
+        attempt: Attempt(1),
+        started: now,
+        calls: 1,
+    });
+    order.due = Some(now);
+    order.outbox.writer = Writer::Scheduler;
+    id
+}
+
+#[test]
+fn that_a_step_is_tried_again_after_a_wait_is_told_once() {
+    for (refused, same, told) in [(false, true, 1), (false, false, 2), (true, true, 1)] {
+        let world = World::new();
+        let id = failed(&world);
+        let w = || world.clone();
+        let new = || Supervisor::new(w(), w(), w(), w(), Settings::default());
+        let (first, second) = (new(), new());
+        let sweep = |supervisor: &Supervisor<_, _, _, _>| {
+            world.index();
+            world.run(supervisor.sweep(Millis(60_000)))
+        };
+        let work = || world.inner().orders[&id].steps[0].state.work().cloned();
+        world.inner().faults.refused = refused;
+        world.after(1_000);
+        assert_eq!(sweep(&first).written, 1);
+        assert!(matches!(work(), Some(Work::Delayed { .. })), "{:?}", work());
+        world.inner().faults.refused = false;
+        world.after(60_000);
+        let next = if same { &first } else { &second };
+        assert_eq!(sweep(next).written, 1);
+        assert!(matches!(work(), Some(Work::Due { .. })), "{:?}", work());
+        let sent = world.sent(topics::STATUS);
+        let retrying = sent.iter().filter(|status| status["status"] == "retrying");
+        assert_eq!(
+            retrying.count(),
+            told,
+            "refused {refused}, same {same}: {sent:?}"
+        );
+        let unsent = world.inner().orders[&id].outbox.entries.clone();
+        let unsent = unsent
+            .iter()
+            .filter(|e| matches!(e, Emission::Status { .. }));
+        assert_eq!(
+            unsent.count(),
+            usize::from(refused || !same),
+            "what the Scheduler sends again"
+        );
+    }
 }
 
 #[test]
