@@ -12,9 +12,10 @@ use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, Created, DefinitionStore, NewOrder, StateStore};
 use triad_tests::bus::MemoryBus;
+use triad_tests::dev::Dev;
 use triad_tests::engines::{Store, workflow};
 use triad_tests::http::client;
-use triad_tests::orders::order;
+use triad_tests::orders::{lines, order, orders};
 use triad_tests::poll::until;
 use triad_tests::process::Process;
 use triad_workflow::Millis;
@@ -26,6 +27,8 @@ use crate::serve::Place;
 const SEEDS: u64 = 600;
 /// What the loops tell that read topics, which the simulated world has not.
 const OF_LOOPS: [&str; 2] = ["triad_oldest_record_age_seconds", "triad_lag_records"];
+/// The worker tells of it where the store counts.
+const OF_WORKERS: [&str; 1] = ["triad_orders_needing_operator"];
 /// A fault of the software: no seed has one.
 const OF_FAULTS: [&str; 1] = ["triad_invariant_breaches_total"];
 
@@ -119,7 +122,7 @@ fn the_code_tells_of_every_metric_of_the_table_and_of_no_other() {
     metric::describe();
     let mut met = BTreeSet::new();
     // The handlers, in the simulated world, until they have told all that they can.
-    let wanted = names().len() - OF_LOOPS.len() - OF_FAULTS.len();
+    let wanted = names().len() - OF_LOOPS.len() - OF_WORKERS.len() - OF_FAULTS.len();
     for seed in 0..SEEDS {
         metrics::with_local_recorder(&embedded, || {
             let _ = triad_sim::run(seed, triad_sim::Options::default());
@@ -136,7 +139,7 @@ fn the_code_tells_of_every_metric_of_the_table_and_of_no_other() {
         .expect("a runtime");
     metrics::with_local_recorder(&embedded, || runtime.block_on(sweep_over_a_breach()));
     met.extend(told(&embedded.lines(1)));
-    met.extend(OF_LOOPS);
+    met.extend(OF_LOOPS.into_iter().chain(OF_WORKERS));
     let left: Vec<_> = names().difference(&met).copied().collect();
     assert!(left.is_empty(), "nobody tells of {left:?}");
 }
@@ -254,6 +257,33 @@ async fn serve_offers_what_it_measures() {
     place.configure(&json!({ "metrics": "127.0.0.1:0" }));
     let serve = place.serve().await;
     let address = said_address(&serve.process);
+    let before = read(&address).await.expect("it is offered");
+    for (name, labels) in [
+        (
+            "triad_orders_accepted_total",
+            r#"{workflow="order-fulfilment"}"#,
+        ),
+        (
+            "triad_orders_ended_total",
+            r#"{workflow="order-fulfilment",state="Error"}"#,
+        ),
+        (
+            "triad_attempts_total",
+            r#"{agent="payment",direction="forward",outcome="failed"}"#,
+        ),
+        ("triad_breaker_openings_total", r#"{agent="payment"}"#),
+        (
+            "triad_errors_total",
+            r#"{handler="scheduler",port="store",class="transient"}"#,
+        ),
+        ("triad_conflicts_total", ""),
+    ] {
+        let told = samples(&before, name);
+        assert!(
+            told.contains(&(labels, 0.0)),
+            "{name} begins at 0: {told:?}"
+        );
+    }
     for n in 0..3 {
         let (status, _) = serve.submit(&order(&format!("o-{n}"), 1)).await;
         assert_eq!(status, 201);
@@ -264,7 +294,8 @@ async fn serve_offers_what_it_measures() {
         (ended.iter().map(|(_, n)| n).sum::<f64>() >= 3.0).then_some(text)
     })
     .await;
-    let ended = samples(&text, "triad_orders_ended_total");
+    let mut ended = samples(&text, "triad_orders_ended_total");
+    ended.retain(|(_, orders)| *orders > 0.0);
     assert_eq!(
         ended,
         [(r#"{workflow="order-fulfilment",state="Processed"}"#, 3.0)]
@@ -316,6 +347,32 @@ async fn serve_offers_what_it_measures() {
         .await;
     assert_eq!(posted.expect("it answers").status(), 405);
     serve.stop().await;
+}
+
+#[tokio::test]
+async fn dev_offers_what_it_measures_and_how_many_orders_are_in_error_until_none_is() {
+    let dev = Dev::start(&["--metrics", "127.0.0.1:0"]).await;
+    let started: Value = serde_json::from_str(&dev.process.out()[0]).expect("JSON");
+    let address = started["metrics"].as_str().expect("it is said");
+    let address = address
+        .trim_start_matches("http://")
+        .trim_end_matches("/metrics");
+    let in_error = async |wanted: f64| {
+        until(&format!("{wanted} orders are in Error"), async || {
+            let text = read(address).await?;
+            let labels = r#"{workflow="order-fulfilment",state="Error"}"#;
+            let told = samples(&text, "triad_orders_needing_operator");
+            told.contains(&(labels, wanted)).then_some(())
+        })
+        .await;
+    };
+    in_error(0.0).await;
+    dev.services(json!({"notification": {"permanent": 1.0}}))
+        .await;
+    let text = lines(&orders("bad", 2));
+    let _ = dev.triad_reading(&["submit", "-"], text.as_bytes()).await;
+    dev.all_finished(2).await;
+    in_error(2.0).await;
 }
 
 /// The address that the log says.

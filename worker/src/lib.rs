@@ -4,6 +4,7 @@
 //! its embedded engines.
 
 mod heartbeat;
+mod needing;
 pub mod serving;
 
 use std::panic::AssertUnwindSafe;
@@ -20,7 +21,7 @@ use triad_core::{Priority, topics};
 use triad_runtime::agent::Remotes;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
-use triad_runtime::{Bus, Clock};
+use triad_runtime::{Bus, Clock, metric};
 use triad_workflow::Millis;
 
 use heartbeat::Counts;
@@ -125,6 +126,7 @@ pub async fn run_with<S: WholeStore, B: Broker>(
     let named = functions.to_vec();
     let say = move |beat| heartbeat::log(&named, beat);
     loops.spawn(heartbeat::beat(counts.clone(), stop.clone(), say));
+    begin_counters(&wiring, &remotes).await;
     for function in functions {
         match function {
             Function::Submission => {
@@ -170,6 +172,21 @@ async fn ended(
             result = ended;
             stop.cancel();
         }
+    }
+}
+
+/// Has the counters of the agents that are served, and of all workflows, begin at 0. Nothing depends on it: of a
+/// workflow that could not be read they begin with its first order.
+async fn begin_counters<S: WholeStore, B: Broker>(wiring: &Wiring<S, B>, remotes: &Remotes) {
+    if !metric::is_measured() {
+        return;
+    }
+    remotes.names().for_each(metric::begin_agent);
+    match wiring.store.versions().await {
+        Ok(all) => all
+            .iter()
+            .for_each(|one| metric::begin_workflow(&one.definition.name)),
+        Err(error) => tracing::debug!(%error, "the counters of workflows begin later"),
     }
 }
 
@@ -319,6 +336,9 @@ fn supervisor<S: WholeStore, B: Broker>(
     every: Duration,
     stop: &CancellationToken,
 ) {
+    if metric::is_measured() {
+        loops.spawn(needing::tell(wiring.store.clone(), stop.clone()));
+    }
     if B::ENDS_WITH_US {
         drive_on(loops, wiring.supervisor(), stop.clone());
     }

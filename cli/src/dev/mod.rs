@@ -30,6 +30,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use triad_core::topics;
 use triad_ingress::{Server, StartError};
+use triad_metrics::prometheus::{Endpoint, EndpointError};
 use triad_runtime::agent::Remotes;
 use triad_sqlite::file;
 use triad_worker::Function;
@@ -112,6 +113,9 @@ pub struct DevArgs {
     /// Port of the console, the page to look and act at. Default: a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub console_port: u16,
+    /// Offer metrics to Prometheus at http://ADDRESS/metrics
+    #[arg(long, value_name = "ADDRESS", env = "TRIAD_METRICS")]
+    pub metrics: Option<SocketAddr>,
     /// Models may act at /mcp of the console, too; without it they may look alone
     #[arg(long)]
     pub allow_mcp_acts: bool,
@@ -145,11 +149,19 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         Some(file) => Some(follow::read_orders(file)?),
         None => None,
     };
+    let metrics = match args.metrics {
+        Some(address) => Some(Endpoint::start(address).await.map_err(unmeasured)?),
+        None => None,
+    };
     let engines = Engines::start(setup.engine_options(&args)).await?;
     let console = console(&engines, args.console_port, args.allow_mcp_acts).await?;
     let interrupted = interrupted();
-    announce(&args, &engines, &setup, console.address())?;
+    let measured = metrics.as_ref().map(Endpoint::address);
+    announce(&args, &engines, &setup, console.address(), measured)?;
     let stop = CancellationToken::new();
+    if let Some(endpoint) = metrics {
+        tokio::spawn(endpoint.serve(stop.clone()));
+    }
     // The agents' are started anew by themselves where a project's file says so.
     let functions = [
         Function::Submission,
@@ -201,6 +213,13 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         Ended::Done(summary) if summary.is_good() => ExitCode::SUCCESS,
         Ended::Done(_) => ExitCode::FAILURE,
     })
+}
+
+fn unmeasured(error: EndpointError) -> anyhow::Error {
+    match error {
+        EndpointError::Listen { address, error } => taken("--metrics", address, &error).into(),
+        error => error.into(),
+    }
 }
 
 /// How a run has ended.
@@ -264,7 +283,13 @@ async fn console(engines: &Engines, port: u16, mcp_acts: bool) -> Result<Server>
     })
 }
 
-fn announce(args: &DevArgs, engines: &Engines, setup: &Setup, console: SocketAddr) -> Result<()> {
+fn announce(
+    args: &DevArgs,
+    engines: &Engines,
+    setup: &Setup,
+    console: SocketAddr,
+    metrics: Option<SocketAddr>,
+) -> Result<()> {
     let Addresses {
         kafka,
         store,
@@ -280,6 +305,7 @@ fn announce(args: &DevArgs, engines: &Engines, setup: &Setup, console: SocketAdd
             "triad_data": store.data().map(|dir| dir.display().to_string()),
             "service": format!("http://{service}"),
             "console": format!("http://{console}/console/"),
+            "metrics": metrics.map(|at| format!("http://{at}/metrics")),
             "data": args.data.as_ref().map(|d| d.display().to_string()),
             "project": setup.project.as_ref().map(|p| p.file.display().to_string()),
             "agents": rows.iter().map(Row::json).collect::<Vec<Value>>(),
@@ -298,6 +324,9 @@ fn announce(args: &DevArgs, engines: &Engines, setup: &Setup, console: SocketAdd
         );
     }
     println!("Console   http://{console}/console/");
+    if let Some(at) = metrics {
+        println!("Metrics   http://{at}/metrics");
+    }
     let memory = match store {
         At::Port(_) => "memory",
         At::Data(_) => "memory; the store is in a temporary directory, until the end",

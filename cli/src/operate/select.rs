@@ -15,7 +15,7 @@ pub struct FilterArgs {
     /// customer=ALFKI
     #[arg(long, value_name = "NAME=VALUE")]
     pub search: Option<SearchKey>,
-    /// Orders in this process state, or Paused ones
+    /// Orders in this process state, Paused ones, or UnderWay: all that are not finished
     #[arg(long, value_name = "STATE")]
     pub state: Option<StateFilter>,
     /// Orders whose cause has this fingerprint, as `triad list --by-cause` prints it; a * at

@@ -130,16 +130,6 @@ impl HttpService {
             value.set_sensitive(true);
             headers.append(name, value);
         }
-        let values = settings.headers.iter().map(|(_, value)| &**value);
-        let values = values.flat_map(|value| value.split(' ').chain([value]));
-        let values = values.chain(base.password()).map(str::to_owned);
-        let asked = base.query_pairs().map(|(_, value)| value.into_owned());
-        let secrets = values
-            .chain(asked)
-            .filter(|value| value.len() >= LEAST_SECRET);
-        let mut secrets: Vec<String> = secrets.collect();
-        // A whole value before its words.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let client = client_builder()
             .redirect(redirect::Policy::none())
             .connect_timeout(Duration::from_secs(2))
@@ -149,10 +139,10 @@ impl HttpService {
             .map_err(|e| HttpSettingsError::Client(e.to_string()))?;
         Ok(Self {
             client,
-            base,
             call_timeout: settings.call_timeout,
             statuses: settings.statuses.clone(),
-            secrets,
+            secrets: secrets(settings, &base),
+            base,
         })
     }
 
@@ -205,6 +195,18 @@ impl HttpService {
             }
         }
     }
+}
+
+/// The values of headers and of the URL, and the words of these values, the longest first.
+fn secrets(settings: &HttpSettings, base: &Url) -> Vec<String> {
+    let values = settings.headers.iter().map(|(_, value)| &**value);
+    let words = values.flat_map(|value| value.split(' ').chain([value]));
+    let of_headers = words.chain(base.password()).map(str::to_owned);
+    let asked = base.query_pairs().map(|(_, value)| value.into_owned());
+    let all = of_headers.chain(asked);
+    let mut all: Vec<String> = all.filter(|value| value.len() >= LEAST_SECRET).collect();
+    all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    all
 }
 
 /// Notes where a call goes: without user, password, query and fragment, which may be secrets.

@@ -30,7 +30,7 @@ const DUE_PAGE: u32 = 1_000;
 #[serde(deny_unknown_fields, default)]
 pub struct Filter {
     /// Only orders in this state that no operator has closed; for `Paused`: only orders that an
-    /// operator has paused and that are not finished. `None`: any.
+    /// operator has paused and that are not finished; for `UnderWay`: all that are not finished. `None`: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StateFilter>,
     /// Only orders with a cause whose fingerprint fits the pattern. `None`: any, with or without a
@@ -52,8 +52,8 @@ pub struct Filter {
     pub id: Option<String>,
 }
 
-/// A state of orders: the name of a process state, such as `Error`, or `Paused` for orders that an
-/// operator has paused.
+/// A state of orders: the name of a process state, such as `Error`; `Paused` for orders that an operator has
+/// paused; or `UnderWay` for all that are not finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StateFilter(&'static str);
 
@@ -68,8 +68,11 @@ pub struct UnknownState(
 fn names() -> impl Iterator<Item = &'static str> {
     ProcessState::NAMES
         .into_iter()
-        .chain([Attention::Paused.name()])
+        .chain([Attention::Paused.name(), UNDER_WAY])
 }
+
+/// The name of all states of orders that are not finished.
+const UNDER_WAY: &str = "UnderWay";
 
 impl StateFilter {
     /// The name as it is written in records, such as `CompensationFailed`, or `Paused`.
@@ -83,7 +86,7 @@ impl StateFilter {
     }
 
     pub(crate) fn is_of_orders_under_way(self) -> bool {
-        is_under_way(self.0)
+        self.0 == UNDER_WAY || is_under_way(self.0)
     }
 }
 
@@ -98,7 +101,7 @@ impl FromStr for StateFilter {
     /// Reads a name; upper and lower case count as the same.
     ///
     /// # Errors
-    /// [`UnknownState`] if the text is neither the name of a process state nor `Paused`.
+    /// [`UnknownState`] if the text is neither the name of a process state nor `Paused` nor `UnderWay`.
     fn from_str(text: &str) -> Result<Self, UnknownState> {
         let named = names().find(|name| name.eq_ignore_ascii_case(text));
         named.map(Self).ok_or_else(|| UnknownState(text.to_owned()))
@@ -196,6 +199,7 @@ impl Filter {
         let state = match self.state {
             None => true,
             Some(_) if wants_paused => order.paused.is_some() && !order.state.is_finished(),
+            Some(StateFilter(UNDER_WAY)) => !order.state.is_finished(),
             Some(state) => order.state.name() == state.name() && order.closed.is_none(),
         };
         let since = match &order.paused {

@@ -7,6 +7,7 @@ mod alert;
 mod campaign;
 mod drill;
 mod everybody;
+mod session;
 mod workflows;
 
 use std::path::PathBuf;

@@ -20,7 +20,7 @@ use triad_workflow::hash::canonical_json;
 use triad_workflow::{Limits, Workflow};
 
 use crate::common::client::Client;
-use crate::common::{World, error, identity, text};
+use crate::common::{World, identity, text};
 
 /// It stands in fields that are called `card`.
 const SECRET: &str = "4929000000006";

@@ -70,6 +70,9 @@ function focus(part, { kind, name, number }) {
   (found[number] ?? found[0])?.focus({ preventScroll: true });
 }
 
+// Between two tries to be told of changes, where the server has refused to.
+const LISTEN_AGAIN_MS = 10_000;
+
 function start() {
   const part = document.querySelector("[data-live]");
   // As the server has sent it: what comes later is compared with this.
@@ -113,17 +116,41 @@ function start() {
   // What ends or grows old is told by no event: at most this long is it shown on.
   setInterval(refresh, 15000);
   document.addEventListener("visibilitychange", refresh);
-  const source = new EventSource(part.dataset.live);
-  source.addEventListener("counts", refresh);
-  source.addEventListener("order", refresh);
-  source.addEventListener("campaign", refresh);
-  source.addEventListener("campaigns", refresh);
-  // A server that cannot stream ends each answer; only one that does not answer the next time is away.
-  let ended = false;
-  source.addEventListener("open", () => { ended = false; });
-  source.addEventListener("error", () => {
-    if (said && (ended || source.readyState === EventSource.CLOSED)) said.textContent = "No live updates for now";
-    ended = true;
-  });
+  // Whether the page has said that nothing comes.
+  let silent = false;
+  function listen() {
+    const source = new EventSource(part.dataset.live);
+    for (const kind of ["counts", "order", "campaign", "campaigns"]) source.addEventListener(kind, refresh);
+    // A server that cannot stream ends each answer; only one that does not answer the next time is away.
+    let ended = false;
+    source.addEventListener("open", () => {
+      ended = false;
+      if (silent && said) said.textContent = "Live updates again";
+      if (silent) refresh();
+      silent = false;
+    });
+    source.addEventListener("error", () => {
+      const refused = source.readyState === EventSource.CLOSED;
+      if (ended || refused) away(refused);
+      ended = true;
+    });
+  }
+  // A browser asks again by itself where nobody answers, and gives up where it is refused. Why, it does not say:
+  // the page itself is asked for, which is the form to log in where a session has ended.
+  async function away(refused) {
+    silent = true;
+    if (said) said.textContent = "No live updates for now";
+    if (!refused) return;
+    const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
+    if (answer?.status !== 401) {
+      setTimeout(listen, LISTEN_AGAIN_MS);
+      return;
+    }
+    const login = document.createElement("a");
+    login.href = location.href;
+    login.textContent = "log in again";
+    if (said) said.replaceChildren("No live updates: your session has ended, ", login);
+  }
+  listen();
 }
 start();

@@ -52,7 +52,9 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
 
 fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
     let said = |name: &str| visit.query.one(name).unwrap_or_default();
-    let names = ProcessState::NAMES.into_iter().chain(["Paused"]);
+    let names = ProcessState::NAMES
+        .into_iter()
+        .chain(["UnderWay", "Paused"]);
     html! {
         form method="get" action="/console/orders" role="search" aria-label="Which orders" {
             fieldset {
@@ -91,7 +93,7 @@ fn table<I: Installation>(found: &Found, visit: &Visit<'_, I>) -> Markup {
                         th scope="col" { "Submitted" } th class="number" scope="col" { "Failures" }
                         th scope="col" { "Cause, or waits for" }
                     } }
-                    tbody { @for order in &found.orders { (row(order, visit.may_act())) } }
+                    tbody { @for order in &found.orders { (row(&visit.desk.settings.hidden.without_texts(order), visit.may_act())) } }
                 }
             }
         }

@@ -65,7 +65,7 @@ fn tiles(
                 }
             }
             li {
-                a href="/console/orders?state=Processing" {
+                a href="/console/orders?state=UnderWay" {
                     span class="figure" { (least(counts.under_way.more)) (counts.under_way.orders) }
                     span class="label" { "under way" }
                 }

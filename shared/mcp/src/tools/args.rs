@@ -13,7 +13,8 @@ pub(crate) struct Nothing {}
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Filter {
-    /// Pending, Processing, Processed, Error, Compensating, Compensated, CompensationFailed or Paused.
+    /// Pending, Processing, Processed, Error, Compensating, Compensated, CompensationFailed, Paused, or
+    /// UnderWay: all that are not finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,
     /// A cause as `list_causes` has it; `*` stands for anything.
@@ -37,7 +38,8 @@ pub(crate) struct Filter {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FindOrders {
-    /// Pending, Processing, Processed, Error, Compensating, Compensated, CompensationFailed or Paused.
+    /// Pending, Processing, Processed, Error, Compensating, Compensated, CompensationFailed, Paused, or
+    /// UnderWay: all that are not finished.
     #[serde(default)]
     pub(crate) state: Option<String>,
     /// A cause as `list_causes` has it; `*` stands for anything.

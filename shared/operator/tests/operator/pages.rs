@@ -76,6 +76,8 @@ fn every_order_is_on_one_page_and_those_in_error_come_oldest_first() {
         }
         for (filter, wanted) in [
             (in_state("Pending"), 46),
+            (in_state("Processing"), 0),
+            (in_state("UnderWay"), 46),
             (in_state("Paused"), 1),
             (in_state("Processed"), 1),
             (Filter::default(), 92),

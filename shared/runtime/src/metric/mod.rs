@@ -11,5 +11,15 @@ mod table;
 mod told;
 
 pub use table::*;
-pub use told::reads;
 pub(crate) use told::*;
+pub use told::{begin_agent, begin_workflow, needing, reads};
+
+/// Gives the name, unit and help of every metric to the recorder of the process (that of the crate
+/// `metrics`), and turns measuring on: before this call no metric is recorded. Call it once, after the
+/// recorder is installed; without one the descriptions and all values are lost. Counters whose labels have words of
+/// the code alone begin at 0 by it; see [`begin_agent`] and [`begin_workflow`]
+/// for others.
+pub fn describe() {
+    table::describe_all();
+    told::begin();
+}

@@ -53,10 +53,8 @@ pub fn is_measured() -> bool {
     MEASURED.load(Ordering::Relaxed)
 }
 
-/// Gives the name, unit and help of every metric to the recorder of the process (that of the crate
-/// `metrics`), and turns measuring on: before this call no metric is recorded. Call it once, after the
-/// recorder is installed; without one the descriptions and all values are lost.
-pub fn describe() {
+/// Gives the name, unit and help of every metric to the recorder, and turns measuring on.
+pub(super) fn describe_all() {
     metrics::with_recorder(|recorder| {
         for metric in ALL {
             let (name, unit) = (KeyName::from_const_str(metric.name), Some(metric.unit));
@@ -76,6 +74,14 @@ impl Metric {
         if is_measured() {
             let key = self.key(values);
             metrics::with_recorder(|r| r.register_counter(&key, &ANY).increment(count));
+        }
+    }
+
+    /// Has a counter begin at 0. One that appears with its first count shows no growth to whoever reads it.
+    pub(super) fn begin<const N: usize>(&self, values: [Value; N]) {
+        if is_measured() {
+            let key = self.key(values);
+            metrics::with_recorder(|r| drop(r.register_counter(&key, &ANY)));
         }
     }
 
@@ -135,7 +141,9 @@ table! {
     ORDERS_IN_FLIGHT_LIMIT = Gauge "triad_orders_in_flight_limit" in Count by [],
         "The cap on orders in flight, where one is set.";
     ORDERS_WAITING = Gauge "triad_orders_waiting" in Count by ["agent", "lane"],
-        "Orders that a Scheduler holds back until an agent has room.";
+        "Orders that a Scheduler holds back, each under the first agent that has no room for it, or under scheduler.";
+    ORDERS_NEEDING = Gauge "triad_orders_needing_operator" in Count by ["workflow", "state"],
+        "Orders that are in Error or CompensationFailed now and not closed, where the store counts: on SQLite.";
     ATTEMPTS = Counter "triad_attempts_total" in Count by ["agent", "direction", "outcome"],
         "Attempts at steps that an agent has taken up, by what came of them: succeeded, failed, in_doubt, deferred, silent or interrupted.";
     CALL_DURATION = Histogram "triad_call_duration_seconds" in Seconds by ["agent", "outcome"],

@@ -1,12 +1,13 @@
 //! What handlers tell of, and which numbers that is.
 
-use triad_core::{Direction, Order, Priority, ProcessState, Timestamp};
+use std::collections::BTreeMap;
+
+use triad_core::{Direction, Order, Priority, ProcessState, Timestamp, invariants};
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
 use super::table::{self, Value, is_measured};
 use crate::handled::Redelivery;
 use crate::ports::{BusError, StoreError};
-use crate::pressure::Pressure;
 use crate::record::InputRecord;
 
 fn seconds(time: Millis) -> f64 {
@@ -15,6 +16,73 @@ fn seconds(time: Millis) -> f64 {
 
 fn named(name: &impl ToString) -> Value {
     Value::Owned(name.to_string())
+}
+
+/// Handlers, as labels have them.
+const HANDLERS: [&str; 4] = ["submission", "scheduler", "agent", "supervisor"];
+/// Why records are delivered again, as labels have it.
+const REASONS: [&str; 8] = [
+    "store", "bus", "outside", "raced", "behind", "time", "newer", "room",
+];
+/// What comes of attempts, as labels have it.
+const OUTCOMES: [&str; 6] = [
+    "succeeded",
+    "failed",
+    "in_doubt",
+    "deferred",
+    "silent",
+    "interrupted",
+];
+/// States in which orders end.
+const ENDS: [&str; 4] = ["Processed", "Compensated", "Error", "CompensationFailed"];
+
+/// The counters begin whose labels have words of the code alone.
+pub(super) fn begin() {
+    table::ORDERS_REJECTED.begin([]);
+    table::CONFLICTS.begin([]);
+    for result in ["whole", "truncated", "unread"] {
+        table::SWEEPS.begin([result.into()]);
+    }
+    for handler in HANDLERS {
+        table::MISCONFIGURED.begin([handler.into()]);
+        for reason in REASONS {
+            table::REDELIVERIES.begin([handler.into(), reason.into()]);
+        }
+        for class in ["transient", "configuration", "item"] {
+            table::ERRORS.begin([handler.into(), "store".into(), class.into()]);
+        }
+        for class in ["transient", "late", "item", "configuration"] {
+            table::ERRORS.begin([handler.into(), "bus".into(), class.into()]);
+        }
+    }
+    let of_record = invariants::OF_RECORD.iter().map(|(name, _)| *name);
+    let of_write = invariants::OF_WRITE.iter().map(|(name, _)| *name);
+    for invariant in of_record.chain(of_write) {
+        table::INVARIANT_BREACHES.begin([invariant.into()]);
+    }
+}
+
+/// The counters of an agent begin. To be called where it is served, before its first request.
+pub fn begin_agent(agent: &AgentName) {
+    table::BREAKER_OPENINGS.begin([named(agent)]);
+    for direction in [Direction::Forward, Direction::Compensate] {
+        for outcome in OUTCOMES {
+            table::ATTEMPTS.begin([named(agent), named(&direction), outcome.into()]);
+        }
+    }
+}
+
+/// The counters of a workflow's orders begin. To be called when it is known, before its first order.
+pub fn begin_workflow(workflow: &WorkflowName) {
+    table::ORDERS_ACCEPTED.begin([named(workflow)]);
+    for state in ENDS {
+        table::ORDERS_ENDED.begin([named(workflow), state.into()]);
+    }
+}
+
+/// How many orders of a workflow are in a state that needs an operator.
+pub fn needing(workflow: &WorkflowName, state: &'static str, orders: u64) {
+    table::ORDERS_NEEDING.set(orders as f64, [named(workflow), state.into()]);
 }
 
 /// An order was stored for the first time.
@@ -169,18 +237,14 @@ pub(crate) fn in_flight(orders: u32, limit: u32) {
     table::ORDERS_IN_FLIGHT_LIMIT.set(f64::from(limit), []);
 }
 
-/// What a Scheduler holds back.
-pub(crate) fn held_back(downstreams: &[Pressure]) {
+/// What a Scheduler holds back: each order for one agent, or for the Schedulers themselves.
+pub(crate) fn held_back(waiting: &BTreeMap<(Option<AgentName>, Priority), usize>) {
     if !is_measured() {
         return;
     }
-    for one in downstreams {
-        let agent = one.agent.as_ref().map_or("scheduler".into(), named);
-        let lane = match one.lane {
-            Priority::Normal => "normal",
-            Priority::High => "high",
-        };
-        table::ORDERS_WAITING.set(one.waiting as f64, [agent, lane.into()]);
+    for ((agent, lane), orders) in waiting {
+        let agent = agent.as_ref().map_or("scheduler".into(), named);
+        table::ORDERS_WAITING.set(*orders as f64, [agent, lane.name().into()]);
     }
 }
 

@@ -242,6 +242,26 @@ impl Intake {
         window.shrink(made, now);
     }
 
+    /// How many orders are held back, each counted once: for the first of the agents that it needs and that has no
+    /// room for it, or for the Schedulers themselves. Every agent that is known has an entry.
+    pub(super) fn held_back(
+        &self,
+        now: Timestamp,
+    ) -> BTreeMap<(Option<AgentName>, Priority), usize> {
+        let mut all = BTreeMap::new();
+        for priority in [Priority::High, Priority::Normal] {
+            let lane = self.lane(priority);
+            let agents = lane.windows.keys().chain(lane.counts.keys());
+            let agents = agents.cloned().map(Some);
+            all.extend(agents.chain([None]).map(|agent| ((agent, priority), 0)));
+            for (needs, group) in &lane.waiting {
+                let full = needs.iter().find(|agent| !lane.has_room_at(agent, now));
+                *all.entry((full.cloned(), priority)).or_default() += group.len();
+            }
+        }
+        all
+    }
+
     /// What is held back, and why.
     pub(super) fn pressure(&self) -> Vec<Pressure> {
         let of = |priority| self.lane(priority).pressure(priority);
@@ -262,14 +282,16 @@ fn uncount<'a>(counts: &mut BTreeMap<AgentName, u32>, agents: impl Iterator<Item
 impl Lane {
     fn has_room(&self, needs: &Needs, now: Timestamp) -> bool {
         self.own.has_room(self.moving, now)
-            && needs.iter().all(|agent| {
-                let count = self.counts.get(agent).copied().unwrap_or(0);
-                let window = self.windows.get(agent);
-                window.map_or_else(
-                    || Window::default().has_room(count, now),
-                    |w| w.has_room(count, now),
-                )
-            })
+            && needs.iter().all(|agent| self.has_room_at(agent, now))
+    }
+
+    fn has_room_at(&self, agent: &AgentName, now: Timestamp) -> bool {
+        let count = self.counts.get(agent).copied().unwrap_or(0);
+        let window = self.windows.get(agent);
+        window.map_or_else(
+            || Window::default().has_room(count, now),
+            |w| w.has_room(count, now),
+        )
     }
 
     /// Counts an order for these downstreams, in the place of those that it counted for before.
@@ -509,6 +531,24 @@ mod tests {
         let again = enter(&intake, "first-0", &["bank"], 1, at(20_000));
         assert_eq!(again, Entry::Waits, "its room is the next one's");
         assert_eq!(intake.next(LANE, 9, at(20_000)).len(), 1);
+    }
+
+    #[test]
+    fn an_order_that_waits_is_counted_once_whatever_it_needs() {
+        let intake = intake();
+        full(&intake, &["bank"]);
+        for n in 0..3 {
+            let id = format!("o-{n}");
+            let entry = enter(&intake, &id, &["bank", "mail", "stock"], 1, at(1));
+            assert_eq!(entry, Entry::Waits);
+        }
+        let shut = AgentName::new("stock").expect("a name");
+        intake.shut(LANE, &shut, at(9_000), at(1));
+        let held_back = intake.held_back(at(1));
+        assert_eq!(held_back.values().sum::<usize>(), 3, "{held_back:?}");
+        let bank = AgentName::new("bank").expect("a name");
+        assert_eq!(held_back[&(Some(bank), LANE)], 3);
+        assert_eq!(held_back[&(Some(shut), LANE)], 0, "it is known");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use triad_core::message::{Outcome, Reply, SchedulerMessage};
 use triad_core::needs::{asked, needs};
 use triad_core::pass::Snapshot;
 use triad_core::{Direction, NeedsDetails, Order, Priority, ProcessState, Timestamp};
-use triad_workflow::{Millis, Workflow};
+use triad_workflow::{AgentName, Millis, Workflow};
 
 use super::intake::{Candidate, Entry};
 use super::{Known, LastTold, Scheduler};
@@ -152,7 +152,7 @@ where
     pub(super) async fn tell_pressure(&self) {
         let now = self.clock.now();
         if metric::is_measured() {
-            metric::held_back(&self.intake.pressure());
+            metric::held_back(&self.intake.held_back(now));
         }
         let waits = self.is_waiting();
         {
@@ -174,9 +174,13 @@ where
             at: now,
             downstreams: self.intake.pressure(),
         };
-        if waits {
+        for one in report.downstreams.iter().filter(|one| one.waiting > 0) {
             tracing::info!(
-                downstreams = ?report.downstreams,
+                agent = one.agent.as_ref().map(AgentName::as_str),
+                lane = one.lane.name(),
+                waiting = one.waiting,
+                under_way = one.under_way,
+                bound = one.bound,
                 "orders wait for room"
             );
         }
