@@ -516,7 +516,7 @@ mod tests {
     fn only_a_4xx_says_that_there_was_no_effect() {
         for code in (300..400).chain(500..1_000) {
             let status = StatusCode::from_u16(code).expect("a status");
-            let fault = refused(meaning(status), status, b"", None);
+            let fault = refused(meaning(status), status, Default::default(), None);
             let maybe = matches!(
                 fault,
                 Fault::Transient {
@@ -528,7 +528,7 @@ mod tests {
         }
         for code in 400..500 {
             let status = StatusCode::from_u16(code).expect("a status");
-            let fault = refused(meaning(status), status, b"", None);
+            let fault = refused(meaning(status), status, Default::default(), None);
             let is_refusal = matches!(fault, Fault::Permanent { .. });
             let others = [401, 403, 407, 408, 425, 429];
             assert_eq!(is_refusal, !others.contains(&code), "{code}");
