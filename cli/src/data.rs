@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use triad_bootstrap::{Config, environment};
 use triad_kafka::KafkaConfig;
 
+use crate::machine::moved;
 use crate::output::{Usage, quoted};
 use crate::{contexts, read, terraform};
 
@@ -70,10 +71,25 @@ pub fn last_command(data: &Path) -> &'static str {
 
 /// That nobody runs in a data directory, and what to type; `None` if somebody does.
 pub fn nobody_runs(data: &Path) -> Option<String> {
+    if triad_sqlite::is_taken(&store_in(data)) {
+        return None;
+    }
     let shown = quoted(&data.display().to_string());
     let next = format!("{} --data {shown}", last_command(data));
-    let is_stopped = !triad_sqlite::is_taken(&store_in(data));
-    is_stopped.then(|| format!("nobody runs in this data directory, and nothing goes on: {next}"))
+    Some(moved_away(data).unwrap_or_else(|| {
+        format!("nobody runs in this data directory, and nothing goes on: {next}")
+    }))
+}
+
+/// That the orders of a data directory were moved away, where they go on, and what to type if they do not; `None` if
+/// they were not, or the mark cannot be read.
+pub fn moved_away(data: &Path) -> Option<String> {
+    let moved = moved::look(data).ok().flatten()?;
+    let undo = quoted(&data.display().to_string());
+    Some(format!(
+        "the orders of this data directory were moved to {} on {}, and go on where that was imported; if it was imported nowhere: triad export --data {undo} --undo",
+        moved.to, moved.at
+    ))
 }
 
 /// What is said of a running process: values of options, by their ids.

@@ -192,6 +192,12 @@ async fn a_directory_that_was_not_imported_anywhere_goes_on() {
     let _ = export(&data, &file, &["--move"]).await.good();
     let there = export(&data, &file, &[]).await.ended(2);
     assert!(there.err.contains("is there already"), "{}", there.err);
+    let moved = format!("were moved to {file}");
+    let status = run(&["status", "--data", &data]).await.good();
+    assert!(status.out.contains(&moved), "{}", status.out);
+    let act = ["cancel", "1", "--by", "ann", "--why", "w", "--data", &data];
+    let act = run(&act).await.ended(1);
+    assert!(act.err.contains(&moved), "{}", act.err);
     let undo = ["export", "--undo", "--json", "--data", &data];
     assert_eq!(run(&undo).await.good().summary()["undone"], true);
     assert_eq!(run(&undo).await.good().summary()["undone"], false);

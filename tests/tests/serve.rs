@@ -1,15 +1,19 @@
 //! `triad serve` as a user runs it: one process, one directory, HTTP and Kafka.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use triad_runtime::system::SystemClock;
+use triad_sqlite::SqliteStore;
 use triad_tests::cli::{Ran, triad};
 use triad_tests::http::client;
 use triad_tests::ledger::Ledger;
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
 use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
+use triad_workflow::Millis;
 
 const AGENTS: [&str; 5] = [
     "inventory",
@@ -345,6 +349,62 @@ async fn a_directory_on_which_nobody_runs_is_told_with_what_starts_it() {
         let act = ["cancel", "1", "--by", "ann", "--why", "w", "--data", &data];
         let act = triad(&act, &[], b"").await.ended(1);
         assert!(act.err.contains("start triad serve"), "{}", act.err);
+    }
+}
+
+/// Commands that are given a data directory.
+const GIVEN_A_DIRECTORY: [&[&str]; 7] = [
+    &["status"],
+    &["list"],
+    &["get", "1"],
+    &["workflows"],
+    &["downstreams"],
+    &["cancel", "1", "--by", "ann", "--why", "w"],
+    &["dead-letters", "list"],
+];
+
+#[tokio::test]
+async fn a_directory_without_a_store_that_can_be_read_is_told_by_every_command() {
+    let files = Files::new();
+    for name in ["empty", "foreign/store", "later"] {
+        std::fs::create_dir_all(files.path(name)).expect("a directory");
+    }
+    files.write(
+        "foreign/store/state.sqlite",
+        &"not a database ".repeat(1_000),
+    );
+    let later = files.path("later/store");
+    let store = SqliteStore::open(&later, SystemClock, Millis(1_000));
+    drop(store.expect("a store"));
+    // The version of the tables, in the file's header (https://www.sqlite.org/fileformat.html, 1.3).
+    let file = std::fs::File::options()
+        .write(true)
+        .open(later.join("state.sqlite"));
+    let written = file.and_then(|file| file.write_all_at(&99_u32.to_be_bytes(), 60));
+    written.expect("a version");
+    let without = ["no store", "no broker", "nobody runs"];
+    for (dir, said) in [
+        ("absent", &without[..]),
+        ("empty", &without),
+        ("foreign", &["not a database", "no broker", "nobody runs"]),
+        (
+            "later",
+            &["use a later version", "no broker", "nobody runs"],
+        ),
+    ] {
+        let copy = files.arg("copy");
+        let taken = [["backup", "--to", &copy], ["export", "--to", &copy]];
+        let taken = taken.iter().map(|words| &words[..]);
+        for command in GIVEN_A_DIRECTORY.into_iter().chain(taken) {
+            let path = files.arg(dir);
+            let words = [command, &["--data", &path]].concat();
+            let ran = triad(&words, &[], b"").await;
+            assert_ne!(ran.code, 0, "{words:?}: {ran:?}");
+            assert!(
+                said.iter().any(|said| ran.err.contains(said)) && ran.err.contains(&path),
+                "{words:?}: {ran:?}"
+            );
+        }
     }
 }
 

@@ -349,6 +349,9 @@ impl KafkaArgs {
         let from = origin::source("brokers").filter(|from| from.starts_with(data::WORDS));
         if let (true, Some(from)) = (self.brokers.is_empty(), from) {
             let dir = from.strip_prefix(data::WORDS).unwrap_or_default().trim();
+            if let Some(moved) = data::moved_away(Path::new(dir)) {
+                return Err(anyhow::anyhow!("{from}: {moved}; nothing was done"));
+            }
             let start = data::last_command(Path::new(dir));
             return Err(anyhow::anyhow!(
                 "nobody runs in {from}, so there is no broker: start {start} with --data and this directory; nothing was done"
