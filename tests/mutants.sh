@@ -12,10 +12,9 @@
 # model too. Set TRIAD_SEEDS for other than 20,000 seeds at most, TRIAD_THREADS for more than two
 # threads. Ends with 0 if all are caught.
 #
-# Mutants around the rules (testkit/mutants/adapters, testkit/mutants/files for files that tests read, and
-# testkit/mutants/infra for the Terraform module) are wrong where no world and no model can look. Each names
-# the tests that must fail with it: they are run with it, and before that once without any. Needs
-# cargo-nextest, and terraform for the module.
+# Mutants around the rules (testkit/mutants/adapters, and testkit/mutants/infra for the Terraform module) are wrong
+# where no world and no model can look. Each names the tests that must fail with it: they are run with it, and before
+# that once without any. Needs cargo-nextest, and terraform for the module.
 set -euo pipefail
 shopt -s nullglob
 cd "$(dirname "$0")/.."

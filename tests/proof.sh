@@ -6,7 +6,7 @@
 #                                       wrong constants, 20,000 orders under kills, 100,000 on one machine under
 #                                       kills and losses of power, 50,000 bad records, the fuzzers; many hours
 #   tests/proof.sh --long NAME…         these parts of it alone: seeds, crashes, mutants, models, larger-models,
-#                                       mutants-around, constants, chaos, power, bad-records, dynamodb-local,
+#                                       mutants-around, generic-mutants, constants, chaos, power, bad-records, dynamodb-local,
 #                                       versions, fuzzers
 #   TRIAD_OTHER_VERSION=COMMIT tests/proof.sh --long versions   against another version than the last release
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
@@ -107,6 +107,18 @@ larger_models() {
   done
 }
 
+# A sample of some 200 of the mutants that cargo-mutants makes, another one with each seed.
+generic_mutants() {
+  if ! cargo mutants --version >/dev/null 2>&1; then
+    skipped generic-mutants "cargo-mutants is missing (cargo install cargo-mutants --locked)"
+    return
+  fi
+  local all parts
+  all=$(cargo mutants --list | wc -l)
+  parts=$(((all + 199) / 200))
+  cargo mutants --no-shuffle --sharding round-robin --shard "$((${TRIAD_SEED:-$(date +%s)} % parts))/$parts" --output target
+}
+
 release_binaries() {
   cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \
     -p triad-tests
@@ -183,7 +195,7 @@ if [ "$long" = yes ]; then
   sim=target/dist/triad-sim
   TRIAD_SKIPS=$(mktemp)
   export TRIAD_SKIPS long threads kept sim model
-  export -f seeds models larger_models release_binaries chaos versions tests_of power bad_records fuzzers dynamodb_local
+  export -f seeds models larger_models generic_mutants release_binaries chaos versions tests_of power bad_records fuzzers dynamodb_local
   trap 'rm -f "$TRIAD_SKIPS"' EXIT
   mkdir -p "$kept"
   [ -f "$kept/begun" ] || git rev-parse HEAD > "$kept/begun"
@@ -199,6 +211,7 @@ if [ "$long" = no ]; then exit 0; fi
 
 part larger-models "The exhaustive model, larger" larger_models
 part mutants-around "The tests are checked: mutants around the rules" tests/mutants.sh --adapters
+part generic-mutants "The tests are checked: a sample of what cargo-mutants makes" generic_mutants
 part constants "Every constant is noticed, or explained" tests/constants.sh
 part chaos "Real processes: 20,000 orders under kills and freezes" chaos
 part versions "Workers of two versions side by side" versions

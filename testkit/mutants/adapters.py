@@ -3,8 +3,7 @@
 The mutants of testkit/mutants/adapters stand in a scratch copy, which is built once, and are switched on
 one at a time. Those of testkit/mutants/infra have nothing to be switched by: each is applied to a copy
 of infra/ by itself. Where the module's own tests are not to notice it but those in Rust, what it makes of the
-roles is rendered into the scratch copy, and taken back. Nor have those of testkit/mutants/files, which change
-files that tests read: each is applied to the scratch copy, and taken back.
+roles is rendered into the scratch copy, and taken back.
 """
 
 import functools
@@ -131,29 +130,15 @@ def is_passed(how):
     return how in ("PASS", "LEAK")
 
 
-def apply(path, *how):
-    """Applies a patch to the scratch copy. Git must not take that for a part of this repository."""
-    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(COPY.parent)}
-    if subprocess.run(["git", "apply", *how, str(path)], cwd=COPY, env=env, check=False).returncode != 0:
-        sys.exit(f"mutants: {path} does not apply any more: bring it up to date (CONTRIBUTING.md)")
-
-
 def of_tests(wanted):
     """The mutants that tests have to catch: those that they did not."""
-    chosen = [m for m in mutants("adapters") + mutants("files") if not wanted or m.name in wanted]
+    chosen = [m for m in mutants("adapters") if not wanted or m.name in wanted]
     if not chosen:
         return [], 0
     sound(m.filter for m in chosen)
     missed = []
     for mutant in chosen:
-        if mutant.path.parent.name == "files":
-            apply(mutant.path)
-            try:
-                ended, _ = built().run(mutant.filter)
-            finally:
-                apply(mutant.path, "--reverse")
-        else:
-            ended, _ = built().run(mutant.filter, mutant.name)
+        ended, _ = built().run(mutant.filter, mutant.name)
         if not noticed(mutant, ended):
             missed.append(mutant.name)
     return missed, len(chosen)
@@ -232,7 +217,7 @@ def of_infra(wanted):
 
 
 def main(wanted):
-    known = {m.name for folder in ("adapters", "files", "infra") for m in mutants(folder)}
+    known = {m.name for folder in ("adapters", "infra") for m in mutants(folder)}
     if set(wanted) - known:
         sys.exit(f"mutants: there is no {', '.join(sorted(set(wanted) - known))}")
     if subprocess.run(["cargo", "nextest", "--version"], check=False, capture_output=True).returncode != 0:

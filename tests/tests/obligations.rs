@@ -41,7 +41,7 @@ fn is_there(cell: &str) -> Result<(), String> {
 
 /// Names of the mutants, from the patches' file names.
 fn mutants() -> BTreeSet<String> {
-    let folders = ["patches", "adapters", "files", "infra"];
+    let folders = ["patches", "adapters", "infra"];
     let folders = folders.map(|folder| root().join("testkit/mutants").join(folder));
     let files = folders.iter().flat_map(|folder| {
         let files = std::fs::read_dir(folder).expect("the folder is there");
