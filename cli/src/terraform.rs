@@ -137,7 +137,7 @@ impl Installation {
             ("way", one(&self.kafka_auth)),
             ("secret", some(&self.kafka_secret_arn)),
             ("ca_secret", some(&self.kafka_ca_secret_arn)),
-            ("settings", settings),
+            ("kafka_setting", settings),
             ("agents", self.agents.clone()),
             ("reply_topic", self.reply_topics.clone()),
             ("skew", some(&self.timing.skew)),
@@ -219,7 +219,7 @@ mod tests {
             submit.get_one::<String>("kafka_region").unwrap(),
             "eu-west-1"
         );
-        let settings = submit.get_one::<(String, String)>("settings").unwrap();
+        let settings = submit.get_one::<(String, String)>("kafka_setting").unwrap();
         assert_eq!(settings.1, "SCRAM-SHA-512");
         let found = command().get_matches_from(["triad", "list", "--table-prefix", "mine-"]);
         let list = found.subcommand_matches("list").unwrap();

@@ -336,10 +336,10 @@ async fn how_things_are_is_shown_again_and_again_until_somebody_ends_it() {
     for line in watching.out() {
         let line: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(line["needing"], 0);
-        let sample = &line["sample"];
-        assert_eq!(sample["states"]["Processed"], 2, "{sample}");
-        assert_eq!(sample["rates"][0]["finished"], json!({"Processed": 2}));
-        assert!(sample["p50_ms"].is_number(), "{sample}");
+        assert_eq!(line["orders"]["Processed"], 2, "{line}");
+        let minute = &line["rates"][0];
+        assert_eq!(minute["finished"], json!({"Processed": 2}), "{line}");
+        assert!(minute["p50_ms"].is_number(), "{line}");
     }
     let mut status = command("triad");
     status.args(["status", "--watch"]).envs(dev.variables());
