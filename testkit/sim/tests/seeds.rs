@@ -7,7 +7,11 @@ use triad_sim::{Options, run};
 const LATE: &str = "a write landed after its reply had been acknowledged as late";
 
 /// Seed, and what failed with it.
-const SEEDS: [(u64, &str); 25] = [
+const SEEDS: [(u64, &str); 26] = [
+    (
+        337,
+        "a Supervisor moved a row of the due index, and took the statuses of that record for sent",
+    ),
     (
         242,
         "started (2) was told without received (1): Submission died after creating the order",

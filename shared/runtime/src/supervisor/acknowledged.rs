@@ -28,13 +28,14 @@ struct Known {
 
 impl Acknowledged {
     /// Notes what has come of a pass. Another process's record has requests, which the Supervisor does not send: only
-    /// one that it has written is known.
+    /// one that it has written and sent is known. A write that only moves a row of the due index sends nothing.
     pub(super) fn note(&self, carried: &Carried) {
         let Task::Ended(End::Done(done)) = carried.pass.task() else {
             return;
         };
         let order = &done.order;
-        if !done.was_written || order.state.is_finished() || order.outbox.entries.is_empty() {
+        let is_told = done.was_written && done.was_sent;
+        if !is_told || order.state.is_finished() || order.outbox.entries.is_empty() {
             return;
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
