@@ -77,7 +77,7 @@ pub async fn find(talk: &mut Mcp) -> Option<Culprit> {
     if let Some(held) = list(&seen["downstreams_held"]).first() {
         return Some(behind(talk, held).await);
     }
-    if seen["sample"]["states"]["Compensated"].is_number() {
+    if seen["orders"]["Compensated"].as_u64() > Some(0) {
         let undone = json!({"state": "Compensated", "limit": 1});
         let found = look(talk, "find_orders", undone).await;
         if let Some(order) = list(&found["orders"]).first() {
