@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use triad_bootstrap::{Config, environment};
 use triad_kafka::KafkaConfig;
 
-use crate::machine::moved;
-use crate::output::{Usage, quoted};
+use crate::moved;
+use crate::output::{Usage, command, quoted};
 use crate::{contexts, read, terraform};
 
 /// What values that a data directory gives are said to come from: this, and its path.
@@ -85,9 +85,10 @@ pub fn nobody_runs(data: &Path) -> Option<String> {
 /// they were not, or the mark cannot be read.
 pub fn moved_away(data: &Path) -> Option<String> {
     let moved = moved::look(data).ok().flatten()?;
-    let undo = quoted(&data.display().to_string());
+    let dir = data.display().to_string();
+    let undo = command(["triad", "export", "--data", &dir, "--undo"]);
     Some(format!(
-        "the orders of this data directory were moved to {} on {}, and go on where that was imported; if it was imported nowhere: triad export --data {undo} --undo",
+        "the orders of this data directory were moved to {} on {}, and go on where that was imported; if it was imported nowhere: {undo}",
         moved.to, moved.at
     ))
 }

@@ -26,6 +26,7 @@ mod dev;
 mod examples;
 mod machine;
 mod mcp;
+mod moved;
 mod moving;
 mod new;
 mod operate;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 
-use super::moved;
+use crate::moved;
 use rustix::process::geteuid;
 
 use crate::data;

@@ -2,7 +2,6 @@
 
 pub mod broker;
 pub mod directory;
-pub mod moved;
 pub mod signals;
 pub mod stores;
 pub mod writable;

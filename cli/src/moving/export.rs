@@ -18,7 +18,7 @@ use super::progress::Progress;
 use super::topics;
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::machine::directory::take;
-use crate::machine::moved::{self, Moved};
+use crate::moved::{self, Moved};
 use crate::output::{Usage, count, moment, print_line};
 
 /// Write everything of an installation into a file: orders alive and finished, workflows, the call ledger

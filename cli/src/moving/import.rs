@@ -17,7 +17,7 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 use super::place::Place;
 use super::progress::Progress;
 use crate::commands::connection::{KafkaArgs, StoreArgs};
-use crate::machine::moved;
+use crate::moved;
 use crate::output::{Usage, count, print_line};
 use crate::read;
 
