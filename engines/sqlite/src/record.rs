@@ -50,11 +50,8 @@ pub(crate) const COLUMNS: [&str; 34] = [
     attr::CAMPAIGN,
 ];
 
-/// The last columns of [`COLUMNS`]: those that version 2 of the tables has added.
-pub(crate) const OF_VERSION_2: usize = stored::SEARCH.len() + 1;
-
-/// Where the moment stands at which a record expires: last among the columns of version 1.
-const EXPIRES_AT: usize = COLUMNS.len() - OF_VERSION_2 - 1;
+/// Where the moment stands at which a record expires.
+const EXPIRES_AT: usize = COLUMNS.len() - stored::SEARCH.len() - 2;
 
 /// The columns that an index holds. A write that changes none of them leaves the indexes alone.
 pub(crate) const INDEXED: [&str; 10] = [
@@ -183,14 +180,9 @@ pub(crate) fn decode(row: &Row<'_>, now_s: i64) -> Result<Option<Order>, StoreEr
     order.map(Some).map_err(|e| StoreError::Item(e.to_string()))
 }
 
-/// The checksum of a record. One with nothing in the columns of version 2 has that of a row of version 1,
-/// which knew none of them: so rows stay as they are when the tables become those of version 2.
+/// The checksum of a record.
 fn sum_of_record(values: &[ValueRef<'_>; COLUMNS.len()]) -> i64 {
-    let (first, later) = values.split_at(COLUMNS.len() - OF_VERSION_2);
-    match later.iter().all(|value| *value == ValueRef::Null) {
-        true => checksum(first.iter().copied()),
-        false => checksum(values.iter().copied()),
-    }
+    checksum(values.iter().copied())
 }
 
 /// CRC-32C of values, each with its type and its length.

@@ -13,7 +13,7 @@ use crate::{record, tally};
 /// Says in the file's header whose it is: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
 /// Version of the tables. A file of a later version is not opened.
-const VERSION: i32 = 3;
+const VERSION: i32 = 1;
 /// Name of the file in the directory.
 const FILE: &str = "state.sqlite";
 /// Name of the file in the directory on which the owner has a lock.
@@ -103,20 +103,12 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     let (application, version) = numbers(&db, &file)?;
     match (application, version) {
         // Also where a process died before it had written them: then there are no tables yet.
-        (0, 0) | (APPLICATION, 1..=VERSION) => {}
+        (0, 0) | (APPLICATION, VERSION) => {}
         _ => return Err(foreign(file, application, version)),
     }
     let failed = |e| OpenError::of_file(&file, &e);
     settle_writer(&db, syncs).map_err(failed)?;
-    if version == 1 {
-        db.execute_batch(&version_2()).map_err(failed)?;
-    }
     db.execute_batch(&tables()).map_err(failed)?;
-    // A new file has no orders.
-    if (1..VERSION).contains(&version) {
-        let recount = format!("BEGIN; {} COMMIT;", tally::recount());
-        db.execute_batch(&recount).map_err(failed)?;
-    }
     db.pragma_update(None, "application_id", APPLICATION)
         .map_err(failed)?;
     db.pragma_update(None, "user_version", VERSION)
@@ -223,19 +215,6 @@ fn settle(db: &Connection, cache_kib: i32, syncs: Syncs) -> rusqlite::Result<()>
     db.pragma_update(None, "cell_size_check", true)?;
     db.set_prepared_statement_cache_capacity(64);
     Ok(())
-}
-
-/// What makes the tables of version 1 those of version 2, as SQL: the columns for search keys and the campaign, in one
-/// transaction with the version. No row is changed.
-fn version_2() -> String {
-    let columns = &record::COLUMNS[record::COLUMNS.len() - record::OF_VERSION_2..];
-    let add = columns
-        .iter()
-        .map(|name| format!("ALTER TABLE order_state ADD COLUMN {name};"));
-    format!(
-        "BEGIN; {} PRAGMA user_version = 2; COMMIT;",
-        add.collect::<String>()
-    )
 }
 
 /// The tables as SQL. Each index holds only the rows that it is asked for.

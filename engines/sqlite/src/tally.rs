@@ -45,15 +45,6 @@ pub(crate) fn tables() -> String {
     )
 }
 
-/// Counts all orders anew, as SQL.
-pub(crate) fn recount() -> String {
-    format!(
-        "DELETE FROM counts;
-        INSERT INTO counts SELECT {}, count(*) FROM order_state GROUP BY 1, 2, 3;",
-        group("")
-    )
-}
-
 /// All orders that have not expired, counted.
 pub(crate) fn tally(db: &Connection, late: Timestamp, now_s: i64) -> rusqlite::Result<Tally> {
     let mut tally = Tally {

@@ -535,37 +535,6 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     create(&store, ["after".to_owned()]).await;
 }
 
-/// As releases wrote a file before orders had search keys.
-const VERSION_1: &str = include_str!("golden/version-1.sql");
-
-#[tokio::test]
-async fn a_file_of_version_1_is_read_and_takes_orders_with_search_keys() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Connection::open(dir.path().join("state.sqlite")).unwrap();
-    db.execute_batch(VERSION_1).unwrap();
-    drop(db);
-    for _ in 0..2 {
-        let store = open(dir.path());
-        let old = store.load(vec![id("old")]).await.remove(0).unwrap();
-        assert_eq!(old, Some(new("old").order), "it is as it was");
-    }
-    let store = open(dir.path());
-    // A write of it leaves it without keys too.
-    let old = new("old").order;
-    let mut next = old.clone();
-    next.version = old.version.next();
-    let write = Write {
-        expected: old.version,
-        next: Arc::new(next.clone()),
-        token: 7,
-    };
-    assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
-    let read = store.load(vec![id("old")]).await.remove(0).unwrap();
-    assert_eq!(read, Some(next));
-    contract::search::all(&store, "contract").await;
-    contract::operator::counts_what_it_lists(&store).await;
-}
-
 #[tokio::test]
 async fn what_is_counted_is_what_is_listed_whatever_was_written() {
     let dir = tempfile::tempdir().unwrap();

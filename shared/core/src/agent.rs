@@ -34,15 +34,12 @@ pub struct Span {
 impl Span {
     /// The span of a request that the agent takes at `taken`. `skew` is the largest difference
     /// between any two clocks, in milliseconds.
-    ///
-    /// A request without a complete-within, as earlier versions of Triad sent it, may be worked on
-    /// until `silent_from`.
     #[must_use]
     pub fn of(request: &StepRequest, skew: Millis, taken: Timestamp) -> Self {
         let silent_from = request.complete_by.minus(skew);
-        let own = request.complete_within_ms.map(|ms| taken.plus(Millis(ms)));
+        let own = taken.plus(Millis(request.complete_within_ms));
         Self {
-            ends: own.map_or(silent_from, |own| own.min(silent_from)),
+            ends: own.min(silent_from),
             silent_from,
         }
     }
@@ -50,12 +47,11 @@ impl Span {
     /// Whether the request waited in its topic for so long that less than its complete-within is
     /// left before `silent_from`.
     ///
-    /// False at or after `silent_from`, when the agent must not reply any more, and for a request
-    /// without a complete-within.
+    /// False at or after `silent_from`, when the agent must not reply any more.
     #[must_use]
     pub fn is_cut_short(&self, request: &StepRequest, taken: Timestamp) -> bool {
-        let whole = |ms: u64| taken.plus(Millis(ms)) > self.silent_from;
-        taken < self.silent_from && request.complete_within_ms.is_some_and(whole)
+        let whole = taken.plus(Millis(request.complete_within_ms));
+        taken < self.silent_from && whole > self.silent_from
     }
 }
 

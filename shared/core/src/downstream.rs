@@ -138,12 +138,11 @@ impl Downstream {
     /// Whether a call for a step may be made at `now`. A paused step is checked first, then an
     /// operator's force, then the breaker.
     ///
-    /// If an operator holds the call back, the answer is to wait for `recheck` from `now` on. `workflow` is
-    /// `None` for a request of an earlier version of Triad, which no paused step type applies to.
+    /// If an operator holds the call back, the answer is to wait for `recheck` from `now` on.
     #[must_use]
     pub fn admits(
         &self,
-        workflow: Option<&WorkflowName>,
+        workflow: &WorkflowName,
         step: &StepId,
         settings: &BreakerSettings,
         recheck: Millis,
@@ -157,7 +156,7 @@ impl Downstream {
         let paused = self
             .paused
             .iter()
-            .find(|p| Some(&p.workflow) == workflow && &p.step == step);
+            .find(|p| &p.workflow == workflow && &p.step == step);
         if let Some(paused) = paused {
             return held("step-paused", &paused.hold.act);
         }

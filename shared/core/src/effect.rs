@@ -216,7 +216,7 @@ pub fn told(order: &Order) -> Vec<Effect> {
             cause: cause.to_string(),
             at: *at,
         })),
-        Emission::Announce | Emission::Retry | Emission::Request { .. } => None,
+        Emission::Retry | Emission::Request { .. } => None,
     });
     let wakes = entries.iter().filter(|e| matches!(e, Emission::Retry));
     told.chain(wakes.map(|_| Effect::Wake)).collect()
@@ -260,10 +260,10 @@ pub(crate) fn request(
         direction,
         attempt: out.attempt,
         complete_by: out.complete_by,
-        complete_within_ms: Some(declared.complete_within.0),
+        complete_within_ms: declared.complete_within.0,
         allowance: budget::allowance(step, record, direction),
         counted: declared.is_counted,
-        repeats: Some(record.leg(direction).may_have_called()),
+        repeats: record.leg(direction).may_have_called(),
         backoff_initial_ms: declared.retry.initial.0,
         backoff_max_ms: declared.retry.max.0,
         idempotency_key: key(direction),
@@ -272,6 +272,6 @@ pub(crate) fn request(
         input,
         priority: order.priority,
         agent: declared.agent.clone(),
-        workflow: Some(order.workflow.name.clone()),
+        workflow: order.workflow.name.clone(),
     })
 }

@@ -203,10 +203,8 @@ pub struct StepRequest {
     /// When the attempt is over: a reply that is sent later does not move the step on. From this moment minus
     /// the skew ([`Timing::skew`](crate::Timing::skew)) on, the agent starts and sends nothing.
     pub complete_by: Timestamp,
-    /// How long the attempt may take from when its agent takes the request, in milliseconds; `None`
-    /// in a request of an earlier version of Triad, and then only `complete_by` ends it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complete_within_ms: Option<u64>,
+    /// How long the attempt may take from when its agent takes the request, in milliseconds.
+    pub complete_within_ms: u64,
     /// Most calls to the remote service for this request, the first one included.
     pub allowance: u32,
     /// True if the agent must claim the allowance in the call ledger before its first call, so that
@@ -215,9 +213,9 @@ pub struct StepRequest {
     pub counted: bool,
     /// True if an earlier attempt of this round has called the remote service for this effect, or may have:
     /// then even the first call for this request repeats one. A round begins when an operator has something
-    /// done again. `None` in a request of an earlier version of Triad: see [`repeats`](Self::repeats()).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repeats: Option<bool>,
+    /// done again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeats: bool,
     /// Upper bound of the wait after the first call, in milliseconds.
     pub backoff_initial_ms: u64,
     /// Upper bound of the wait after any call, in milliseconds.
@@ -239,20 +237,11 @@ pub struct StepRequest {
     /// The agent that is asked. A process that does not run this agent sends the request to the topic
     /// `dead-letter`.
     pub agent: AgentName,
-    /// Name of the workflow. With the step it names a step type, which operators can pause. `None`
-    /// in a request of an earlier version of Triad.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workflow: Option<WorkflowName>,
+    /// Name of the workflow. With the step it names a step type, which operators can pause.
+    pub workflow: WorkflowName,
 }
 
 impl StepRequest {
-    /// Whether even the first call for this request repeats an earlier call, or may: what the field `repeats`
-    /// says. If that is `None`, true for every attempt but the one with number 1.
-    #[must_use]
-    pub fn repeats(&self) -> bool {
-        self.repeats.unwrap_or(self.attempt.0 > 1)
-    }
-
     /// The upper bounds of the wait between calls, in milliseconds: after the first call, and after any call.
     #[must_use]
     pub fn backoff(&self) -> (Millis, Millis) {
@@ -277,12 +266,12 @@ pub struct Reply {
     pub calls: u32,
     /// What became of the request.
     pub outcome: Outcome,
-    /// When the agent sent the reply, by its clock; `None` from an earlier version of Triad, and
-    /// then the time of reading counts.
+    /// When the agent sent the reply, by its clock; `None` from an agent that is none of Triad's and does not
+    /// say it, and then the time of reading counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
-    /// How long the request waited in its topic, and how long the agent worked on it; `None` from an earlier
-    /// version of Triad.
+    /// How long the request waited in its topic, and how long the agent worked on it; `None` from an agent
+    /// that does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
 }

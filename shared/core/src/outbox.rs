@@ -58,9 +58,6 @@ pub const MAX_ENTRIES: usize = 64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "send", rename_all = "kebab-case")]
 pub enum Emission {
-    /// Sends nothing. It stands in records that earlier versions of Triad have written. Submission announces
-    /// a new order by itself, for as long as the record is at its first version.
-    Announce,
     /// Wake the Scheduler, so that it claims the order.
     Retry,
     /// Ask an agent for an attempt at a step. It is not sent once the attempt is not out any more.

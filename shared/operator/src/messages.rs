@@ -44,7 +44,6 @@ pub fn of(order: &Order) -> Vec<MessageView<'_>> {
     let mut views = Vec::new();
     for what in &order.outbox.entries {
         let sent = match what {
-            Emission::Announce => None,
             Emission::Retry => wakes.next(),
             Emission::Status { .. } | Emission::Alert { .. } => others.next(),
             Emission::Request {
@@ -128,7 +127,6 @@ mod tests {
                 at,
                 cause: None,
             },
-            Emission::Announce,
             Emission::Alert {
                 kind: AlertKind::OrderError,
                 at,

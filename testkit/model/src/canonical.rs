@@ -111,7 +111,7 @@ impl Canonical<StepRequest> {
     pub fn request(request: StepRequest) -> Self {
         // The agent of the model asks nobody for leave.
         let read = StepRequest {
-            repeats: None,
+            repeats: false,
             ..request.clone()
         };
         let text = serde_json::to_string(&read).expect("a request is JSON");

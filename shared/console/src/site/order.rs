@@ -222,7 +222,7 @@ fn message_line(message: &MessageView<'_>) -> Markup {
 
 fn message_in_words(message: &Emission) -> String {
     match message {
-        Emission::Announce | Emission::Retry => "the Scheduler is to take it up".to_owned(),
+        Emission::Retry => "the Scheduler is to take it up".to_owned(),
         Emission::Request {
             step,
             direction,

@@ -55,7 +55,7 @@ fn a_request_carries_all_that_the_agent_needs() {
     assert_eq!(request.idempotency_key.0, "o-1/b/forward");
     assert_eq!((request.allowance, request.attempt.0), (2, 1));
     assert_eq!(request.complete_by.0, BEGIN + QUEUE + 10_000);
-    assert_eq!(request.complete_within_ms, Some(10_000));
+    assert_eq!(request.complete_within_ms, 10_000);
     assert_eq!(request.undoes, None);
 }
 

@@ -13,15 +13,6 @@ fn request() -> StepRequest {
     Story::of(LINE).claimed().requests().remove(0)
 }
 
-/// The same from an earlier version: ten seconds, from when it was made.
-fn earlier() -> StepRequest {
-    StepRequest {
-        complete_within_ms: None,
-        complete_by: Timestamp(BEGIN + 10_000),
-        ..request()
-    }
-}
-
 fn at(ms: u64) -> Timestamp {
     Timestamp(BEGIN + ms)
 }
@@ -71,33 +62,16 @@ fn an_agent_whose_time_is_over_says_so_until_it_must_be_silent() {
 }
 
 #[test]
-fn a_request_of_an_earlier_version_has_the_time_until_its_complete_by() {
-    let span = Span::of(&earlier(), SKEW, at(3_000));
-    assert_eq!((span.ends, span.silent_from), (at(9_500), at(9_500)));
-    assert_eq!(budget(0, 2, span, at(9_499)), Budget::Call(Millis(1)));
-    assert_eq!(budget(0, 2, span, at(9_500)), Budget::OutOfTime);
-}
-
-#[test]
-fn a_request_of_an_earlier_version_is_never_cut_short() {
-    let request = earlier();
-    for taken in [0, 9_000, 9_499, 9_500, 20_000] {
-        let span = Span::of(&request, SKEW, at(taken));
-        assert!(!span.is_cut_short(&request, at(taken)), "{taken}");
-    }
-}
-
-#[test]
 fn a_request_says_what_the_step_the_question_or_the_undo_is_given() {
     let mut s = Story::of(crate::support::PROBED).claimed();
     s.succeed("a");
-    assert_eq!(s.requests()[0].complete_within_ms, Some(10_000));
+    assert_eq!(s.requests()[0].complete_within_ms, 10_000);
     s.overdue().claim();
-    assert_eq!(s.requests()[0].complete_within_ms, Some(4_000));
+    assert_eq!(s.requests()[0].complete_within_ms, 4_000);
     let w = LINE.replace("\"undo-a\"", "\"undo-a\", \"complete_within\": \"7s\"");
     let mut s = Story::of(&w).claimed();
     s.succeed("a").refuse("b");
     let undo = s.requests().remove(0);
-    assert_eq!(undo.complete_within_ms, Some(7_000));
+    assert_eq!(undo.complete_within_ms, 7_000);
     assert_eq!(undo.complete_by, at(QUEUE + 7_000));
 }

@@ -376,7 +376,7 @@ impl Guard {
     fn admitted(&self, request: &StepRequest, now: Timestamp) -> Result<Admission, Wait> {
         let known = self.lock();
         let admission = known.record.admits(
-            request.workflow.as_ref(),
+            &request.workflow,
             &request.step,
             &self.settings.breaker,
             self.recheck,

@@ -117,7 +117,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 Ok(room) => room,
                 Err(ended) => return tries.ended(ended, self.clock.now()),
             };
-            let repeats = tries.calls > 0 || request.repeats();
+            let repeats = tries.calls > 0 || request.repeats;
             let pass = match guard {
                 None => None,
                 Some(guard) => match guard.enter(self.ports(), request, repeats, room).await {

@@ -46,7 +46,7 @@ fn topics_of(order: &Order) -> impl Iterator<Item = &str> {
     order.outbox.entries.iter().filter_map(|entry| match entry {
         Emission::Status { .. } => Some(order.reply_topic.as_deref().unwrap_or(topics::STATUS)),
         Emission::Alert { .. } => Some(topics::ALERTS),
-        Emission::Announce | Emission::Retry | Emission::Request { .. } => None,
+        Emission::Retry | Emission::Request { .. } => None,
     })
 }
 

@@ -65,7 +65,7 @@ fn name(entry: &Emission) -> Option<String> {
     match entry {
         Emission::Status { sequence, .. } => Some(format!("status {sequence}")),
         Emission::Alert { at, kind, .. } => Some(format!("alert {kind:?} {at:?}")),
-        Emission::Announce | Emission::Retry | Emission::Request { .. } => None,
+        Emission::Retry | Emission::Request { .. } => None,
     }
 }
 
