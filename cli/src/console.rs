@@ -14,14 +14,13 @@ use triad_bootstrap::{KafkaTopics, Sending};
 use triad_console::{Answers, Console, Hidden, Parts, Settings, TraceUrl};
 use triad_ingress::{Server, TlsFiles};
 use triad_kafka::KafkaConfig;
-use triad_mcp::{Mcp, Mounted};
 use triad_runtime::Bus;
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use crate::commands::connection::{KafkaArgs, StoreArgs, both};
-use crate::commands::docs::BuiltIn;
 use crate::machine::signals::interrupted;
+use crate::mcp::mounted;
 use crate::output::{Usage, print_line};
 use crate::store::Store;
 use crate::traces;
@@ -177,15 +176,4 @@ pub fn api<B: Bus>(
         topics: KafkaTopics::of(kafka),
     };
     Ok(Arc::new(Console::new(parts, settings)?))
-}
-
-/// What the tools for models share; `acts` says whether there are those that act.
-pub fn tools(acts: bool) -> Arc<Mcp<SystemClock, SystemEntropy>> {
-    let settings = triad_mcp::Settings { acts };
-    Mcp::new(SystemClock, SystemEntropy, settings, BuiltIn)
-}
-
-/// An API and its pages, with the Model Context Protocol beside them; `acts` says whether it has the tools that act.
-pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
-    Arc::new(Mounted::new(api, tools(acts)))
 }

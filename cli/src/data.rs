@@ -6,21 +6,17 @@
 //! options that nobody has given, and open the store's file themselves.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use clap::builder::Resettable;
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
 use serde::{Deserialize, Serialize};
-use triad_bootstrap::{Config, environment};
+use triad_bootstrap::Config;
 use triad_kafka::KafkaConfig;
 
-use crate::moved;
+use crate::installation::Values;
 use crate::output::{Usage, command, quoted};
-use crate::{contexts, read, terraform};
+use crate::{moved, read};
 
 /// What values that a data directory gives are said to come from: this, and its path.
 pub const WORDS: &str = "the data directory";
@@ -30,17 +26,7 @@ pub const VARIABLE: &str = "TRIAD_DATA";
 const FILE: &str = "running.json";
 /// Name of the file in a data directory that its process has locked.
 pub const LOCK: &str = "lock";
-/// The options that the file has values of, by their ids.
-const SAID: [&str; 7] = [
-    BROKERS,
-    KAFKA_SETTING,
-    "retention",
-    "details_retention",
-    "skew",
-    "queue_within",
-    "announce_within",
-];
-/// The first of them.
+/// The option with the brokers' address, by its id.
 const BROKERS: &str = "brokers";
 /// The settings of a Kafka client, each as `NAME=VALUE`: where the brokers ask for a login, what it takes.
 const KAFKA_SETTING: &str = "kafka_setting";
@@ -97,6 +83,17 @@ pub fn moved_away(data: &Path) -> Option<String> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running(BTreeMap<String, Vec<String>>);
 
+/// The options that it has values of, by their ids.
+const SAID: [&str; 7] = [
+    BROKERS,
+    KAFKA_SETTING,
+    "retention",
+    "details_retention",
+    "skew",
+    "queue_within",
+    "announce_within",
+];
+
 /// The file that says it, until this is dropped.
 #[derive(Debug)]
 pub struct Said(PathBuf);
@@ -142,6 +139,18 @@ impl Running {
         Ok(Said(path))
     }
 
+    /// Its values as defaults of options. Where nobody runs, the address of the brokers is empty. Of DynamoDB there
+    /// is nothing.
+    pub fn values(mut self) -> Values {
+        let brokers = self.0.entry(BROKERS.to_owned()).or_default();
+        if brokers.is_empty() {
+            brokers.push(String::new());
+        }
+        let said = SAID.into_iter();
+        let said = said.filter_map(|id| Some((id, self.0.remove(id)?)));
+        said.chain([("dynamodb", Vec::new())]).collect()
+    }
+
     /// Where its brokers are, and how to log in to them.
     pub fn kafka(&self) -> KafkaConfig {
         let all = |id| self.0.get(id).into_iter().flatten();
@@ -183,160 +192,9 @@ pub fn forget(data: &Path) {
     let _ = std::fs::remove_file(data.join(FILE));
 }
 
-/// What a command line says of a data directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
-    /// Nothing.
-    Not,
-    /// The variable names one, and the command line itself another installation: that one is meant.
-    Otherwise,
-    /// This one is meant.
-    Meant(PathBuf),
-}
-
-/// Whether a command line means a data directory. A wrong one means none: it is refused later.
-///
-/// # Errors
-/// [`Usage`] if it means another installation as well.
-pub fn named(command: Command, arguments: &[OsString]) -> Result<Named, Usage> {
-    // What a data directory says is not needed to know that it is named, and what else is missing is told later.
-    let command = each(command, &|arg| arg.required(false));
-    let Ok(matches) = command.try_get_matches_from(arguments) else {
-        return Ok(Named::Not);
-    };
-    let mut matches = &matches;
-    while let Some((_, deeper)) = matches.subcommand() {
-        matches = deeper;
-    }
-    let is_installation = has(matches, BROKERS) || has(matches, "table_prefix");
-    let Some(source) = source(matches, "data").filter(|_| is_installation) else {
-        return Ok(Named::Not);
-    };
-    let dir: Option<&PathBuf> = matches.get_one("data");
-    let Some(dir) = dir.cloned() else {
-        return Ok(Named::Not);
-    };
-    let of_own = [
-        ("dynamodb", "--dynamodb"),
-        ("aws", "--aws"),
-        ("region", "--region"),
-    ];
-    let of_own = of_own.into_iter();
-    let of_own =
-        of_own.filter(|(id, _)| self::source(matches, id) == Some(ValueSource::CommandLine));
-    let of_all = [contexts::OPTION, terraform::OPTION].into_iter();
-    let of_all = of_all.filter(|option| terraform::named(arguments, option).is_some());
-    let rival = of_own.map(|(_, option)| option).chain(of_all).next();
-    let is_on_command_line = source == ValueSource::CommandLine;
-    if let Some(rival) = rival {
-        return match is_on_command_line {
-            true => Err(Usage(format!("give --data or {rival}, not both"))),
-            false => Ok(Named::Otherwise),
-        };
-    }
-    let mut rivals = ["TRIAD_DYNAMODB_ENDPOINT", "TRIAD_CONTEXT"].into_iter();
-    let rival = rivals.find(|name| environment(name).is_some());
-    if let Some(rival) = rival.filter(|_| !is_on_command_line) {
-        return Err(Usage(format!(
-            "{VARIABLE} and {rival} are both set and name two installations: unset one of them, or say on the command line which one is meant"
-        )));
-    }
-    Ok(Named::Meant(dir))
-}
-
-/// Whether a command has an option of this id.
-fn has(matches: &ArgMatches, id: &str) -> bool {
-    matches.try_contains_id(id).is_ok()
-}
-
-fn source(matches: &ArgMatches, id: &str) -> Option<ValueSource> {
-    has(matches, id).then(|| matches.value_source(id)).flatten()
-}
-
-/// The command line, in which what a data directory says takes the place of what nobody gives.
-/// Variables of these options are ignored, because they may be meant for another installation. Where
-/// nobody runs, the address of the brokers is empty.
-///
-/// # Errors
-/// [`Usage`] if what the directory says cannot be read.
-pub fn defaults_of(command: Command, data: &Path) -> Result<Command, Usage> {
-    let mut said = Running::look(data)?.unwrap_or_default().0;
-    let brokers = said.entry(BROKERS.to_owned()).or_default();
-    if brokers.is_empty() {
-        brokers.push(String::new());
-    }
-    Ok(each(command, &|arg| {
-        let id = SAID.into_iter().find(|id| arg.get_id() == *id);
-        match id.and_then(|id| said.get(id)) {
-            Some(values) => arg
-                .env(Resettable::Reset)
-                .required(false)
-                .default_values(values.clone()),
-            None if arg.get_id() == "dynamodb" => arg.env(Resettable::Reset),
-            None => arg,
-        }
-    }))
-}
-
-/// The command line, in which the variable of a data directory does not count.
-pub fn without(command: Command) -> Command {
-    each(command, &|arg| match arg.get_id() == "data" {
-        true => arg.env(Resettable::Reset),
-        false => arg,
-    })
-}
-
-/// The command line, with each option of all commands changed.
-fn each(command: Command, change: &dyn Fn(clap::Arg) -> clap::Arg) -> Command {
-    let command = command.mut_args(change);
-    command.mut_subcommands(|command| each(command, change))
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-
-    fn named_by(words: &[&str]) -> Result<Named, String> {
-        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        named(crate::Cli::command(), &words).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn a_directory_is_meant_where_a_command_names_one_for_its_store() {
-        let meant = Ok(Named::Meant(PathBuf::from("d")));
-        for words in [
-            &["triad", "list", "--data", "d"][..],
-            &["triad", "resubmit", "1", "--why", "w", "--data=d"],
-            // What is missing here is told once the directory has said what it says.
-            &["triad", "cancel", "1", "--data", "d"],
-            &["triad", "settle", "1", "--applied", "--data", "d"],
-            &["triad", "dead-letters", "list", "--data", "d"],
-            &["triad", "get", "dev", "--data", "d"],
-        ] {
-            assert_eq!(named_by(words), meant, "{words:?}");
-        }
-        for words in [
-            &["triad", "list"][..],
-            // Its own, which it makes.
-            &["triad", "dev", "--data", "d"],
-            &["triad", "get", "1", "--no-such-option", "--data", "d"],
-        ] {
-            assert_eq!(named_by(words), Ok(Named::Not), "{words:?}");
-        }
-        for (words, rival) in [
-            (&["--dynamodb", "http://h"][..], "--dynamodb"),
-            (&["--aws"], "--aws"),
-            (&["--region", "r"], "--region"),
-            (&["--context", "c"], "--context"),
-            (&["--from-terraform", "t"], "--from-terraform"),
-        ] {
-            let words = [&["triad", "list", "--data", "d"], words].concat();
-            let refused = named_by(&words).expect_err("two installations");
-            assert_eq!(refused, format!("give --data or {rival}, not both"));
-        }
-    }
 
     #[test]
     fn what_is_said_is_there_until_it_is_dropped_and_believed_while_somebody_has_the_store() {
@@ -353,10 +211,8 @@ mod tests {
         let store = triad_sqlite::SqliteStore::open(&store, clock, triad_workflow::Millis(0));
         let store = store.expect("a store");
         assert_eq!(looked(), Some(running));
-        let command = defaults_of(crate::Cli::command(), dir.path()).expect("it can be read");
-        let found = command.get_matches_from(["triad", "close", "1", "--why", "w"]);
-        let close = found.subcommand_matches("close").expect("the command");
-        assert_eq!(close.get_one::<String>(BROKERS).expect("a value"), "h:1");
+        let values = looked().expect("somebody runs").values();
+        assert_eq!(values[BROKERS], ["h:1"]);
         drop(said);
         assert_eq!(looked(), None, "it has been removed");
         drop(store);

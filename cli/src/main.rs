@@ -15,6 +15,8 @@ macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::stream::err(format_args!("{}\n", format_args!($($text)*))) };
 }
 
+#[cfg(feature = "bench")]
+#[path = "../../benchmarks/one_machine/mod.rs"]
 mod bench;
 mod campaigns;
 mod commands;
@@ -24,7 +26,9 @@ mod data;
 mod dev;
 #[cfg(test)]
 mod examples;
+mod installation;
 mod machine;
+#[cfg_attr(not(feature = "mcp"), path = "no_mcp.rs")]
 mod mcp;
 mod moved;
 mod moving;
@@ -45,6 +49,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use triad_bootstrap::{ConfigError, environment, logging, memory};
 
+use installation::Installation;
 use output::Usage;
 
 /// Most of the work is small short-lived allocations, of the SDK above all.
@@ -130,6 +135,7 @@ enum Command {
     Schema(commands::validate::SchemaArgs),
     Token(commands::token::TokenArgs),
     CheckService(commands::check_service::CheckServiceArgs),
+    #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
     Docs(commands::docs::DocsArgs),
     Completions(commands::shell::CompletionsArgs),
@@ -193,38 +199,21 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line. An installation's values take the place of the environment's; those of a
-/// context, which is returned, are taken where neither the command line nor the environment has one. A data
-/// directory is an installation of its own.
+/// Parses the command line, with the values of the installation that it means; returned with the context in which
+/// the command is run, if there is one.
 fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    let meant = installation::meant(Cli::command(), &arguments)?;
     let mut command = Cli::command();
-    // That two are named is told before anything is read.
-    let data = match data::named(command.clone(), &arguments)? {
-        data::Named::Meant(dir) => Some(dir),
-        data::Named::Otherwise => {
-            command = data::without(command);
-            None
-        }
-        data::Named::Not => None,
-    };
-    let context = match data {
-        Some(_) => None,
-        None => contexts::chosen(&arguments)?,
-    };
-    let installation = terraform::named(&arguments, terraform::OPTION);
-    if let Some(dir) = &data {
-        command = data::defaults_of(command, dir)?;
+    if meant.ignores_data {
+        command = installation::without_data(command);
     }
-    if let Some(path) = &installation {
-        command = terraform::Installation::read(path)?.defaults_of(command);
+    if let Some(installation) = &meant.installation {
+        command = installation.defaults_of(command)?;
     }
-    if let Some(context) = &context {
-        command = context.defaults_of(command);
-    }
-    let matches = command.try_get_matches_from(arguments.clone());
+    let matches = command.try_get_matches_from(&arguments);
     let matches = matches.unwrap_or_else(|refused| {
-        let Some(variable) = origin::variable_of(&refused, &arguments) else {
+        let Some(variable) = installation::variable_of(Cli::command(), &refused, &arguments) else {
             refused.exit();
         };
         // Where not even this can be written there is nobody to tell.
@@ -232,12 +221,13 @@ fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
         eprintln!("\nThe value is that of the environment variable {variable}.");
         std::process::exit(refused.exit_code());
     });
-    let from = match &data {
-        Some(dir) => Some(format!("{} {}", data::WORDS, dir.display())),
-        None => contexts::words(context.as_ref(), installation.as_ref()),
-    };
-    origin::keep(&matches, from.as_deref());
+    let words = meant.installation.as_ref().map(Installation::words);
+    origin::keep(&Cli::command(), &matches, words.as_deref());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let context = match meant.installation {
+        Some(Installation::Context(chosen)) => Some(chosen),
+        _ => None,
+    };
     Ok((cli, context))
 }
 
@@ -248,7 +238,9 @@ impl Command {
     fn log(&self, verbose: u8) -> &'static str {
         match (self, verbose) {
             (Self::Serve(_), 0) => "info",
-            (Self::Dev(_) | Self::Bench(_) | Self::Console(_) | Self::Mcp(_), 0) | (_, 1) => "warn",
+            (Self::Dev(_) | Self::Console(_) | Self::Mcp(_), 0) | (_, 1) => "warn",
+            #[cfg(feature = "bench")]
+            (Self::Bench(_), 0) => "warn",
             (_, 0) => "off",
             (_, 2) => "info",
             _ => "debug",
@@ -300,8 +292,9 @@ impl Command {
             | Self::Schema(_)
             | Self::Docs(_)
             | Self::Completions(_)
-            | Self::Man(_)
-            | Self::Bench(_) => false,
+            | Self::Man(_) => false,
+            #[cfg(feature = "bench")]
+            Self::Bench(_) => false,
         }
     }
 }
@@ -344,6 +337,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Init(args) => commands::init::run(args).await,
         Command::CheckService(args) => commands::check_service::run(args).await,
         Command::Context(args) => contexts::run(args),
+        #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(args).await,
         Command::Docs(args) => commands::docs::run(&args),
         Command::Completions(args) => Ok(commands::shell::completions(&args, Cli::command())),

@@ -1,23 +1,21 @@
-//! An installation that Terraform made: its output, as the defaults of the command line.
+//! An installation that Terraform made: its output, as defaults of the command line's options.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command as Process;
 
 use anyhow::{Context, bail};
-use clap::Command;
-use clap::builder::Resettable;
 use serde::Deserialize;
 
+use crate::installation::Values;
 use crate::read;
 
-/// The option that names an installation.
-pub const OPTION: &str = "--from-terraform";
+/// The option that names it.
+const OPTION: &str = "--from-terraform";
 
 /// The installation that a Terraform module has made, as its output `triad` describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Installation {
+pub struct Output {
     region: String,
     table_prefix: String,
     brokers: String,
@@ -47,34 +45,15 @@ struct Timing {
 
 #[derive(Deserialize)]
 struct Outputs {
-    triad: Output,
+    triad: Named,
 }
 
 #[derive(Deserialize)]
-struct Output {
-    value: Installation,
+struct Named {
+    value: Output,
 }
 
-/// What an option such as `--from-terraform` names; `None` if the option is not given. It is looked for
-/// before the command line is parsed, because its content supplies defaults for other options.
-pub fn named(arguments: &[OsString], option: &str) -> Option<PathBuf> {
-    let own = arguments.iter().take_while(|a| *a != "--");
-    let mut own = own.map(|a| a.to_string_lossy());
-    while let Some(argument) = own.next() {
-        if argument == option {
-            return own.next().map(|path| PathBuf::from(&*path));
-        }
-        let value = argument
-            .strip_prefix(option)
-            .and_then(|rest| rest.strip_prefix('='));
-        if let Some(path) = value {
-            return Some(PathBuf::from(path));
-        }
-    }
-    None
-}
-
-impl Installation {
+impl Output {
     /// Reads the installation from a file with the output of `terraform output -json`. If `path` is
     /// a directory, that command is run in it.
     ///
@@ -118,18 +97,13 @@ impl Installation {
         Ok(outputs.triad.value)
     }
 
-    /// The command line, in which the installation's values are the defaults of the options of
-    /// all commands. Environment variables of these options are ignored, because they may be meant
-    /// for another installation.
-    pub fn defaults_of(&self, command: Command) -> Command {
-        let settings: Vec<String> = self
-            .kafka_settings
-            .iter()
-            .map(|(n, v)| format!("{n}={v}"))
-            .collect();
+    /// Its values as defaults of options.
+    pub fn values(&self) -> Values {
+        let settings = self.kafka_settings.iter();
+        let settings = settings.map(|(name, value)| format!("{name}={value}"));
         let one = |value: &str| vec![value.to_owned()];
         let some = |value: &Option<String>| value.iter().cloned().collect();
-        let defaults = BTreeMap::from([
+        Values::from([
             ("brokers", one(&self.brokers)),
             ("table_prefix", one(&self.table_prefix)),
             ("region", one(&self.region)),
@@ -137,7 +111,7 @@ impl Installation {
             ("way", one(&self.kafka_auth)),
             ("secret", some(&self.kafka_secret_arn)),
             ("ca_secret", some(&self.kafka_ca_secret_arn)),
-            ("kafka_setting", settings),
+            ("kafka_setting", settings.collect()),
             ("agents", self.agents.clone()),
             ("reply_topic", self.reply_topics.clone()),
             ("skew", some(&self.timing.skew)),
@@ -145,29 +119,15 @@ impl Installation {
             ("queue_within", some(&self.timing.queue_within)),
             ("retention", some(&self.timing.retention)),
             ("details_retention", some(&self.timing.details_retention)),
-        ]);
-        apply(command, &defaults)
+        ])
     }
-}
-
-fn apply(command: Command, defaults: &BTreeMap<&'static str, Vec<String>>) -> Command {
-    let command = command.mut_args(|arg| {
-        let Some(values) = defaults.get(arg.get_id().as_str()) else {
-            return arg;
-        };
-        let arg = arg.env(Resettable::Reset);
-        match values.is_empty() {
-            true => arg,
-            false => arg.required(false).default_values(values.clone()),
-        }
-    });
-    command.mut_subcommands(|command| apply(command, defaults))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::CommandFactory;
+
+    use super::*;
 
     const OUTPUT: &[u8] =
         br#"{"kms_key_arn": {"value": "k"}, "triad": {"sensitive": false, "type": "object",
@@ -176,80 +136,43 @@ mod tests {
             "kafka_settings": {"sasl.mechanisms": "SCRAM-SHA-512"}, "agents": ["payment"],
             "timing": {"skew": null, "announce_within": null, "queue_within": null, "retention": "90days"}}}}"#;
 
-    fn words(words: &[&str]) -> Vec<OsString> {
-        words.iter().map(OsString::from).collect()
+    #[test]
+    fn each_value_of_the_output_belongs_to_an_option() {
+        let values = Output::parse(OUTPUT).unwrap().values();
+        for (id, value) in [
+            ("brokers", "b:9098"),
+            ("secret", "arn:s"),
+            ("kafka_region", "eu-west-1"),
+            ("kafka_setting", "sasl.mechanisms=SCRAM-SHA-512"),
+            ("retention", "90days"),
+        ] {
+            assert_eq!(values[id], [value], "{id}");
+        }
+        assert!(
+            values["skew"].is_empty(),
+            "the default of the functions holds"
+        );
+        // Each is the id of an option, or its value would go nowhere.
+        let command = crate::Cli::command();
+        let mut commands = vec![&command];
+        let mut ids = std::collections::BTreeSet::new();
+        while let Some(command) = commands.pop() {
+            ids.extend(command.get_arguments().map(|arg| arg.get_id().as_str()));
+            commands.extend(command.get_subcommands());
+        }
+        assert!(values.keys().all(|id| ids.contains(id)), "{values:?}");
     }
 
     #[test]
-    fn the_option_is_found_wherever_it_stands() {
-        let dir = Some(PathBuf::from("dir"));
-        assert_eq!(
-            named(
-                &words(&["triad", "--from-terraform", "dir", "list"]),
-                OPTION
-            ),
-            dir
-        );
-        assert_eq!(
-            named(&words(&["triad", "list", "--from-terraform=dir"]), OPTION),
-            dir
-        );
-        assert_eq!(
-            named(&words(&["triad", "list", "--state", "Error"]), OPTION),
-            None
-        );
-        assert_eq!(
-            named(
-                &words(&["triad", "get", "--", "--from-terraform", "x"]),
-                OPTION
-            ),
-            None
-        );
-    }
-
-    #[test]
-    fn an_installation_s_values_are_defaults_of_every_command() {
-        let installation = Installation::parse(OUTPUT).unwrap();
-        let command = || installation.defaults_of(crate::Cli::command());
-        let found = command().get_matches_from(["triad", "submit", "file"]);
-        let submit = found.subcommand_matches("submit").unwrap();
-        assert_eq!(submit.get_one::<String>("brokers").unwrap(), "b:9098");
-        assert_eq!(submit.get_one::<String>("secret").unwrap(), "arn:s");
-        assert_eq!(
-            submit.get_one::<String>("kafka_region").unwrap(),
-            "eu-west-1"
-        );
-        let settings = submit.get_one::<(String, String)>("kafka_setting").unwrap();
-        assert_eq!(settings.1, "SCRAM-SHA-512");
-        let found = command().get_matches_from(["triad", "list", "--table-prefix", "mine-"]);
-        let list = found.subcommand_matches("list").unwrap();
-        assert_eq!(list.get_one::<String>("table_prefix").unwrap(), "mine-");
-        assert_eq!(list.get_one::<String>("region").unwrap(), "eu-west-1");
-        assert_eq!(list.get_one::<String>("retention").unwrap(), "90days");
-        assert_eq!(list.get_one::<String>("skew"), None, "its default holds");
-        let letters = command().get_matches_from(["triad", "dead-letters", "list"]);
-        let (_, letters) = letters.subcommand().unwrap();
-        let (_, list) = letters.subcommand().unwrap();
-        assert_eq!(list.get_one::<String>("brokers").unwrap(), "b:9098");
-    }
-
-    #[test]
-    fn no_setting_of_kafka_is_shown() {
+    fn an_error_shows_no_value_of_the_output() {
         let bad = br#"{"triad": {"value": {"kafka_settings": {"sasl.password": 4711}}}}"#;
-        let error = format!("{:#}", Installation::parse(bad).expect_err("a number"));
+        let error = format!("{:#}", Output::parse(bad).expect_err("a number"));
         assert!(!error.contains("4711"), "{error}");
-        let text = String::from_utf8_lossy(OUTPUT).replace("SCRAM-SHA-512", "hidden");
-        let installation = Installation::parse(text.as_bytes()).expect("it is an output");
-        let mut command = installation.defaults_of(crate::Cli::command());
-        let submit = command.find_subcommand_mut("submit").expect("a command");
-        let help = submit.render_long_help().to_string();
-        assert!(help.contains("--kafka-setting"), "{help}");
-        assert!(!help.contains("hidden"), "{help}");
     }
 
     #[test]
     fn an_output_of_something_else_is_refused() {
-        assert!(Installation::parse(b"{}").is_err());
-        assert!(Installation::parse(br#"{"triad": {"value": {"region": "x"}}}"#).is_err());
+        assert!(Output::parse(b"{}").is_err());
+        assert!(Output::parse(br#"{"triad": {"value": {"region": "x"}}}"#).is_err());
     }
 }

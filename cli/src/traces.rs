@@ -21,6 +21,7 @@ static TOLD: OnceLock<Traces> = OnceLock::new();
 /// [`ConfigError`] if one of them is wrong.
 pub fn of_environment(store: &Store, sending: Sending) -> Result<Traces, ConfigError> {
     let engines = match store {
+        #[cfg(feature = "aws")]
         Store::Dynamo(store) => Engines::DEPLOYED.with_records(&store.tables().order_state),
         Store::Sqlite(_) => Engines::ONE_MACHINE,
     };

@@ -11,12 +11,11 @@ use anyhow::Result;
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{
-    Account, Config, ConfigError, Sending, Wiring, environment, export_traces, http_remotes,
-    logging, memory,
+    Account, Config, ConfigError, Sending, Wiring, deployed_engines, environment, export_traces,
+    http_remotes, logging, memory,
 };
 use triad_metrics::prometheus::Endpoint;
 use triad_runtime::agent::Remotes;
-use triad_runtime::traces::Engines;
 use triad_worker::Function;
 use triad_worker::serving;
 use triad_workflow::Millis;
@@ -86,15 +85,17 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: Arguments) -> Result<()> {
-    let mut config = Config::read(&environment, Account::of_user())?;
-    config.kafka.login = config.auth.log_in(&config.account).await?;
+    let mut config = Config::read(&environment)?;
+    let account = Account::of_user();
+    config.kafka.login = config.auth.log_in(&account).await?;
     let remotes = if args.functions.contains(&Function::Agent) {
         http_remotes(&config)?
     } else {
         Remotes::new()
     };
     serving::check(&args.functions, &remotes)?;
-    export_traces(&mut config, Engines::DEPLOYED, Sending::Beside)?;
+    let engines = deployed_engines(&config);
+    export_traces(&mut config, engines, Sending::Beside)?;
     let stop = CancellationToken::new();
     tokio::spawn({
         let stop = stop.clone();
@@ -110,7 +111,7 @@ async fn run(args: Arguments) -> Result<()> {
         tokio::spawn(endpoint.serve(stop.clone()));
     }
     wait_for_broker(&config, &stop).await;
-    let wiring = Wiring::new(config).await?;
+    let wiring = Wiring::new(config, account).await?;
     serving::say(&args.functions, &wiring.config);
     tokio::spawn(serving::watch(
         wiring.clone(),

@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use triad_bootstrap::{Account, AuthConfig, ConfigError, Spans, Way, environment};
-use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, no_topic, topics_seen};
+use triad_bootstrap::{AuthConfig, ConfigError, Spans, Way, environment};
+use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, Login, no_topic, topics_seen};
 use triad_runtime::system::SystemClock;
 use triad_sqlite::{OpenError, SqliteStore};
 
 use crate::data;
 use crate::origin::{self, origin};
 use crate::output::Usage;
+use crate::store::Address;
 pub use crate::store::Store;
-use crate::store::tables::{Endpoint, Names, Tables};
+use crate::store::tables::Tables;
 
 /// Longest wait for the first answer of the tables. A command that cannot reach them, or the brokers,
 /// says so within five seconds.
@@ -156,11 +157,10 @@ impl StoreArgs {
 
     /// The address that was given, and none of AWS where nobody has said so: whoever tries a command
     /// must not meet an account that happens to be logged in.
-    fn endpoint(&self) -> Result<Endpoint, Usage> {
+    fn address(&self) -> Result<Address, Usage> {
         let aws = || {
-            Ok(Endpoint::Aws(
-                Account::of_user().in_region(self.region.clone()),
-            ))
+            let region = self.region.clone();
+            Ok(Address::Aws { region })
         };
         let is_said = origin::is_on_command_line;
         if self.aws && is_said("aws") && is_said("dynamodb") {
@@ -177,7 +177,7 @@ impl StoreArgs {
                     .into(),
             )),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
-                Ok(Endpoint::Url(url.clone()))
+                Ok(Address::Url(url.clone()))
             }
             Some(other) => Err(Usage(format!(
                 "the DynamoDB endpoint {other:?}{} is not a URL: write --dynamodb http://127.0.0.1:PORT, as triad dev prints it",
@@ -188,29 +188,9 @@ impl StoreArgs {
 
     /// The tables, once somebody has answered at their address.
     async fn reached(&self) -> anyhow::Result<Tables> {
-        let endpoint = self.endpoint()?;
+        let address = self.address()?;
         asks(0);
-        let (place, next) = match &endpoint {
-            Endpoint::Url(url) => (
-                format!("at {url}{}", origin("dynamodb")),
-                "is it running, and is this the address that triad dev prints?",
-            ),
-            Endpoint::Aws(_) | Endpoint::InProcess(_) => {
-                let region = self
-                    .region
-                    .as_ref()
-                    .map(|r| format!(" in {r}{}", origin("region")));
-                (
-                    format!("of AWS{}", region.unwrap_or_default()),
-                    "are you logged in, is the region right, and does the network let you out?",
-                )
-            }
-        };
-        let names = Names::with_prefix(&self.table_prefix);
-        let reached = Tables::reached(endpoint, names, ANSWER_WITHIN).await;
-        reached.map_err(|why| {
-            anyhow::anyhow!("DynamoDB {place} cannot be reached: {why}; {next} -v shows more")
-        })
+        Tables::reached(address, &self.table_prefix, ANSWER_WITHIN).await
     }
 
     /// The tables at the place that the options name, once somebody has answered there.
@@ -367,12 +347,24 @@ impl KafkaArgs {
         if !problems.is_empty() {
             return Err(Usage(problems.join("\n")).into());
         }
-        let account = Account::of_user().in_region(self.login.kafka_region.clone());
         Ok(KafkaConfig {
-            login: auth.log_in(&account).await?,
+            login: self.log_in(&auth).await?,
             extra: self.login.settings.clone(),
             ..KafkaConfig::new(&self.brokers)
         })
+    }
+
+    #[cfg(feature = "aws")]
+    async fn log_in(&self, auth: &AuthConfig) -> anyhow::Result<Login> {
+        let account =
+            triad_bootstrap::Account::of_user().in_region(self.login.kafka_region.clone());
+        Ok(auth.log_in(&account).await?)
+    }
+
+    /// Every login but `none` was refused before.
+    #[cfg(not(feature = "aws"))]
+    async fn log_in(&self, _auth: &AuthConfig) -> anyhow::Result<Login> {
+        Ok(Login::default())
     }
 
     /// A producer, made after a broker has let the command in.

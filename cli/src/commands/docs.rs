@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use triad_mcp::{Found, Pages};
 
 use crate::output::{self, Usage, print_line};
 
@@ -57,22 +56,25 @@ pub struct DocsArgs {
     json: bool,
 }
 
-/// The pages that this command shows, for programs: see [`triad_mcp`].
-pub struct BuiltIn;
+/// Name and title of each page.
+pub fn list() -> Vec<(&'static str, &'static str)> {
+    PAGES.map(|(name, text)| (name, title(text))).to_vec()
+}
 
-impl Pages for BuiltIn {
-    fn list(&self) -> Vec<(&'static str, &'static str)> {
-        PAGES.map(|(name, text)| (name, title(text))).to_vec()
-    }
+/// The page of this name, in Markdown; `None` if there is no such page.
+pub fn page(name: &str) -> Option<&'static str> {
+    let found = PAGES.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| text)
+}
 
-    fn page(&self, name: &str) -> Option<&'static str> {
-        let found = PAGES.into_iter().find(|(known, _)| *known == name);
-        found.map(|(_, text)| text)
-    }
-
-    fn find(&self, text: &str) -> Vec<Found> {
-        found(text)
-    }
+/// A part of a page in which a text was found.
+pub struct Found {
+    /// The page's name.
+    pub page: &'static str,
+    /// The heading above the text.
+    pub heading: &'static str,
+    /// The lines that hold the text.
+    pub lines: Vec<&'static str>,
 }
 
 /// A part of a page: what stands under a heading, up to the next one.
@@ -90,23 +92,23 @@ pub fn run(args: &DocsArgs) -> Result<ExitCode> {
         return find(text, output::limit(args.limit), args.json);
     }
     match &args.page {
-        Some(name) => page(name, args.json),
-        None => list(args.json),
+        Some(name) => show(name, args.json),
+        None => show_all(args.json),
     }
 }
 
-fn list(json: bool) -> Result<ExitCode> {
-    for (name, text) in PAGES {
+fn show_all(json: bool) -> Result<ExitCode> {
+    for (name, title) in list() {
         match json {
-            true => print_line(&json!({"kind": "page", "name": name, "title": title(text)}))?,
-            false => println!("{name:<15} {}", title(text)),
+            true => print_line(&json!({"kind": "page", "name": name, "title": title}))?,
+            false => println!("{name:<15} {title}"),
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(name: &str, json: bool) -> Result<ExitCode> {
-    let Some((name, text)) = PAGES.into_iter().find(|(known, _)| *known == name) else {
+fn show(name: &str, json: bool) -> Result<ExitCode> {
+    let Some(text) = page(name) else {
         let names = PAGES.map(|(name, _)| name).join(", ");
         return Err(Usage(format!("there is no page {name}; there are {names}")).into());
     };
@@ -146,8 +148,8 @@ fn find(text: &str, limit: usize, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(all.is_empty())))
 }
 
-/// The sections that speak of a text.
-fn found(text: &str) -> Vec<Found> {
+/// The sections that speak of a text, in small or large letters; in the order of the pages.
+pub fn found(text: &str) -> Vec<Found> {
     let wanted = text.to_lowercase();
     let speaks = |line: &str| line.to_lowercase().contains(&wanted);
     let mut all = Vec::new();

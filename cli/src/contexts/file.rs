@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use triad_bootstrap::environment;
 
+use crate::installation::Values;
 use crate::output::Usage;
 use crate::read;
 
@@ -58,6 +59,28 @@ pub struct Context {
     /// Whether acts on it must be confirmed by its name.
     #[serde(default)]
     pub production: bool,
+}
+
+impl Context {
+    /// Its values as defaults of options.
+    pub fn values(&self) -> Values {
+        let aws = self.aws.then(|| "true".to_owned());
+        let values = [
+            ("brokers", &self.brokers),
+            ("dynamodb", &self.dynamodb),
+            ("aws", &aws),
+            ("region", &self.region),
+            ("kafka_region", &self.region),
+            ("table_prefix", &self.table_prefix),
+            ("way", &self.kafka_auth),
+            ("secret", &self.kafka_secret),
+            ("ca_secret", &self.kafka_ca_secret),
+        ];
+        let values = values.into_iter();
+        values
+            .map(|(id, value)| (id, value.iter().cloned().collect()))
+            .collect()
+    }
 }
 
 /// Where the file is: what `TRIAD_CONTEXTS` says, else `triad/contexts.json` under `XDG_CONFIG_HOME`,

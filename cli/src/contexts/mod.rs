@@ -2,31 +2,27 @@
 //! that production is not met by mistake.
 //!
 //! A context's values are defaults of the options: what the command line or the environment says wins.
-//! [`crate::origin`] remembers which it was. On a context that is marked as production whatever changes
+//! [`crate::installation`] merges them. On a context that is marked as production whatever changes
 //! something asks for its name first.
 
 mod file;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use triad_bootstrap::{Way, environment};
+use triad_bootstrap::Way;
 
 pub use file::{Context, Contexts};
 
 use crate::output::{self, Usage, command, count, print_line};
-use crate::terraform;
 
 /// The option that names a context.
 pub const OPTION: &str = "--context";
 /// The variable that does.
-const VARIABLE: &str = "TRIAD_CONTEXT";
+pub const VARIABLE: &str = "TRIAD_CONTEXT";
 
 /// Keep the addresses of installations under names, and say which one is meant
 #[derive(Debug, Args)]
@@ -131,78 +127,28 @@ pub struct Chosen {
     pub context: Context,
 }
 
-/// The context that the command line, the variable or `triad context use` names. With
-/// `--from-terraform`, and for `triad context` itself, there is none.
+/// The context of this name, or the one in use. `None`: there is none in use.
 ///
 /// # Errors
-/// [`Usage`] if there is no context of that name, its file cannot be read, or the command line names an
-/// installation as well.
-pub fn chosen(arguments: &[OsString]) -> Result<Option<Chosen>, Usage> {
-    let said = terraform::named(arguments, OPTION).map(|name| name.display().to_string());
-    if terraform::named(arguments, terraform::OPTION).is_some() {
-        return match said {
-            Some(_) => Err(Usage(format!(
-                "give {OPTION} or {}, not both",
-                terraform::OPTION
-            ))),
-            None => Ok(None),
-        };
-    }
-    let is_own = |argument: &OsString| !argument.to_string_lossy().starts_with('-');
-    if said.is_none()
-        && arguments
-            .iter()
-            .skip(1)
-            .find(|a| is_own(a))
-            .is_some_and(|a| a == "context")
-    {
-        return Ok(None);
-    }
-    let wanted = said.or_else(|| environment(VARIABLE));
+/// [`Usage`] if there is no context of that name, or its file cannot be read.
+pub fn chosen(name: Option<&String>) -> Result<Option<Chosen>, Usage> {
     let Some(path) = file::path() else {
-        return match wanted {
+        return match name {
             None => Ok(None),
             Some(_) => file::known_path().map(|_| None),
         };
     };
     let all = Contexts::read(&path)?;
-    let Some(name) = wanted.or_else(|| all.current.clone()) else {
+    let Some(name) = name.or(all.current.as_ref()) else {
         return Ok(None);
     };
-    let context = all.named(&name, &path)?.clone();
-    Ok(Some(Chosen { name, context }))
+    Ok(Some(Chosen {
+        name: name.clone(),
+        context: all.named(name, &path)?.clone(),
+    }))
 }
 
 impl Chosen {
-    /// The command line, in which the context's values are the defaults of the options. Variables
-    /// and options win over them.
-    pub fn defaults_of(&self, command: clap::Command) -> clap::Command {
-        let Context {
-            brokers,
-            dynamodb,
-            aws,
-            region,
-            table_prefix,
-            kafka_auth,
-            kafka_secret,
-            kafka_ca_secret,
-            production: _,
-        } = &self.context;
-        let of = |value: &Option<String>| value.clone();
-        let values = BTreeMap::from([
-            ("brokers", of(brokers)),
-            ("dynamodb", of(dynamodb)),
-            ("aws", aws.then(|| "true".to_owned())),
-            ("region", of(region)),
-            ("kafka_region", of(region)),
-            ("table_prefix", of(table_prefix)),
-            ("way", of(kafka_auth)),
-            ("secret", of(kafka_secret)),
-            ("ca_secret", of(kafka_ca_secret)),
-        ]);
-        apply(command, &values)
-    }
-
     /// Before something is changed in this context: nothing, unless it is marked as production. Then its
     /// name must have been `said`, or is asked for on the terminal.
     ///
@@ -243,14 +189,6 @@ impl Chosen {
             "the production context is {name:?}, not {given:?}: nothing was done"
         )))
     }
-}
-
-fn apply(command: clap::Command, values: &BTreeMap<&'static str, Option<String>>) -> clap::Command {
-    let command = command.mut_args(|arg| match values.get(arg.get_id().as_str()) {
-        Some(Some(value)) => arg.required(false).default_value(value.clone()),
-        _ => arg,
-    });
-    command.mut_subcommands(|command| apply(command, values))
 }
 
 /// Runs `triad context`. The exit code is always 0.
@@ -413,13 +351,4 @@ fn print_one(name: &str, context: &Context, path: &std::path::Path) {
         if context.production { "yes" } else { "no" }
     );
     println!("File        {}", path.display());
-}
-
-/// Where the values that nobody gave came from, in the words of [`crate::origin`].
-pub fn words(chosen: Option<&Chosen>, installation: Option<&PathBuf>) -> Option<String> {
-    match (chosen, installation) {
-        (_, Some(path)) => Some(format!("{} {}", terraform::OPTION, path.display())),
-        (Some(chosen), None) => Some(format!("the context {}", chosen.name)),
-        (None, None) => None,
-    }
 }

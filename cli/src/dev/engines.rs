@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use triad_bootstrap::{Account, Config, Wiring, http_remotes};
+use triad_bootstrap::{Config, Wiring, http_remotes};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_consume::Broker as _;
 use triad_core::{Timing, topics};
@@ -26,7 +26,6 @@ use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
 use crate::machine::stores::{At, Kind, Retention, Stored};
 use crate::output::quoted;
-use crate::store::tables::Names;
 
 const BUILT_IN: (&str, &str) = (
     "order-fulfilment.yaml",
@@ -164,8 +163,8 @@ impl Engines {
         let kafka = KafkaConfig::new(broker.addr().to_string());
         let config = Config {
             kafka: kafka.clone(),
-            endpoint: stored.endpoint.clone(),
-            tables: Names::with_prefix(""),
+            dynamodb: None,
+            table_prefix: String::new(),
             retention: RETENTION.records,
             details_retention: RETENTION.details,
             agents: BTreeMap::new(),
@@ -187,7 +186,6 @@ impl Engines {
             },
             alerts_topic: None,
             console_url: None,
-            account: Account::of_user(),
             auth: triad_bootstrap::AuthConfig::default(),
             partial_batch_responses: true,
             traces: None,

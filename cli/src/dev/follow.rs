@@ -34,6 +34,7 @@ pub struct OrderLine {
 
 impl OrderLine {
     /// An order with this id and this JSON, which must have the same id in it.
+    #[cfg(feature = "bench")]
     pub fn new(id: String, value: Vec<u8>) -> Self {
         Self { id, value }
     }

@@ -7,17 +7,16 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
-use triad_bootstrap::{Account, Config};
-use triad_embedded::{Embedded, StartError};
+use triad_bootstrap::Config;
 use triad_runtime::system::SystemClock;
 use triad_sqlite::{SWEEP_EVERY, SqliteStore};
 use triad_workflow::Millis;
 
-use super::directory::{taken, unusable};
+use super::directory::unusable;
 use crate::data::{self, Running, Said};
 use crate::output::Usage;
 use crate::store::Store;
-use crate::store::tables::{Endpoint, Names, Tables};
+use crate::store::tables;
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -121,13 +120,11 @@ impl Retention {
 pub struct Stored {
     /// The store.
     pub store: Store,
-    /// What the configuration says of it.
-    pub endpoint: Endpoint,
     engine: Engine,
 }
 
 enum Engine {
-    Dynamodb(Embedded),
+    Dynamodb(tables::Engine),
     Sqlite {
         /// The data directory.
         dir: PathBuf,
@@ -152,7 +149,13 @@ impl Stored {
         retention: Retention,
     ) -> Result<Self> {
         match kind {
-            Kind::Dynamodb => tables(data, port, retention).await,
+            Kind::Dynamodb => {
+                let (engine, tables) = tables::Engine::start(port, data).await?;
+                Ok(Self {
+                    store: tables.store(retention.records, retention.details),
+                    engine: Engine::Dynamodb(engine),
+                })
+            }
             Kind::Sqlite if port.port() != 0 => Err(Usage(
                 "--dynamodb-port: with --store sqlite there is no DynamoDB port: leave it out"
                     .into(),
@@ -187,7 +190,7 @@ impl Stored {
         let Self { store, engine, .. } = self;
         drop(store);
         match engine {
-            Engine::Dynamodb(embedded) => drop(embedded),
+            Engine::Dynamodb(_) => {}
             Engine::Sqlite {
                 mut sweep,
                 said,
@@ -200,21 +203,6 @@ impl Stored {
             }
         }
     }
-}
-
-async fn tables(data: Option<&Path>, listen: SocketAddr, retention: Retention) -> Result<Stored> {
-    let embedded = Embedded::start(listen, data).map_err(|error| match error {
-        StartError::Listen(source) => taken("--dynamodb-port", listen, &source).into(),
-        error => unusable("the embedded tables", data, error.into()),
-    })?;
-    let endpoint = Endpoint::InProcess(embedded.http_client());
-    let tables = Tables::at(endpoint.clone(), Names::with_prefix("")).await;
-    tables.make_missing().await?;
-    Ok(Stored {
-        store: tables.store(retention.records, retention.details),
-        endpoint,
-        engine: Engine::Dynamodb(embedded),
-    })
 }
 
 fn file(data: Option<&Path>, retention: Retention) -> Result<Stored> {
@@ -241,8 +229,6 @@ fn file(data: Option<&Path>, retention: Retention) -> Result<Stored> {
     sweep.spawn(async move { swept.sweep(SWEEP_EVERY).await });
     Ok(Stored {
         store: Store::Sqlite(store),
-        // Nobody asks it for tables.
-        endpoint: Endpoint::Aws(Account::of_user()),
         engine: Engine::Sqlite {
             dir,
             sweep,

@@ -19,8 +19,10 @@ pub struct Disk {
 impl Writable for Disk {
     fn try_write(&self) -> BoxFuture<'_, Result<(), String>> {
         async {
-            if let Store::Sqlite(store) = &self.store {
-                store.try_write().await.map_err(|e| e.to_string())?;
+            match &self.store {
+                Store::Sqlite(store) => store.try_write().await.map_err(|e| e.to_string())?,
+                #[cfg(feature = "aws")]
+                Store::Dynamo(_) => {}
             }
             self.log.try_write().await.map_err(|e| e.to_string())
         }

@@ -33,6 +33,7 @@ use crate::machine::raise_open_files;
 use crate::machine::signals::interrupted;
 use crate::machine::stores::{Kind, Retention, Stored};
 use crate::machine::writable::Disk;
+use crate::mcp::mounted;
 use crate::output::Usage;
 use file::File;
 use settings::Settings;
@@ -186,7 +187,7 @@ impl Machine {
             let (operator, bus) = (wiring.operator(), wiring.bus.clone());
             let kafka = wiring.config.kafka.clone();
             let api = console::api(store.clone(), bus, operator, kafka, console)?;
-            http.operators = Some(console::mounted(api, settings.mcp_acts));
+            http.operators = Some(mounted(api, settings.mcp_acts));
         }
         let has_console = http.operators.is_some();
         let server = Server::start(http, submission.clone(), store, ends).await?;

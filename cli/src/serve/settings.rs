@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use triad_bootstrap::{Account, Config, ConfigError};
+use triad_bootstrap::{Config, ConfigError};
 use triad_broker::BrokerConfig;
 use triad_console::{Hidden, TraceUrl};
 use triad_core::Timing;
@@ -207,7 +207,7 @@ impl Settings {
             "TRIAD_SKEW" => get(name).or_else(|| Some(format!("{}ms", SKEW.0))),
             name => get(name),
         };
-        let config = Config::read(&for_handlers, Account::of_user());
+        let config = Config::read(&for_handlers);
         problems.extend(
             config
                 .as_ref()

@@ -1,11 +1,13 @@
 //! The store that the command line works on: DynamoDB's API, or the SQLite file of one machine.
 
+#[cfg_attr(not(feature = "aws"), path = "no_tables.rs")]
 pub mod tables;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
+#[cfg(feature = "aws")]
 use triad_dynamodb::DynamoStore;
 use triad_runtime::moving::{Keeping, Kept, KeptPage, MovingStore, Part};
 use triad_runtime::ports::{
@@ -19,11 +21,24 @@ use triad_runtime::{
 use triad_sqlite::SqliteStore;
 use triad_workflow::{DefinitionHash, SearchKey, WorkflowName};
 
+/// Where tables are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// What speaks DynamoDB's API is at this URL.
+    Url(String),
+    /// In the account of AWS that this session is logged in to.
+    Aws {
+        /// In this region. `None`: that of the environment or of the profile.
+        region: Option<String>,
+    },
+}
+
 /// Either store, with the real clock. It is one type, so that commands and handlers are compiled once.
 /// Clones are the same store.
 #[derive(Debug, Clone)]
 pub enum Store {
     /// DynamoDB, or what speaks its API.
+    #[cfg(feature = "aws")]
     Dynamo(DynamoStore<SystemClock>),
     /// The file of one machine.
     Sqlite(SqliteStore<SystemClock>),
@@ -37,6 +52,7 @@ macro_rules! ports {
         impl $port for Store {$(
             async fn $call(&self, $($argument: $type),*) -> $answer {
                 match self {
+                    #[cfg(feature = "aws")]
                     Self::Dynamo(store) => $port::$call(store, $($argument),*).await,
                     Self::Sqlite(store) => $port::$call(store, $($argument),*).await,
                 }

@@ -1,16 +1,21 @@
 //! The tables of DynamoDB, or of what speaks its API. No other module of the command line makes a client of
 //! it.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
-use triad_dynamodb::{Client, DynamoStore, connect, create_tables, reach};
+use triad_dynamodb::{
+    Client, DynamoStore, Endpoint, Tables as Names, Unreached, connect, create_tables, reach,
+};
+use triad_embedded::{Embedded, StartError};
 use triad_runtime::StoreError;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
-pub use triad_dynamodb::{Endpoint, Tables as Names, Unreached};
-
-use super::Store;
+use super::{Address, Store};
+use crate::machine::directory::{taken, unusable};
+use crate::origin::origin;
 
 /// The tables of one installation, with a client for them. They need not be there yet.
 #[derive(Debug, Clone)]
@@ -20,31 +25,42 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The tables at `endpoint`. Nothing is asked yet; credentials may be, over the network.
-    pub async fn at(endpoint: Endpoint, names: Names) -> Self {
-        Self {
-            client: connect(endpoint).await,
-            names,
-        }
-    }
-
-    /// Does what [`at`](Self::at) does, once somebody has answered there.
+    /// The tables at an address, whose names begin with `prefix`, once somebody has answered there.
     ///
     /// # Errors
-    /// [`Unreached`] if nobody has within this time.
-    pub async fn reached(
-        endpoint: Endpoint,
-        names: Names,
-        within: Duration,
-    ) -> Result<Self, Unreached> {
+    /// A text that names the address and what to do, if nobody has within this time.
+    pub async fn reached(address: Address, prefix: &str, within: Duration) -> anyhow::Result<Self> {
+        let (place, next) = match &address {
+            Address::Url(url) => (
+                format!("at {url}{}", origin("dynamodb")),
+                "is it running, and is this the address that triad dev prints?",
+            ),
+            Address::Aws { region } => {
+                let region = region
+                    .as_ref()
+                    .map(|r| format!(" in {r}{}", origin("region")));
+                (
+                    format!("of AWS{}", region.unwrap_or_default()),
+                    "are you logged in, is the region right, and does the network let you out?",
+                )
+            }
+        };
+        let endpoint = match address {
+            Address::Url(url) => Endpoint::Url(url),
+            Address::Aws { region } => {
+                Endpoint::Aws(triad_bootstrap::Account::of_user().in_region(region))
+            }
+        };
         let asked = async {
-            let tables = Self::at(endpoint, names).await;
-            reach(&tables.client, &tables.names, within).await?;
-            Ok(tables)
+            let (client, names) = (connect(endpoint).await, Names::with_prefix(prefix));
+            reach(&client, &names, within).await?;
+            Ok(Self { client, names })
         };
         let late = Unreached::NoAnswer(format!("no answer within {} s", within.as_secs()));
         let asked = tokio::time::timeout(within, asked).await;
-        asked.unwrap_or(Err(late))
+        asked.unwrap_or(Err(late)).map_err(|why| {
+            anyhow::anyhow!("DynamoDB {place} cannot be reached: {why}; {next} -v shows more")
+        })
     }
 
     /// Makes the tables that are missing, and does not wait until they can be used.
@@ -61,5 +77,33 @@ impl Tables {
     pub fn store(self, retention: Millis, details_retention: Option<Millis>) -> Store {
         let store = DynamoStore::new(self.client, self.names, SystemClock, retention);
         Store::Dynamo(store.keeping_details(details_retention))
+    }
+}
+
+/// The embedded engine, with its tables made.
+pub struct Engine(Embedded);
+
+impl Engine {
+    /// Starts the engine: in this data directory, or else in memory. `listen` is where it offers DynamoDB's API;
+    /// port 0 takes a free one.
+    ///
+    /// # Errors
+    /// With the option or the directory that it is about, if it does not start or the tables cannot be made.
+    pub async fn start(listen: SocketAddr, data: Option<&Path>) -> anyhow::Result<(Self, Tables)> {
+        let embedded = Embedded::start(listen, data).map_err(|error| match error {
+            StartError::Listen(source) => taken("--dynamodb-port", listen, &source).into(),
+            error => unusable("the embedded tables", data, error.into()),
+        })?;
+        let tables = Tables {
+            client: connect(Endpoint::InProcess(embedded.http_client())).await,
+            names: Names::with_prefix(""),
+        };
+        tables.make_missing().await?;
+        Ok((Self(embedded), tables))
+    }
+
+    /// Where it offers DynamoDB's API.
+    pub fn addr(&self) -> SocketAddr {
+        self.0.addr()
     }
 }

@@ -21,7 +21,7 @@ const IN_FLIGHT: usize = 64;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     logging::start(logging::Form::Text, environment("TRIAD_LOG").as_deref());
-    let wiring = Wiring::new(Config::read(&environment, Account::of_user())?).await?;
+    let wiring = Wiring::new(Config::read(&environment)?, Account::of_user()).await?;
     let name = AgentName::new("loyalty")?;
     let config = WorkerConfig {
         broker: wiring.broker.clone(),

@@ -5,7 +5,7 @@ mod sns;
 
 use std::sync::Arc;
 
-use triad_bootstrap::lambda;
+use triad_bootstrap::{Account, lambda};
 use triad_lambda::RunError;
 
 use crate::sns::Sns;
@@ -17,7 +17,7 @@ async fn main() -> Result<(), RunError> {
         let topic = wiring.config.alerts_topic.clone();
         let topic = topic.ok_or("TRIAD_ALERTS_SNS_TOPIC: is missing; give the ARN of a topic")?;
         let console = wiring.config.console_url.clone();
-        Ok::<_, &str>(Sns::connect(topic, console, &wiring.config.account).await)
+        Ok::<_, &str>(Sns::connect(topic, console, &Account::of_function()).await)
     })
     .await?;
     let sns = Arc::new(sns);

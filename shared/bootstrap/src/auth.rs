@@ -1,6 +1,8 @@
 //! How the installation logs in to Kafka: which way, and where its credentials are.
 
+#[cfg(feature = "aws")]
 use triad_aws::Account;
+#[cfg(feature = "aws")]
 use triad_kafka::Login;
 
 /// In which way an installation logs in to Kafka. Reading one from a text fails with a text that
@@ -41,6 +43,7 @@ impl std::str::FromStr for Way {
 }
 
 /// The error of reading the credentials for Kafka: the reason, for people.
+#[cfg(feature = "aws")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LoginError(String);
@@ -119,7 +122,7 @@ impl AuthConfig {
     ///
     /// # Errors
     /// [`LoginError`] with the text of [`Self::problems`], for any other way.
-    #[cfg(not(feature = "kafka-auth"))]
+    #[cfg(all(feature = "aws", not(feature = "kafka-auth")))]
     pub async fn log_in(&self, _account: &Account) -> Result<Login, LoginError> {
         match self.way {
             Way::None => Ok(Login::default()),

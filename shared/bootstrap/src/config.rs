@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use triad_aws::Account;
 use triad_core::topics;
-use triad_dynamodb::{Endpoint, Tables};
 use triad_kafka::KafkaConfig;
 use triad_operator::address::ConsoleUrl;
 use triad_runtime::settings::{AdmissionSettings, Settings};
@@ -25,12 +23,10 @@ pub struct Config {
     pub kafka: KafkaConfig,
     /// How to log in to Kafka (`TRIAD_KAFKA_AUTH`, `TRIAD_KAFKA_SECRET`, `TRIAD_KAFKA_CA_SECRET`).
     pub auth: AuthConfig,
-    /// Which DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`, an `http` or `https` URL; absent: AWS).
-    pub endpoint: Endpoint,
-    /// The AWS account for DynamoDB, secrets and alerts, as far as they are used.
-    pub account: Account,
-    /// Names of the tables (`TRIAD_TABLE_PREFIX`; absent: no prefix).
-    pub tables: Tables,
+    /// The `http` or `https` URL of DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`). `None`: that of the AWS account.
+    pub dynamodb: Option<String>,
+    /// What the names of the tables begin with (`TRIAD_TABLE_PREFIX`; absent: nothing).
+    pub table_prefix: String,
     /// How long finished records are kept, in milliseconds (`TRIAD_RETENTION`; absent: 30 days).
     pub retention: Millis,
     /// How long the details of finished orders are kept, in milliseconds (`TRIAD_DETAILS_RETENTION`). `None`,
@@ -60,23 +56,20 @@ pub struct Config {
 
 impl Config {
     /// Reads the configuration. `lookup` returns the value of the variable with this name and `None` if it is
-    /// not set, as [`environment`](crate::environment) does. `account` is used for every call to AWS.
+    /// not set, as [`environment`](crate::environment) does.
     ///
     /// # Errors
     /// [`ConfigError`] with every setting that is missing, cannot be read or is out of its bounds.
     ///
     /// # Example
     /// ```
-    /// use triad_bootstrap::{Account, Config};
+    /// use triad_bootstrap::Config;
     /// let lookup = |name: &str| (name == "TRIAD_BROKERS").then(|| "127.0.0.1:9092".to_owned());
-    /// let config = Config::read(&lookup, Account::of_function());
+    /// let config = Config::read(&lookup);
     /// assert_eq!(config.unwrap().kafka.brokers, "127.0.0.1:9092");
-    /// assert!(Config::read(&|_| None, Account::of_function()).is_err());
+    /// assert!(Config::read(&|_| None).is_err());
     /// ```
-    pub fn read(
-        lookup: &dyn Fn(&str) -> Option<String>,
-        account: Account,
-    ) -> Result<Self, ConfigError> {
+    pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut r = Reader::new(lookup);
         let brokers = r.text("TRIAD_BROKERS").unwrap_or_else(|| {
             r.problems
@@ -91,18 +84,14 @@ impl Config {
                     format!("is not a JSON object of texts (line {line}, column {column})")
                 })
             });
-        let endpoint = r.parsed(
-            "TRIAD_DYNAMODB_ENDPOINT",
-            Endpoint::Aws(account.clone()),
-            |t| {
-                if t.starts_with("http://") || t.starts_with("https://") {
-                    Ok(Endpoint::Url(t.to_owned()))
-                } else {
-                    // Not quoted: a URL may have a password in it.
-                    Err("is not an http or https URL".to_owned())
-                }
-            },
-        );
+        let dynamodb = r.parsed("TRIAD_DYNAMODB_ENDPOINT", None, |t| {
+            if t.starts_with("http://") || t.starts_with("https://") {
+                Ok(Some(t.to_owned()))
+            } else {
+                // Not quoted: a URL may have a password in it.
+                Err("is not an http or https URL".to_owned())
+            }
+        });
         let agents = r.listed("TRIAD_AGENTS", |text| agents::parse(text).map_err(|e| e.0));
         let defaults = Settings::default();
         let spans = Spans::of(&mut r);
@@ -142,8 +131,8 @@ impl Config {
                 ..KafkaConfig::new(brokers)
             },
             auth,
-            endpoint,
-            tables: Tables::with_prefix(&r.text("TRIAD_TABLE_PREFIX").unwrap_or_default()),
+            dynamodb,
+            table_prefix: r.text("TRIAD_TABLE_PREFIX").unwrap_or_default(),
             retention: spans.retention,
             details_retention: spans.details_retention,
             settings: Settings {
@@ -165,7 +154,6 @@ impl Config {
             agents,
             alerts_topic,
             console_url,
-            account,
             partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
             traces: TraceConfig::of(&mut r),
         };
@@ -248,14 +236,14 @@ mod tests {
             };
             Some(value.to_owned())
         };
-        let config = Config::read(&lookup, Account::of_function()).expect("it is sound");
+        let config = Config::read(&lookup).expect("it is sound");
         assert_eq!(config.kafka.brokers, "b:9092");
         assert_eq!(
             config.kafka.extra,
             [("client.id".to_owned(), "x".to_owned())]
         );
-        assert!(matches!(&config.endpoint, Endpoint::Url(url) if url == "http://localhost:8000"));
-        assert_eq!(config.tables, Tables::with_prefix("shop-"));
+        assert_eq!(config.dynamodb.as_deref(), Some("http://localhost:8000"));
+        assert_eq!(config.table_prefix, "shop-");
         let day = 24 * 3_600_000;
         assert_eq!(config.retention, Millis(90 * day));
         assert_eq!(config.details_retention, Some(Millis(9 * day)));
@@ -303,9 +291,7 @@ mod tests {
             "TRIAD_CONSOLE_URL" => Some("triad.example".to_owned()),
             _ => None,
         };
-        let text = Config::read(&lookup, Account::of_function())
-            .unwrap_err()
-            .to_string();
+        let text = Config::read(&lookup).unwrap_err().to_string();
         for name in [
             "TRIAD_BROKERS",
             "TRIAD_DYNAMODB_ENDPOINT",

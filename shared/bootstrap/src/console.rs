@@ -21,7 +21,7 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 use crate::lambda;
 use crate::letters::KafkaTopics;
 use crate::reader::{ConfigError, Reader};
-use crate::wiring::Wiring;
+use crate::wiring::{Store, Wiring};
 
 /// Settings of the console behind a function's URL, in addition to the [`Config`](crate::Config) of every
 /// function. The variable that each is read from is in brackets.
@@ -92,7 +92,7 @@ impl AtUrl {
     ///
     /// # Errors
     /// [`NoRandom`] if the system gives no random numbers.
-    pub fn over(wiring: &Wiring, config: ConsoleConfig) -> Result<Self, NoRandom> {
+    pub fn over(wiring: &Wiring<Store>, config: ConsoleConfig) -> Result<Self, NoRandom> {
         let parts = Parts {
             store: wiring.store.clone(),
             bus: wiring.bus.clone(),
@@ -148,7 +148,7 @@ async fn whole(answer: Answer) -> Response<Bytes> {
 ///
 /// # Panics
 /// Outside of Lambda, where the variables that Lambda sets are missing.
-pub async fn run(wiring: Wiring, console: AtUrl) -> Result<(), RunError> {
+pub async fn run(wiring: Wiring<Store>, console: AtUrl) -> Result<(), RunError> {
     let config = RunConfig::default();
     triad_lambda::run_http(config, MAX_BODY_BYTES, move |request, invocation| {
         let (console, traces) = (console.clone(), wiring.config.settings.traces.clone());

@@ -1,7 +1,6 @@
 //! Has handlers tell their spans to the endpoint of the configuration.
 
 use triad_runtime::traces::{Engines, Traces};
-use triad_telemetry::{ExportError, ExportSettings, Exporter, Headers};
 
 use crate::config::Config;
 use crate::reader::ConfigError;
@@ -20,11 +19,11 @@ pub enum Sending {
 
 /// Sets in `config` that handlers which are made from it send their spans to its endpoint
 /// ([`Config::traces`]). If it has no endpoint, they send none. `engines` are the names of bus and store in
-/// the spans; for DynamoDB the table's name is that of the configuration. Call it before the handlers are made and, for [`Sending::Beside`], within a Tokio runtime.
+/// the spans. Call it before the handlers are made and, for [`Sending::Beside`], within a Tokio runtime.
 ///
 /// # Errors
-/// [`ConfigError`] if the endpoint or a header cannot be used, or no HTTP client can be made. No secret is
-/// in it.
+/// [`ConfigError`] if the endpoint or a header cannot be used, no HTTP client can be made, or the program was
+/// built without the feature `traces`. No secret is in it.
 ///
 /// # Panics
 /// With [`Sending::Beside`] and an endpoint, outside of a Tokio runtime.
@@ -34,12 +33,17 @@ pub fn export_traces(
     sending: Sending,
 ) -> Result<(), ConfigError> {
     let instance = &config.settings.instance;
-    let engines = match engines.store == Engines::DEPLOYED.store {
-        true => engines.with_records(&config.tables.order_state),
-        false => engines,
-    };
     config.settings.traces = traces_to(config.traces.as_ref(), instance, engines, sending)?;
     Ok(())
+}
+
+/// The names of bus and store in the spans of a deployment with this configuration: Kafka, and its table of
+/// DynamoDB.
+#[cfg(feature = "aws")]
+#[must_use]
+pub fn deployed_engines(config: &Config) -> Engines {
+    let tables = triad_dynamodb::Tables::with_prefix(&config.table_prefix);
+    Engines::DEPLOYED.with_records(&tables.order_state)
 }
 
 /// Makes what handlers tell their spans to: the endpoint in `config`. With `None` the spans go nowhere.
@@ -47,8 +51,8 @@ pub fn export_traces(
 /// [`Sending::Beside`], call it within a Tokio runtime.
 ///
 /// # Errors
-/// [`ConfigError`] if the endpoint or a header cannot be used, or no HTTP client can be made. No secret is
-/// in it.
+/// [`ConfigError`] if the endpoint or a header cannot be used, no HTTP client can be made, or the program was
+/// built without the feature `traces`. No secret is in it.
 ///
 /// # Panics
 /// With [`Sending::Beside`] and an endpoint, outside of a Tokio runtime.
@@ -61,6 +65,18 @@ pub fn traces_to(
     let Some(config) = config else {
         return Ok(Traces::default());
     };
+    sent(config, instance, engines, sending)
+}
+
+#[cfg(feature = "traces")]
+fn sent(
+    config: &TraceConfig,
+    instance: &str,
+    engines: Engines,
+    sending: Sending,
+) -> Result<Traces, ConfigError> {
+    use triad_telemetry::{ExportError, ExportSettings, Exporter, Headers};
+
     let exporter = Exporter::new(&ExportSettings {
         endpoint: config.endpoint.clone(),
         headers: Headers(config.headers.clone()),
@@ -81,4 +97,16 @@ pub fn traces_to(
         exporter.start();
     }
     Ok(Traces::to(exporter, config.sampling, engines))
+}
+
+#[cfg(not(feature = "traces"))]
+fn sent(
+    _config: &TraceConfig,
+    _instance: &str,
+    _engines: Engines,
+    _sending: Sending,
+) -> Result<Traces, ConfigError> {
+    Err(ConfigError(vec![
+        "OTEL_EXPORTER_OTLP_ENDPOINT: this program was built without traces; build it with --features traces, or unset it".to_owned(),
+    ]))
 }

@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::journal::Journal;
 use crate::logging;
 use crate::reader::environment;
-use crate::wiring::Wiring;
+use crate::wiring::{Store, Wiring};
 
 /// Longest wait for the spans of one invocation.
 const LAST_SPANS: Duration = Duration::from_millis(500);
@@ -44,7 +44,7 @@ static METRICS: OnceLock<Embedded> = OnceLock::new();
 ///
 /// # Panics
 /// If one of these happens outside of Lambda, as [`triad_lambda::init()`] does.
-pub async fn start() -> Result<Wiring, RunError> {
+pub async fn start() -> Result<Wiring<Store>, RunError> {
     logging::start(logging::Form::Json, environment("TRIAD_LOG").as_deref());
     triad_lambda::init(async {
         if let Some(namespace) = environment(METRICS_NAMESPACE) {
@@ -52,24 +52,15 @@ pub async fn start() -> Result<Wiring, RunError> {
             let metrics = metrics.map_err(|e| format!("{METRICS_NAMESPACE}: {e}"))?;
             METRICS.get_or_init(|| metrics);
         }
-        let mut config =
-            Config::read(&environment, Account::of_function()).map_err(|e| e.to_string())?;
-        let login = config.auth.log_in(&config.account).await;
+        let mut config = Config::read(&environment).map_err(|e| e.to_string())?;
+        let account = Account::of_function();
+        let login = config.auth.log_in(&account).await;
         config.kafka.login = login.map_err(|e| e.to_string())?;
-        #[cfg(feature = "traces")]
-        crate::export_traces(
-            &mut config,
-            triad_runtime::traces::Engines::DEPLOYED,
-            crate::Sending::Flushed,
-        )
-        .map_err(|e| e.to_string())?;
-        #[cfg(not(feature = "traces"))]
-        if config.traces.is_some() {
-            tracing::warn!(
-                "an endpoint of traces is named, and this build has none: --features traces"
-            );
-        }
-        Wiring::new(config).await.map_err(|e| e.to_string())
+        let engines = crate::deployed_engines(&config);
+        crate::export_traces(&mut config, engines, crate::Sending::Flushed)
+            .map_err(|e| e.to_string())?;
+        let wiring = Wiring::new(config, account).await;
+        wiring.map_err(|e| e.to_string())
     })
     .await
 }
@@ -118,7 +109,7 @@ impl Turn {
 ///
 /// # Panics
 /// Outside of Lambda, where the variables that Lambda sets are missing.
-pub async fn run_batches<F, R>(wiring: Wiring, handle: F) -> Result<(), RunError>
+pub async fn run_batches<F, R>(wiring: Wiring<Store>, handle: F) -> Result<(), RunError>
 where
     F: Fn(Vec<InputRecord>, Turn) -> R + Send + Sync + 'static,
     R: Future<Output = Vec<Handled>> + Send + 'static,

@@ -8,7 +8,6 @@ mod auth;
 mod config;
 #[cfg(feature = "console")]
 pub mod console;
-#[cfg(feature = "traces")]
 mod export;
 mod instance;
 #[cfg(feature = "lambda")]
@@ -27,12 +26,16 @@ mod traces;
 mod wiring;
 
 pub use instance::instance_name;
+#[cfg(feature = "aws")]
 pub use triad_aws::Account;
 
 pub use agents::AgentConfig;
-pub use auth::{AuthConfig, LoginError, UnknownWay, Way};
+#[cfg(feature = "aws")]
+pub use auth::LoginError;
+pub use auth::{AuthConfig, UnknownWay, Way};
 pub use config::Config;
-#[cfg(feature = "traces")]
+#[cfg(feature = "aws")]
+pub use export::deployed_engines;
 pub use export::{Sending, export_traces, traces_to};
 pub use letters::KafkaTopics;
 pub use reader::{ConfigError, environment};
@@ -41,4 +44,6 @@ pub use remotes::{http_remotes, remotes_of};
 pub use served::{Served, agents_of, needed_agents};
 pub use spans::Spans;
 pub use traces::TraceConfig;
-pub use wiring::{Bus, SchedulerHandler, Store, SubmissionHandler, WholeStore, Wiring};
+#[cfg(feature = "aws")]
+pub use wiring::Store;
+pub use wiring::{Bus, SchedulerHandler, SubmissionHandler, WholeStore, Wiring};

@@ -1,7 +1,10 @@
 //! Clients and handlers, put together from a configuration.
 
+#[cfg(feature = "aws")]
+use triad_aws::Account;
 use triad_consume::Broker;
-use triad_dynamodb::{DynamoStore, connect};
+#[cfg(feature = "aws")]
+use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect};
 use triad_kafka::{KafkaBus, KafkaConfig, KafkaError};
 use triad_operator::campaign::Campaigns;
 use triad_runtime::agent::{Agent, Remotes};
@@ -16,6 +19,7 @@ use triad_runtime::{ControlStore, DefinitionStore, StateStore};
 use crate::config::Config;
 
 /// The state store of a deployment: DynamoDB, with the real clock.
+#[cfg(feature = "aws")]
 pub type Store = DynamoStore<SystemClock>;
 /// The bus in production: Kafka.
 pub type Bus = KafkaBus;
@@ -26,17 +30,16 @@ pub trait WholeStore: StateStore + DefinitionStore + ControlStore + OperatorStor
 impl<S: StateStore + DefinitionStore + ControlStore + OperatorStore + Clone> WholeStore for S {}
 
 /// The Scheduler with the real clock and random numbers, over the store `S` and the bus `B`.
-pub type SchedulerHandler<S = Store, B = Bus> = Scheduler<S, B, SystemClock, SystemEntropy>;
+pub type SchedulerHandler<S, B = Bus> = Scheduler<S, B, SystemClock, SystemEntropy>;
 
 /// The Submission with the real clock, over the store `S` and the bus `B`.
-pub type SubmissionHandler<S = Store, B = Bus> = Submission<S, B, SystemClock>;
+pub type SubmissionHandler<S, B = Bus> = Submission<S, B, SystemClock>;
 
 /// The clients of one process, from which its handlers are made. All handlers share them.
 ///
-/// `S` is the store, and `B` the broker that records are read from. By default they are those of a
-/// deployment, DynamoDB and Kafka, so that a deployed program names no types and links no other engine.
+/// `S` is the store, and `B` the broker that records are read from: Kafka, unless another one is named.
 #[derive(Clone)]
-pub struct Wiring<S = Store, B: Broker = KafkaConfig> {
+pub struct Wiring<S, B: Broker = KafkaConfig> {
     /// The store of orders, workflows and control records.
     pub store: S,
     /// The broker from which the consumer loops read.
@@ -47,22 +50,33 @@ pub struct Wiring<S = Store, B: Broker = KafkaConfig> {
     pub config: Config,
 }
 
-impl Wiring {
-    /// Makes the clients for Kafka and DynamoDB. Nothing is asked of either yet.
+#[cfg(feature = "aws")]
+impl Wiring<Store> {
+    /// Makes the clients for Kafka and for the DynamoDB of this account, or of the URL in `config`. Nothing is
+    /// asked of either yet.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
-    pub async fn new(config: Config) -> Result<Self, KafkaError> {
-        let client = connect(config.endpoint.clone()).await;
-        let store = DynamoStore::new(client, config.tables.clone(), SystemClock, config.retention)
-            .keeping_details(config.details_retention);
+    pub async fn new(config: Config, account: Account) -> Result<Self, KafkaError> {
+        let endpoint = config
+            .dynamodb
+            .clone()
+            .map_or(Endpoint::Aws(account), Endpoint::Url);
+        let tables = Tables::with_prefix(&config.table_prefix);
+        let store = DynamoStore::new(
+            connect(endpoint).await,
+            tables,
+            SystemClock,
+            config.retention,
+        )
+        .keeping_details(config.details_retention);
         Self::over(store, config)
     }
 }
 
 impl<S: WholeStore> Wiring<S> {
-    /// The clients of a process with this store, and with Kafka. The tables in `config`, their endpoint and
-    /// the retention times are not used. Nothing is asked of Kafka yet.
+    /// The clients of a process with this store, and with Kafka. What `config` says of DynamoDB and of retention is
+    /// not used. Nothing is asked of Kafka yet.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
@@ -73,9 +87,8 @@ impl<S: WholeStore> Wiring<S> {
 }
 
 impl<S: WholeStore, B: Broker> Wiring<S, B> {
-    /// The clients of a process with this store and this broker; `bus` is what the handlers send through. The
-    /// tables in `config`, their endpoint and the retention times are not used, and those of Kafka only for
-    /// questions to Kafka itself, such as who serves an agent.
+    /// The clients of a process with this store and this broker; `bus` is what the handlers send through. What
+    /// `config` says of DynamoDB and of retention is not used, and what it says of Kafka only for questions to Kafka itself, such as who serves an agent.
     pub fn with(store: S, broker: B, bus: B::Bus, config: Config) -> Self {
         Self {
             store,

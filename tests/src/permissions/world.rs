@@ -204,7 +204,7 @@ pub struct World {
     /// The clock of all handlers.
     pub clock: ManualClock,
     /// The clients of the handler that is looked at, made as its function makes them.
-    pub wiring: Wiring,
+    pub wiring: Wiring<triad_bootstrap::Store>,
     /// Its way to the broker.
     pub line: Line,
     /// What the handlers around it send.
@@ -249,7 +249,7 @@ impl World {
         variables.insert("TRIAD_BROKERS".into(), broker.addr().to_string());
         variables.insert("TRIAD_DYNAMODB_ENDPOINT".into(), gate.url());
         let lookup = |name: &str| variables.get(name).cloned();
-        let config = Config::read(&lookup, Account::of_function());
+        let config = Config::read(&lookup);
         let config = config.expect("the module's variables are a configuration");
         let agents = ["payment", "inventory"].map(|name| AgentName::new(name).expect("a name"));
         let reply_topics: Vec<String> = config.settings.reply_topics.iter().cloned().collect();
@@ -264,7 +264,9 @@ impl World {
         if is_governed {
             refuse(refused.path(), &all, &rights);
         }
-        let wiring = Wiring::new(config).await.expect("sound settings");
+        let wiring = Wiring::new(config, Account::of_function())
+            .await
+            .expect("sound settings");
         Self {
             // What expires does so by the clock of the tables.
             clock: ManualClock::at(SystemClock.now().0),

@@ -1,0 +1,41 @@
+//! In place of `mcp`, in a program that was built without that feature.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Args;
+use triad_console::Answers;
+
+use crate::output::Usage;
+
+/// Not in this build, which lacks --features mcp: the Model Context Protocol
+#[derive(Debug, Args)]
+pub struct McpArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _ignored: Vec<OsString>,
+}
+
+impl McpArgs {
+    pub fn changes(&self) -> bool {
+        false
+    }
+}
+
+/// # Errors
+/// Always, saying which feature is missing.
+pub async fn run(_args: McpArgs) -> Result<ExitCode> {
+    let why = "triad mcp: this program was built without it; build it with --features mcp";
+    Err(Usage(why.into()).into())
+}
+
+/// The API and its pages alone.
+pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
+    if acts {
+        tracing::warn!(
+            "models were to act at /mcp, and this program was built without it: --features mcp"
+        );
+    }
+    api
+}

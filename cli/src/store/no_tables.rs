@@ -1,0 +1,56 @@
+//! In place of `tables`, in a program that was built without the feature `aws`: nothing in it can be made.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use triad_runtime::StoreError;
+use triad_workflow::Millis;
+
+use super::{Address, Store};
+use crate::output::Usage;
+
+fn not_built(what: &str) -> anyhow::Error {
+    Usage(format!(
+        "{what}: this program was built without DynamoDB; build it with --features aws"
+    ))
+    .into()
+}
+
+/// There are none.
+#[derive(Debug)]
+pub enum Tables {}
+
+impl Tables {
+    /// # Errors
+    /// Always, saying which feature is missing.
+    pub async fn reached(at: Address, _prefix: &str, _within: Duration) -> anyhow::Result<Self> {
+        Err(not_built(match at {
+            Address::Url(_) => "--dynamodb",
+            Address::Aws { .. } => "--aws",
+        }))
+    }
+
+    pub async fn make_missing(&self) -> Result<(), StoreError> {
+        match *self {}
+    }
+
+    pub fn store(self, _retention: Millis, _details_retention: Option<Millis>) -> Store {
+        match self {}
+    }
+}
+
+/// There is none.
+pub enum Engine {}
+
+impl Engine {
+    /// # Errors
+    /// Always, saying which feature is missing.
+    pub async fn start(_: SocketAddr, _: Option<&Path>) -> anyhow::Result<(Self, Tables)> {
+        Err(not_built("--store dynamodb"))
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        match *self {}
+    }
+}
