@@ -57,5 +57,5 @@ export TRIAD_ARCHITECTURES
 if pkg-config --exists openssl 2>/dev/null; then openssl=(env OPENSSL_NO_VENDOR=1); else openssl=(env); fi
 # With the tests: by themselves binaries have other features of the crates below, and after the tests most of
 # those would be built again.
-"${openssl[@]}" cargo build --quiet --workspace --features triad-bootstrap/kafka-auth --lib --bins --tests --locked
+"${openssl[@]}" cargo build --quiet --workspace --all-features --lib --bins --tests --locked
 .venv-deployed/bin/python tests/deployed/run.py

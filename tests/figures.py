@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NUMBER = r"([0-9][0-9,.]*[0-9]|[0-9])"
 SIM = "cargo run --release --quiet --locked -p triad-sim --"
 MODEL = "cargo run --release --quiet --locked -p triad-model --"
-BENCH = "cargo run --release --quiet --locked -p triad -- bench"
+BENCH = "cargo run --release --quiet --locked -p triad --features bench -- bench"
 LONG = "cargo test --locked -p triad-tests --features long --test long"
 
 

@@ -120,7 +120,7 @@ generic_mutants() {
 }
 
 release_binaries() {
-  cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \
+  cargo build --release --locked --bins --features triad/aws -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \
     -p triad-tests
 }
 

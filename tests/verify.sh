@@ -77,10 +77,11 @@ nextest() {
 
 everything=(--workspace --locked)
 if [ "$all" = yes ]; then
-  # With Kafka over TLS, which is off by default for the sake of those who only try it. OpenSSL from
-  # source takes minutes and perl: for tests, what the system has will do.
-  everything+=(--features triad-bootstrap/kafka-auth,triad-tests/long)
+  # With Kafka over TLS. OpenSSL from source takes minutes and perl: for tests, what the system has will do.
+  everything+=(--all-features)
   if pkg-config --exists openssl 2>/dev/null; then export OPENSSL_NO_VENDOR=1; fi
+else
+  everything+=(--features triad/aws,triad/mcp,triad/traces,triad/bench)
 fi
 
 step "Form"
@@ -94,11 +95,9 @@ export CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 export CARGO_PROFILE_DEV_DEBUG=0
 
 if [ "$all" = yes ]; then
-  # Together they have every feature that one of them asks for; users build them one by one. (With TLS, as
-  # below: librdkafka would be compiled once more without.)
-  step "What users build by itself: the command line, the worker"
-  cargo check --locked -p triad --features kafka-auth
-  cargo check --locked -p triad-worker --features kafka-auth
+  # Together they have every feature that one of them asks for; users build one by itself.
+  step "What users build by itself: the command line for one machine"
+  cargo check --locked -p triad
 
   step "Clients in Python and Node for the tests with other clients (.venv, tests/node)"
   if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
