@@ -10,7 +10,7 @@ if [ "${1:-}" = sbom ]; then
   out="${2:?tests/supply.sh sbom DIR}"
   cargo cyclonedx --version >/dev/null 2>&1 || { echo "supply: cargo install cargo-cyclonedx --version 0.5.7 --locked" >&2; exit 3; }
   mkdir -p "$out"
-  cargo cyclonedx --format json --describe binaries --features kafka-auth --target all --quiet
+  cargo cyclonedx --format json --describe binaries --all-features --target all --quiet
   # It writes each beside its manifest.
   find . -name '*_bin.cdx.json' -not -path './target/*' -exec mv -t "$out" {} +
   bills=$(find "$out" -name '*.cdx.json' | wc -l)

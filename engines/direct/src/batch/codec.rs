@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use ruzstd::decoding::StreamingDecoder;
+
 /// Bound: bytes of a batch's records once they are decompressed, in every codec; as in the Kafka client.
 pub(crate) const MAX_BYTES: usize = 32 * 1024 * 1024;
 
@@ -19,7 +21,9 @@ pub(super) fn decompress(attributes: i16, bytes: &[u8]) -> Result<Vec<u8>, Strin
         1 => bounded(flate2::read::MultiGzDecoder::new(bytes)),
         2 => snappy(bytes),
         3 => bounded(lz4_flex::frame::FrameDecoder::new(bytes)),
-        4 => zstd::stream::read::Decoder::new(bytes).and_then(bounded),
+        4 => StreamingDecoder::new(bytes)
+            .map_err(io::Error::other)
+            .and_then(bounded),
         other => Err(io::Error::other(format!("there is no codec {other}"))),
     };
     done.map_err(|error| format!("it cannot be decompressed: {error}"))
