@@ -14,7 +14,7 @@ use crate::dev::follow::{Follower, OrderLine};
 
 const WORKFLOW: (&str, &str) = (
     "three-steps.yaml",
-    include_str!("../../../examples/workflows/three-steps.yaml"),
+    include_str!("../../examples/workflows/three-steps.yaml"),
 );
 /// Details are padded to this many bytes.
 const ORDER_BYTES: usize = 500;
