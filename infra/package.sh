@@ -57,7 +57,7 @@ for architecture in "${architectures[@]}"; do
   printf '#!/bin/sh\nexec "%s" ranlib "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" > "$tools/ranlib"
   chmod +x "$tools"/*
 
-  # Small rather than fast, and no tables for unwinding, which a panic that aborts does not do.
+  # Small rather than fast, and no tables for unwinding in C: no panic passes through it.
   export CC="$tools/cc" CXX="$tools/c++" AR="$tools/ar" RANLIB="$tools/ranlib"
   small="-Oz -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables"
   CFLAGS="$small" infra/package-openssl.sh "$platform" "$tools/openssl"

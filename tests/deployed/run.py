@@ -258,7 +258,7 @@ def the_schedule_fires_and_the_supervisor_recovers_an_order(shop):
     until("payment is asked", lambda: (o := shop.order("stuck")) and o["steps"][1]["state"] == "running")
     until(
         "a sweep has it asked for again",
-        lambda: shop.order("stuck")["steps"][1].get("parked_since"), patience=300,
+        lambda: shop.order("stuck")["steps"][1].get("deferred_since"), patience=300,
     )
     expect(shop.order("stuck")["steps"][1].get("failures", 0) == 0, "waiting counted as a failure")
     shop.reading("agent.payment", True)

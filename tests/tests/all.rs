@@ -13,7 +13,6 @@ mod cloudwatch;
 mod connections;
 mod console_function;
 mod dead_letters;
-mod deaths;
 mod dev;
 mod dev_agents;
 mod dev_sqlite;

@@ -111,7 +111,7 @@ async fn workers_share_a_breaker_and_go_on_when_the_service_is_back() {
             let Some(order) = engines.record(&format!("worked-{n}")).await else {
                 continue;
             };
-            deferred += usize::from(order.steps[1].deferred_since.is_some());
+            deferred += usize::from(order.steps[1].state.deferred_since().is_some());
             unstarted += usize::from(order.sequence == 1);
         }
         (deferred >= 1 && deferred + unstarted == 20).then_some(())

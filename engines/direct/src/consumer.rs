@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use triad_broker::{Attending, Line, LineError, Part, Position, Wanted};
-use triad_consume::{Assignment, Consumer, Found, InHand, Note, Partition};
-use triad_runtime::dead_letter::LetterId;
+use triad_broker::{Attending, Line, LineError, Part, Wanted};
+use triad_consume::{Assignment, Consumer, Found, Partition};
 
 use crate::batch::{Batches, Readable};
 use crate::offsets::Offsets;
@@ -78,8 +77,6 @@ impl DirectConsumer {
         let mut committed = self.line.committed(&self.group, &self.topic)?;
         let known = |partition| self.state().partitions.contains_key(&partition);
         committed.retain(|position| !known(position.partition));
-        self.assignment
-            .meet(committed.iter().filter_map(|p| self.mark(p)));
         let of = |partition| committed.iter().find(|p| p.partition == partition);
         let position_of = |partition| of(partition).map_or(0, |p| p.offset);
         // The log keeps for a group what it has not committed, once it has committed anything.
@@ -98,16 +95,6 @@ impl DirectConsumer {
             });
         }
         Ok(())
-    }
-
-    fn mark(&self, of: &Position) -> Option<(LetterId, triad_runtime::deaths::Mark)> {
-        let in_hand = InHand::parse(&of.metadata)?;
-        let at = LetterId {
-            topic: self.topic.to_string(),
-            partition: of.partition,
-            offset: in_hand.from,
-        };
-        Some((at, in_hand.mark))
     }
 
     /// What is to be asked of the log now.
@@ -278,10 +265,6 @@ impl Consumer for DirectConsumer {
 
     fn commit_and_wait(&self) {
         self.offsets().commit_and_wait();
-    }
-
-    fn note(&self, notes: &[Note]) {
-        self.offsets().note(notes);
     }
 
     fn unread(&self) -> Option<u64> {

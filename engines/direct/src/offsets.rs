@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use triad_broker::{Committing, Flush, Line, LineError, Position};
-use triad_consume::{COMMIT_WITHIN, Note};
+use triad_consume::COMMIT_WITHIN;
 
 /// The offsets of one group in one topic.
 #[derive(Debug)]
@@ -40,7 +40,6 @@ impl Offsets {
         let positions = partitions.map(|partition| Position {
             partition,
             offset: 0,
-            metadata: String::new(),
         });
         let positions: Vec<Position> = positions.collect();
         if positions.is_empty() {
@@ -82,34 +81,12 @@ impl Offsets {
         }
     }
 
-    /// Commits positions with what is in hand from there on, and waits for it.
-    pub(crate) fn note(&mut self, notes: &[Note]) {
-        let positions = notes.iter().map(|note| Position {
-            partition: note.partition.1,
-            offset: note.position,
-            metadata: note
-                .in_hand
-                .map(|hand| hand.to_string())
-                .unwrap_or_default(),
-        });
-        let positions: Vec<Position> = positions.collect();
-        if positions.is_empty() {
-            return;
-        }
-        let done = self.begin(positions, Flush::Now);
-        if let Err(error) = done.and_then(|committing| committing.wait(COMMIT_WITHIN)) {
-            // A death with them in hand is not counted then, or one that never was is.
-            tracing::warn!(%error, "what is in hand could not be noted with the group");
-        }
-    }
-
     fn new_ones(&self) -> impl Iterator<Item = Position> {
         let is_new = |(partition, next): &(&i32, &i64)| self.sent.get(partition) != Some(next);
         let new = self.stored.iter().filter(is_new);
         new.map(|(partition, next)| Position {
             partition: *partition,
             offset: *next,
-            metadata: String::new(),
         })
     }
 

@@ -1,6 +1,5 @@
 //! The Lambda shell around the handlers: converts, and nothing more.
 
-use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -14,14 +13,12 @@ use triad_lambda::{
 use triad_metrics::emf::Embedded;
 use triad_runtime::dead_letter::replay::MALFORMED_EVENT_RECORD;
 use triad_runtime::dead_letter::{self, Cause, dead_letter};
-use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
 use triad_runtime::traces::Traces;
-use triad_runtime::{Bus, Clock, Handled, InputRecord};
+use triad_runtime::{Bus, Clock, Handled, InputRecord, delivery};
 use triad_workflow::Millis;
 
 use crate::config::Config;
-use crate::journal::Journal;
 use crate::logging;
 use crate::reader::environment;
 use crate::wiring::{Store, Wiring};
@@ -100,9 +97,9 @@ impl Turn {
 
 /// Runs a function that takes Kafka batches, until its process ends. `handle` gets the records of one
 /// invocation, and answers one [`Handled`] for each, in their order; a record without an answer is delivered
-/// again. Records that cannot be read from the event are dead-lettered and not given to the handler. If a
-/// process has died while it worked on a record, the records of its partition are given one by one;
-/// [`triad_runtime::deaths`] says when such a record is dead-lettered.
+/// again. Records that cannot be read from the event are dead-lettered and not given to the handler. If it
+/// panics, it gets the records one by one, and one with which alone it panics is dead-lettered
+/// ([`triad_runtime::delivery`]).
 ///
 /// # Errors
 /// [`RunError::Runtime`] if Lambda's Runtime API fails.
@@ -111,7 +108,7 @@ impl Turn {
 /// Outside of Lambda, where the variables that Lambda sets are missing.
 pub async fn run_batches<F, R>(wiring: Wiring<Store>, handle: F) -> Result<(), RunError>
 where
-    F: Fn(Vec<InputRecord>, Turn) -> R + Send + Sync + 'static,
+    F: Fn(Arc<Vec<InputRecord>>, Turn) -> R + Send + Sync + 'static,
     R: Future<Output = Vec<Handled>> + Send + 'static,
 {
     let config = RunConfig {
@@ -123,14 +120,12 @@ where
         ..RunConfig::default()
     };
     let handle = Arc::new(handle);
-    let journal = Arc::new(Journal::of_sandbox());
     triad_lambda::run(config, move |records, invocation| {
         let (handle, bus) = (handle.clone(), wiring.bus.clone());
-        let journal = journal.clone();
         let traces = wiring.config.settings.traces.clone();
         // Boxed: the handlers' futures are deep, and the runtime wraps them deeper still.
         let work: Pin<Box<dyn Future<Output = Vec<RecordOutcome>> + Send>> = Box::pin(async move {
-            let outcomes = batch(&bus, &journal, &*handle, records, &invocation).await;
+            let outcomes = batch(&bus, &*handle, records, &invocation).await;
             tell_metrics();
             flush_spans(&traces, &invocation).await;
             outcomes
@@ -151,21 +146,23 @@ pub async fn flush_spans(traces: &Traces, invocation: &Invocation) {
 /// One batch: what the shell could not read is dead-lettered, the rest is the handler's.
 async fn batch<B, F, R>(
     bus: &B,
-    journal: &Journal,
     handle: &F,
     records: Vec<ParsedRecord>,
     invocation: &Invocation,
 ) -> Vec<RecordOutcome>
 where
     B: Bus,
-    F: Fn(Vec<InputRecord>, Turn) -> R,
+    F: Fn(Arc<Vec<InputRecord>>, Turn) -> R,
     R: Future<Output = Vec<Handled>>,
 {
     let mut outcomes: Vec<Option<RecordOutcome>> = vec![None; records.len()];
-    let mut sound = Vec::new();
+    let (mut places, mut sound) = (Vec::new(), Vec::new());
     for (place, record) in records.into_iter().enumerate() {
         match record {
-            ParsedRecord::Record(record) => sound.push((place, record)),
+            ParsedRecord::Record(record) => {
+                places.push(place);
+                sound.push(record);
+            }
             ParsedRecord::Malformed(bad) => {
                 let cause = Cause::new(MALFORMED_EVENT_RECORD, bad.cause.to_string());
                 let record = InputRecord {
@@ -176,72 +173,28 @@ where
                     value: Some(bad.raw.into_bytes()),
                     ..InputRecord::default()
                 };
-                outcomes[place] = Some(put_aside(bus, &record, &cause, place, invocation).await);
+                let answer = put_aside(bus, &record, &cause, place, invocation).await;
+                outcomes[place] = Some(outcome(answer));
             }
         }
     }
-    let suspects = journal.suspects(sound.iter().map(|(_, record)| record));
-    let is_suspect = |(_, record): &(usize, InputRecord)| {
-        suspects.contains(&(record.topic.clone(), record.partition))
-    };
-    let (alone, together): (Vec<_>, Vec<_>) = sound.into_iter().partition(is_suspect);
-    if !together.is_empty() {
-        let (places, records): (Vec<usize>, Vec<InputRecord>) = together.into_iter().unzip();
-        let in_hand = journal.together(&records);
-        let answers = handle(records, turn(invocation, &places)).await;
-        drop(in_hand);
-        for (place, answer) in places.into_iter().zip(answers) {
-            outcomes[place] = Some(outcome(answer));
+    if !sound.is_empty() {
+        let sound = Arc::new(sound);
+        let handle = |records, at| handle(records, turn(invocation, &places[at]));
+        let put_aside = |at: usize, cause| {
+            let (record, place) = (sound[at].clone(), places[at]);
+            async move { put_aside(bus, &record, &cause, place, invocation).await }
+        };
+        let answers = delivery::deliver(&sound, handle, put_aside).await;
+        for (place, answer) in places.iter().zip(answers) {
+            outcomes[*place] = Some(outcome(answer));
         }
     }
-    one_by_one((bus, journal, handle), alone, invocation, &mut outcomes).await;
     let missing = || RecordOutcome::Failed("the handler gave no answer for it".into());
     outcomes
         .into_iter()
         .map(|known| known.unwrap_or_else(missing))
         .collect()
-}
-
-/// Records of partitions in which a process has died: each by itself, as far as the time goes. One
-/// that is to come again is not passed by a later one of its partition.
-async fn one_by_one<B, F, R>(
-    (bus, journal, handle): (&B, &Journal, &F),
-    records: Vec<(usize, InputRecord)>,
-    invocation: &Invocation,
-    outcomes: &mut [Option<RecordOutcome>],
-) where
-    B: Bus,
-    F: Fn(Vec<InputRecord>, Turn) -> R,
-    R: Future<Output = Vec<Handled>>,
-{
-    let mut held: HashSet<(String, i32)> = HashSet::new();
-    for (place, record) in records {
-        let partition = (record.topic.clone(), record.partition);
-        if held.contains(&partition) || invocation.deadline.remaining().is_zero() {
-            let why = "records are handed over one by one, and it was not its turn";
-            outcomes[place] = Some(RecordOutcome::Failed(why.into()));
-            held.insert(partition);
-            continue;
-        }
-        let came = match journal.alone(&record) {
-            Some(in_hand) => {
-                let answers = handle(vec![record.clone()], turn(invocation, &[place])).await;
-                drop(in_hand);
-                answers.into_iter().next().map(outcome)
-            }
-            None => {
-                let cause = deaths::cause();
-                Some(put_aside(bus, &record, &cause, place, invocation).await)
-            }
-        };
-        match came {
-            Some(RecordOutcome::Done) => journal.answered(&record),
-            _ => {
-                held.insert(partition);
-            }
-        }
-        outcomes[place] = came;
-    }
 }
 
 /// What a handler is told of the records at these places of the event.
@@ -267,14 +220,14 @@ async fn put_aside<B: Bus>(
     cause: &Cause,
     place: usize,
     invocation: &Invocation,
-) -> RecordOutcome {
+) -> Handled {
     let letter = dead_letter(record, cause, SystemClock.now());
     match dead_letter::send(bus, vec![((), letter)]).await.pop() {
         None => {
             invocation.progress.done(place);
-            RecordOutcome::Done
+            Handled::Done
         }
-        Some(((), why)) => RecordOutcome::Failed(why.to_string()),
+        Some(((), why)) => why.into(),
     }
 }
 
@@ -318,9 +271,8 @@ mod tests {
     async fn a_record_that_cannot_be_read_is_done_once_its_letter_is_acknowledged() {
         let event = br#"{"records": {"orders-0": [7,
             {"topic": "orders", "partition": 0, "offset": 5, "value": "e30="}]}}"#;
-        let handle = async |records: Vec<InputRecord>, _: Turn| vec![Handled::Done; records.len()];
-        let folder = tempfile::tempdir().expect("a folder");
-        let journal = Journal::open(folder.path().join("in-hand"));
+        let handle =
+            async |records: Arc<Vec<InputRecord>>, _: Turn| vec![Handled::Done; records.len()];
         let invocation = Invocation {
             request_id: String::new(),
             deadline: Deadline::before(u64::MAX, Duration::ZERO),
@@ -328,12 +280,12 @@ mod tests {
         };
         let records = || triad_lambda::parse_event(event).expect("it is an event");
         let kept = Kept::default();
-        let outcomes = batch(&kept, &journal, &handle, records(), &invocation).await;
+        let outcomes = batch(&kept, &handle, records(), &invocation).await;
         assert_eq!(outcomes, vec![RecordOutcome::Done; 2]);
         let sent = std::mem::take(&mut *kept.0.lock().expect("no panic"));
         let topics: Vec<&str> = sent.iter().map(|m| m.topic.as_str()).collect();
         assert_eq!(topics, ["dead-letter", "alerts"]);
-        let outcomes = batch(&Refusing, &journal, &handle, records(), &invocation).await;
+        let outcomes = batch(&Refusing, &handle, records(), &invocation).await;
         assert!(
             matches!(&outcomes[..], [RecordOutcome::Failed(why), RecordOutcome::Done] if why.contains("no broker")),
             "{outcomes:?}"
@@ -375,7 +327,7 @@ mod tests {
             {"topic": "agent.payment", "partition": 0, "offset": 5, "value": "e30="},
             {"topic": "agent.payment", "partition": 0, "offset": 6, "value": "e30="}]}}"#;
         // Of the two that it is given the handler ends the first, and hangs on the second.
-        let slow = async |_: Vec<InputRecord>, turn: Turn| {
+        let slow = async |_: Arc<Vec<InputRecord>>, turn: Turn| {
             turn.done(0);
             turn.done(9);
             std::future::pending().await
@@ -386,9 +338,7 @@ mod tests {
             deadline: Deadline::before(u64::MAX, Duration::ZERO),
             progress: Progress::new(records.len()),
         };
-        let folder = tempfile::tempdir().expect("a folder");
-        let journal = Journal::open(folder.path().join("in-hand"));
-        let handled = batch(&Accepting, &journal, &slow, records, &invocation);
+        let handled = batch(&Accepting, &slow, records, &invocation);
         let dropped = tokio::time::timeout(Duration::ZERO, handled).await;
         assert!(dropped.is_err(), "it hangs");
         assert_eq!(invocation.progress.snapshot(), [true, true, false]);
@@ -410,50 +360,53 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_record_of_which_processes_die_is_put_aside_and_its_neighbours_are_handled() {
+    #[tokio::test]
+    async fn a_record_that_makes_its_handler_panic_is_put_aside_and_its_neighbours_are_handled() {
         let event = br#"{"records": {
             "orders-0": [{"topic": "orders", "partition": 0, "offset": 5, "value": "MQ=="},
                 {"topic": "orders", "partition": 0, "offset": 6, "value": "ZGll"},
                 {"topic": "orders", "partition": 0, "offset": 7, "value": "Mg=="}],
             "orders-1": [{"topic": "orders", "partition": 1, "offset": 6, "value": "Mw=="}]}}"#;
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("in-hand");
-        let bus = Kept::default();
-        // Hangs where a process would die: what is forgotten then is never dropped.
-        let dies = async |records: Vec<InputRecord>, _: Turn| {
-            if records.iter().any(|r| r.value.as_deref() == Some(b"die")) {
-                std::future::pending::<()>().await;
+        let handled = std::sync::Mutex::new(Vec::new());
+        let panics = async |records: Arc<Vec<InputRecord>>, turn: Turn| {
+            for (at, record) in records.iter().enumerate() {
+                assert_ne!(record.value.as_deref(), Some(&b"die"[..]), "as it is told");
+                turn.done(at);
+                let place = (record.partition, record.offset);
+                handled.lock().expect("no panic").push(place);
             }
             vec![Handled::Done; records.len()]
         };
-        let mut died = 0;
-        let outcomes = loop {
-            let journal: &Journal = Box::leak(Box::new(Journal::open(file.clone())));
-            let records = triad_lambda::parse_event(event).expect("it is an event");
-            let invocation = Invocation {
-                request_id: String::new(),
-                deadline: Deadline::before(u64::MAX, Duration::ZERO),
-                progress: Progress::new(records.len()),
-            };
-            let mut process = Box::pin(batch(&bus, journal, &dies, records, &invocation));
-            match futures::FutureExt::now_or_never(&mut process) {
-                Some(outcomes) => break outcomes,
-                None => std::mem::forget((process, invocation.progress.clone())),
-            }
-            died += 1;
+        let records = || triad_lambda::parse_event(event).expect("it is an event");
+        let invocation = || Invocation {
+            request_id: String::new(),
+            deadline: Deadline::before(u64::MAX, Duration::ZERO),
+            progress: Progress::new(4),
         };
-        assert_eq!(died, 1 + deaths::MAX_DEATHS);
+        let (bus, first) = (Kept::default(), invocation());
+        let outcomes = batch(&bus, &panics, records(), &first).await;
         assert_eq!(outcomes, vec![RecordOutcome::Done; 4]);
-        assert!(!file.exists(), "nothing is held against anything any more");
-        let sent = bus.0.lock().expect("no panic");
-        let cause = |m: &&Envelope| {
-            let is_cause = |(name, value): &&(String, Option<Vec<u8>>)| {
-                name == "triad-cause" && value.as_deref() == Some(deaths::HANDLER_DIED.as_bytes())
-            };
-            m.headers.iter().any(|header| is_cause(&header))
+        assert_eq!(first.progress.snapshot(), [true; 4]);
+        // The first once more: it was handled before its neighbour panicked.
+        let handled_now = || std::mem::take(&mut *handled.lock().expect("no panic"));
+        assert_eq!(handled_now(), [(0, 5), (0, 5), (0, 7), (1, 6)]);
+        let sent = std::mem::take(&mut *bus.0.lock().expect("no panic"));
+        let topics: Vec<&str> = sent.iter().map(|m| m.topic.as_str()).collect();
+        assert_eq!(topics, ["dead-letter", "alerts"]);
+        let cause = delivery::HANDLER_PANICKED.as_bytes();
+        let is_cause = |(name, value): &(String, Option<Vec<u8>>)| {
+            name == "triad-cause" && value.as_deref() == Some(cause)
         };
-        assert_eq!(sent.iter().filter(cause).count(), 1);
-        assert_eq!(sent.len(), 2, "a letter and its alert");
+        assert!(
+            sent[0].headers.iter().any(is_cause),
+            "{:?}",
+            sent[0].headers
+        );
+        // Without its letter it is not done, and nothing of its partition passes it.
+        let second = invocation();
+        let outcomes = batch(&Refusing, &panics, records(), &second).await;
+        let is_done: Vec<bool> = outcomes.iter().map(|o| *o == RecordOutcome::Done).collect();
+        assert_eq!(is_done, [true, false, false, true]);
+        assert_eq!(handled_now(), [(0, 5), (0, 5), (1, 6)]);
     }
 }

@@ -11,8 +11,6 @@ pub mod console;
 mod export;
 mod instance;
 #[cfg(feature = "lambda")]
-mod journal;
-#[cfg(feature = "lambda")]
 pub mod lambda;
 mod letters;
 pub mod logging;

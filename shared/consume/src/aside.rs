@@ -5,20 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use triad_runtime::dead_letter::replay::UNREADABLE_BATCH;
 use triad_runtime::dead_letter::{self, Cause, dead_letter};
-use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{BusError, Clock, Handled, InputRecord};
 
+use crate::assignment::Partition;
 use crate::broker::Broker;
 use crate::found::Unreadable;
-use crate::note::Partition;
-
-/// How many panics of a handler about one record, which it was given alone, have the record dead-lettered.
-/// The third panic is the last: the record is not given to the handler again.
-pub const MAX_PANICS: u32 = 3;
-
-/// The cause code of dead letters about records for which the handler has panicked [`MAX_PANICS`] times.
-pub const HANDLER_PANICKED: &str = "handler-panicked";
 
 /// What a loop has to get done.
 #[derive(Debug)]
@@ -38,26 +30,18 @@ pub(crate) struct Letter {
     pub(crate) next: i64,
 }
 
+impl Letter {
+    /// About one record.
+    pub(crate) fn of(record: InputRecord, cause: Cause) -> Self {
+        Self {
+            cause,
+            next: record.offset + 1,
+            record,
+        }
+    }
+}
+
 impl Item {
-    /// About a record for which the handler panicked every time.
-    pub(crate) fn panicked(record: InputRecord, said: &str) -> Self {
-        let text = format!("the handler panicked {MAX_PANICS} times: {said}");
-        Self::Letter(Box::new(Letter {
-            cause: Cause::new(HANDLER_PANICKED, text),
-            next: record.offset + 1,
-            record,
-        }))
-    }
-
-    /// About a record with which alone in hand a process has died every time.
-    pub(crate) fn died(record: InputRecord) -> Self {
-        Self::Letter(Box::new(Letter {
-            cause: deaths::cause(),
-            next: record.offset + 1,
-            record,
-        }))
-    }
-
     /// About a batch that cannot be read: the letter is that of its first record.
     pub(crate) fn unreadable(batch: Unreadable) -> Self {
         let Unreadable {
@@ -151,11 +135,4 @@ impl<B: Broker> Aside<B> {
         }
         Ok(bus.insert(self.broker.bus()?).clone())
     }
-}
-
-/// What a panic said.
-pub(crate) fn said(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or(panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a word").to_owned()
 }

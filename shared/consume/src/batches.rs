@@ -6,32 +6,27 @@
 //! meanwhile; the others go on, and the consumer is polled all the time: one that is not polled
 //! for five minutes is taken for dead, and what it was stuck with would stick the next one.
 //!
-//! A handler that panics has failed. Which record did it is found by handing over those of its
-//! batch one by one; after [`MAX_PANICS`](crate::MAX_PANICS) of its own it is put aside. So is one
-//! that ends the whole process, which the next one knows from a [note](crate::watch) with the group.
+//! What becomes of a record for which a handler panics: [`delivery`].
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use triad_runtime::{Handled, InputRecord};
+use triad_runtime::{Handled, InputRecord, delivery};
 
-use crate::aside::{Aside, Item, said};
+use crate::aside::{Aside, Item, Letter};
+use crate::assignment::Partition;
 use crate::broker::{Broker, Consumer};
-use crate::commits::{COMMIT_EVERY, Commits, take_back};
+use crate::commits::{COMMIT_EVERY, Commits};
 use crate::error::ConsumeError;
 use crate::lanes::{Lane, WorkerConfig, join_lanes};
-use crate::note::Partition;
 use crate::retry::tell;
 use crate::stuck::{Stuck, Why};
-use crate::watch::Watch;
 
 /// How often a consumer is polled while a handler is at work.
 const POLL_EVERY: Duration = Duration::from_secs(30);
@@ -44,9 +39,8 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 /// handler, and not copied. The handler answers one [`Handled`] for each record, in their order; a record
 /// without an answer counts as one to redeliver, and an answer without a record is ignored.
 ///
-/// If the handler panics, the records of its batch are handed to it one by one. A record for which it panics
-/// [`MAX_PANICS`](crate::MAX_PANICS) times alone is dead-lettered, and so is one with which processes have
-/// died [`MAX_DEATHS`](triad_runtime::deaths::MAX_DEATHS) times while the handler had it alone.
+/// If the handler panics, the records of its batch are handed to it one by one, and a record with which alone
+/// it panics is dead-lettered.
 ///
 /// # Errors
 /// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any
@@ -72,7 +66,6 @@ where
             handle: handle.clone(),
             aside: aside.clone(),
             stuck: Stuck::default(),
-            watch: Watch::new(config.max_records),
             fresh: VecDeque::new(),
             gone: HashSet::new(),
             commits: Commits::default(),
@@ -80,7 +73,6 @@ where
         };
         tasks.spawn(async move {
             let ended = lane.run(&stop).await;
-            take_back(lane.lane.consumer());
             lane.lane.consumer().commit_and_wait();
             ended
         });
@@ -105,7 +97,6 @@ struct InHand<B: Broker, F> {
     handle: F,
     aside: Aside<B>,
     stuck: Stuck,
-    watch: Watch,
     /// Read while a handler was at work.
     fresh: VecDeque<Item>,
     /// Partitions that have gone while the handler had the batch in hand.
@@ -118,7 +109,7 @@ struct InHand<B: Broker, F> {
 impl<B, F, R> InHand<B, F>
 where
     B: Broker,
-    F: Fn(Arc<Vec<InputRecord>>) -> R,
+    F: Fn(Arc<Vec<InputRecord>>) -> R + Clone,
     R: Future<Output = Vec<Handled>>,
 {
     async fn run(&mut self, stop: &CancellationToken) -> Result<(), ConsumeError> {
@@ -153,12 +144,7 @@ where
     fn collect(&mut self, first: Option<Item>) -> Vec<Item> {
         self.forget_gone();
         let mut batch = self.stuck.take_due(Instant::now(), self.max_records);
-        let alone = match &*batch {
-            [one] => self.stuck.is_alone(&one.partition()),
-            _ => false,
-        };
-        let is_full = batch.len() >= self.max_records;
-        let mut next = match alone || is_full {
+        let mut next = match batch.len() >= self.max_records {
             true => {
                 // It came first of what has come.
                 first
@@ -168,9 +154,6 @@ where
             }
             false => first,
         };
-        if alone {
-            return batch;
-        }
         while let Some(item) = next {
             batch.extend(self.stuck.put_behind(item));
             next = match batch.len() < self.max_records {
@@ -178,7 +161,7 @@ where
                 false => None,
             };
         }
-        self.set_suspects_apart(batch)
+        batch
     }
 
     /// What belongs into a batch next, without waiting. What it has of partitions that have gone is taken
@@ -198,7 +181,7 @@ where
     /// before what it found is kept: that was read after they had gone. Otherwise a record would be handed
     /// over, and its offset committed, though those before it were forgotten.
     fn forget_gone(&mut self) -> Vec<Partition> {
-        let gone = self.watch.learn(self.lane.consumer());
+        let gone = self.lane.consumer().assignment().take_revoked();
         self.stuck.forget(&gone);
         self.fresh.retain(|item| !gone.contains(&item.partition()));
         for partition in &gone {
@@ -208,46 +191,25 @@ where
         gone
     }
 
-    /// What is left of a batch without the partitions whose records are handed over one by one.
-    fn set_suspects_apart(&mut self, batch: Vec<Item>) -> Vec<Item> {
-        let is_suspect = |item: &Item| self.watch.is_alone(&item.partition());
-        let (suspects, rest): (Vec<Item>, Vec<Item>) = batch.into_iter().partition(is_suspect);
-        for item in suspects {
-            let partition = item.partition();
-            if self.stuck.put_alone(item, Instant::now()) {
-                self.lane.pause(&partition, true);
-            }
-        }
-        rest
-    }
-
     /// Hands a batch over once, and keeps what is left of it.
     async fn work(&mut self, batch: Vec<Item>) {
         self.lane.stand_first();
         let mut items = Vec::with_capacity(batch.len());
         let mut records = Vec::with_capacity(batch.len());
-        let alone = matches!(&*batch, [one] if self.stuck.is_alone(&one.partition()));
         for item in batch {
             match item {
-                Item::Record(record) if alone && !self.take_alone(&record) => {
-                    items.push(Some(Item::died(record)));
-                }
                 Item::Record(record) => {
                     records.push(record);
                     items.push(None);
                 }
-                letter @ Item::Letter(_) => items.push(Some(letter)),
+                Item::Letter(letter) => items.push(Some(letter)),
             }
         }
-        if !alone {
-            self.watch.take_together(self.lane.consumer(), &records);
-        }
-        let alone = records.len() == 1;
         self.oldest = records.iter().map(|record| record.timestamp_ms).min();
         let records = Arc::new(records);
         let mut answers = match records.is_empty() {
             true => Vec::new(),
-            false => self.handled(&records, alone).await,
+            false => self.handled(&records).await,
         }
         .into_iter();
         let records = Arc::try_unwrap(records).unwrap_or_else(|shared| (*shared).clone());
@@ -256,14 +218,12 @@ where
         for item in items {
             match item {
                 Some(letter) => {
-                    let answer = match &letter {
-                        Item::Letter(about) => self.aside.put(about).await,
-                        Item::Record(_) => Handled::Done,
-                    };
-                    worked.push((letter, Answer::from(answer)));
+                    let answer = self.aside.put(&letter).await;
+                    worked.push((Item::Letter(letter), Answer::from(answer)));
                 }
                 None => {
-                    let answer = answers.next().unwrap_or(Answer::Redeliver(Why::Failed));
+                    let answer = answers.next();
+                    let answer = answer.map_or(Answer::Redeliver(Why::Failed), Answer::from);
                     worked.extend(records.next().map(|r| (Item::Record(r), answer)));
                 }
             }
@@ -272,22 +232,22 @@ where
         self.settle(worked);
     }
 
-    /// Whether a record may be handed over by itself: all before it is done.
-    fn take_alone(&mut self, record: &InputRecord) -> bool {
-        let consumer = self.lane.consumer();
-        self.watch.take_alone(consumer, record, record.offset)
-    }
-
     /// The handler's answers. The consumer is polled while it is at work.
-    async fn handled(&mut self, records: &Arc<Vec<InputRecord>>, alone: bool) -> Vec<Answer> {
-        let working = AssertUnwindSafe((self.handle)(records.clone())).catch_unwind();
+    async fn handled(&mut self, records: &Arc<Vec<InputRecord>>) -> Vec<Handled> {
+        let (handle, aside) = (self.handle.clone(), self.aside.clone());
+        let handle = |records, _| handle(records);
+        let put_aside = |at: usize, cause| {
+            let (letter, aside) = (Letter::of(records[at].clone(), cause), &aside);
+            async move { aside.put(&letter).await }
+        };
+        let working = delivery::deliver(records, handle, put_aside);
         let mut working = pin!(working);
         let mut polls = tokio::time::interval(POLL_EVERY.min(COMMIT_EVERY));
         let mut polled = Instant::now();
-        let worked = loop {
+        let answers = loop {
             tokio::select! {
                 biased;
-                worked = &mut working => break worked,
+                answers = &mut working => break answers,
                 _ = polls.tick() => {
                     self.commits.commit(self.lane.consumer());
                     self.measure();
@@ -301,28 +261,12 @@ where
                 }
             }
         };
-        match worked {
-            Ok(answers) => {
-                for (record, answer) in records.iter().zip(&answers) {
-                    if let Handled::Redeliver(why) = answer {
-                        tell(record, why);
-                    }
-                }
-                answers.into_iter().map(Answer::from).collect()
-            }
-            Err(panic) => {
-                let said = said(&*panic);
-                let count = records.len();
-                tracing::error!(said, count, "a handler panicked; its records come again");
-                let answer = || {
-                    Answer::Redeliver(Why::Panicked {
-                        said: said.clone(),
-                        alone,
-                    })
-                };
-                records.iter().map(|_| answer()).collect()
+        for (record, answer) in records.iter().zip(&answers) {
+            if let Handled::Redeliver(why) = answer {
+                tell(record, why);
             }
         }
+        answers
     }
 
     /// Stores the offsets of what is done, and keeps of each partition the first that is not done
@@ -334,9 +278,6 @@ where
         let mut done: HashMap<Partition, i64> = HashMap::new();
         for (item, answer) in worked {
             let partition = item.partition();
-            let is_done = matches!(answer, Answer::Done) && !left.contains_key(&partition);
-            self.watch
-                .answered(self.lane.consumer(), item.record(), is_done);
             if let Some((_, behind)) = left.get_mut(&partition) {
                 behind.push(item);
                 continue;

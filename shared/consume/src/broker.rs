@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use triad_runtime::{Bus, BusError};
 
-use crate::assignment::Assignment;
+use crate::assignment::{Assignment, Partition};
 use crate::found::Found;
-use crate::note::{Note, Partition};
 
 /// A broker that the loops run on: they read records from it, and send dead letters to it.
 pub trait Broker: Clone + Send + Sync + 'static {
@@ -83,15 +82,10 @@ pub trait Consumer: Send + Sync + 'static {
     /// failure is only logged: the records are then delivered again.
     fn commit_and_wait(&self);
 
-    /// Commits the position of each note, and with it which records are in hand. The next consumer of the
-    /// partition is told of them ([`Assignment::meet`]). Blocks as [`commit_and_wait`](Self::commit_and_wait)
-    /// does.
-    fn note(&self, notes: &[Note]);
-
     /// How many records of the consumer's partitions were not handed over yet, as far as it knows without
     /// asking the broker; for metrics. `None` if it knows this of no partition.
     fn unread(&self) -> Option<u64>;
 
-    /// What this consumer and its loop tell each other about partitions that come and go.
+    /// What this consumer tells its loop about partitions that come and go.
     fn assignment(&self) -> &Assignment;
 }

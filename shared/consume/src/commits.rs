@@ -1,4 +1,4 @@
-//! When stored offsets are committed, and what is noted beside them.
+//! When stored offsets are committed.
 
 use std::time::{Duration, Instant};
 
@@ -43,11 +43,6 @@ impl Commits {
         }
         is_due
     }
-}
-
-/// Takes back all that a consumer has noted and nobody has answered: none of it is in hand any more.
-pub(crate) fn take_back(consumer: &impl Consumer) {
-    consumer.note(&consumer.assignment().take_notes_back());
 }
 
 #[cfg(test)]

@@ -21,10 +21,10 @@ use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock, metric};
 
 use crate::aside::Item;
+use crate::assignment::Partition;
 use crate::broker::{Broker, Consumer};
 use crate::error::ConsumeError;
 use crate::found::Found;
-use crate::note::Partition;
 
 /// Longest time for which the normal lane takes up nothing because the high lane has records: 5 s.
 /// Then it takes up one batch or record, and waits for the high lane again.

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use triad_runtime::InputRecord;
-
 use crate::aside::Item;
+use crate::assignment::Partition;
 use crate::broker::Consumer;
-use crate::note::Partition;
 
 /// Which records of each partition are under way.
 #[derive(Debug, Default)]
@@ -47,13 +45,6 @@ impl UnderWay {
         if let Some(progress) = all.get_mut(&item.partition()) {
             progress.open.remove(&item.record().offset);
         }
-    }
-
-    /// The offset before which all of a record's partition is done, the record having come.
-    pub(crate) fn position(&self, record: &InputRecord) -> i64 {
-        let all = self.lock();
-        let progress = all.get(&(record.topic.clone(), record.partition));
-        progress.map_or(record.offset, Progress::done)
     }
 
     /// Stores, for each partition, the offset before which all is done; whether any has moved.
@@ -100,6 +91,8 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
+    use triad_runtime::InputRecord;
+
     use super::*;
 
     fn record(offset: i64) -> Item {

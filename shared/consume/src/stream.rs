@@ -2,41 +2,32 @@
 //!
 //! Every record is a task of its own, so that one slow record does not hold up the others of its
 //! partition. An offset is committed when all before it are done.
-//!
-//! What is in hand is [noted](crate::watch) with the group for at most [`WATCHED_FOR`]: a record that
-//! waits for something, and a process that is killed meanwhile, have nothing to do with each other.
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use triad_runtime::{Handled, InputRecord};
+use triad_runtime::dead_letter::Cause;
+use triad_runtime::{Handled, InputRecord, delivery};
 
-use crate::aside::{Aside, Item, MAX_PANICS, said};
+use crate::aside::{Aside, Item, Letter};
 use crate::batches::first_end;
 use crate::broker::{Broker, Consumer};
-use crate::commits::{COMMIT_EVERY, Commits, take_back};
+use crate::commits::{COMMIT_EVERY, Commits};
 use crate::error::ConsumeError;
 use crate::lanes::{Lane, Side, WorkerConfig, join_lanes};
 use crate::progress::UnderWay;
 use crate::retry::{tell, wait_to_retry};
-use crate::watch::Watch;
 
 /// Longest wait, at the end, for what is under way: 12 s, so that a call of 10 s which has just begun may be
 /// answered. What is not done then comes again.
 pub const LAST_WAIT: Duration = Duration::from_secs(12);
-
-/// Longest time for which a death is held against a record that is in hand, and longest wait for
-/// one that is handed over by itself.
-const WATCHED_FOR: Duration = Duration::from_secs(5);
 
 /// How often a consumer is polled while all room is taken.
 const POLL_EVERY: Duration = Duration::from_secs(30);
@@ -46,10 +37,8 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 ///
 /// At most [`WorkerConfig::max_records`] records are under way at once. Normal ones are at most seven eighths
 /// of these, but at least one, so that a high record finds room however slow normal ones are, unless
-/// [`WorkerConfig::max_records`] is 1. A record for which the handler panics
-/// [`MAX_PANICS`](crate::MAX_PANICS) times is dead-lettered, and so is one with which processes have died
-/// [`MAX_DEATHS`](triad_runtime::deaths::MAX_DEATHS) times while the handler had it alone. The record is
-/// shared with the handler, and not copied.
+/// [`WorkerConfig::max_records`] is 1. A record for which the handler panics is dead-lettered. The record is shared
+/// with the handler, and not copied.
 ///
 /// # Errors
 /// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any
@@ -74,15 +63,13 @@ where
             aside: aside.clone(),
             stop: stop.clone(),
         };
-        let watch = Watch::new(config.max_records);
-        tasks.spawn(consume(lane, watch, room.clone(), stop.clone(), each));
+        tasks.spawn(consume(lane, room.clone(), stop.clone(), each));
     }
     first_end(tasks).await
 }
 
 async fn consume<B, F, R>(
     lane: Lane<B::Consumer>,
-    watch: Watch,
     room: Room,
     stop: CancellationToken,
     each: Each<B, F>,
@@ -92,8 +79,6 @@ where
     F: Fn(Arc<InputRecord>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Handled> + Send + 'static,
 {
-    let lane = Arc::new(lane);
-    let watch = Arc::new(Mutex::new(watch));
     let under_way = Arc::new(UnderWay::default());
     let ended = Arc::new(Notify::new());
     let tasks = TaskTracker::new();
@@ -101,7 +86,7 @@ where
         // Read while all room was taken.
         let mut fresh: VecDeque<Item> = VecDeque::new();
         let forget_gone = |fresh: &mut VecDeque<Item>| {
-            let gone = locked(&watch).learn(lane.consumer());
+            let gone = lane.consumer().assignment().take_revoked();
             under_way.forget(&gone);
             fresh.retain(|item| !gone.contains(&item.partition()));
             gone
@@ -131,68 +116,28 @@ where
                     }
                 }
             };
-            let (item, alone) = take_up(item, &lane, &watch, &under_way);
             let (each, under_way, ended) = (each.clone(), under_way.clone(), ended.clone());
-            // A record that hangs must not keep its consumer, and so its partitions, when the loop ends.
-            let (lane, watch) = (Arc::downgrade(&lane), watch.clone());
-            let task = tasks.spawn(async move {
+            tasks.spawn(async move {
                 let (item, is_done) = each.until_done(item).await;
-                if let Some(lane) = lane.upgrade() {
-                    locked(&watch).answered(lane.consumer(), item.record(), is_done);
-                }
                 if is_done {
                     under_way.end(&item);
                     ended.notify_one();
                 }
                 drop(permit);
             });
-            if alone {
-                let _ = tokio::time::timeout(WATCHED_FOR, task).await;
-            }
         }
     };
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(()),
         fatal = start_all => Err(fatal),
-        () = commit_now_and_then(&lane, &under_way, &watch, &ended) => Ok(()),
+        () = commit_now_and_then(&lane, &under_way, &ended) => Ok(()),
     };
     tasks.close();
     let _ = tokio::time::timeout(LAST_WAIT, tasks.wait()).await;
-    take_back(lane.consumer());
     under_way.store(lane.consumer());
     lane.consumer().commit_and_wait();
     ended
-}
-
-/// Notes what is in hand, once more where a mark says so: what may not be handed over becomes a
-/// letter. Whether it is to be waited for before anything else is taken up.
-fn take_up(
-    item: Item,
-    lane: &Lane<impl Consumer>,
-    watch: &Mutex<Watch>,
-    under_way: &UnderWay,
-) -> (Item, bool) {
-    let consumer = lane.consumer();
-    let mut watch = locked(watch);
-    match item {
-        Item::Record(record) if watch.is_alone(&(record.topic.clone(), record.partition)) => {
-            let position = under_way.position(&record);
-            match watch.take_alone(consumer, &record, position) {
-                true => (Item::Record(record), true),
-                false => (Item::died(record), true),
-            }
-        }
-        Item::Record(record) => {
-            watch.take_together(consumer, [&record]);
-            (Item::Record(record), false)
-        }
-        letter @ Item::Letter(_) => (letter, false),
-    }
-}
-
-fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
-    watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is done about each record.
@@ -220,7 +165,7 @@ where
                 match worked {
                     Worked::Done => return (Item::Record(record), true),
                     Worked::Stopped => return (Item::Record(record), false),
-                    Worked::Panicked(said) => Item::panicked(record, &said),
+                    Worked::Panicked(cause) => Item::Letter(Box::new(Letter::of(record, cause))),
                 }
             }
         };
@@ -237,20 +182,13 @@ where
     }
 
     async fn until_handled(&self, record: &Arc<InputRecord>) -> Worked {
-        let (mut tries, mut panics) = (0, 0);
+        let mut tries = 0;
         loop {
-            let handled = AssertUnwindSafe((self.handle)(record.clone())).catch_unwind();
-            match handled.await {
+            let handle = || (self.handle)(record.clone());
+            match delivery::catch(std::slice::from_ref(&**record), handle).await {
                 Ok(Handled::Done) => return Worked::Done,
                 Ok(Handled::Redeliver(why)) => tell(record, &why),
-                Err(panic) => {
-                    let said = said(&*panic);
-                    tracing::error!(said, "a handler panicked; its record comes again");
-                    panics += 1;
-                    if panics >= MAX_PANICS {
-                        return Worked::Panicked(said);
-                    }
-                }
+                Err(cause) => return Worked::Panicked(cause),
             }
             if !wait_to_retry(&mut tries, &self.stop).await {
                 return Worked::Stopped;
@@ -264,17 +202,12 @@ enum Worked {
     Done,
     /// The worker is to stop.
     Stopped,
-    /// The handler panicked every time, and said this the last time.
-    Panicked(String),
+    /// The handler panicked: the cause for the record's dead letter.
+    Panicked(Cause),
 }
 
 /// Commits the offsets before which all is done, for ever.
-async fn commit_now_and_then(
-    lane: &Lane<impl Consumer>,
-    under_way: &UnderWay,
-    watch: &Mutex<Watch>,
-    ended: &Notify,
-) {
+async fn commit_now_and_then(lane: &Lane<impl Consumer>, under_way: &UnderWay, ended: &Notify) {
     let mut ticks = tokio::time::interval(COMMIT_EVERY);
     let mut commits = Commits::default();
     loop {
@@ -282,7 +215,6 @@ async fn commit_now_and_then(
             _ = ticks.tick() => {}
             () = soon(lane.consumer(), ended) => {}
         }
-        locked(watch).take_back_after(lane.consumer(), WATCHED_FOR);
         if under_way.store(lane.consumer()) {
             commits.stored();
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use triad_consume::{
-    Assignment, Broker, Consumer, Found, Note, Partition, WorkerConfig, run_batches, run_stream,
+    Assignment, Broker, Consumer, Found, Partition, WorkerConfig, run_batches, run_stream,
 };
 use triad_core::Envelope;
 use triad_runtime::{Bus, BusError, Handled, InputRecord, Redelivery};
@@ -112,19 +112,9 @@ impl Group {
         }
     }
 
-    fn note(&mut self, notes: &[Note]) {
-        for note in notes {
-            if !self.is_ours && self.breach.is_none() {
-                self.breach = Some(format!("{note:?} is of a partition of another member"));
-            }
-            self.commit(note.partition.1, note.position);
-        }
-    }
-
     /// What happens in the group at a look of its member.
     fn rebalance(&mut self, assignment: &Assignment) {
         if self.is_ours && !self.is_calm() && self.chance.one_in(12) {
-            self.note(&assignment.take_notes_back());
             self.commit_stored();
             assignment.revoke((0..PARTITIONS).map(|at| (TOPIC.to_owned(), at)));
             self.is_ours = false;
@@ -299,10 +289,6 @@ impl Consumer for Member {
 
     fn commit_and_wait(&self) {
         self.commit();
-    }
-
-    fn note(&self, notes: &[Note]) {
-        self.with(|group| group.note(notes));
     }
 
     fn unread(&self) -> Option<u64> {

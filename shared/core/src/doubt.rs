@@ -39,16 +39,16 @@ pub enum Happened {
 /// ```
 /// # use triad_workflow::{Limits, Workflow};
 /// use triad_core::doubt::{Happened, happened};
-/// use triad_core::{Attempt, StepRecord, StepState, Work};
+/// use triad_core::{Attempt, Doubt, StepRecord, StepState, Work};
 /// # let text = r#"{"workflow": "w", "steps": [
 /// #     {"id": "post", "agent": "mail", "action": "post", "at_most_once": true, "compensation": "none"}]}"#;
 /// # let workflow = Workflow::compile(serde_json::from_str(text).unwrap(), &Limits::published()).unwrap();
 /// let step = &workflow.steps[0];
 /// let mut record = StepRecord::new(step.id.clone());
 /// assert_eq!(happened(&record, step), Happened::No);
-/// record.state = StepState::Acting(Work::Due { last: Attempt(1) });
+/// record.state = StepState::Acting(Work::due(Attempt(1)));
 /// assert_eq!(happened(&record, step), Happened::No, "its one delivery said so");
-/// record.in_doubt = true;
+/// record.in_doubt = Some(Doubt::default());
 /// assert_eq!(happened(&record, step), Happened::Maybe);
 /// ```
 #[must_use]
@@ -64,12 +64,13 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
         | StepState::Compensated { .. } => Happened::No,
         StepState::Ambiguous { .. } => Happened::Maybe,
         state @ StepState::Acting(_) => {
-            or_no(state.is_running() || record.in_doubt || !step.is_counted)
+            or_no(state.is_running() || record.in_doubt.is_some() || !step.is_counted)
         }
         StepState::Completed { .. } => Happened::Yes,
         StepState::Compensating { applied, .. } | StepState::NotCompensated { applied, .. } => {
             // Where it may not be repeated an operator may have said that it happened.
-            let known = applied.position.is_some() || !(record.in_doubt || step.repeat.is_safe());
+            let known =
+                applied.position.is_some() || !(record.in_doubt.is_some() || step.repeat.is_safe());
             if known {
                 Happened::Yes
             } else {
@@ -130,24 +131,23 @@ pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
 }
 
 /// Whether an operator can say of this step that its effect happened or did not: [`StepRecord::in_doubt`] is
-/// true, or a request for its action is out. [`crate::Action::Settle`] names the states of the order in which
+/// some, or a request for its action is out. [`crate::Action::Settle`] names the states of the order in which
 /// that is allowed.
 #[must_use]
 pub fn can_be_settled(record: &StepRecord) -> bool {
-    record.in_doubt || record.state.is_running()
+    record.in_doubt.is_some() || record.state.is_running()
 }
 
 /// Notes that an attempt at the action was taken up, and what came of it is not known and will not be: no
 /// request of it is open any more.
 pub(crate) fn unheard(record: &mut StepRecord) {
-    record.in_doubt = true;
+    record.in_doubt.get_or_insert_default();
 }
 
 /// What the request that is out, if one is, leaves in doubt when nobody listens for its answer any
 /// more.
 pub(crate) fn abandon(record: &mut StepRecord) {
     if record.state.is_running() {
-        unheard(record);
         may_be_carried_out(record, record.state.complete_by());
     }
 }
@@ -157,26 +157,23 @@ pub(crate) fn abandon(record: &mut StepRecord) {
 /// can make any; where they are not, one may until the request's complete-by.
 pub(crate) fn answered(record: &mut StepRecord, step: &Step, out: Out, maybe_applied: bool) {
     if maybe_applied && out.direction == Direction::Forward {
-        unheard(record);
-        if !step.is_counted {
-            may_be_carried_out(record, Some(out.complete_by));
-        }
+        may_be_carried_out(record, (!step.is_counted).then_some(out.complete_by));
     }
 }
 
 fn may_be_carried_out(record: &mut StepRecord, until: Option<Timestamp>) {
-    record.in_doubt_until = record.in_doubt_until.max(until);
+    let doubt = record.in_doubt.get_or_insert_default();
+    doubt.open_until = doubt.open_until.max(until);
 }
 
 /// Notes that it is known whether the effect happened: the step is in doubt no more.
 pub(crate) fn lift(record: &mut StepRecord) {
-    record.in_doubt = false;
-    record.in_doubt_until = None;
+    record.in_doubt = None;
 }
 
 /// Whether a service's refusal means that the effect has not happened: no earlier attempt is in doubt.
 pub(crate) fn refusal_is_final(record: &StepRecord) -> bool {
-    !record.in_doubt
+    record.in_doubt.is_none()
 }
 
 /// Until when a request for the step's action may still be carried out: one that is out, or one that has left
@@ -188,7 +185,8 @@ pub fn open_until(record: &StepRecord) -> Option<Timestamp> {
         .state
         .is_running()
         .then(|| record.state.complete_by());
-    record.in_doubt_until.max(out.flatten())
+    let doubt = record.in_doubt.and_then(|doubt| doubt.open_until);
+    doubt.max(out.flatten())
 }
 
 /// The failure that tells an operator, and whoever reads the record, that the step is in doubt and may not be

@@ -92,7 +92,7 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
         o.steps
             .iter()
             .zip(&w.steps)
-            .all(|(r, s)| !(r.state.is_running() && r.in_doubt) || s.repeat.is_safe())
+            .all(|(r, s)| !(r.state.is_running() && r.in_doubt.is_some()) || s.repeat.is_safe())
     }),
     ("finished-orders-are-complete", |o, _| match &o.state {
         ProcessState::Processed { .. } => o.steps.iter().all(|s| s.state.is_done()),
@@ -189,7 +189,8 @@ pub const OF_WRITE: [(&str, OfWrite); 16] = [
                 b.outbox.writer == Writer::Supervisor
                     && was.state.is_running()
                     && is.action.failures > was.action.failures
-                    && (is.in_doubt, was.in_doubt) == (true, false)
+                    && is.in_doubt.is_some()
+                    && was.in_doubt.is_none()
             };
             was.filter(silent)
                 .is_none_or(|was| is.action.calls > was.action.calls)

@@ -62,5 +62,5 @@ pub use message::{Accepted, Alert, Envelope, Outcome, Reply, Retry, StepRequest}
 pub use operate::{Action, Operation, OperationRefusal};
 pub use order::{Claim, OperatorAct, Order, ProcessState};
 pub use pass::{Pass, Snapshot};
-pub use step::{Applied, Leg, Out, StepRecord, StepState, Work};
+pub use step::{Applied, Doubt, Leg, Out, StepRecord, StepState, Work};
 pub use trace::TraceContext;

@@ -126,7 +126,7 @@ mod tests {
     use serde_json::{Value, json};
     use triad_core::order::{Dropped, Hold, Incident, IncidentKind, OperatorAct};
     use triad_core::outbox::{Emission, Outbox, Writer};
-    use triad_core::{Applied, Direction, Leg, Out, StepRecord, StepState, Work};
+    use triad_core::{Applied, Direction, Doubt, Leg, Out, StepRecord, StepState, Work};
     use triad_core::{Attempt, Failure, FailureKind};
     use triad_core::{ClaimId, OrderId, Priority, ProcessState, Version};
 
@@ -153,8 +153,7 @@ mod tests {
                 earlier: 0,
             },
             key: 1,
-            in_doubt: true,
-            deferred_since: Some(Timestamp(3_000)),
+            in_doubt: Some(Doubt::default()),
             input: Some(json!({"amount": 7})),
             error: Some(cause.clone()),
             ..StepRecord::new(triad_workflow::StepId::new(step).unwrap())
@@ -184,6 +183,8 @@ mod tests {
                             attempt: Attempt(1),
                             started: Timestamp(4_000),
                             complete_by: Timestamp(9_000),
+                            deferred_since: Some(Timestamp(3_000)),
+                            unheard_since: None,
                         }),
                         applied: Applied {
                             position: Some(0),

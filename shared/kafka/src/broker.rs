@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use rdkafka::consumer::CommitMode;
-use triad_consume::{Assignment, Broker, Consumer, Note, Partition};
+use triad_consume::{Assignment, Broker, Consumer, Partition};
 use triad_runtime::BusError;
 
 use crate::bus::KafkaBus;
 use crate::config::KafkaConfig;
-use crate::consumer::{commit, join, note, store, unread};
+use crate::consumer::{commit, join, store, unread};
 use crate::error::KafkaError;
 use crate::source::{Found, Source};
 
@@ -65,10 +65,6 @@ impl Consumer for GroupConsumer {
 
     fn commit_and_wait(&self) {
         commit(self.0.consumer(), CommitMode::Sync);
-    }
-
-    fn note(&self, notes: &[Note]) {
-        note(self.0.consumer(), notes);
     }
 
     fn unread(&self) -> Option<u64> {

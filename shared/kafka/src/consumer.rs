@@ -3,20 +3,18 @@
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
-use triad_consume::{COMMIT_WITHIN, Note};
+use triad_consume::COMMIT_WITHIN;
 
 use crate::config::KafkaConfig;
 use crate::context::Context;
 use crate::error::{KafkaError, of_topic, unusable};
-use crate::native::{commit_within, high_watermark, marks};
+use crate::native::{commit_within, high_watermark};
 use crate::source::Source;
 
-// Commits what is stored before partitions are taken away, and takes back what is noted of them: who
-// gets them need not think that this process has died. Of those that come, reads what is noted.
+// Commits what is stored before partitions are taken away, and reads on in those that come.
 impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Revoke(partitions) = rebalance {
-            note(consumer, &consumer.context().assignment().take_notes_back());
             commit(consumer, CommitMode::Sync);
             let all = partitions.elements();
             self.assignment()
@@ -30,11 +28,6 @@ impl ConsumerContext for Context {
             // would know any more that it is paused, and it would be read by nobody.
             if let Err(error) = consumer.resume(partitions) {
                 tracing::warn!(%error, "partitions that have come could not be resumed");
-            }
-            match consumer.committed_offsets((*partitions).clone(), COMMIT_WITHIN) {
-                Ok(committed) => self.assignment().meet(marks(&committed)),
-                // What is noted there is met another time.
-                Err(error) => tracing::warn!(%error, "committed offsets could not be read"),
             }
         }
     }
@@ -70,7 +63,7 @@ pub(crate) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Sou
 pub(crate) fn commit(consumer: &BaseConsumer<Context>, mode: CommitMode) {
     use RDKafkaErrorCode::{AssignmentLost, NoOffset};
     let error = match mode {
-        CommitMode::Sync => commit_within(consumer, None, COMMIT_WITHIN).err(),
+        CommitMode::Sync => commit_within(consumer, COMMIT_WITHIN).err(),
         CommitMode::Async => {
             let begun = consumer.commit_consumer_state(mode);
             begun.err().and_then(|e| e.rdkafka_error_code())
@@ -96,26 +89,6 @@ pub(crate) fn unread(consumer: &BaseConsumer<Context>) -> Option<u64> {
         u64::try_from(end - position).ok()
     });
     (!elements.is_empty()).then(|| behind.sum())
-}
-
-/// Commits positions with what is in hand from there on. Blocks for at most 5 s.
-pub(crate) fn note(consumer: &BaseConsumer<Context>, notes: &[Note]) {
-    let mut offsets = TopicPartitionList::new();
-    for one in notes {
-        let (topic, partition) = &one.partition;
-        let added = offsets.add_partition_offset(topic, *partition, Offset::Offset(one.position));
-        let place = offsets.find_partition(topic, *partition);
-        if let (Ok(()), Some(mut place), Some(in_hand)) = (added, place, one.in_hand) {
-            place.set_metadata(in_hand.to_string());
-        }
-    }
-    if offsets.count() == 0 {
-        return;
-    }
-    if let Err(error) = commit_within(consumer, Some(&offsets), COMMIT_WITHIN) {
-        // A death with them in hand is not counted then, or one that never was is.
-        tracing::warn!(%error, "what is in hand could not be noted with the group");
-    }
 }
 
 /// Marks everything before `next` of a partition as done.

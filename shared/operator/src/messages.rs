@@ -141,7 +141,6 @@ mod tests {
                 "message_id": "o/pay/undo/2/undo/3", "idempotency_key": "o/pay/undo/2"},
             {"send": "status", "sequence": 7, "status": "failed", "at": moment, "topic": "status",
                 "message_id": "o/status/7"},
-            {"send": "announce"},
             {"send": "alert", "kind": "order-error", "at": moment, "topic": "alerts",
                 "message_id": "o/Error/0", "cause": form::of(&cause).expect("JSON")},
         ]);
@@ -149,7 +148,7 @@ mod tests {
 
         order.state = ProcessState::Processed { at };
         order.due = Some(at);
-        assert_eq!(of(&order).len(), 5, "it is not confirmed");
+        assert_eq!(of(&order).len(), 4, "it is not confirmed");
         order.due = None;
         assert_eq!(of(&order), []);
     }

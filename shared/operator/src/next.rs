@@ -84,6 +84,7 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<Next> {
         Work::Deferred {
             attempt: last,
             until,
+            ..
         } => {
             let why = record
                 .error
@@ -95,7 +96,7 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<Next> {
             );
             next(Some(*until), what)
         }
-        Work::Delayed { last, until } => {
+        Work::Delayed { last, until, .. } => {
             let what = format!("{step}: {attempt} {} is made after a wait", last.next());
             next(Some(*until), what)
         }
@@ -105,7 +106,7 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<Next> {
             );
             next(None, what)
         }
-        Work::Due { last } => {
+        Work::Due { last, .. } => {
             let what = format!(
                 "{step}: {attempt} {} is made when a Scheduler takes the order up",
                 last.next()
@@ -122,7 +123,7 @@ fn is_asked(order: &Order) -> bool {
 }
 
 fn of_order(order: &Order) -> Option<Next> {
-    let in_doubt = order.steps.iter().any(|s| s.in_doubt);
+    let in_doubt = order.steps.iter().any(|s| s.in_doubt.is_some());
     match &order.state {
         ProcessState::Pending { complete_by: None } => Some(next(
             None,
@@ -179,7 +180,8 @@ fn of_order(order: &Order) -> Option<Next> {
 
 /// The first step of a compensated order that has no compensation, and whose effect is in doubt.
 fn left_in_doubt(order: &Order) -> Option<&StepId> {
-    let ambiguous = |s: &&StepRecord| s.in_doubt && matches!(s.state, StepState::Ambiguous { .. });
+    let ambiguous =
+        |s: &&StepRecord| s.in_doubt.is_some() && matches!(s.state, StepState::Ambiguous { .. });
     order.steps.iter().find(ambiguous).map(|s| &s.step)
 }
 
@@ -214,10 +216,8 @@ pub fn waits_for(order: &Order) -> Option<String> {
     if order.set_aside.is_some() {
         return Some("room under its workflow's cap".to_owned());
     }
-    let waiting = order.steps.iter().find(|s| {
-        matches!(s.state.work(), Some(Work::Deferred { .. })) || s.deferred_since.is_some()
-    });
-    if let Some(record) = waiting {
+    let mut steps = order.steps.iter();
+    if let Some(record) = steps.find(|s| s.state.deferred_since().is_some()) {
         let why = record.error.as_ref().map_or("", |e| e.code.as_str());
         return Some(format!("{} deferred: {why}", record.step));
     }
@@ -243,7 +243,9 @@ pub fn waits_for(order: &Order) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use triad_core::{Accepted, Attempt, Failure, FailureKind, OrderId, Priority, WorkflowRef};
+    use triad_core::{
+        Accepted, Attempt, Doubt, Failure, FailureKind, OrderId, Priority, WorkflowRef,
+    };
     use triad_workflow::{Limits, Workflow};
 
     use super::*;
@@ -275,7 +277,7 @@ mod tests {
     fn an_order_that_has_made_attempts_and_waits_is_marked() {
         let mut order = order();
         assert_eq!(marks(&order), [""; 0]);
-        order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(1) });
+        order.steps[0].state = StepState::Acting(Work::due(Attempt(1)));
         assert_eq!(marks(&order), ["begun"]);
     }
 
@@ -291,7 +293,7 @@ mod tests {
         order.steps[0].state = StepState::Ambiguous {
             attempt: Attempt(1),
         };
-        order.steps[0].in_doubt = true;
+        order.steps[0].in_doubt = Some(Doubt::default());
         assert_eq!(marks(&order), ["in doubt"]);
         let said = said(&order);
         assert!(said.what.contains("tell has none"), "{said:?}");

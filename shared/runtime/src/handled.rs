@@ -31,7 +31,7 @@ pub enum Redelivery {
     /// delivery has.
     #[error("others changed the order every time")]
     Raced,
-    /// An earlier record of the same order must be delivered again, so this one waits for it.
+    /// An earlier record of the same order or partition must be delivered again, so this one waits for it.
     #[error("one before it is to be delivered again")]
     Behind,
     /// A newer version of Triad may have sent the message, and this process cannot read it: another one may, to

@@ -164,7 +164,7 @@ fn is_well_left(model: &Installation, world: &World) -> bool {
             let due = true_due(&model.context(), &world.record).map_or(hint, |t| t.max(hint));
             // The Supervisor may be listening for replies that are not read yet.
             let steps = world.record.steps.iter();
-            let heard = steps.filter_map(|s| s.unheard_since).max();
+            let heard = steps.filter_map(|s| s.state.unheard_since()).max();
             let heard = heard.map_or(0, |at| at.plus(model.timing.hear_within).0);
             due.plus(model.timing.skew).0.max(heard) > model.bounds.horizon
         }

@@ -92,6 +92,6 @@ fn acts_too_early(world: &World, found: &Pass) -> bool {
     let before: &Order = &world.record;
     let steps = before.steps.iter().zip(&next.steps);
     steps
-        .filter(|(was, is)| was.state != is.state || was.unheard_since != is.unheard_since)
+        .filter(|(was, is)| was.state != is.state)
         .any(|(was, _)| was.state.complete_by().is_some_and(|at| at.0 > world.now))
 }

@@ -22,7 +22,7 @@ pub fn next(model: &Installation, world: &World) -> Option<u64> {
     let looked_at = [true_due(&model.context(), order), order.due];
     let looked_at = looked_at.into_iter().flatten();
     let looked_at = looked_at.flat_map(|at| [at.0 + SKEW - ahead, at.0 + SKEW]);
-    let unheard = order.steps.iter().filter_map(|s| s.unheard_since);
+    let unheard = order.steps.iter().filter_map(|s| s.state.unheard_since());
     let heard = unheard.flat_map(|at| {
         let at = at.plus(model.timing.hear_within).0;
         [at - ahead, at]

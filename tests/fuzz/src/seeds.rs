@@ -40,9 +40,10 @@ pub fn messages() -> Vec<Vec<u8>> {
         ),
         json!({
             "order_id": "1", "step": "charge", "direction": "undo", "attempt": 2,
-            "complete_by": 5_000, "allowance": 3, "backoff_initial_ms": 5, "backoff_max_ms": 50,
+            "complete_by": 5_000, "complete_within_ms": 1_000, "allowance": 3, "backoff_initial_ms": 5,
+            "backoff_max_ms": 50,
             "idempotency_key": "1/charge/undo", "undoes": "1/charge/forward", "action": "refund",
-            "input": {"amount": 1.5}, "agent": "payment",
+            "input": {"amount": 1.5}, "agent": "payment", "workflow": "w",
         }),
         json!({"order_id": "1", "sequence": 3, "status": "retrying", "cause": failure, "at": 7}),
         json!({"alert_id": "1/Error/7", "kind": "order-error", "order_id": "1",

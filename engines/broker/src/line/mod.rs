@@ -40,7 +40,7 @@ pub enum LineError {
     /// The bytes are no record batch of the present format (magic 2).
     #[error("the bytes are no record batch")]
     NoBatch,
-    /// The group has no name, or the metadata is longer than 4,096 bytes.
+    /// The group has no name.
     #[error("the group takes no such offset")]
     NoOffset,
     /// The disk failed or is full, or a bound of the broker is reached: on bytes, or on the groups with
@@ -120,8 +120,6 @@ pub struct Position {
     pub partition: i32,
     /// The offset of the next record to read: all records below it are done.
     pub offset: i64,
-    /// A text that is kept with the offset, at most 4,096 bytes; empty for none.
-    pub metadata: String,
 }
 
 impl Line {
@@ -271,7 +269,7 @@ impl Line {
     ///
     /// # Errors
     /// [`LineError::NoTopic`] for a topic or partition that does not exist, [`LineError::NoOffset`] for a
-    /// group without a name or metadata that is too long, or [`LineError::Stopped`]: nothing was committed.
+    /// group without a name, or [`LineError::Stopped`]: nothing was committed.
     /// [`LineError::Storage`] if the disk failed or there is no room for another group; the positions may be
     /// committed all the same.
     pub fn commit(

@@ -107,7 +107,6 @@ pub(super) fn committed(core: &Core, group: &str, topic: &str) -> Vec<Position> 
     let position = |c: &Committed| Position {
         partition: c.partition,
         offset: c.offset,
-        metadata: c.metadata.clone(),
     };
     positions.map(position).collect()
 }
@@ -125,7 +124,7 @@ pub(super) fn commit(
         partition: position.partition,
         offset: position.offset,
         leader_epoch: -1,
-        metadata: position.metadata,
+        metadata: String::new(),
     });
     let checked = items.map(|item| offsets::check(core, item));
     let items = checked.collect::<Result<Vec<_>, _>>()?;

@@ -1,7 +1,7 @@
 //! Orders are found page by page and acted on; what the record keeps; bounds.
 
 use serde_json::{Value, json};
-use triad_core::{Applied, Attempt, Failure, FailureKind, ProcessState, StepState, Work};
+use triad_core::{Applied, Attempt, Doubt, Failure, FailureKind, ProcessState, StepState, Work};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
@@ -410,8 +410,8 @@ async fn an_effect_in_doubt_is_settled_with_the_output_that_an_operator_found() 
     world
         .order("d", |order| {
             order.state = state;
-            order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(1) });
-            order.steps[0].in_doubt = true;
+            order.steps[0].state = StepState::Acting(Work::due(Attempt(1)));
+            order.steps[0].in_doubt = Some(Doubt::default());
         })
         .await;
     let found =
@@ -435,8 +435,8 @@ async fn what_is_said_of_an_effect_is_refused_where_there_has_been_another_attem
     world
         .order("d", |order| {
             order.state = state;
-            order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(2) });
-            order.steps[0].in_doubt = true;
+            order.steps[0].state = StepState::Acting(Work::due(Attempt(2)));
+            order.steps[0].in_doubt = Some(Doubt::default());
         })
         .await;
     let not = |attempt: u32| json!({"act": "settle", "step": "pay", "applied": false, "attempt": attempt});
@@ -475,7 +475,7 @@ async fn what_is_said_of_an_effect_is_refused_where_there_has_been_another_attem
             "it is sent again: {said}"
         );
     }
-    assert!(!world.stored("d").await.steps[0].in_doubt);
+    assert!(world.stored("d").await.steps[0].in_doubt.is_none());
 }
 
 #[tokio::test]
@@ -567,9 +567,8 @@ async fn that_an_effect_in_doubt_did_not_happen_is_refused_while_its_request_may
         world
             .order(id, |order| {
                 order.state = state;
-                order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(1) });
-                order.steps[0].in_doubt = true;
-                order.steps[0].in_doubt_until = until;
+                order.steps[0].state = StepState::Acting(Work::due(Attempt(1)));
+                order.steps[0].in_doubt = Some(Doubt { open_until: until });
             })
             .await;
     }
@@ -580,7 +579,7 @@ async fn that_an_effect_in_doubt_did_not_happen_is_refused_while_its_request_may
     assert!(why.starts_with("step pay: "), "{why}");
     let line = act_on(&world, "over", not).await;
     assert_eq!(line["result"], "done", "{line}");
-    assert!(!world.stored("over").await.steps[0].in_doubt);
+    assert!(world.stored("over").await.steps[0].in_doubt.is_none());
 }
 
 #[tokio::test]

@@ -131,8 +131,8 @@ mod tests {
         order.steps[0].state = StepState::Acting(Work::Deferred {
             attempt: Attempt(2),
             until: Timestamp(500),
+            deferred_since: Timestamp(200),
         });
-        order.steps[0].deferred_since = Some(Timestamp(200));
         let svg = of(&order, Timestamp(400)).into_string();
         let bar = |class: &str, height: u32, title: &str| {
             svg.split("<rect ").any(|rect| {

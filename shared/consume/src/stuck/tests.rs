@@ -22,13 +22,6 @@ fn offsets(items: &[Item]) -> Vec<(i32, i64)> {
     items.iter().map(place).collect()
 }
 
-fn panicked(alone: bool) -> Why {
-    Why::Panicked {
-        said: "oh".into(),
-        alone,
-    }
-}
-
 /// When everything that waits is due.
 fn later() -> Instant {
     Instant::now() + Duration::from_secs(60)
@@ -56,25 +49,6 @@ async fn each_partition_waits_for_itself_and_keeps_its_order() {
     assert_eq!(offsets(&stuck.take_due(later(), 9)), [(0, 6), (1, 7)]);
     assert!(stuck.done(&at(0), now) && stuck.done(&at(1), now));
     assert_eq!(stuck.next_at(), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_record_that_makes_a_handler_panic_is_found_and_put_aside() {
-    let (mut stuck, now) = (Stuck::default(), Instant::now());
-    let batch = vec![record(0, 1), record(0, 2)];
-    stuck.put_back(at(0), batch, false, &panicked(false), now);
-    let one = stuck.take_due(later(), 9);
-    assert_eq!(offsets(&one), [(0, 1)], "by itself");
-    assert!(!stuck.done(&at(0), now));
-    for time in 1..=MAX_PANICS {
-        let one = stuck.take_due(later(), 9);
-        assert_eq!(offsets(&one), [(0, 2)]);
-        assert!(matches!(one[..], [Item::Record(_)]), "time {time}");
-        stuck.put_back(at(0), one, false, &panicked(true), now);
-    }
-    let one = stuck.take_due(now, 9);
-    assert!(matches!(one[..], [Item::Letter(_)]));
-    assert!(stuck.done(&at(0), now));
 }
 
 #[tokio::test(start_paused = true)]

@@ -61,15 +61,13 @@ pub(super) fn begin(
 fn turn(record: &mut StepRecord, step: &Step) {
     let can_be_compensated = step.compensation.is_some();
     let last = Attempt(record.compensation.earlier);
-    record.deferred_since = None;
-    record.unheard_since = None;
     if let Some(attempt) = record.state.attempt() {
         record.action.earlier = attempt.0;
     }
     doubt::abandon(record);
     let in_doubt = happened(record, step) == Happened::Maybe;
     let due = |position, output| StepState::Compensating {
-        work: Work::Due { last },
+        work: Work::due(last),
         applied: Applied { position, output },
     };
     let state = std::mem::replace(&mut record.state, StepState::Waiting);
@@ -173,7 +171,10 @@ fn start(
     let input = input::compensation(ctx, order, index)?;
     let record = &mut order.steps[index];
     let StepState::Compensating {
-        work: Work::Due { last },
+        work: Work::Due {
+            last,
+            deferred_since,
+        },
         applied,
     } = record.state.clone()
     else {
@@ -194,13 +195,14 @@ fn start(
         };
         return Ok(());
     };
-    record.unheard_since = None;
     record.state = StepState::Compensating {
         work: Work::Out(Out {
             direction: Direction::Compensate,
             attempt: last.next(),
             started: now,
             complete_by: ctx.timing.complete_by(declared.complete_within, now),
+            deferred_since,
+            unheard_since: None,
         }),
         applied,
     };

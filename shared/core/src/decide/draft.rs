@@ -95,7 +95,10 @@ impl Draft {
                 record.state = if last.0 <= record.action.earlier {
                     StepState::Waiting
                 } else {
-                    StepState::due(last)
+                    StepState::Acting(Work::Due {
+                        last,
+                        deferred_since: out.deferred_since,
+                    })
                 };
             }
             false

@@ -31,7 +31,7 @@ pub(super) fn claim(
         tell(&mut next, Status::Started, None, now);
     }
     for index in 0..next.steps.len() {
-        if let StepState::Acting(Work::Due { last }) = next.steps[index].state
+        if let StepState::Acting(Work::Due { last, .. }) = next.steps[index].state
             && !start(ctx, &mut next, index, last, now)?
         {
             return Ok(transition(ctx, next, now));
@@ -144,12 +144,13 @@ pub(super) fn start(
         return Ok(false);
     }
     let record = &mut order.steps[index];
-    record.unheard_since = None;
     record.state = StepState::Acting(Work::Out(Out {
         direction,
         attempt: last.next(),
         started: now,
         complete_by: ctx.timing.complete_by(complete_within, now),
+        deferred_since: record.state.deferred_since(),
+        unheard_since: None,
     }));
     order.request(ctx, index, direction, input);
     Ok(true)

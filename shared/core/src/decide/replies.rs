@@ -20,7 +20,7 @@ use crate::message::{Outcome, Reply};
 use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::status::Status;
-use crate::step::{Out, StepRecord, StepState, Work};
+use crate::step::{Out, StepState, Work};
 
 /// Longest time for which an attempt is deferred before it is made again: 15 minutes.
 pub const DEFER_AT_MOST: Millis = Millis(15 * 60_000);
@@ -47,7 +47,7 @@ pub(super) fn take(
     let Some(out) = out.filter(|out| out.direction == reply.direction) else {
         return Ok(Decision::Ignore(Reason::NotAwaited));
     };
-    match fence(reply, &order.steps[index], out, now)? {
+    match fence(reply, out, now)? {
         None => {}
         // The same reply may have been taken in time by a Scheduler that has died or lost its
         // partition, and whose write is still on its way: landing after this reply was
@@ -59,7 +59,9 @@ pub(super) fn take(
             // No later than by every sound clock: the Supervisor listens from then on, and a clock that
             // is hours ahead must not keep it listening for hours.
             let found = now.min(out.complete_by.plus(ctx.timing.skew));
-            next.steps[index].unheard_since.get_or_insert(found);
+            if let Some(out) = next.steps[index].state.out_mut() {
+                out.unheard_since.get_or_insert(found);
+            }
             return Ok(transition(ctx, next, now));
         }
         Some(reason) => return Ok(Decision::Ignore(reason)),
@@ -67,7 +69,6 @@ pub(super) fn take(
     let step = &ctx.workflow.steps[index];
     let mut next = next_version(order, Writer::Scheduler);
     let record = &mut next.steps[index];
-    record.unheard_since = None;
     let leg = record.leg_mut(out.direction);
     leg.made = leg.made.saturating_add(reply.calls);
     if spends_calls(ctx, reply, index) {
@@ -123,12 +124,7 @@ fn step_of(ctx: &Context<'_>, reply: &Reply) -> Result<StepIndex, Illegal> {
 }
 
 /// Whether a reply is for the attempt that is out and in time; otherwise why it changes nothing.
-fn fence(
-    reply: &Reply,
-    record: &StepRecord,
-    out: Out,
-    now: Timestamp,
-) -> Result<Option<Reason>, Illegal> {
+fn fence(reply: &Reply, out: Out, now: Timestamp) -> Result<Option<Reason>, Illegal> {
     if reply.attempt > out.attempt {
         return Err(Illegal::FutureAttempt {
             step: reply.step.to_string(),
@@ -140,7 +136,7 @@ fn fence(
     // it waited for a Scheduler to read it. One that does not say so is judged by the clock; what
     // one clock has found to be over is not in time by another.
     let says_in_time = reply.sent_at.is_some_and(|at| at <= out.complete_by);
-    let is_over = record.unheard_since.is_some() || now > out.complete_by;
+    let is_over = out.unheard_since.is_some() || now > out.complete_by;
     Ok(if older {
         Some(Reason::OlderAttempt)
     } else if !says_in_time && is_over {
@@ -165,7 +161,6 @@ fn completed(
     let position = forward::next_position(order);
     let record = &mut order.steps[asked.index];
     doubt::lift(record);
-    record.deferred_since = None;
     record.state = StepState::Completed {
         attempt: asked.out.attempt,
         // A probe's attempt has a line of its own.
@@ -189,7 +184,6 @@ fn compensated(
         return Ok(());
     };
     doubt::lift(record);
-    record.deferred_since = None;
     record.state = StepState::Compensated {
         applied,
         attempt: asked.out.attempt,
@@ -216,8 +210,6 @@ fn probed(
         return failed(ctx, order, asked, &failure, now);
     };
     doubt::lift(record);
-    // The service is there: a wait that follows is another one.
-    record.deferred_since = None;
     order.note(Incident {
         step: Some(step),
         attempt: Some(asked.out.attempt),
@@ -254,7 +246,6 @@ fn failed(
     let record = &mut order.steps[index];
     let failure = failure.clone().in_step(&record.step);
     record.error = Some(failure.clone());
-    record.deferred_since = None;
     if let Some(work) = record.state.work_mut() {
         *work = Work::Failed {
             direction: out.direction,
@@ -336,6 +327,7 @@ fn deferred(
         *work = Work::Deferred {
             attempt: out.attempt,
             until: until.clamp(now, now.plus(DEFER_AT_MOST)),
+            deferred_since: out.deferred_since.unwrap_or(now),
         };
     }
     if is_last(ctx, order, asked) {
@@ -345,15 +337,13 @@ fn deferred(
     let record = &mut order.steps[asked.index];
     let failure = failure.clone().in_step(&record.step);
     record.error = Some(failure.clone());
-    // One line of the timeline for a whole wait, however often the service is found unavailable.
-    let is_new = record.deferred_since.is_none();
-    record.deferred_since.get_or_insert(now);
     let deferral = Deferral {
         attempt: out.attempt,
         started: out.started,
         direction: out.direction,
         why: failure,
-        is_new,
+        // One line of the timeline for a whole wait, however often the service is found unavailable.
+        is_new: out.deferred_since.is_none(),
     };
     history::tell_deferral(order, asked.index, deferral, now);
     set_complete_by(order, now);

@@ -54,7 +54,9 @@ pub(super) fn overdue(
     for index in expired {
         let wait = match finding(ctx, &next, index, untaken, now) {
             Finding::Listen => {
-                next.steps[index].unheard_since = Some(now);
+                if let Some(out) = next.steps[index].state.out_mut() {
+                    out.unheard_since = Some(now);
+                }
                 continue;
             }
             Finding::WaitIsOver => Millis(0),
@@ -74,12 +76,16 @@ pub(super) fn overdue(
             }
         };
         if let Some(work) = next.steps[index].state.work_mut() {
-            let last = work.attempt();
+            let (last, deferred_since) = (work.attempt(), work.deferred_since());
             *work = match wait {
-                Millis(0) => Work::Due { last },
+                Millis(0) => Work::Due {
+                    last,
+                    deferred_since,
+                },
                 wait => Work::Delayed {
                     last,
                     until: now.plus(wait),
+                    deferred_since,
                 },
             };
         }
@@ -206,9 +212,9 @@ fn expired<'a>(
         let record = &order.steps[i];
         match record.state.work() {
             Some(Work::Failed { .. }) => true,
-            Some(Work::Out(_)) => {
+            Some(Work::Out(out)) => {
                 is_over(ctx, record, now)
-                    && (record.unheard_since.is_none() || is_unheard(ctx, record, now))
+                    && (out.unheard_since.is_none() || is_unheard(ctx, record, now))
             }
             Some(Work::Deferred { until, .. } | Work::Delayed { until, .. }) => {
                 has_passed(ctx, *until, now)
@@ -229,14 +235,15 @@ fn is_over(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
 pub(crate) fn is_unheard(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
     is_over(ctx, record, now)
         && record
-            .unheard_since
+            .state
+            .unheard_since()
             .is_some_and(|since| !since.is_near(now, ctx.timing.hear_within))
 }
 
 /// Whether a reply may be waiting to be read: the order looks due all that time, and nothing is to
 /// be done about it.
 fn listens(ctx: &Context<'_>, order: &Order, now: Timestamp) -> bool {
-    let met = |r: &&StepRecord| r.unheard_since.is_some() && is_over(ctx, r, now);
+    let met = |r: &&StepRecord| r.state.unheard_since().is_some() && is_over(ctx, r, now);
     let mut steps = order.steps.iter().filter(met);
     steps.any(|r| !is_unheard(ctx, r, now))
 }
@@ -268,7 +275,7 @@ fn finding(
 ) -> Finding {
     let (record, step) = (&order.steps[index], &ctx.workflow.steps[index]);
     let declared = declared(step, record.direction());
-    let patient = record.deferred_since.is_none_or(|since| {
+    let patient = record.state.deferred_since().is_none_or(|since| {
         declared.is_some_and(|declared| now.since(since) <= declared.policy.park)
     });
     match record.state.work() {
@@ -277,7 +284,7 @@ fn finding(
             false => Finding::Failed,
         },
         Some(Work::Delayed { .. }) => Finding::WaitIsOver,
-        Some(Work::Out(_)) if record.unheard_since.is_none() => Finding::Listen,
+        Some(Work::Out(out)) if out.unheard_since.is_none() => Finding::Listen,
         Some(Work::Out(out)) => {
             let counted = budget::is_counted(step, out.direction);
             let taken = counted && !untaken.contains(&record.step);
@@ -309,8 +316,12 @@ fn not_taken(
     if !is_known {
         doubt::abandon(record);
     }
-    let unheard = record.unheard_since.unwrap_or(now);
-    let since = *record.deferred_since.get_or_insert(unheard);
+    let Some(out) = record.state.out_mut() else {
+        return Millis(0);
+    };
+    let unheard = out.unheard_since.unwrap_or(now);
+    let since = *out.deferred_since.get_or_insert(unheard);
+    let out = *out;
     let failure = Failure::new(
         FailureKind::TimedOut,
         "not-taken",
@@ -323,16 +334,14 @@ fn not_taken(
         .is_some_and(|e| e.code == failure.code)
         && since != unheard;
     record.error = Some(failure.clone());
-    if let Some(out) = record.state.out() {
-        let deferral = Deferral {
-            attempt: out.attempt,
-            started: out.started,
-            direction: out.direction,
-            why: failure,
-            is_new: !noted,
-        };
-        history::tell_deferral(order, index, deferral, now);
-    }
+    let deferral = Deferral {
+        attempt: out.attempt,
+        started: out.started,
+        direction: out.direction,
+        why: failure,
+        is_new: !noted,
+    };
+    history::tell_deferral(order, index, deferral, now);
     Millis(unheard.since(since).0 / 2).min(ctx.timing.announce_within)
 }
 
@@ -379,9 +388,13 @@ pub(super) fn count(
                 None,
             )
         }
-        Some(Work::Deferred { attempt, .. }) => {
+        Some(Work::Deferred {
+            attempt,
+            deferred_since,
+            ..
+        }) => {
             let asked = deferred.unwrap_or(direction);
-            (known, asked, *attempt, record.deferred_since, None)
+            (known, asked, *attempt, Some(*deferred_since), None)
         }
         Some(Work::Due { .. } | Work::Delayed { .. }) | None => {
             (known, direction, Attempt(0), None, None)
@@ -391,11 +404,9 @@ pub(super) fn count(
     record.leg_mut(direction).failures += 1;
     // An attempt was made, so what it did is ambiguous unless nothing was applied.
     if let Some(work) = record.state.work_mut() {
-        *work = Work::Due { last: attempt };
+        *work = Work::due(attempt);
     }
     record.error = Some(failure.clone());
-    record.deferred_since = None;
-    record.unheard_since = None;
     let what = match direction {
         Direction::Compensate => IncidentKind::CompensationFailed,
         Direction::Forward | Direction::Probe => IncidentKind::AttemptFailed,

@@ -30,25 +30,24 @@ pub struct StepRecord {
     /// order, has a refused step done again, corrects the input of a step that was attempted, or moves the
     /// order to a version that has another input for such a step.
     pub key: u32,
-    /// True if the action may have had its effect without anybody knowing: an attempt at it got no
+    /// Some if the action may have had its effect without anybody knowing: an attempt at it got no
     /// answer or none that can be read, or its answer is not waited for any more. Whether the effect is in
     /// doubt depends on the state too: see [`happened`](crate::doubt::happened).
-    pub in_doubt: bool,
-    /// Until when a request that put the effect in doubt may still be carried out: its complete-by.
-    /// `None` if `in_doubt` is false, if no such request was still open, and in a record of an earlier
-    /// version.
-    pub in_doubt_until: Option<Timestamp>,
-    /// Since when the step waits for a service that may not be called, or for an agent that takes
-    /// its request. `None` if it does not wait for either.
-    pub deferred_since: Option<Timestamp>,
-    /// When the attempt that is out was first found beyond its complete-by: by the Supervisor on every clock,
-    /// or on its own clock by a Scheduler that read a late reply. `None` if it was not.
-    pub unheard_since: Option<Timestamp>,
+    pub in_doubt: Option<Doubt>,
     /// The input that an operator has put in place of the definition's; `None` if none has.
     pub input: Option<Value>,
     /// The last failure of the step, or the reason for which it was last deferred; `None` if there was
     /// neither. A later success does not clear it.
     pub error: Option<Failure>,
+}
+
+/// What is known of an effect that nobody has heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Doubt {
+    /// Until when a request that put the effect in doubt may still be carried out: its complete-by. `None` if
+    /// no such request was still open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_until: Option<Timestamp>,
 }
 
 /// What one leg of a step, its action or its compensation, has used up.
@@ -158,6 +157,9 @@ pub enum StepState {
 }
 
 /// Where the work on one leg of a step, its action or its compensation, is.
+///
+/// One wait for a service or an agent may last over many attempts: each state that is part of it says since
+/// when (`deferred_since`). It is over with an answer or a counted failure, which no such state outlives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
     /// An attempt is to be made: at the next claim or, of a compensation, once everything that came
@@ -165,6 +167,9 @@ pub enum Work {
     Due {
         /// Number of the last attempt, of this round or an earlier one; 0 if none was made.
         last: Attempt,
+        /// Since when the step waits for a service that may not be called, or for an agent that takes its
+        /// request. `None` if it waits for neither.
+        deferred_since: Option<Timestamp>,
     },
     /// A request is out: it was made, and no reply to it has been taken yet.
     Out(Out),
@@ -175,6 +180,8 @@ pub enum Work {
         last: Attempt,
         /// When the wait is over: the Supervisor then makes the attempt due.
         until: Timestamp,
+        /// As in [`Work::Due`].
+        deferred_since: Option<Timestamp>,
     },
     /// The attempt was deferred: the service is paused, its circuit breaker is open, or its limits
     /// are reached.
@@ -183,6 +190,9 @@ pub enum Work {
         attempt: Attempt,
         /// When to try again.
         until: Timestamp,
+        /// Since when the step waits: this attempt, or one before it, was the first that was deferred or
+        /// that no agent took.
+        deferred_since: Timestamp,
     },
     /// The agent reported that the attempt failed. The Supervisor will count the failure and decide
     /// about another attempt.
@@ -200,13 +210,36 @@ pub enum Work {
 }
 
 impl Work {
+    /// An attempt is to be made after `last`, and waits neither for a service nor for an agent.
+    #[must_use]
+    pub fn due(last: Attempt) -> Self {
+        Self::Due {
+            last,
+            deferred_since: None,
+        }
+    }
+
     /// Number of the last attempt that was made; 0 if none was.
     #[must_use]
     pub fn attempt(&self) -> Attempt {
         match self {
-            Self::Due { last } | Self::Delayed { last, .. } => *last,
+            Self::Due { last, .. } | Self::Delayed { last, .. } => *last,
             Self::Out(out) => out.attempt,
             Self::Deferred { attempt, .. } | Self::Failed { attempt, .. } => *attempt,
+        }
+    }
+
+    /// Since when it waits for a service that may not be called, or for an agent that takes its request.
+    /// `None` if it waits for neither.
+    #[must_use]
+    pub fn deferred_since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Due { deferred_since, .. } | Self::Delayed { deferred_since, .. } => {
+                *deferred_since
+            }
+            Self::Out(out) => out.deferred_since,
+            Self::Deferred { deferred_since, .. } => Some(*deferred_since),
+            Self::Failed { .. } => None,
         }
     }
 }
@@ -222,6 +255,19 @@ pub struct Out {
     pub started: Timestamp,
     /// When the attempt is over: a reply that was sent after this moment does not move the step on.
     pub complete_by: Timestamp,
+    /// As in [`Work::Due`].
+    pub deferred_since: Option<Timestamp>,
+    /// When the attempt was first found beyond its complete-by: by the Supervisor on every clock, or on its own
+    /// clock by a Scheduler that read a late reply. `None` if it was not.
+    pub unheard_since: Option<Timestamp>,
+}
+
+impl Out {
+    /// Whether this is the same attempt, whatever was found of it meanwhile.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.direction, self.attempt) == (other.direction, other.attempt)
+    }
 }
 
 /// What is known of an effect that is to be compensated, or was.
@@ -238,7 +284,7 @@ pub struct Applied {
 impl StepState {
     /// An attempt at the action is to be made, after `last`.
     pub(crate) fn due(last: Attempt) -> Self {
-        Self::Acting(Work::Due { last })
+        Self::Acting(Work::due(last))
     }
 
     /// The state's name as people see it and as it is stored, such as `retry-due` or `undoing`.
@@ -294,6 +340,27 @@ impl StepState {
             Some(Work::Out(out)) => Some(*out),
             _ => None,
         }
+    }
+
+    /// The attempt that [`out`](Self::out) returns, for a caller that changes it.
+    pub(crate) fn out_mut(&mut self) -> Option<&mut Out> {
+        match self.work_mut() {
+            Some(Work::Out(out)) => Some(out),
+            _ => None,
+        }
+    }
+
+    /// Since when the step waits for a service that may not be called, or for an agent that takes its request.
+    /// `None` if it waits for neither.
+    #[must_use]
+    pub fn deferred_since(&self) -> Option<Timestamp> {
+        self.work().and_then(Work::deferred_since)
+    }
+
+    /// When the attempt that is out was first found beyond its complete-by; `None` if none is out, or it was not.
+    #[must_use]
+    pub fn unheard_since(&self) -> Option<Timestamp> {
+        self.out().and_then(|out| out.unheard_since)
     }
 
     /// Whether the action's own request is out. False while a probe or a compensation is.
@@ -410,10 +477,7 @@ impl StepRecord {
             action: Leg::default(),
             compensation: Leg::default(),
             key: 0,
-            in_doubt: false,
-            in_doubt_until: None,
-            deferred_since: None,
-            unheard_since: None,
+            in_doubt: None,
             input: None,
             error: None,
         }

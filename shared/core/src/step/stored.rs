@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_workflow::StepId;
 
-use super::{Applied, Leg, Out, StepRecord, StepState, Work};
+use super::{Applied, Doubt, Leg, Out, StepRecord, StepState, Work};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, Timestamp};
 
@@ -44,14 +44,8 @@ pub(super) struct StoredStep {
     earlier: u32,
     #[serde(skip_serializing_if = "is_zero")]
     earlier_undos: u32,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    in_doubt: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    in_doubt_until: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parked_since: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unheard_since: Option<Timestamp>,
+    in_doubt: Option<Doubt>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +65,10 @@ struct StoredState {
     complete_by: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deferred_since: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unheard_since: Option<Timestamp>,
     /// The record's own `calls` is the sum of all attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt_calls: Option<u32>,
@@ -131,9 +129,6 @@ impl From<StepRecord> for StoredStep {
             earlier: record.action.earlier,
             earlier_undos: record.compensation.earlier,
             in_doubt: record.in_doubt,
-            in_doubt_until: record.in_doubt_until,
-            parked_since: record.deferred_since,
-            unheard_since: record.unheard_since,
             input: record.input,
             error: record.error,
         }
@@ -164,9 +159,6 @@ impl TryFrom<StoredStep> for StepRecord {
             },
             key: stored.key,
             in_doubt: stored.in_doubt,
-            in_doubt_until: stored.in_doubt_until,
-            deferred_since: stored.parked_since,
-            unheard_since: stored.unheard_since,
             input: stored.input,
             error: stored.error,
         })
@@ -226,19 +218,22 @@ impl From<StepState> for StoredState {
 
 impl StoredState {
     fn with_work(self, work: &Work) -> Self {
-        let attempt = Some(work.attempt());
+        let worked = Self {
+            attempt: Some(work.attempt()),
+            deferred_since: work.deferred_since(),
+            ..self
+        };
         match work {
-            Work::Due { .. } => Self { attempt, ..self },
+            Work::Due { .. } => worked,
             Work::Out(out) => Self {
-                attempt,
                 started: Some(out.started),
                 complete_by: Some(out.complete_by),
-                ..self
+                unheard_since: out.unheard_since,
+                ..worked
             },
             Work::Delayed { until, .. } | Work::Deferred { until, .. } => Self {
-                attempt,
                 until: Some(*until),
-                ..self
+                ..worked
             },
             Work::Failed {
                 direction,
@@ -246,11 +241,10 @@ impl StoredState {
                 calls,
                 ..
             } => Self {
-                attempt,
                 of_probe: *direction == Direction::Probe,
                 started: Some(*started),
                 attempt_calls: Some(*calls),
-                ..self
+                ..worked
             },
         }
     }
@@ -325,6 +319,7 @@ impl StoredState {
     fn due(&self) -> Result<Work, Unreadable> {
         Ok(Work::Due {
             last: self.attempt()?,
+            deferred_since: self.deferred_since,
         })
     }
 
@@ -334,6 +329,8 @@ impl StoredState {
             attempt: self.attempt()?,
             started: self.needs("started", self.started)?,
             complete_by: self.needs("complete_by", self.complete_by)?,
+            deferred_since: self.deferred_since,
+            unheard_since: self.unheard_since,
         }))
     }
 
@@ -341,6 +338,7 @@ impl StoredState {
         Ok(Work::Delayed {
             last: self.attempt()?,
             until: self.needs("until", self.until)?,
+            deferred_since: self.deferred_since,
         })
     }
 
@@ -348,6 +346,7 @@ impl StoredState {
         Ok(Work::Deferred {
             attempt: self.attempt()?,
             until: self.needs("until", self.until)?,
+            deferred_since: self.needs("deferred_since", self.deferred_since)?,
         })
     }
 
@@ -389,12 +388,15 @@ mod tests {
             position: Some(1),
             output: Value::from("out"),
         };
+        let deferred_since = Some(Timestamp(9));
         let out = |direction| {
             Work::Out(Out {
                 direction,
                 attempt,
                 started,
                 complete_by,
+                deferred_since,
+                unheard_since: Some(Timestamp(10)),
             })
         };
         let failed = |direction| Work::Failed {
@@ -404,12 +406,20 @@ mod tests {
             calls: 7,
         };
         let (due, delayed, deferred) = (
-            Work::Due { last: attempt },
+            Work::Due {
+                last: attempt,
+                deferred_since,
+            },
             Work::Delayed {
                 last: attempt,
                 until,
+                deferred_since,
             },
-            Work::Deferred { attempt, until },
+            Work::Deferred {
+                attempt,
+                until,
+                deferred_since: Timestamp(9),
+            },
         );
         let compensating = |work| StepState::Compensating {
             work,
@@ -473,10 +483,9 @@ mod tests {
                     earlier: 8,
                 },
                 key: 5,
-                in_doubt: true,
-                in_doubt_until: Some(Timestamp(11)),
-                deferred_since: Some(Timestamp(9)),
-                unheard_since: Some(Timestamp(10)),
+                in_doubt: Some(Doubt {
+                    open_until: Some(Timestamp(11)),
+                }),
                 input: Some(Value::from(8)),
                 ..StepRecord::new(StepId::new("a").expect("a name"))
             };

@@ -26,6 +26,7 @@ fn work_that_is_put_off_is_parked_and_the_order_stays_claimed() {
     let parked = StepState::Acting(Work::Deferred {
         attempt: Attempt(1),
         until: Timestamp(s.now.0 + 5 * MINUTE),
+        deferred_since: s.now,
     });
     assert_eq!(s.step("a"), &parked);
     assert_eq!(s.state(), "Processing");
@@ -144,7 +145,11 @@ fn an_answer_of_a_probe_ends_the_wait_too() {
     let mut s = Story::of(w).claimed();
     s.overdue().claim().put_off("a", 6 * MINUTE);
     s.overdue().claim().answer("a", found(false));
-    assert_eq!(s.record("a").deferred_since, None, "the service is there");
+    assert_eq!(
+        s.record("a").state.deferred_since(),
+        None,
+        "the service is there"
+    );
     s.put_off("a", 6 * MINUTE).overdue();
     assert_eq!(s.failures("a"), 1, "only the attempt that was not heard of");
 }
@@ -171,7 +176,10 @@ fn a_doubt_outlives_the_wait() {
     s.overdue().overdue().claim();
     s.put_off("p", 0).overdue().claim();
     s.put_off("p", MINUTE);
-    assert!(s.record("p").in_doubt, "the first attempt timed out");
+    assert!(
+        s.record("p").in_doubt.is_some(),
+        "the first attempt timed out"
+    );
     s.refuse("q");
     assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
 }
@@ -211,7 +219,7 @@ fn an_order_that_stops_in_error_keeps_its_parked_step_for_the_next_round() {
     s.put_off("p", 5 * MINUTE).refuse("q");
     assert_eq!((s.state(), s.steps()[0]), ("Error", ("p", "parked")));
     s.acts(Action::Resubmit { input: None });
-    assert_eq!(s.record("p").deferred_since, None);
+    assert_eq!(s.record("p").state.deferred_since(), None);
     s.claim();
     let both = [
         ("p".into(), Direction::Forward, 2),
@@ -257,7 +265,7 @@ fn an_undo_that_is_put_off_is_parked_and_is_no_failure() {
     );
     s.succeed("a");
     assert_eq!(
-        (s.state(), s.record("a").deferred_since),
+        (s.state(), s.record("a").state.deferred_since()),
         ("Compensated", None)
     );
 }

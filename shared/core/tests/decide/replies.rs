@@ -6,7 +6,9 @@ use triad_core::{
 };
 use triad_workflow::Millis;
 
-use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted, done, failed, refused};
+use crate::support::{
+    BEGIN, FORK, LINE, QUEUE, Story, Then, counted, done, failed, out_of, refused,
+};
 
 fn running() -> Story {
     let mut s = Story::of(LINE);
@@ -40,7 +42,7 @@ fn a_reply_at_complete_by_is_in_time_and_one_after_it_is_late() {
     s.after(1);
     let mut expected = s.order.clone();
     assert_eq!(s.when(Event::Reply(reply)), Then::Written);
-    expected.steps[0].unheard_since = Some(s.now);
+    out_of(&mut expected.steps[0]).unheard_since = Some(s.now);
     assert_eq!(s.order.steps, expected.steps, "nothing else changes");
     assert_eq!(s.order.state, expected.state);
 }

@@ -119,7 +119,7 @@ fn what_was_running_when_the_order_stopped_is_in_doubt_and_asked_for_again() {
     s.refuse("q");
     assert_eq!(s.steps()[0], ("p", "running"));
     s.resubmit();
-    assert!(s.record("p").in_doubt);
+    assert!(s.record("p").in_doubt.is_some());
     s.claim();
     assert!(s.asks().contains(&("p".into(), Direction::Forward, 2)));
     let then = s.when(Event::Reply(stale));

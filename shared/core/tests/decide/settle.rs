@@ -63,7 +63,7 @@ fn an_effect_that_happened_completes_its_step_and_the_order_goes_on() {
         panic!("{:?}", s.step("once"))
     };
     assert_eq!((*position, output), (1, &json!({"ref": 5})));
-    assert!(!s.record("once").in_doubt);
+    assert!(s.record("once").in_doubt.is_none());
     assert_eq!((s.state(), s.order.round), ("Pending", 1));
     assert!(s.announces());
     assert_eq!(s.told().last().unwrap().1, Status::Resubmitted);
@@ -271,7 +271,10 @@ fn an_answer_leaves_nothing_open_where_calls_are_counted() {
     let mut s = Story::of(PROBED).claimed();
     s.succeed("a").answer("pay", refused(true));
     assert_eq!(
-        (s.record("pay").in_doubt, open_until(s.record("pay"))),
+        (
+            s.record("pay").in_doubt.is_some(),
+            open_until(s.record("pay"))
+        ),
         (true, None)
     );
     // Another delivery of the same request may have been taken by another agent.

@@ -10,7 +10,7 @@ use triad_workflow::Millis;
 
 use crate::support::{
     BEGIN, FORK, LINE, ONCE, PROBED, QUEUE, Story, Then, counted, done, failed, failed_cleanly,
-    found,
+    found, out_of,
 };
 
 /// One retry, at once, and ten minutes of patience with what is no failure.
@@ -80,7 +80,7 @@ fn a_request_that_waits_for_its_agent_for_queue_within_is_no_failure() {
     let mut s = Story::of(LINE).claimed();
     s.after(QUEUE);
     looks(&mut s, &[]);
-    assert_eq!(s.record("a").unheard_since, None);
+    assert_eq!(s.record("a").state.unheard_since(), None);
     s.after(10_000).succeed("a");
     assert_eq!((s.steps()[0], s.failures("a")), (("a", "completed"), 0));
 }
@@ -94,7 +94,7 @@ fn the_first_meeting_only_notes_that_nothing_was_heard() {
         met(&mut s);
         let mut expected = before;
         expected.version = expected.version.next();
-        expected.steps[0].unheard_since = Some(s.now);
+        out_of(&mut expected.steps[0]).unheard_since = Some(s.now);
         expected.outbox = s.order.outbox.clone();
         expected.due = s.order.due;
         assert_eq!(s.order, expected);
@@ -122,7 +122,7 @@ fn while_it_listens_an_order_that_waits_to_run_is_not_announced() {
     s.answer("p", failed()).overdue().overdue();
     assert!(s.announces(), "the delay of p is over");
     // It is announced again and again, and nobody has claimed it when q's complete-by comes.
-    while s.record("q").unheard_since.is_none() {
+    while s.record("q").state.unheard_since().is_none() {
         met(&mut s);
         s.sent();
     }
@@ -147,7 +147,7 @@ fn while_it_listens_an_order_that_waits_to_be_undone_is_not_announced() {
     s.now = s.order.steps[0].state.complete_by().unwrap();
     s.after(500);
     assert_eq!(looks(&mut s, &[]), Then::Written);
-    assert_eq!(s.record("p").unheard_since, Some(s.now));
+    assert_eq!(s.record("p").state.unheard_since(), Some(s.now));
     s.after(HEAR - 1);
     assert_eq!(looks(&mut s, &[]), Then::Ignored(Reason::NotDue));
 }
@@ -156,7 +156,7 @@ fn while_it_listens_an_order_that_waits_to_be_undone_is_not_announced() {
 fn a_failed_sibling_is_counted_while_it_listens() {
     let mut s = Story::of(FORK).claimed();
     met(&mut s);
-    assert_eq!(s.record("p").unheard_since, Some(s.now));
+    assert_eq!(s.record("p").state.unheard_since(), Some(s.now));
     s.answer("q", failed());
     assert_eq!(looks(&mut s, &[]), Then::Written);
     assert_eq!((s.failures("p"), s.failures("q")), (0, 1));
@@ -171,7 +171,7 @@ fn silence_is_not_counted_where_calls_are_not_counted() {
     assert_eq!((s.state(), s.steps()[0]), ("Pending", ("a", "retry-due")));
     assert_eq!((s.failures("a"), s.calls("a")), (0, 0));
     assert!(
-        s.record("a").in_doubt,
+        s.record("a").in_doubt.is_some(),
         "whoever took it may have died over it"
     );
     assert!(s.announces(), "the first time at once");
@@ -196,11 +196,15 @@ fn the_wait_begins_when_it_was_first_met() {
     let first = s.now;
     s.after(HEAR);
     looks(&mut s, &[]);
-    assert_eq!(s.record("a").deferred_since, Some(first));
+    assert_eq!(s.record("a").state.deferred_since(), Some(first));
     s.claim();
-    assert_eq!(s.record("a").unheard_since, None, "of the attempt before");
+    assert_eq!(
+        s.record("a").state.unheard_since(),
+        None,
+        "of the attempt before"
+    );
     silent(&mut s, &[]);
-    assert_eq!(s.record("a").deferred_since, Some(first));
+    assert_eq!(s.record("a").state.deferred_since(), Some(first));
 }
 
 #[test]
@@ -242,7 +246,11 @@ fn silence_is_not_counted_until_the_patience_ends_and_then_once() {
         met(&mut s);
     }
     assert_eq!((s.failures("a"), s.state()), (1, "Pending"));
-    assert_eq!(s.record("a").deferred_since, None, "another wait may begin");
+    assert_eq!(
+        s.record("a").state.deferred_since(),
+        None,
+        "another wait may begin"
+    );
     assert_eq!(
         s.timeline(),
         [IncidentKind::Deferred, IncidentKind::AttemptFailed]
@@ -271,9 +279,9 @@ fn what_an_agent_says_ends_the_wait() {
     for outcome in [done(), failed()] {
         let mut s = Story::of(LINE).claimed();
         silent(&mut s, &[]);
-        assert!(s.record("a").deferred_since.is_some());
+        assert!(s.record("a").state.deferred_since().is_some());
         s.claim().answer("a", outcome);
-        assert_eq!(s.record("a").deferred_since, None);
+        assert_eq!(s.record("a").state.deferred_since(), None);
     }
 }
 
@@ -323,7 +331,7 @@ fn a_failure_reported_in_time_is_counted_under_its_own_cause_after_the_first_mee
     assert_eq!(s.when(Event::Reply(reply)), Then::Written);
     assert_eq!(looks(&mut s, &[]), Then::Written);
     assert_eq!((s.failures("a"), s.calls("a")), (1, 1));
-    assert!(!s.record("a").in_doubt);
+    assert!(s.record("a").in_doubt.is_none());
     let code = s.record("a").error.as_ref().unwrap().code.clone();
     assert_eq!(code, "http-503");
 }
@@ -343,7 +351,9 @@ fn a_reply_sent_after_complete_by_says_that_the_attempt_is_over_and_changes_noth
         assert_eq!(s.when(Event::Reply(reply)), Then::Written);
         let mut expected = before;
         expected.version = expected.version.next();
-        expected.steps[0].unheard_since.get_or_insert(s.now);
+        out_of(&mut expected.steps[0])
+            .unheard_since
+            .get_or_insert(s.now);
         // The reply is known when it is met again.
         expected.outbox = s.order.outbox.clone();
         expected.due = s.order.due;
@@ -417,7 +427,7 @@ fn a_taken_attempt_whose_calls_are_counted_is_counted_and_in_doubt() {
     silent(&mut s, &[]);
     assert_eq!((s.state(), s.steps()[0]), ("Pending", ("a", "retry-due")));
     assert_eq!((s.failures("a"), s.calls("a")), (1, 2));
-    assert!(s.record("a").in_doubt);
+    assert!(s.record("a").in_doubt.is_some());
     let line = s.order.incidents.last().unwrap();
     assert_eq!(line.what, IncidentKind::AttemptFailed);
     let failure = line.failure.as_ref().unwrap();
@@ -430,7 +440,7 @@ fn an_untaken_attempt_whose_calls_are_counted_is_not_counted() {
     silent(&mut s, &["a"]);
     assert_eq!((s.state(), s.steps()[0]), ("Pending", ("a", "retry-due")));
     assert_eq!((s.failures("a"), s.calls("a")), (0, 0));
-    assert!(!s.record("a").in_doubt);
+    assert!(s.record("a").in_doubt.is_none());
 }
 
 #[test]
@@ -440,7 +450,7 @@ fn of_siblings_each_is_judged_by_its_own_mark() {
     silent(&mut s, &["p"]);
     assert_eq!((s.failures("p"), s.failures("q")), (0, 1));
     assert_eq!((s.calls("p"), s.calls("q")), (0, 2));
-    assert!(!s.record("p").in_doubt && s.record("q").in_doubt);
+    assert!(s.record("p").in_doubt.is_none() && s.record("q").in_doubt.is_some());
 }
 
 #[test]
@@ -449,7 +459,7 @@ fn an_untaken_attempt_at_what_may_not_be_repeated_is_repeated_without_doubt() {
     s.succeed("a").sent();
     silent(&mut s, &["once"]);
     assert_eq!((s.state(), s.alerts()), ("Pending", false));
-    assert!(!s.record("once").in_doubt);
+    assert!(s.record("once").in_doubt.is_none());
     s.claim();
     assert_eq!(s.asks(), [("once".into(), Direction::Forward, 2)]);
     assert_eq!(s.requests()[0].allowance, 1);
@@ -484,7 +494,7 @@ fn an_untaken_question_leaves_the_doubt_and_is_asked_again() {
     let before = (s.failures("pay"), s.calls("pay"));
     silent(&mut s, &["pay"]);
     assert_eq!((s.failures("pay"), s.calls("pay")), before);
-    assert!(s.record("pay").in_doubt);
+    assert!(s.record("pay").in_doubt.is_some());
     s.claim();
     assert_eq!(s.asks(), [("pay".into(), Direction::Probe, 3)]);
 }
@@ -543,7 +553,7 @@ fn a_silent_undo_counts_once_when_the_patience_ends() {
     }
     assert_eq!(s.record("a").compensation.failures, 1);
     assert!(s.now.since(Timestamp(BEGIN)) > PATIENCE);
-    assert_eq!(s.record("a").deferred_since, None);
+    assert_eq!(s.record("a").state.deferred_since(), None);
 }
 
 #[test]
@@ -601,7 +611,7 @@ fn what_was_done_was_heard_of() {
     good.sent_at = Some(good.complete_by);
     met(&mut s);
     assert_eq!(s.when(Event::Reply(good)), Then::Written);
-    assert_eq!(s.record("a").unheard_since, None);
+    assert_eq!(s.record("a").state.unheard_since(), None);
 }
 
 #[test]
@@ -611,7 +621,7 @@ fn a_supervisor_whose_clock_is_far_ahead_has_nobody_listen_until_then() {
     met(&mut s);
     let met_at = s.now;
     // As a Supervisor would have written it whose clock is a day ahead.
-    s.order.steps[0].unheard_since = Some(met_at.plus(Millis(86_400_000)));
+    out_of(&mut s.order.steps[0]).unheard_since = Some(met_at.plus(Millis(86_400_000)));
     assert_eq!(looks(&mut s, &["a"]), Then::Written);
     assert_eq!(s.record("a").state.out(), None, "it is asked for again");
 }

@@ -15,10 +15,10 @@ fn nothing_is_counted_before_complete_by_has_passed_on_every_clock() {
     let mut s = Story::of(&counted(LINE)).claimed();
     s.after(QUEUE + 10_499);
     s.when(Event::Overdue(Overdue::default()));
-    assert_eq!(s.record("a").unheard_since, None);
+    assert_eq!(s.record("a").state.unheard_since(), None);
     s.after(1);
     assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
-    assert_eq!(s.record("a").unheard_since, Some(s.now));
+    assert_eq!(s.record("a").state.unheard_since(), Some(s.now));
     s.after(5_000);
     assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
     assert_eq!(s.failures("a"), 1);
@@ -30,10 +30,7 @@ fn an_attempt_that_was_taken_and_not_heard_of_is_counted_with_its_whole_allowanc
     s.overdue();
     assert_eq!(s.state(), "Pending");
     assert_eq!(s.order.state.locked_by(), None);
-    assert_eq!(
-        s.step("a"),
-        &StepState::Acting(Work::Due { last: Attempt(1) })
-    );
+    assert_eq!(s.step("a"), &StepState::Acting(Work::due(Attempt(1))));
     assert_eq!((s.failures("a"), s.calls("a")), (1, 2));
     assert_eq!(s.order.failure_count(), 1);
     assert!(s.announces());

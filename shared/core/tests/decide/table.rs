@@ -106,7 +106,7 @@ fn given(row: &str) -> (Story, &'static str) {
         let (mut s, step) = given(out);
         s.now = s.ripe();
         assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
-        assert_eq!(s.record(step).unheard_since, Some(s.now));
+        assert_eq!(s.record(step).state.unheard_since(), Some(s.now));
         return (s, step);
     }
     let mut s = Story::of(LINE);

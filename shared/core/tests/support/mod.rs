@@ -9,7 +9,7 @@ use triad_core::status::Status;
 use triad_core::{
     Accepted, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
     Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Outcome, Overdue, Reason, Reply,
-    StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, decide, invariants,
+    StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, Work, decide, invariants,
 };
 use triad_core::{doubt, effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
@@ -237,7 +237,7 @@ impl Story {
         let listened_until = out(self)
             .iter()
             .filter(|(_, counted)| *counted)
-            .filter_map(|(step, _)| self.record(step).unheard_since)
+            .filter_map(|(step, _)| self.record(step).state.unheard_since())
             .map(|since| since.plus(self.timing.hear_within))
             .filter(|until| *until > self.now)
             .max();
@@ -512,5 +512,17 @@ pub fn failed() -> Outcome {
     Outcome::Failed {
         failure: Failure::new(FailureKind::Transient, "http-503", "busy"),
         maybe_applied: true,
+    }
+}
+
+/// The attempt at this step that is out.
+pub fn out_of(record: &mut StepRecord) -> &mut Out {
+    match &mut record.state {
+        StepState::Acting(Work::Out(out))
+        | StepState::Compensating {
+            work: Work::Out(out),
+            ..
+        } => out,
+        other => panic!("nothing of it is out: {other:?}"),
     }
 }

@@ -8,7 +8,6 @@ use std::ffi::c_int;
 use std::ptr::{NonNull, null, null_mut};
 use std::time::Duration;
 
-use rdkafka::TopicPartitionList;
 use rdkafka::bindings::{
     rd_kafka_commit_queue, rd_kafka_queue_destroy, rd_kafka_queue_new, rd_kafka_queue_t,
 };
@@ -29,25 +28,23 @@ impl Drop for Answers {
     }
 }
 
-/// Commits these offsets, or what a consumer has stored. Blocks for at most `within`.
+/// Commits what a consumer has stored. Blocks for at most `within`.
 ///
 /// # Errors
 /// The broker's or librdkafka's; [`OperationTimedOut`](RDKafkaErrorCode::OperationTimedOut) where
 /// nobody answers.
 pub(crate) fn commit_within(
     consumer: &BaseConsumer<Context>,
-    offsets: Option<&TopicPartitionList>,
     within: Duration,
 ) -> Result<(), RDKafkaErrorCode> {
     let client = consumer.client().native_ptr();
     // SAFETY: the client is alive as long as it is borrowed; the queue is dropped before.
     let queue = unsafe { rd_kafka_queue_new(client) };
     let answers = Answers(NonNull::new(queue).ok_or(RDKafkaErrorCode::CriticalSystemResource)?);
-    let list = offsets.map_or(null(), |offsets| offsets.ptr().cast_const());
-    // SAFETY: client, list and queue are alive; the list is copied. No list means what is stored;
-    // without a function to be called the answer is an event of the queue.
+    // SAFETY: client and queue are alive. No list means what is stored; without a function to be
+    // called the answer is an event of the queue.
     let begun =
-        unsafe { rd_kafka_commit_queue(client, list, answers.0.as_ptr(), None, null_mut()) };
+        unsafe { rd_kafka_commit_queue(client, null(), answers.0.as_ptr(), None, null_mut()) };
     let wait = c_int::try_from(within.as_millis()).unwrap_or(c_int::MAX);
     let result = match begun {
         RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => {

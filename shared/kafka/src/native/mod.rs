@@ -11,7 +11,6 @@ mod event;
 mod failed;
 #[cfg(test)]
 mod fatal;
-mod marks;
 mod poll;
 mod record;
 mod token;
@@ -21,7 +20,6 @@ pub(crate) use commit::commit_within;
 pub(crate) use failed::{Failed, Place};
 #[cfg(test)]
 pub(crate) use fatal::end;
-pub(crate) use marks::marks;
 pub(crate) use poll::{Polled, Polling};
 pub(crate) use token::set_token;
 pub(crate) use watermark::high_watermark;

@@ -213,7 +213,10 @@ fn is_awaited(read: &Snapshot, reply: &Reply) -> bool {
 /// Since when an order waits for room, among those of its lane: since it was submitted, and anew where its
 /// attempt was deferred or taken by nobody, behind all that were not tried yet.
 fn queued_since(order: &Order, now: Timestamp) -> Timestamp {
-    let was_deferred = order.steps.iter().any(|s| s.deferred_since.is_some());
+    let was_deferred = order
+        .steps
+        .iter()
+        .any(|s| s.state.deferred_since().is_some());
     match was_deferred {
         true => now,
         false => order.submitted_at,
@@ -223,7 +226,7 @@ fn queued_since(order: &Order, now: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use triad_core::Accepted;
+    use triad_core::{Accepted, Attempt, StepState, Work};
     use triad_workflow::{Limits, Workflow};
 
     use super::*;
@@ -241,7 +244,10 @@ mod tests {
         .expect("it is accepted");
         let mut order = Order::new(&accepted, &workflow, Timestamp(2_000));
         assert_eq!(queued_since(&order, Timestamp(9_000)), Timestamp(1_000));
-        order.steps[0].deferred_since = Some(Timestamp(5_000));
+        order.steps[0].state = StepState::Acting(Work::Due {
+            last: Attempt(1),
+            deferred_since: Some(Timestamp(5_000)),
+        });
         assert_eq!(queued_since(&order, Timestamp(9_000)), Timestamp(9_000));
     }
 }

@@ -13,10 +13,10 @@ use triad_core::effect::{self, Unmade};
 use triad_core::pass::Snapshot;
 use triad_core::{Envelope, OrderId, Timestamp, render};
 
-use super::{Report, Supervisor};
+use super::Supervisor;
+use super::plan::Candidate;
 use crate::control::ControlStore;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
-use crate::unreadable::Unreadable;
 
 /// No order is due later.
 const EVER: Timestamp = Timestamp(u64::MAX);
@@ -117,13 +117,20 @@ where
     /// The orders of one page: load, make, send.
     async fn drive_on_all(&self, ids: Vec<OrderId>, driven: &mut Driven) {
         driven.alive += ids.len();
-        let (mut report, mut unreadable) = (Report::default(), Unreadable::new());
-        let found = self.load(ids, &mut report, &mut unreadable).await;
-        driven.failed += report.failed;
+        let found = self.load(ids).await;
         let now = self.clock.now();
         let mut all = Vec::new();
         let mut wanting = Vec::new();
-        for read in found {
+        for candidate in found {
+            let read = match candidate {
+                Candidate::Read(read, _) => read,
+                Candidate::Gone => continue,
+                Candidate::Unread(_, e) => {
+                    self.note_failure(&e);
+                    driven.failed += 1;
+                    continue;
+                }
+            };
             match self.under_way(&read, now) {
                 Ok(messages) => all.push(messages),
                 Err(Unmade::NeedsDetails) => wanting.push(read),

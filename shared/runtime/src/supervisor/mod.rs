@@ -1,20 +1,19 @@
-//! The Supervisor: finds overdue records, decides about each, carries it out, reports.
+//! The Supervisor: finds overdue records, plans what becomes of each ([`plan`]), carries it out, reports.
 //!
 //! Several may sweep at once: every write is conditional, so of two that found the same order
 //! one wins and the other's write is a counted conflict.
 
 mod acknowledged;
 mod drive;
+mod plan;
 mod rests;
 mod traced;
 mod unconfirmed;
 
-use std::sync::Arc;
-
 use serde::Serialize;
 use triad_core::due::{ASIDE_SHARDS, SHARDS, aside_shard};
-use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
-use triad_core::{Event, Order, OrderId, Overdue, Timestamp, Untaken, ledger};
+use triad_core::pass::{self, End, Snapshot, Task};
+use triad_core::{OrderId, Timestamp, Untaken, ledger};
 use triad_workflow::Millis;
 
 use crate::aside::{Ports, let_in, room, waiting};
@@ -29,6 +28,7 @@ use crate::settings::Settings;
 use crate::traces::Tracing;
 use crate::unreadable::{self, Subject, Unreadable};
 use acknowledged::Acknowledged;
+use plan::{Candidate, Plan, Policy};
 use rests::Rests;
 use unconfirmed::Refusing;
 
@@ -233,31 +233,37 @@ where
         Ok(())
     }
 
-    /// Load, decide, commit, publish, confirm: for the rows of one page.
+    /// Load, plan, carry out, report: for the rows of one page.
     async fn take_up(&self, rows: Vec<DueRow>, refusing: &mut Refusing, report: &mut Report) {
         report.found += rows.len();
         let ids = rows.into_iter().map(|r| r.order).collect();
-        let mut unreadable = Unreadable::new();
-        let found = self.load(ids, report, &mut unreadable).await;
+        let found = self.load(ids).await;
         let now = self.clock.now();
-        let oldest = found.iter().filter_map(|read| read.order.due).min();
-        report.oldest_due = [report.oldest_due, oldest].into_iter().flatten().min();
-        let (unsent, found): (Vec<_>, Vec<_>) = found
-            .into_iter()
-            .partition(|read| refusing.concerns(&read.order));
-        report.failed += unsent.len();
-        let mut put_off: Vec<Arc<Order>> = unsent.into_iter().map(|read| read.order).collect();
-        let found = self.revoke(found, now, report).await;
-        let mut rests = self.rests.offer(self.settings.timing.announce_within, now);
-        let mut passes: Vec<(Snapshot, Carried, Millis)> = found
-            .into_iter()
-            .map(|(read, untaken)| {
-                let waits = read.order.state.locked_by().is_none();
-                let rest = waits.then(|| rests.next()).flatten().unwrap_or_default();
-                let carried = self.decide(&read, Overdue { untaken, rest }, now);
-                (read, carried, rest)
-            })
-            .collect();
+        let found = self.revoke(found, now).await;
+        let policy = Policy {
+            timing: self.settings.timing,
+            refusing,
+            rests: self.rests.offer(self.settings.timing.announce_within, now),
+        };
+        let plan = Plan::new(found, policy, now);
+        report.plan(&plan);
+        let mut unreadable = Unreadable::new();
+        for (subject, e) in plan.unread {
+            self.note_failure(&e);
+            if let (Some(subject), StoreError::Item(why)) = (subject, e) {
+                unreadable.insert(subject, why);
+            }
+        }
+        let mut put_off = plan.put_off;
+        let passes = plan.carry_out.into_iter().map(|due| {
+            report_breaches(&due.breaches);
+            let carried = Carried {
+                span: self.settings.traces.beside(&due.read.order, "sweep", now),
+                ..Carried::new(due.pass)
+            };
+            (due.read, carried, due.rest)
+        });
+        let mut passes: Vec<(Snapshot, Carried, Millis)> = passes.collect();
         let carried = passes.iter_mut().map(|(_, carried, _)| carried).collect();
         let tracing = self.tracing();
         carry_out(&self.store, &self.bus, &self.entropy, &tracing, carried).await;
@@ -288,20 +294,6 @@ where
         unreadable::tell(ports, unreadable).await;
     }
 
-    /// Decide: pure, for each record by itself. A pass over the same records after this one was
-    /// carried out decides nothing more.
-    fn decide(&self, read: &Snapshot, overdue: Overdue, now: Timestamp) -> Carried {
-        // Of a race that is lost the winner takes care.
-        let mut pass = Pass::new(Place::Beside, 0);
-        let timing = self.settings.timing;
-        let event = Event::Overdue(overdue);
-        report_breaches(&pass.decide(read.clone(), Source::Record, event, timing, now));
-        Carried {
-            span: self.settings.traces.beside(&read.order, "sweep", now),
-            ..Carried::new(pass)
-        }
-    }
-
     fn tracing(&self) -> Tracing<'_, C> {
         Tracing {
             traces: &self.settings.traces,
@@ -310,87 +302,61 @@ where
     }
 
     /// Reads the records themselves: the index is only a hint.
-    async fn load(
-        &self,
-        ids: Vec<OrderId>,
-        report: &mut Report,
-        unreadable: &mut Unreadable,
-    ) -> Vec<Snapshot> {
+    async fn load(&self, ids: Vec<OrderId>) -> Vec<Candidate> {
         let mut found = Vec::with_capacity(ids.len());
         if ids.is_empty() {
             return found;
         }
         let records = self.store.load(ids.clone()).await;
         for (id, record) in ids.into_iter().zip(records) {
-            let (subject, e) = match record {
+            found.push(match record {
                 Ok(Some(order)) => {
                     let now = self.clock.now();
                     match self.definitions.pinned(&order.workflow, now).await {
                         Ok(workflow) => {
-                            found.push(Snapshot {
+                            let read = Snapshot {
                                 order: self.acknowledged.settled(order),
                                 workflow,
                                 details: None,
-                            });
-                            continue;
+                            };
+                            Candidate::Read(read, Ok(Untaken::new()))
                         }
-                        Err(e) => {
-                            let waits = usize::from(matches!(e, StoreError::Item(_)));
-                            report.waiting += waits;
-                            report.found -= waits;
-                            (Subject::Definition(order.workflow), e)
-                        }
+                        Err(e) => Candidate::Unread(Subject::Definition(order.workflow), e),
                     }
                 }
-                Ok(None) => {
-                    report.left += 1;
-                    continue;
-                }
-                Err(e) => (Subject::Order(id), e),
-            };
-            self.misconfigured.note_store(&e);
-            log_failure(&e);
-            report.failed += 1;
-            if let StoreError::Item(why) = e {
-                unreadable.insert(subject, why);
-            }
+                Ok(None) => Candidate::Gone,
+                Err(e) => Candidate::Unread(Subject::Order(id), e),
+            });
         }
         found
     }
 
     /// Revokes the attempts that nobody was heard of, where the call ledger knows who took them.
     /// An order of which the ledger cannot be asked is left for a later sweep.
-    async fn revoke(
-        &self,
-        found: Vec<Snapshot>,
-        now: Timestamp,
-        report: &mut Report,
-    ) -> Vec<(Snapshot, Untaken)> {
-        let mut known = Vec::with_capacity(found.len());
-        for read in found {
+    async fn revoke(&self, mut found: Vec<Candidate>, now: Timestamp) -> Vec<Candidate> {
+        for candidate in &mut found {
+            let Candidate::Read(read, untaken) = candidate else {
+                continue;
+            };
             let ctx = read.context(self.settings.timing);
-            let mut untaken = Ok(Untaken::new());
             for attempt in ledger::to_revoke(&ctx, &read.order, now) {
                 match revoke::revoke(&self.store, &self.entropy, &attempt).await {
                     Ok(true) => {
-                        if let Ok(untaken) = &mut untaken {
+                        if let Ok(untaken) = untaken {
                             untaken.insert(attempt.step);
                         }
                     }
                     Ok(false) => {}
-                    Err(e) => untaken = Err(e),
-                }
-            }
-            match untaken {
-                Ok(untaken) => known.push((read, untaken)),
-                Err(e) => {
-                    self.misconfigured.note_store(&e);
-                    log_failure(&e);
-                    report.failed += 1;
+                    Err(e) => *untaken = Err(e),
                 }
             }
         }
-        known
+        found
+    }
+
+    fn note_failure(&self, e: &StoreError) {
+        self.misconfigured.note_store(e);
+        log_failure(e);
     }
 }
 
@@ -453,6 +419,22 @@ impl Report {
             (false, false) => "whole",
         };
         metric::swept(result, self.found, self.oldest_due, (began, ended));
+    }
+
+    /// Counts what is planned, but for what is carried out: what comes of that is counted for each record.
+    fn plan(&mut self, plan: &Plan) {
+        self.left += plan.left;
+        self.failed += plan.unread.len() + plan.put_off.len();
+        let waits = |(subject, why): &&(Option<Subject>, StoreError)| {
+            matches!(subject, Some(Subject::Definition(_))) && matches!(why, StoreError::Item(_))
+        };
+        let waiting = plan.unread.iter().filter(waits).count();
+        self.waiting += waiting;
+        self.found -= waiting;
+        self.oldest_due = [self.oldest_due, plan.oldest_due]
+            .into_iter()
+            .flatten()
+            .min();
     }
 
     /// Counts what came of one record.

@@ -19,7 +19,7 @@ use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Write, Writ
 
 /// The topics that have refused messages of finished orders in one sweep. Bound: as many as rows of that sweep.
 #[derive(Debug, Default)]
-pub(super) struct Refusing(BTreeSet<String>);
+pub(super) struct Refusing(pub(super) BTreeSet<String>);
 
 impl Refusing {
     /// Whether an order has finished and wants something sent to one of these topics.

@@ -3,8 +3,8 @@
 use serde_json::json;
 use triad_core::downstream::{DownstreamAction, ForcedTo};
 use triad_core::{
-    Action, Attempt, Failure, FailureKind, Operation, OperationRefusal, OperatorAct, ProcessState,
-    StepState, Timestamp, Work,
+    Action, Attempt, Doubt, Failure, FailureKind, Operation, OperationRefusal, OperatorAct,
+    ProcessState, StepState, Timestamp, Work,
 };
 use triad_runtime::operator::{OperateError, Operated, Operator};
 use triad_runtime::settings::Settings;
@@ -44,12 +44,10 @@ fn what_is_said_of_one_attempt_is_not_taken_for_another_one_when_a_race_is_lost(
         at: Timestamp(1),
         cause: Failure::new(FailureKind::Ambiguous, "in-doubt", ""),
     };
-    stopped.steps[0].in_doubt = true;
+    stopped.steps[0].in_doubt = Some(Doubt::default());
     let at = |attempt, version| {
         let mut order = stopped.clone();
-        order.steps[0].state = StepState::Acting(Work::Due {
-            last: Attempt(attempt),
-        });
+        order.steps[0].state = StepState::Acting(Work::due(Attempt(attempt)));
         order.version = version;
         order
     };

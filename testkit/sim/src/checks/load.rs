@@ -166,7 +166,7 @@ fn nothing_failed(state: &mut State, load: Load, count: usize) {
             counted += u32::from(step.action.failures + step.compensation.failures > 0);
             let once =
                 matches!(&step.state, StepState::Completed { attempt, .. } if attempt.0 == 1);
-            let spends_none = (once || load != Load::Burst) && !step.in_doubt;
+            let spends_none = (once || load != Load::Burst) && step.in_doubt.is_none();
             kernel.check("g12-waiting-spends-no-attempt", spends_none, || {
                 format!("{}: {step:?}", order.id)
             });

@@ -56,7 +56,8 @@ impl State {
                 .extend(wait.map(|wait| (leg.clone(), wait)));
         }
         let is_made = is.state.out().is_some_and(|out| {
-            (out.direction == Direction::Compensate) == compensates && was.state.out() != Some(out)
+            (out.direction == Direction::Compensate) == compensates
+                && !was.state.out().is_some_and(|was| was.is_same(&out))
         });
         if !is_made {
             return;

@@ -45,7 +45,7 @@ pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
         return Vec::new();
     };
     let in_doubt = |i: &StepIndex| {
-        order.steps[*i].in_doubt
+        order.steps[*i].in_doubt.is_some()
             && !workflow.steps[*i].repeat.is_safe()
             && !order.steps[*i].state.is_done()
     };

@@ -137,7 +137,12 @@ impl State {
     fn check_steps(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         for (index, (was, is)) in before.steps.iter().zip(&after.steps).enumerate() {
             self.check_first_meeting(after.outbox.writer, was, is);
-            if was.state == is.state {
+            let stays_out = was
+                .state
+                .out()
+                .zip(is.state.out())
+                .is_some_and(|(was, is)| was.is_same(&is));
+            if was.state == is.state || stays_out {
                 continue;
             }
             let probing = is
@@ -191,7 +196,7 @@ impl State {
         }
         let failed = is.action.failures > was.action.failures
             || is.compensation.failures > was.compensation.failures;
-        if let Some(since) = was.state.deferred_until().and(was.deferred_since) {
+        if let Some(since) = was.state.deferred_until().and(was.state.deferred_since()) {
             let holds = !failed || now + slack > since.0 + step.policy.park.0;
             self.kernel
                 .check("what-is-put-off-is-no-failure", holds, || {
@@ -203,7 +208,7 @@ impl State {
     /// The Supervisor meets an attempt when its complete-by has passed on every clock, a Scheduler with a late
     /// reply when it has passed on its own.
     fn check_first_meeting(&mut self, writer: Writer, was: &StepRecord, is: &StepRecord) {
-        let met = was.unheard_since.is_none() && is.unheard_since.is_some();
+        let met = was.state.unheard_since().is_none() && is.state.unheard_since().is_some();
         if !met || self.setup.wild_clocks {
             return;
         }
@@ -242,7 +247,7 @@ impl State {
         if self.setup.wild_clocks {
             return;
         }
-        let heard = was
+        let heard = out
             .unheard_since
             .map(|since| since.plus(TIMING.hear_within));
         // Of an order that turns round the silent steps are compensated without waiting.
@@ -268,7 +273,7 @@ impl State {
         let taken = mark
             .and_then(|found| serde_json::from_value::<Mark>(found.value).ok())
             .is_some_and(|m| !m.revoked);
-        let waited = was
+        let waited = out
             .deferred_since
             .map_or(0, |since| self.kernel.now.saturating_sub(since.0));
         let patience = match (&step.compensation, out.direction) {
@@ -426,7 +431,7 @@ impl State {
         );
         let answer = incident.calls.is_some();
         let code = incident.failure.as_ref().map(|f| f.code.as_str());
-        let in_doubt = after.steps.iter().any(|s| s.in_doubt);
+        let in_doubt = after.steps.iter().any(|s| s.in_doubt.is_some());
         let holds = !is_failure || !answer || code != Some("http-401") || in_doubt;
         let name = "what-refuses-its-caller-fails-no-order";
         self.kernel

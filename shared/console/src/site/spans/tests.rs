@@ -64,6 +64,8 @@ fn out(direction: Direction, attempt: u32, started: u64) -> Work {
         attempt: Attempt(attempt),
         started: Timestamp(started),
         complete_by: Timestamp(9_999),
+        deferred_since: None,
+        unheard_since: None,
     })
 }
 
@@ -123,6 +125,7 @@ fn a_step_was_deferred_from_the_attempt_that_said_so_to_the_next_one() {
     order.steps[0].state = StepState::Acting(Work::Deferred {
         attempt: Attempt(4),
         until: Timestamp(2_000),
+        deferred_since: Timestamp(300),
     });
     assert_eq!(shown(&order), [attempt, wait(1_000)]);
 }
@@ -134,7 +137,7 @@ fn a_wait_that_was_counted_as_failed_is_no_attempt() {
         line(IncidentKind::Deferred, 1, (10, 20), None),
         line(IncidentKind::AttemptFailed, 1, (20, 500), None),
     ];
-    order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(1) });
+    order.steps[0].state = StepState::Acting(Work::due(Attempt(1)));
     let first = "attempt 1 deferred: transient/x: y";
     let say = "attempt 1: deferred for too long: transient/x: y";
     let expected = [
@@ -153,7 +156,7 @@ fn a_step_waits_for_its_compensation_from_when_that_of_the_order_began() {
         Incident::new(IncidentKind::CompensationBegan, Timestamp(300)),
     ];
     order.incidents[0].failure = None;
-    order.steps[0].state = compensating(Work::Due { last: Attempt(0) });
+    order.steps[0].state = compensating(Work::due(Attempt(0)));
     let done = span(Kind::Attempt, 10, 20, "attempt 1: completed", None);
     let waits = span(Kind::Wait, 300, 1_000, "waits for its compensation", None);
     assert_eq!(shown(&order), [done.clone(), waits]);
@@ -178,7 +181,7 @@ fn until_an_operator_has_it_done_again_a_step_of_a_stopped_order_waits_for_nothi
     let waited = span(Kind::Wait, 800, 850, "waited for its next attempt", None);
     assert_eq!(shown(&order)[1], waited);
     order.incidents.pop();
-    order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(1) });
+    order.steps[0].state = StepState::Acting(Work::due(Attempt(1)));
     order.state = ProcessState::Error {
         at: Timestamp(20),
         cause: Failure::new(FailureKind::Permanent, "x", "y"),

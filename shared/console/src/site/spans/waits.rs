@@ -43,10 +43,12 @@ pub(super) fn wait_at_last(
         return None;
     }
     match record.state.work()? {
-        Work::Deferred { .. } => match before.filter(|before| before.then == Then::Deferral) {
-            Some(before) => deferral(order, before, now),
-            None => deferred(record.deferred_since?, now, ""),
-        },
+        Work::Deferred { deferred_since, .. } => {
+            match before.filter(|before| before.then == Then::Deferral) {
+                Some(before) => deferral(order, before, now),
+                None => deferred(*deferred_since, now, ""),
+            }
+        }
         Work::Due { .. } | Work::Delayed { .. } if record.direction() == Direction::Compensate => {
             let kinds = [
                 IncidentKind::CompensationBegan,

@@ -61,7 +61,6 @@ pub(super) fn try_again(record: &mut StepRecord) {
         _ => {}
     }
     record.action.begin_round();
-    record.deferred_since = None;
     record.state = StepState::due(attempt);
 }
 
@@ -77,7 +76,6 @@ fn from_the_beginning(record: &mut StepRecord) {
     record.action.begin_round();
     record.compensation.begin_round();
     doubt::lift(record);
-    record.deferred_since = None;
     record.state = StepState::Waiting;
 }
 
@@ -248,7 +246,7 @@ pub(super) fn compensate_again(ctx: &Context<'_>, order: &mut Order, now: Timest
         if let StepState::NotCompensated { attempt, applied } = record.state.clone() {
             record.compensation.begin_round();
             record.state = StepState::Compensating {
-                work: Work::Due { last: attempt },
+                work: Work::due(attempt),
                 applied,
             };
         }

@@ -91,7 +91,7 @@ impl World<'_> {
     fn settle_all(&mut self) {
         let steps = self.story.order.steps.iter();
         let doubtful: Vec<StepId> = steps
-            .filter(|s| s.in_doubt || s.state.is_running())
+            .filter(|s| s.in_doubt.is_some() || s.state.is_running())
             .map(|s| s.step.clone())
             .collect();
         for step in doubtful {

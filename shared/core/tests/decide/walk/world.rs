@@ -409,7 +409,7 @@ impl<'a> World<'a> {
     pub fn heard_out(&self) -> Timestamp {
         let steps = self.story.order.steps.iter();
         let met = steps.filter(|s| s.state.complete_by().is_some());
-        let last = met.filter_map(|s| s.unheard_since).max();
+        let last = met.filter_map(|s| s.state.unheard_since()).max();
         let heard = last.map(|at| at.plus(self.story.timing.hear_within));
         heard.map_or(self.story.now, |at| at.max(self.story.now))
     }
@@ -443,7 +443,7 @@ impl<'a> World<'a> {
 
     /// Whether the Supervisor has listened for long enough.
     fn is_unheard(&self, asked: &Asked) -> bool {
-        let met = self.story.record(&asked.step).unheard_since;
+        let met = self.story.record(&asked.step).state.unheard_since();
         met.is_some_and(|at| self.story.now >= at.plus(self.story.timing.hear_within))
     }
 
