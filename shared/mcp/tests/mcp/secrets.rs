@@ -1,4 +1,4 @@
-//! One secret in every place that an order can hold one, and every way out: it is in none.
+//! One secret in every place that an order can hold one, and every way out to operators and models: it is in none.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -10,8 +10,7 @@ use triad_core::failure::ANSWERED;
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::step::StepState;
 use triad_core::{Attempt, Failure, FailureKind, ProcessState, topics};
-use triad_ingress::{Ends, Server};
-use triad_mcp::{Found, Mcp, Mounted, Pages};
+use triad_mcp::{Mcp, Mounted, NoPages};
 use triad_runtime::dead_letter::{Cause, dead_letter};
 use triad_runtime::submission::Submission;
 use triad_runtime::system::{SystemClock, SystemEntropy};
@@ -19,27 +18,10 @@ use triad_runtime::{Bus, Clock, DefinitionStore, InputRecord};
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{Limits, Workflow};
 
-use crate::common::client::Client;
-use crate::common::{World, identity, text};
+use crate::console::{Heard, World, identity, text};
 
 /// It stands in fields that are called `card`.
 const SECRET: &str = "4929000000006";
-
-struct NoPages;
-
-impl Pages for NoPages {
-    fn list(&self) -> Vec<(&'static str, &'static str)> {
-        Vec::new()
-    }
-
-    fn page(&self, _name: &str) -> Option<&'static str> {
-        None
-    }
-
-    fn find(&self, _text: &str) -> Vec<Found> {
-        Vec::new()
-    }
-}
 
 /// What is logged.
 #[derive(Debug, Clone, Default)]
@@ -165,7 +147,7 @@ async fn letters(world: &World, card: &Value) {
 
 fn submission(
     world: &World,
-) -> Submission<triad_sqlite::SqliteStore<SystemClock>, crate::common::Heard, SystemClock> {
+) -> Submission<triad_sqlite::SqliteStore<SystemClock>, Heard, SystemClock> {
     let (store, bus) = (world.store.clone(), world.heard.clone());
     let settings = triad_runtime::settings::Settings::default();
     Submission::new(store, bus, SystemClock, settings)
@@ -231,7 +213,6 @@ async fn a_secret_in_every_place_of_an_order_is_in_no_way_out() {
     }
     shows_nothing("overview", &text(&world.get("/console/").await));
     models(&world, &campaign).await;
-    applications(&world).await;
     for message in world.heard.0.lock().unwrap().iter() {
         let value = String::from_utf8_lossy(&message.value);
         match message.topic.as_str() {
@@ -304,28 +285,4 @@ async fn models(world: &World, campaign: &str) {
         assert!(said.contains("\"result\""), "{tool}: {said}");
         shows_nothing(tool, &said);
     }
-}
-
-/// The interface of applications.
-async fn applications(world: &World) {
-    let mut settings = triad_ingress::Settings::on(([127, 0, 0, 1], 0).into());
-    settings.hidden = hidden();
-    let server = Server::start(
-        settings,
-        Arc::new(submission(world)),
-        world.store.clone(),
-        Ends::default(),
-    );
-    let server = server.await.unwrap();
-    let client = Client::to(server.address());
-    for path in ["/v1/orders/e", "/v1/orders/f", "/v1/orders/e?wait=1s"] {
-        let said = client.send("GET", path, &[], b"").await;
-        assert_eq!(said.json()["kind"], "order", "{path}");
-        shows_nothing(path, &text(&said));
-    }
-    let misfit = json!({"order_id": "worse", "workflow": "strict", "details": {"card": SECRET}});
-    let said = client.post("/v1/orders", &misfit).await;
-    assert_eq!(said.is(), (422, "details-do-not-fit".into()));
-    shows_nothing("misfit", &text(&said));
-    server.stop().await;
 }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
+use triad_console::tokens::{NewToken, Role};
 use triad_console::{Hidden, Settings};
 use triad_core::Timestamp;
 use triad_core::message::{Alert, AlertKind};
-use triad_ingress::{NewToken, Role};
 use triad_mcp::{Found, Mcp, Mounted, Pages, VALID_FOR};
 use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Bus, Clock};
 use triad_workflow::Millis;
 
-use crate::common::client::Said;
-use crate::common::{World, cookie, send_form, text, word};
+use crate::console::client::Said;
+use crate::console::{World, cookie, send_form, text, word};
 
 /// A clock that a test sets.
 #[derive(Debug, Clone, Default)]

@@ -1,8 +1,6 @@
-//! A server for operators over a SQLite store in a directory of its own, a bus that keeps what is sent, and
-//! the topic of dead letters that is on it.
+//! A console over a SQLite store in a directory of its own, a bus that keeps what is sent, and the topic of
+//! dead letters that is on it.
 
-#[path = "../../http/common/client.rs"]
-#[expect(dead_code, reason = "tests of submission use more of it")]
 pub mod client;
 pub mod document;
 
@@ -13,11 +11,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use triad_console::{Answers, Console, Parts};
+use triad_console::tokens::Tokens;
+use triad_console::{Answers, Caller, Console, Digest, Keys, Parts, Settings};
 use triad_core::{
     Envelope, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef,
 };
-use triad_ingress::{Server, Settings};
 use triad_operator::campaign::{Campaigns, Report};
 use triad_operator::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 use triad_runtime::dead_letter::{Cause, dead_letter};
@@ -102,6 +100,19 @@ impl Clock for Later {
     }
 }
 
+/// A listener that lets in everybody.
+struct Open;
+
+impl Keys for Open {
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn of(&self, _digest: &Digest) -> Option<Caller> {
+        None
+    }
+}
+
 pub struct World {
     /// The console's clock.
     pub clock: Later,
@@ -109,23 +120,22 @@ pub struct World {
     pub heard: Heard,
     pub workflow: Workflow,
     pub client: Client,
-    server: Option<Server>,
     _dir: TempDir,
 }
 
 impl World {
     pub async fn start() -> Self {
-        Self::with(triad_console::Settings::default(), None).await
+        Self::with(Settings::default(), None).await
     }
 
     /// With these settings, and a file of tokens.
-    pub async fn with(console: triad_console::Settings, tokens: Option<&str>) -> Self {
+    pub async fn with(console: Settings, tokens: Option<&str>) -> Self {
         Self::beside(console, tokens, |api| api).await
     }
 
     /// With these settings, a file of tokens, and what `mounted` puts beside the API.
     pub async fn beside(
-        console: triad_console::Settings,
+        console: Settings,
         tokens: Option<&str>,
         mounted: impl FnOnce(Arc<dyn Answers>) -> Arc<dyn Answers>,
     ) -> Self {
@@ -149,28 +159,20 @@ impl World {
             operator,
             topics: heard.clone(),
         };
-        let mut settings = Settings::on(([127, 0, 0, 1], 0).into());
-        settings.operators = Some(mounted(Arc::new(Console::new(parts, console).unwrap())));
-        settings.tokens = tokens.map(|lines| {
-            let file = dir.path().join("tokens");
-            std::fs::write(&file, lines).unwrap();
-            file
-        });
-        let server = Server::for_operators(settings).await.unwrap();
+        let answers = mounted(Arc::new(Console::new(parts, console).unwrap()));
+        let keys: Arc<dyn Keys> = match tokens {
+            Some(lines) => Arc::new(lines.parse::<Tokens>().unwrap()),
+            None => Arc::new(Open),
+        };
         let workflow = publish(&store, "w", "go").await;
         Self {
             clock,
-            client: Client::to(server.address()),
+            client: Client { answers, keys },
             store,
             heard,
             workflow,
-            server: Some(server),
             _dir: dir,
         }
-    }
-
-    pub async fn stop(&mut self) {
-        self.server.take().expect("it is stopped once").stop().await;
     }
 
     /// One turn of the Supervisor at the campaigns.

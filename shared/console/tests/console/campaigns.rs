@@ -1,12 +1,10 @@
 //! Campaigns on the pages and in the API: who may, what is shown, what is hidden.
 
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use triad_console::Hidden;
-use triad_ingress::{NewToken, Role};
+use triad_console::tokens::{NewToken, Role};
 
-use crate::common::{WITHIN, World, cookie, send_form, text, word};
+use crate::common::{World, cookie, send_form, text, word};
 
 const ROOT: &str = "/v1/operate/campaigns";
 
@@ -108,41 +106,21 @@ async fn whoever_listens_to_a_campaign_or_to_all_is_told_its_end() {
         "dry_run": false});
     let started = world.act(ROOT, &wanted).await.json();
     let id = started["id"].as_str().unwrap();
-    let mut one = listen(&world, &format!("campaign={id}")).await;
-    let mut all = listen(&world, "campaigns=true").await;
-    let first = heard(&mut one, "event: campaign\n").await;
+    let listen = async |query: &str| {
+        let path = format!("/v1/operate/events?{query}");
+        world.client.listen(&path).await
+    };
+    let mut one = listen(&format!("campaign={id}")).await;
+    let mut all = listen("campaigns=true").await;
+    let first = one.until(Some("event: campaign\n")).await;
     assert!(first.contains("\"end\":null"), "{first}");
-    let first = heard(&mut all, "event: campaigns\n").await;
+    let first = all.until(Some("event: campaigns\n")).await;
     assert!(first.contains(&format!("\"id\":\"{id}\"")), "{first}");
     world.carry_on().await;
-    heard(&mut one, "\"end\":\"finished\"").await;
-    let last = heard(&mut all, "\"end\":\"finished\"").await;
+    one.until(Some("\"end\":\"finished\"")).await;
+    let last = all.until(Some("\"end\":\"finished\"")).await;
     assert!(
         !last.contains("event: campaign\n"),
         "nobody asked for one: {last}"
     );
-}
-
-/// Listens to what changes.
-async fn listen(world: &World, query: &str) -> TcpStream {
-    let mut stream = world.client.connect().await;
-    let request = format!("GET /v1/operate/events?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    stream
-}
-
-/// What is told until some part of it is.
-async fn heard(stream: &mut TcpStream, part: &str) -> String {
-    let mut told = String::new();
-    let mut buffer = [0; 4096];
-    let listening = async {
-        while !told.contains(part) {
-            let read = stream.read(&mut buffer).await.unwrap();
-            assert!(read > 0, "the stream has ended: {told}");
-            told += &String::from_utf8_lossy(&buffer[..read]);
-        }
-    };
-    let heard = tokio::time::timeout(WITHIN, listening).await;
-    assert!(heard.is_ok(), "{part} is not told");
-    told
 }

@@ -257,11 +257,6 @@ async fn hostile_bodies_and_ids_are_refused() {
         let said = world.client.send("POST", path, &json, &body).await;
         assert_eq!(said.is(), (400, "bad-body".into()));
     }
-    let said = world
-        .client
-        .send("POST", path, &json, &vec![b' '; 3 << 20 | 1])
-        .await;
-    assert_eq!(said.status, 413);
     for id in ["%00", "%FF", "%2e%2e%2f", "a%2Fb", &"x".repeat(129), "%zz"] {
         let said = world.get(&format!("/v1/operate/orders/{id}")).await;
         assert_eq!(said.status, 400, "{id}");
