@@ -8,7 +8,7 @@ use rdkafka::message::Message;
 use rdkafka::producer::FutureRecord;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::client::{
+use crate::client::{
     PATIENCE, admin, consumer, create_topic, eventually, fresh, options, producer, run, take,
 };
 

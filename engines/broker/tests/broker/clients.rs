@@ -2,18 +2,15 @@
 //! `TRIAD_PYTHON`, or `.venv/bin/python` at the workspace's root, with the packages of
 //! `tests/python-requirements.txt`.
 
-#[path = "contract/authority.rs"]
-#[expect(dead_code, reason = "shared with tests of client certificates")]
-mod authority;
 // The crate of the tests cannot be linked here: it links this one.
-#[path = "../../../tests/src/skipped.rs"]
+#[path = "../../../../tests/src/skipped.rs"]
 mod skipped;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use authority::Authority;
+use crate::authority::Authority;
 use triad_broker::{Broker, BrokerConfig, SaslConfig, SecuredListener};
 
 fn python() -> Option<PathBuf> {
@@ -33,7 +30,7 @@ fn run(script: &str, arguments: impl FnOnce() -> Vec<String>) {
         return;
     };
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/clients")
+        .join("tests/broker/clients")
         .join(script);
     let output = Command::new(python).arg(path).args(arguments()).output();
     let output = output.expect("python runs");

@@ -1,9 +1,6 @@
 //! The secured listener, by a client made by hand: what is answered when, and what is not.
 //! That real clients get through is shown by `clients.rs` and by the tests of triad-kafka-auth.
 
-#[path = "contract/authority.rs"]
-mod authority;
-#[path = "secured/client.rs"]
 mod client;
 
 use std::collections::BTreeMap;
@@ -13,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use authority::{Authority, Identity};
+use crate::authority::{Authority, Identity};
 use client::{Client, PASSWORD, USER, field};
 use triad_broker::{
     Broker, BrokerConfig, BrokerHandle, Error, Grant, SaslConfig, SecuredListener, TokenCheck,

@@ -1,7 +1,5 @@
 //! A store with several processes at it: one owns it, others have joined it.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,7 +18,7 @@ use triad_sim::contract::{self, OnThreads};
 use triad_sqlite::{Foreign, OpenError, SqliteStore, is_taken};
 use triad_workflow::{DefinitionHash, Millis, WorkflowName};
 
-use common::{Hand, Timed, id, new};
+use crate::common::{Hand, Timed, id, new};
 
 const RETENTION: Millis = Millis(86_400_000);
 
@@ -159,7 +157,7 @@ async fn competes_as_a_guest() {
 
 fn guest_process(dir: &Path, token: u64) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "competes_as_a_guest", "--nocapture"])
+        .args(["--exact", "guests::competes_as_a_guest", "--nocapture"])
         .env(JOINS, dir)
         .env(TOKEN, token.to_string())
         .stdout(Stdio::piped())

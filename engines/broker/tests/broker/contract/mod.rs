@@ -4,7 +4,6 @@
 //! address. Topics and groups have fresh names, so that a broker can be used again.
 
 pub mod admin;
-pub mod client;
 pub mod groups;
 pub mod records;
 

@@ -44,26 +44,26 @@ fn check(event: &[u8], expected: &str) {
 
 #[test]
 fn an_event_of_msk_comes_out_in_order_of_partition_and_offset() {
-    let event = include_bytes!("golden/msk.event.json");
-    check(event, include_str!("golden/msk.records.json"));
+    let event = include_bytes!("../golden/msk.event.json");
+    check(event, include_str!("../golden/msk.records.json"));
 }
 
 #[test]
 fn an_event_of_a_self_managed_cluster_is_understood() {
-    let event = include_bytes!("golden/self-managed.event.json");
-    check(event, include_str!("golden/self-managed.records.json"));
+    let event = include_bytes!("../golden/self-managed.event.json");
+    check(event, include_str!("../golden/self-managed.records.json"));
 }
 
 #[test]
 fn odd_but_legal_records_are_records() {
-    let event = include_bytes!("golden/odd.event.json");
-    check(event, include_str!("golden/odd.records.json"));
+    let event = include_bytes!("../golden/odd.event.json");
+    check(event, include_str!("../golden/odd.records.json"));
 }
 
 #[test]
 fn a_malformed_record_keeps_its_place_and_fails_no_other() {
-    let event = include_bytes!("golden/malformed.event.json");
-    check(event, include_str!("golden/malformed.records.json"));
+    let event = include_bytes!("../golden/malformed.event.json");
+    check(event, include_str!("../golden/malformed.records.json"));
 }
 
 #[test]
@@ -72,10 +72,10 @@ fn the_responses_are_those_that_lambda_documents() {
         let records = parse_event(event).unwrap();
         records.iter().map(ParsedRecord::id).collect()
     };
-    let batch = ids(include_bytes!("golden/msk.event.json"));
+    let batch = ids(include_bytes!("../golden/msk.event.json"));
     for (failed, expected) in [
-        (&batch[..0], include_str!("golden/success.response.json")),
-        (&batch[..1], include_str!("golden/partial.response.json")),
+        (&batch[..0], include_str!("../golden/success.response.json")),
+        (&batch[..1], include_str!("../golden/partial.response.json")),
     ] {
         let found = serde_json::to_value(BatchResponse::of(&batch, failed)).unwrap();
         let expected: Value = serde_json::from_str(expected).unwrap();

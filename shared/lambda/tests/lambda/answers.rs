@@ -10,7 +10,7 @@ use triad_lambda::{
     answer_cron,
 };
 
-const EVENT: &[u8] = include_bytes!("golden/msk.event.json");
+const EVENT: &[u8] = include_bytes!("../golden/msk.event.json");
 
 /// A context whose deadline is `remaining` ahead of the wall clock.
 #[expect(

@@ -5,7 +5,7 @@ use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::FutureRecord;
 
-use super::client::{
+use crate::client::{
     PATIENCE, admin, consumer, create_topic, eventually, fresh, options, producer, run,
 };
 

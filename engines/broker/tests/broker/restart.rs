@@ -1,18 +1,13 @@
 //! What clients see of a broker that ends and comes back.
 
-#[path = "contract/client.rs"]
-#[expect(dead_code, reason = "shared with the contract suite")]
-mod client;
-#[path = "contract/process.rs"]
-#[expect(dead_code, reason = "shared with the benchmark")]
-mod process;
-
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use client::{PATIENCE, admin, consumer, create_topic, eventually, options, producer, run, take};
-use process::{Process, free_port};
+use crate::client::{
+    PATIENCE, admin, consumer, create_topic, eventually, options, producer, run, take,
+};
+use crate::process::{Process, free_port};
 use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::message::Message;
 use rdkafka::producer::FutureRecord;

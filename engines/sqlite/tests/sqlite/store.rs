@@ -1,7 +1,5 @@
 //! The store keeps the contracts of the ports, survives `kill -9`, and says what is wrong with a file.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +17,7 @@ use triad_sim::{calm_ports, run_on};
 use triad_sqlite::{Foreign, OpenError, SqliteStore};
 use triad_workflow::Millis;
 
-use common::{Hand, Timed, id, new};
+use crate::common::{Hand, Timed, id, new};
 
 fn open(dir: &Path) -> SqliteStore<Hand> {
     SqliteStore::open(dir, Hand::at(10_000), Millis(86_400_000)).unwrap()
@@ -224,7 +222,7 @@ async fn no_answered_write_is_lost_by_kill() {
     let mut kept = Vec::new();
     for round in 0..4 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "writes_until_it_is_killed", "--nocapture"])
+            .args(["--exact", "store::writes_until_it_is_killed", "--nocapture"])
             .env(WRITES_IN, dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -519,7 +517,11 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     let child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\""])
         .arg(own)
-        .args(["--exact", "writes_until_the_disk_is_full", "--nocapture"])
+        .args([
+            "--exact",
+            "store::writes_until_the_disk_is_full",
+            "--nocapture",
+        ])
         .env(FILLS, dir.path())
         .output()
         .unwrap();

@@ -1,7 +1,6 @@
 //! The contract suite on this broker: in memory, on disk, and on disk without syncing.
 
-mod contract;
-
+use crate::{client, contract};
 use triad_broker::{Broker, BrokerConfig, FlushPolicy};
 
 fn check_all(config: BrokerConfig) {
@@ -11,7 +10,7 @@ fn check_all(config: BrokerConfig) {
         println!("{name}");
         check(&bootstrap);
     }
-    contract::client::run(broker.shutdown()).expect("a clean end");
+    client::run(broker.shutdown()).expect("a clean end");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::client::{PATIENCE, consumer, create_topic, fresh, producer, run, take};
+use crate::client::{PATIENCE, consumer, create_topic, fresh, producer, run, take};
 
 fn assigned(bootstrap: &str, topic: &str, from: Offset, settings: &[(&str, &str)]) -> BaseConsumer {
     let consumer = consumer(bootstrap, &fresh("reader"), settings);
