@@ -121,7 +121,7 @@ generic_mutants() {
 
 release_binaries() {
   cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \
-    -p triad-tests
+    -p triad-tests -p triad-chaos
 }
 
 chaos() {
