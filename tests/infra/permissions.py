@@ -9,7 +9,7 @@ import json
 import pathlib
 import sys
 
-NOTE = "Made by tests/infra/render.sh from the module. tests/infra.sh compares it; tests/tests/permissions.rs reads it."
+NOTE = "Made by tests/infra/render.sh from the module. tests/infra.sh compares it; tests/permissions/tests/permissions.rs reads it."
 
 
 def installation(plan: dict) -> dict:

@@ -1,10 +1,9 @@
-//! Tests that cross crates: real processes, real protocols.
+//! What tests over real processes and protocols share: processes, engines, topics, orders.
 
 pub mod bad;
 pub mod browser;
 pub mod bus;
 pub mod case;
-pub mod chaos;
 pub mod cli;
 pub mod clock;
 pub mod detective;
@@ -15,12 +14,10 @@ pub mod foreign;
 pub mod guide;
 mod guide_text;
 pub mod http;
-pub mod judge;
 pub mod ledger;
 pub mod mapped;
 pub mod mcp;
 pub mod orders;
-pub mod permissions;
 pub mod poll;
 pub mod process;
 pub mod project;
@@ -28,4 +25,3 @@ pub mod runtime_api;
 pub mod skipped;
 pub mod told;
 pub mod topics;
-pub mod walk;

@@ -1,10 +1,10 @@
 //! Measures the broker's program through librdkafka:
 //! `cargo build -p triad-broker --release && cargo run -p triad-broker --release --example bench`
 
-#[path = "../tests/contract/client.rs"]
+#[path = "../tests/broker/client.rs"]
 #[expect(dead_code, reason = "shared with the contract suite")]
 mod client;
-#[path = "../tests/contract/process.rs"]
+#[path = "../tests/broker/process.rs"]
 mod process;
 
 use std::fs;

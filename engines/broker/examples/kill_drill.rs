@@ -1,12 +1,12 @@
 //! The kill drill at any size, against a release build of the broker's program:
 //! `cargo build -p triad-broker --release && cargo run -p triad-broker --release --example kill_drill -- --messages 1000000 --kills 30`
 
-#[path = "../tests/contract/client.rs"]
+#[path = "../tests/broker/client.rs"]
 #[expect(dead_code, reason = "shared with the contract suite")]
 mod client;
-#[path = "../tests/contract/drill.rs"]
+#[path = "../tests/broker/drill.rs"]
 mod drill;
-#[path = "../tests/contract/process.rs"]
+#[path = "../tests/broker/process.rs"]
 #[expect(dead_code, reason = "shared with the benchmark")]
 mod process;
 

@@ -4,7 +4,7 @@
 //!
 //! Needs the feature `tls`, which compiles OpenSSL.
 
-#[path = "../../../../engines/broker/tests/contract/authority.rs"]
+#[path = "../../../../engines/broker/tests/broker/authority.rs"]
 mod authority;
 mod logins;
 mod place;

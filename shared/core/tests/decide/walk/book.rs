@@ -1,11 +1,10 @@
 //! What the world outside knows of an order, to hold its writes against: which calls can have
-//! been made, which effects may have happened, what has been told.
+//! been made, which effects may have happened. What is told the simulated world holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use triad_core::StepState;
 use triad_core::outbox::Emission;
-use triad_core::status::Status;
 use triad_core::{Attempt, Direction, Order, Outcome, Reply, Timestamp, budget};
 use triad_workflow::{Repeat, Workflow};
 
@@ -50,8 +49,6 @@ impl Ledger {
 #[derive(Default)]
 pub struct Book {
     pub asked: Vec<Asked>,
-    told: BTreeMap<u32, Status>,
-    unsent: BTreeSet<String>,
     /// Effects that may have happened and may not be repeated.
     in_doubt: BTreeSet<String>,
     /// Effects that the call ledger knows not to have happened. The order may doubt them still:
@@ -61,19 +58,9 @@ pub struct Book {
     moved: bool,
 }
 
-fn name(entry: &Emission) -> Option<String> {
-    match entry {
-        Emission::Status { sequence, .. } => Some(format!("status {sequence}")),
-        Emission::Alert { at, kind, .. } => Some(format!("alert {kind:?} {at:?}")),
-        Emission::Retry | Emission::Request { .. } => None,
-    }
-}
-
 impl Book {
     /// A write was made.
     pub fn written(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
-        self.statuses_have_no_gap(after);
-        self.nothing_unsent_is_lost(after);
         for step in &after.steps {
             let was = before.steps.iter().find(|s| s.step == step.step);
             let restarted = was.is_some_and(|w| {
@@ -99,11 +86,6 @@ impl Book {
             }
         }
         self.calls_are_within_their_totals(workflow);
-    }
-
-    /// The bus has acknowledged everything.
-    pub fn sent(&mut self) {
-        self.unsent.clear();
     }
 
     /// The order was moved to a version with other totals.
@@ -194,27 +176,6 @@ impl Book {
             count: self.count,
             calls: allowance,
         });
-    }
-
-    fn statuses_have_no_gap(&mut self, order: &Order) {
-        for entry in &order.outbox.entries {
-            if let Emission::Status {
-                sequence, status, ..
-            } = entry
-            {
-                let known = *self.told.entry(*sequence).or_insert(*status);
-                assert_eq!(known, *status, "sequence {sequence} is one status");
-            }
-        }
-        let all = (2..=order.sequence).all(|n| self.told.contains_key(&n));
-        assert!(all, "{:?} up to {}", self.told, order.sequence);
-    }
-
-    fn nothing_unsent_is_lost(&mut self, order: &Order) {
-        let now: BTreeSet<String> = order.outbox.entries.iter().filter_map(name).collect();
-        let lost: Vec<_> = self.unsent.difference(&now).collect();
-        assert!(lost.is_empty(), "lost: {lost:?}");
-        self.unsent = now;
     }
 
     /// What was not answered may have used its whole allowance.

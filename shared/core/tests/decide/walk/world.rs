@@ -140,7 +140,6 @@ impl<'a> World<'a> {
         let before = self.story.order.clone();
         let line = format!("{} {event:?}", self.story.now.0);
         self.log.lines.push(line);
-        let confirmed = event == Event::Confirmed;
         let reply = match &event {
             Event::Reply(reply) if is_in_time(reply, self.story.now) => Some(reply.clone()),
             _ => None,
@@ -161,9 +160,6 @@ impl<'a> World<'a> {
         self.log.lines.push(format!("    {short}"));
         self.reached.then(&then);
         if then == Then::Written {
-            if confirmed {
-                self.book.sent();
-            }
             if let Some(reply) = reply {
                 self.book.taken(&reply);
                 self.told.taken(&reply);
@@ -450,7 +446,6 @@ impl<'a> World<'a> {
     fn sent(&mut self) {
         self.log.lines.push("    sent".into());
         self.story.sent();
-        self.book.sent();
     }
 
     fn operate(&mut self) {

@@ -1,0 +1,14 @@
+//! The broker in this process and as a program: by librdkafka, by clients in other languages, by hand.
+
+mod authority;
+mod client;
+mod clients;
+mod contract;
+mod drill;
+mod keeps_contract;
+mod kill;
+mod malformed;
+#[expect(dead_code, reason = "shared with the benchmark")]
+mod process;
+mod restart;
+mod secured;

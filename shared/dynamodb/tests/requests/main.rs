@@ -1,5 +1,0 @@
-//! What is asked of DynamoDB, call by call, of a service that answers as it is told to.
-
-mod calls;
-mod support;
-mod unprocessed;

@@ -1,0 +1,125 @@
+//! What outages have shown.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::plan::Outage;
+use super::run::{Lasted, Noted};
+use crate::checks::Verdict;
+use crate::options::Options;
+use crate::report::{Line, are_good, checks_table, failures, table, tenths};
+use triad_judge::verdict::Judged;
+
+/// One outage.
+#[derive(Debug, Clone, Serialize)]
+pub struct Shown {
+    /// Which.
+    pub outage: Outage,
+    /// How long it lasted, in seconds.
+    pub seconds: f64,
+    /// Orders that did not need what was out.
+    pub free: usize,
+    /// The slowest of them, in seconds from sending to end; none where one has not ended.
+    pub slowest_free: Option<f64>,
+    /// Orders that did.
+    pub held: usize,
+    /// How many of those waited when it was over.
+    pub waiting: usize,
+    /// The last of them, in seconds from the end of the outage; none where one has not ended.
+    pub last_held: Option<f64>,
+}
+
+/// Everything that is printed.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Workers.
+    pub workers: u8,
+    /// The checks.
+    pub checks: Vec<Line>,
+    /// The outages.
+    pub outages: Vec<Shown>,
+    /// What the independent judge has decided on.
+    pub judged: Judged,
+    /// Seconds of the whole run.
+    pub seconds: f64,
+    /// Where data and logs are, if they were kept.
+    pub kept: Option<PathBuf>,
+}
+
+impl Report {
+    pub(super) fn new(
+        options: &Options,
+        lasted: &[Lasted],
+        verdicts: Vec<Verdict>,
+        judged: Judged,
+        took: Duration,
+    ) -> Self {
+        Self {
+            workers: options.workers,
+            checks: verdicts.into_iter().map(Line::from).collect(),
+            outages: lasted.iter().map(shown).collect(),
+            judged,
+            seconds: tenths(took.as_secs_f64()),
+            kept: None,
+        }
+    }
+
+    /// Whether everything was so.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        are_good(&self.checks)
+    }
+}
+
+fn shown(l: &Lasted) -> Shown {
+    let slowest = |orders: &[Noted], took: &dyn Fn(&Noted) -> Option<Duration>| {
+        let all: Option<Vec<Duration>> = orders.iter().map(took).collect();
+        let slowest = all?.into_iter().max()?;
+        Some(tenths(slowest.as_secs_f64()))
+    };
+    Shown {
+        outage: l.outage,
+        seconds: tenths(l.span.as_secs_f64()),
+        free: l.free.len(),
+        slowest_free: slowest(&l.free, &|o| o.took(o.sent)),
+        held: l.held.len(),
+        waiting: l.waiting,
+        last_held: slowest(&l.held, &|o| o.took(l.over)),
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", checks_table(&self.checks))?;
+        let mut outages = table(
+            [
+                "What was out",
+                "s",
+                "Orders that did not need it",
+                "Slowest, s",
+                "Orders that did",
+                "Waited for its end",
+                "Last ended, s after it",
+            ],
+            &[1, 2, 3, 4, 5, 6],
+        );
+        let seconds = |s: Option<f64>| s.map_or("-".to_owned(), |s| s.to_string());
+        for o in &self.outages {
+            outages.add_row([
+                o.outage.name().to_owned(),
+                o.seconds.to_string(),
+                o.free.to_string(),
+                seconds(o.slowest_free),
+                o.held.to_string(),
+                o.waiting.to_string(),
+                seconds(o.last_held),
+            ]);
+        }
+        writeln!(f, "\n{}", outages.trim_fmt())?;
+        writeln!(f, "\n{} workers, {} s in all", self.workers, self.seconds)?;
+        failures(f, &self.checks, self.kept.as_deref())
+    }
+}

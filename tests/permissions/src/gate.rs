@@ -1,0 +1,213 @@
+//! The gate: an HTTP endpoint before the tables, which answers for SNS and Secrets Manager itself. What
+//! the role may not do is refused as the service refuses it.
+//!
+//! Sources of the refusals' forms: DynamoDB and Secrets Manager API references, "Common Errors"
+//! (`AccessDeniedException`, HTTP 400, JSON with `__type`); Amazon SNS API reference, Publish, "Errors"
+//! (`AuthorizationError`, HTTP 403, XML).
+//!
+//! It listens on loopback alone, and ends when it is dropped.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::asked::{Asked, request};
+use super::policy::Permission;
+use super::rights::Rights;
+
+/// What is handed on of a request, and of an answer.
+const HEADERS: [&str; 7] = [
+    "content-type",
+    "x-amz-target",
+    "x-amz-date",
+    "authorization",
+    "x-amz-content-sha256",
+    "x-amzn-requestid",
+    "x-amz-crc32",
+];
+/// The form of DynamoDB's answers.
+const TABLES_FORM: &str = "application/x-amz-json-1.0";
+/// The form of Secrets Manager's answers.
+const SECRETS_FORM: &str = "application/x-amz-json-1.1";
+
+/// A running gate.
+#[derive(Debug)]
+pub struct IamGate {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    /// Ends its task with itself.
+    _serving: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    tables: String,
+    client: reqwest::Client,
+    rights: Rights,
+    secrets: BTreeMap<String, String>,
+    published: Mutex<Vec<String>>,
+}
+
+impl IamGate {
+    /// Listens on a free port of the loopback interface, before the tables at `tables`. `secrets` are the
+    /// texts that Secrets Manager holds, by ARN.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    pub async fn start(tables: String, rights: Rights, secrets: BTreeMap<String, String>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let addr = listener.local_addr().expect("it has an address");
+        let shared = Arc::new(Shared {
+            tables,
+            client: triad_tests::http::client(),
+            rights,
+            secrets,
+            published: Mutex::default(),
+        });
+        let routes = Router::new().fallback(handle).with_state(shared.clone());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            // Ends with the gate; an error shows as requests that are not answered.
+            let _ = axum::serve(listener, routes).await;
+        });
+        Self {
+            addr,
+            shared,
+            _serving: serving,
+        }
+    }
+
+    /// Where the function reaches it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// The forms of the messages that were published to SNS.
+    #[must_use]
+    pub fn published(&self) -> Vec<String> {
+        let published = self.shared.published.lock();
+        published.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn handle(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
+    match request(target, &body) {
+        Asked::Tables(wanted) => {
+            // All are asked for: a transaction that lacks two permissions notes both.
+            let denied: Vec<_> = wanted.iter().filter(|w| !shared.rights.ask(w)).collect();
+            match denied.first() {
+                Some(permission) => refused(TABLES_FORM, permission),
+                None => shared.hand_on(&headers, body).await,
+            }
+        }
+        Asked::Publish(wanted) if shared.rights.ask(&wanted) => {
+            let mut published = shared
+                .published
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            published.push(String::from_utf8_lossy(&body).into_owned());
+            let told = "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>";
+            answer(StatusCode::OK, "text/xml", told.to_owned())
+        }
+        Asked::Publish(wanted) => {
+            let told = format!(
+                "<ErrorResponse><Error><Type>Sender</Type><Code>AuthorizationError</Code><Message>{}</Message></Error></ErrorResponse>",
+                why(&wanted)
+            );
+            answer(StatusCode::FORBIDDEN, "text/xml", told)
+        }
+        Asked::Secret(wanted) if shared.rights.ask(&wanted) => {
+            let secret = shared.secrets.get(&wanted.resource);
+            let told = match secret {
+                Some(text) => json!({"ARN": wanted.resource, "SecretString": text}),
+                None => json!({"__type": "ResourceNotFoundException"}),
+            };
+            let status = secret.map_or(StatusCode::BAD_REQUEST, |_| StatusCode::OK);
+            answer(status, SECRETS_FORM, told.to_string())
+        }
+        Asked::Secret(wanted) => refused(SECRETS_FORM, &wanted),
+        Asked::Unknown(what) => {
+            shared.rights.note_strange(format!("asked for {what}"));
+            let told = json!({"__type": "UnknownOperationException"});
+            answer(StatusCode::BAD_REQUEST, TABLES_FORM, told.to_string())
+        }
+    }
+}
+
+impl Shared {
+    async fn hand_on(&self, headers: &HeaderMap, body: Bytes) -> Response<Body> {
+        let kept = |from: &HeaderMap| -> HeaderMap {
+            let kept = HEADERS.iter().filter_map(|name| {
+                let name = axum::http::HeaderName::from_static(name);
+                Some((name.clone(), from.get(name)?.clone()))
+            });
+            kept.collect()
+        };
+        let asked = self
+            .client
+            .post(&self.tables)
+            .headers(kept(headers))
+            .body(body);
+        let answered = match asked.send().await {
+            Ok(answer) => {
+                let (status, headers) = (answer.status(), kept(answer.headers()));
+                answer.bytes().await.map(|body| (status, headers, body))
+            }
+            Err(e) => Err(e),
+        };
+        match answered {
+            Ok((status, headers, body)) => {
+                let mut response = Response::new(Body::from(body));
+                *response.status_mut() = status;
+                *response.headers_mut() = headers;
+                response
+            }
+            Err(e) => {
+                self.rights
+                    .note_strange(format!("the tables do not answer: {e}"));
+                answer(
+                    StatusCode::BAD_GATEWAY,
+                    TABLES_FORM,
+                    Value::Null.to_string(),
+                )
+            }
+        }
+    }
+}
+
+fn why(permission: &Permission) -> String {
+    let Permission { action, resource } = permission;
+    format!(
+        "User: arn:aws:sts::111122223333:assumed-role/triad/triad is not authorized to perform: {action} on resource: {resource} because no identity-based policy allows the {action} action"
+    )
+}
+
+fn refused(form: &str, permission: &Permission) -> Response<Body> {
+    let told = json!({
+        "__type": "com.amazon.coral.service#AccessDeniedException",
+        "Message": why(permission),
+    });
+    answer(StatusCode::BAD_REQUEST, form, told.to_string())
+}
+
+fn answer(status: StatusCode, form: &str, body: String) -> Response<Body> {
+    let response = Response::builder().status(status);
+    let response = response
+        .header("content-type", form)
+        .header("x-amzn-requestid", "gate");
+    response.body(Body::from(body)).expect("sound headers")
+}

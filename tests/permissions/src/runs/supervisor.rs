@@ -1,0 +1,229 @@
+//! The Supervisor: orders that nobody has taken up, attempts that nobody answers, orders to give up, orders
+//! whose last messages are not known to be out, records that nobody can read, and who is let in.
+
+use serde_json::json;
+use triad_core::due::{SHARDS, shard_of};
+use triad_core::{Attempt, Direction, Envelope, IdempotencyKey, OperatorAct, OrderId, ledger};
+use triad_operator::Rate;
+use triad_operator::campaign::desk::{self, Wanted};
+use triad_operator::campaign::{Campaigns, Pace, What};
+use triad_operator::correction::Correction;
+use triad_operator::find::Filter;
+use triad_runtime::operator::Operator;
+use triad_runtime::scheduler::Scheduler;
+use triad_runtime::supervisor::{Report, Supervisor};
+use triad_runtime::system::SystemEntropy;
+use triad_runtime::{Bus, BusError, Clock, ControlStore, ControlWrite, Written};
+use triad_workflow::{Millis, StepId};
+
+use crate::line::Line;
+use crate::policy::{Installation, Policy};
+use crate::world::{Run, Submitted, World, failed, reply, succeeded};
+use triad_tests::clock::ManualClock;
+
+type Role = Supervisor<triad_bootstrap::Store, Line, ManualClock, SystemEntropy>;
+
+/// Longer than an attempt, an announcement and a confirmation may take.
+const LONG: Millis = Millis(150_000);
+
+/// A bus that takes nothing.
+struct Deaf;
+
+impl Bus for Deaf {
+    async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        let refuse = |_| Err(BusError::Transient("nobody takes it".into()));
+        messages.into_iter().map(refuse).collect()
+    }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        Ok(())
+    }
+}
+
+pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
+    let world = World::start(installation, "supervisor", policy).await;
+    let role = Supervisor::new(
+        world.wiring.store.clone(),
+        world.line.clone(),
+        world.clock.clone(),
+        SystemEntropy,
+        world.settings(),
+    );
+    let [one, two] = alike();
+    let high = apart(&one);
+    let announced = [
+        Submitted::new(&one, "shop"),
+        Submitted::new(&two, "shop"),
+        Submitted::new(&high, "shop").high(),
+    ];
+    let _lost = world.stored(&announced).await;
+    given_up(&world).await;
+    unanswered(&world).await;
+    unsent(&world).await;
+    let _lost = world.stored(&[Submitted::new("damaged", "shop")]).await;
+    world.damage("damaged").await;
+    set_aside(&world).await;
+    sweep(&world, &role, "the first sweep").await;
+    sweep(&world, &role, "the second sweep").await;
+    campaign(&world).await;
+    let ids = [&*one, &two, &high];
+    world.note_orders(&ids).await;
+    let ids = [
+        "strict",
+        "strict-high",
+        "taken",
+        "untaken",
+        "unsent",
+        "k",
+        "l",
+    ];
+    world.note_orders(&ids).await;
+    world.note_control(&["unreadable/damaged"]).await;
+    world.end()
+}
+
+async fn sweep(world: &World, role: &Role, what: &str) {
+    world.pass(LONG);
+    let Report {
+        unread,
+        admitted,
+        failed,
+        ..
+    } = role.sweep(Millis(600_000)).await;
+    world.note(format!(
+        "{what}: {unread} shards unread, {failed} failed, {admitted} let in"
+    ));
+}
+
+/// An operator's campaign over what is in Error: it reads the orders' details, to correct an input.
+async fn campaign(world: &World) {
+    let (store, bus, clock) = (
+        world.wiring.store.clone(),
+        world.line.clone(),
+        world.clock.clone(),
+    );
+    let settings = world.settings();
+    let operator = Operator::new(
+        store.clone(),
+        bus.clone(),
+        clock.clone(),
+        SystemEntropy,
+        settings,
+    );
+    let carrier = Campaigns::new(operator, store, bus, clock, SystemEntropy);
+    let wanted = Wanted {
+        what: What::Correct {
+            step: StepId::new("pack").expect("an id"),
+            correction: Correction::Whole(json!({})),
+        },
+        filter: Filter {
+            state: Some("Error".parse().expect("a state")),
+            // One alone: a second would wait for its turn, and the clock stands.
+            id: Some("strict-high".to_owned()),
+            ..Filter::default()
+        },
+        operator: OperatorAct::new("ann", "it is mended"),
+        pace: Pace {
+            rate: Rate::new(1).expect("a rate"),
+            stop_share: 100,
+            patience: Millis(0),
+        },
+    };
+    let started = desk::start(&world.open(), &SystemEntropy, wanted, world.clock.now()).await;
+    started.expect("it is started");
+    let report = carrier.carry_on(Millis(600_000)).await;
+    world.note(format!("campaigns: {report:?}"));
+    world.note_control(&["campaigns"]).await;
+}
+
+/// Ids of two orders in one shard of the due index: their records are read in one batch.
+fn alike() -> [String; 2] {
+    let of = |n: u32| format!("alike-{n}");
+    let shard = |id: String| shard_of(&OrderId::new(id).expect("an id"));
+    let first = of(0);
+    let second = (1..).map(of).find(|id| shard(id.clone()) == shard(of(0)));
+    [first, second.expect("there are few shards")]
+}
+
+/// An id of an order in a shard that has no other order of the run: its record is read by itself.
+fn apart(from: &str) -> String {
+    let shard = |id: &str| shard_of(&OrderId::new(id).expect("an id"));
+    let others = [
+        from,
+        "strict",
+        "strict-high",
+        "taken",
+        "untaken",
+        "unsent",
+        "damaged",
+        "k",
+        "l",
+    ];
+    let others: Vec<u32> = others.iter().map(|id| shard(id)).collect();
+    assert!(others.len() < SHARDS as usize, "a shard is left");
+    let mut ids = (0..).map(|n| format!("apart-{n}"));
+    ids.find(|id| !others.contains(&shard(id))).expect("one is")
+}
+
+/// Steps that have failed above their threshold: their orders stop in Error.
+async fn given_up(world: &World) {
+    let orders = [
+        Submitted::new("strict", "strict"),
+        Submitted::new("strict-high", "strict").high(),
+    ];
+    for request in world.claimed(&orders).await {
+        let reply = reply(&request, &failed("transient"));
+        let _ = world.scheduler().handle(&[reply]).await;
+    }
+}
+
+/// Attempts whose calls are counted, and of which nobody was heard: one that an agent has taken, one that
+/// none has.
+async fn unanswered(world: &World) {
+    let orders = ["taken", "untaken"].map(|id| Submitted::new(id, "counted"));
+    let _unanswered = world.claimed(&orders).await;
+    let order = OrderId::new("taken").expect("an id");
+    let step = StepId::new("pay").expect("an id");
+    let mark = ControlWrite {
+        key: ledger::key(
+            &IdempotencyKey::of(&order, &step, Direction::Forward, 0),
+            Direction::Forward,
+            Attempt(1),
+        ),
+        value: json!({"allowance": 1}),
+        expected: None,
+        expires: None,
+        token: 1,
+    };
+    assert_eq!(world.open().write(mark).await, Ok(Written::Written));
+}
+
+/// An order that has ended badly, and whose messages nobody has taken.
+async fn unsent(world: &World) {
+    let requests = world.claimed(&[Submitted::new("unsent", "counted")]).await;
+    let scheduler = Scheduler::new(
+        world.open(),
+        Deaf,
+        world.clock.clone(),
+        SystemEntropy,
+        world.settings(),
+    );
+    for request in &requests {
+        let _ = scheduler
+            .handle(&[reply(request, &failed("permanent"))])
+            .await;
+    }
+}
+
+/// An order that is set aside, where its workflow has a cap, and whose place has become free.
+async fn set_aside(world: &World) {
+    let announced = world
+        .stored(&["k", "l"].map(|id| Submitted::new(id, "small")))
+        .await;
+    let scheduler = world.scheduler();
+    let _ = scheduler.handle(&announced).await;
+    let requests = world.told_around();
+    for request in requests.iter().filter(|r| r.topic.starts_with("agent.")) {
+        let _ = scheduler.handle(&[reply(request, &succeeded())]).await;
+    }
+}

@@ -1,0 +1,476 @@
+//! What is around one handler in a run: tables, topics, a clock, and the other handlers, which may do
+//! everything. Only the handler of the role that is looked at goes through the gate and the line.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use triad_bootstrap::{Account, Config, Wiring};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_core::{Order, OrderId, Priority, topics};
+use triad_dynamodb::DynamoStore;
+use triad_kafka::{KafkaConfig, Topic, create_topics};
+use triad_runtime::scheduler::Scheduler;
+use triad_runtime::settings::Settings;
+use triad_runtime::submission::Submission;
+use triad_runtime::supervisor::Supervisor;
+use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_runtime::{Clock, ControlStore, Handled, InputRecord, StateStore};
+use triad_workflow::{AgentName, Millis};
+
+use super::gate::IamGate;
+use super::line::{Line, refuse};
+use super::policy::{Installation, Policy};
+use super::rights::{Noted, Rights};
+use triad_tests::bus::MemoryBus;
+use triad_tests::clock::ManualClock;
+use triad_tests::engines::{Store, workflow};
+
+/// The workflows of the runs. Agents are those of the rendered installations.
+const WORKFLOWS: [&str; 4] = [
+    // Two steps side by side.
+    "
+workflow: shop
+details_schema: { type: object, required: [amount] }
+steps:
+  - id: pay
+    agent: payment
+    action: take
+    input: { amount: '${details.amount}' }
+    supervisor: { threshold: 1 }
+    compensation: { action: give-back }
+  - id: pack
+    agent: inventory
+    action: pack
+    after: []
+    supervisor: { threshold: 1 }
+    compensation: { action: unpack }
+",
+    // One that has a cap where the installation sets any.
+    "
+workflow: small
+steps:
+  - { id: pack, agent: inventory, action: pack, compensation: none }
+",
+    // One that stops for an operator.
+    "
+workflow: strict
+steps:
+  - id: pack
+    agent: inventory
+    action: pack
+    supervisor: { threshold: 0, then: error }
+    compensation: none
+",
+    // One whose calls are counted in the ledger.
+    "
+workflow: counted
+steps:
+  - id: pay
+    agent: payment
+    action: take
+    retry: { calls: 1, total: 2 }
+    supervisor: { threshold: 3 }
+    compensation: none
+",
+];
+
+/// The tables, for those that may do everything.
+pub type Open = DynamoStore<SystemClock>;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// What was done and told, each as a line: by which a run without a permission differs.
+    pub facts: BTreeSet<String>,
+    /// What was asked for.
+    pub noted: Noted,
+}
+
+/// An order that an application submits.
+#[derive(Debug, Clone, Copy)]
+pub struct Submitted<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// Its workflow.
+    pub workflow: &'a str,
+    /// Its reply topic, if it names one.
+    pub reply_topic: Option<&'a str>,
+    /// Its lane.
+    pub lane: Priority,
+}
+
+impl<'a> Submitted<'a> {
+    /// One on the normal lane, that names no reply topic.
+    #[must_use]
+    pub fn new(id: &'a str, workflow: &'a str) -> Self {
+        Self {
+            id,
+            workflow,
+            reply_topic: None,
+            lane: Priority::Normal,
+        }
+    }
+
+    /// The same on the high lane, with a reply topic of its own.
+    #[must_use]
+    pub fn high(self) -> Self {
+        Self {
+            reply_topic: Some("reply.shop"),
+            lane: Priority::High,
+            ..self
+        }
+    }
+
+    /// Its record.
+    #[must_use]
+    pub fn record(&self) -> InputRecord {
+        let mut order =
+            json!({"order_id": self.id, "workflow": self.workflow, "details": {"amount": 7}});
+        if let Some(topic) = self.reply_topic {
+            order["reply_topic"] = topic.into();
+        }
+        record(topics::orders(self.lane), &order)
+    }
+}
+
+/// A record with this value.
+#[must_use]
+pub fn record(topic: &str, value: &Value) -> InputRecord {
+    InputRecord {
+        topic: topic.to_owned(),
+        timestamp_ms: -1,
+        value: Some(value.to_string().into_bytes()),
+        ..InputRecord::default()
+    }
+}
+
+/// A record that nobody can read.
+#[must_use]
+pub fn poison(topic: &str) -> InputRecord {
+    InputRecord {
+        value: Some(b"no JSON".to_vec()),
+        ..record(topic, &Value::Null)
+    }
+}
+
+/// The record that wakes the Scheduler for an order.
+#[must_use]
+pub fn wake(id: &str) -> InputRecord {
+    record(topics::SCHEDULER, &json!({"type": "retry", "order_id": id}))
+}
+
+/// What an agent answers that has done what was asked.
+#[must_use]
+pub fn succeeded() -> Value {
+    json!({"result": "succeeded", "output": null})
+}
+
+/// What an agent answers whose call has failed; `kind` is the failure's class.
+#[must_use]
+pub fn failed(kind: &str) -> Value {
+    json!({"result": "failed", "maybe_applied": false,
+        "failure": {"kind": kind, "code": "no", "message": "no"}})
+}
+
+/// An agent's reply to a request, with this outcome.
+#[must_use]
+pub fn reply(request: &InputRecord, outcome: &Value) -> InputRecord {
+    let asked = request.value.as_deref().unwrap_or_default();
+    let asked: Value = serde_json::from_slice(asked).unwrap_or_default();
+    let reply = json!({"type": "reply", "order_id": asked["order_id"], "step": asked["step"],
+        "direction": asked["direction"], "attempt": asked["attempt"],
+        "complete_by": asked["complete_by"], "calls": 1, "outcome": outcome});
+    let is_high = request.topic.ends_with(".high");
+    let lane = if is_high {
+        Priority::High
+    } else {
+        Priority::Normal
+    };
+    record(topics::scheduler(lane), &reply)
+}
+
+/// Whether a record is a request for a step.
+#[must_use]
+pub fn is_request(record: &InputRecord, step: &str) -> bool {
+    let value = record.value.as_deref().unwrap_or_default();
+    let value: Value = serde_json::from_slice(value).unwrap_or_default();
+    record.topic.starts_with("agent.") && value["step"] == step
+}
+
+/// Tables, topics and a clock around one handler.
+pub struct World {
+    /// The clock of all handlers.
+    pub clock: ManualClock,
+    /// The clients of the handler that is looked at, made as its function makes them.
+    pub wiring: Wiring<triad_bootstrap::Store>,
+    /// Its way to the broker.
+    pub line: Line,
+    /// What the handlers around it send.
+    pub around: MemoryBus,
+    tables: Store,
+    rights: Rights,
+    facts: Mutex<BTreeSet<String>>,
+    _gate: IamGate,
+    _broker: BrokerHandle,
+    _refused: TempDir,
+}
+
+impl World {
+    /// Starts tables, broker and gate, and makes the clients of a role's function from the variables that
+    /// the module gives it, but for where the services are and how it logs in.
+    ///
+    /// # Panics
+    /// When one does not start, or the variables are no configuration.
+    pub async fn start(installation: &Installation, role: &str, policy: &Policy) -> Self {
+        let mut variables = installation.variables[role].clone();
+        let tables = Store::with_prefix(&variables["TRIAD_TABLE_PREFIX"]).await;
+        for yaml in WORKFLOWS {
+            tables.publish(&workflow(yaml)).await;
+        }
+        let rights = Rights::of(policy);
+        let gate = IamGate::start(tables.url(), rights.clone(), Default::default()).await;
+        let refused = tempfile::tempdir().expect("a directory");
+        let broker = Broker::start(BrokerConfig {
+            refuse_topics: Some(refused.path().to_owned()),
+            ..BrokerConfig::default()
+        });
+        let broker = broker.expect("the broker starts");
+        let is_governed = variables["TRIAD_KAFKA_AUTH"] == "msk-iam";
+        for own in [
+            "TRIAD_KAFKA_AUTH",
+            "TRIAD_KAFKA_SECRET",
+            "TRIAD_KAFKA_CA_SECRET",
+            "TRIAD_KAFKA_SETTINGS",
+        ] {
+            variables.remove(own);
+        }
+        variables.insert("TRIAD_BROKERS".into(), broker.addr().to_string());
+        variables.insert("TRIAD_DYNAMODB_ENDPOINT".into(), gate.url());
+        let lookup = |name: &str| variables.get(name).cloned();
+        let config = Config::read(&lookup);
+        let config = config.expect("the module's variables are a configuration");
+        let agents = ["payment", "inventory"].map(|name| AgentName::new(name).expect("a name"));
+        let reply_topics: Vec<String> = config.settings.reply_topics.iter().cloned().collect();
+        let all = topics::all(&agents, &reply_topics);
+        let topic = |name: &String| Topic {
+            name: name.clone(),
+            partitions: 1,
+        };
+        let made = all.iter().map(topic).collect::<Vec<_>>();
+        let made = create_topics(&KafkaConfig::new(broker.addr().to_string()), &made).await;
+        made.expect("topics can be made");
+        if is_governed {
+            refuse(refused.path(), &all, &rights);
+        }
+        let wiring = Wiring::new(config, Account::of_function())
+            .await
+            .expect("sound settings");
+        Self {
+            // What expires does so by the clock of the tables.
+            clock: ManualClock::at(SystemClock.now().0),
+            line: Line::new(wiring.bus.clone(), is_governed.then(|| rights.clone())),
+            wiring,
+            around: MemoryBus::default(),
+            tables,
+            rights,
+            facts: Mutex::default(),
+            _gate: gate,
+            _broker: broker,
+            _refused: refused,
+        }
+    }
+
+    /// The handlers' settings, as the module has them.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.wiring.config.settings.clone()
+    }
+
+    /// The tables, for those that may do everything.
+    #[must_use]
+    pub fn open(&self) -> Open {
+        let details = self.wiring.config.details_retention;
+        self.tables.store().keeping_details(details)
+    }
+
+    /// A Submission that may do everything.
+    #[must_use]
+    pub fn submission(&self) -> Submission<Open, MemoryBus, ManualClock> {
+        Submission::new(
+            self.open(),
+            self.around.clone(),
+            self.clock.clone(),
+            self.settings(),
+        )
+    }
+
+    /// A Scheduler that may do everything, and lets nobody in for an order that ends.
+    #[must_use]
+    pub fn scheduler(&self) -> Scheduler<Open, MemoryBus, ManualClock, SystemEntropy> {
+        let mut settings = self.settings();
+        settings.admission.per_workflow.clear();
+        Scheduler::new(
+            self.open(),
+            self.around.clone(),
+            self.clock.clone(),
+            SystemEntropy,
+            settings,
+        )
+    }
+
+    /// A Supervisor that may do everything.
+    #[must_use]
+    pub fn supervisor(&self) -> Supervisor<Open, MemoryBus, ManualClock, SystemEntropy> {
+        Supervisor::new(
+            self.open(),
+            self.around.clone(),
+            self.clock.clone(),
+            SystemEntropy,
+            self.settings(),
+        )
+    }
+
+    /// Has orders stored by a Submission that may do everything; returns their announcements.
+    ///
+    /// # Panics
+    /// When one is not taken.
+    pub async fn stored(&self, orders: &[Submitted<'_>]) -> Vec<InputRecord> {
+        let records: Vec<_> = orders.iter().map(Submitted::record).collect();
+        let handled = self.submission().handle(&records).await;
+        assert!(handled.iter().all(Handled::is_done), "{handled:?}");
+        let sent = self.told_around();
+        sent.into_iter()
+            .filter(|r| topics::is_scheduler(&r.topic))
+            .collect()
+    }
+
+    /// Has orders stored and claimed by handlers that may do everything; returns the requests.
+    ///
+    /// # Panics
+    /// When one is not taken.
+    pub async fn claimed(&self, orders: &[Submitted<'_>]) -> Vec<InputRecord> {
+        let announced = self.stored(orders).await;
+        let handled = self.scheduler().handle(&announced).await;
+        assert!(handled.iter().all(Handled::is_done), "{handled:?}");
+        let sent = self.told_around();
+        sent.into_iter()
+            .filter(|r| r.topic.starts_with("agent."))
+            .collect()
+    }
+
+    /// What the handlers around have sent since the last call.
+    #[must_use]
+    pub fn told_around(&self) -> Vec<InputRecord> {
+        std::iter::from_fn(|| self.around.next()).collect()
+    }
+
+    /// Damages an order's record.
+    pub async fn damage(&self, id: &str) {
+        self.tables.damage(id, "Steps", "no JSON").await;
+    }
+
+    /// Moves the clock on.
+    pub fn pass(&self, span: Millis) {
+        self.clock.advance(span);
+    }
+
+    /// Notes something that has been done.
+    pub fn note(&self, fact: impl Into<String>) {
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        facts.insert(fact.into());
+    }
+
+    /// Notes what a handler said of its records.
+    pub fn note_handled(&self, what: &str, handled: &[Handled]) {
+        for (at, handled) in handled.iter().enumerate() {
+            let told = if handled.is_done() { "done" } else { "again" };
+            self.note(format!("{what}, record {at}: {told}"));
+        }
+    }
+
+    /// Notes where orders are: their state, and what their steps have come to.
+    ///
+    /// # Panics
+    /// When the tables cannot be read.
+    pub async fn note_orders(&self, ids: &[&str]) {
+        for id in ids {
+            let order = self.order(id).await;
+            let expires = self.tables.details_item(id).await["ExpiresAt"].is_object();
+            self.note(match order {
+                Ok(Some(order)) => {
+                    let steps = order.steps.iter().map(|step| {
+                        let failures = step.action.failures;
+                        format!("{} failed {failures} times", step.step)
+                    });
+                    let steps = steps.collect::<Vec<_>>().join(", ");
+                    let state = order.state.name();
+                    let due = order.due.is_some();
+                    let aside = order.set_aside.is_some();
+                    format!(
+                        "{id} is {state}, due: {due}, aside: {aside}, expires: {expires}; {steps}"
+                    )
+                }
+                Ok(None) => format!("{id} is not stored"),
+                Err(why) => format!("{id}: {why}"),
+            });
+        }
+    }
+
+    async fn order(&self, id: &str) -> Result<Option<Order>, String> {
+        let id = OrderId::new(id).expect("an id");
+        let mut found = self.open().load(vec![id]).await;
+        found.remove(0).map_err(|_| "it cannot be read".to_owned())
+    }
+
+    /// Which of these records of the control store are there.
+    ///
+    /// # Panics
+    /// When the tables cannot be read.
+    pub async fn control(&self, keys: &[String]) -> Vec<bool> {
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            let record = self.open().read(key.clone(), true).await;
+            found.push(record.expect("the tables can be read").is_some());
+        }
+        found
+    }
+
+    /// Notes which of these records of the control store are there.
+    ///
+    /// # Panics
+    /// When the tables cannot be read.
+    pub async fn note_control(&self, keys: &[&str]) {
+        let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+        for (key, found) in keys.iter().zip(self.control(&keys).await) {
+            self.note(format!("control {key}: {found}"));
+        }
+    }
+
+    /// What the run came to.
+    #[must_use]
+    pub fn end(self) -> Run {
+        for message in self.line.sent() {
+            let key = message.key.as_deref().unwrap_or_default();
+            let key = String::from_utf8_lossy(key).into_owned();
+            let kind = message.headers.iter().find(|(name, _)| name == "ce_type");
+            let kind = kind
+                .and_then(|(_, value)| value.clone())
+                .unwrap_or_default();
+            let kind = String::from_utf8_lossy(&kind).into_owned();
+            self.note(format!("sent to {}: {kind} {key}", message.topic));
+        }
+        let facts = self.facts.into_inner();
+        Run {
+            facts: facts.unwrap_or_else(PoisonError::into_inner),
+            noted: self.rights.noted(),
+        }
+    }
+
+    /// A moment by the clock, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.clock.now().0
+    }
+}

@@ -1,0 +1,4 @@
+//! Records and lanes: workers and functions over a real broker.
+
+mod foreign_orders;
+mod lanes;

@@ -1,0 +1,10 @@
+//! What is deployed, as it is deployed: functions, workers, mappings.
+
+mod alerts;
+mod console_function;
+mod hand_written_agent;
+mod lambda;
+mod localstack;
+mod mapping_emulator;
+mod runtime_api;
+mod worker;

@@ -1,0 +1,315 @@
+//! The folders say what depends on what: what is deployed links nothing that serves one machine,
+//! development or tests alone; and within a crate no modules depend on each other in a circle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Folders, and of which others crates in them may link crates.
+const MAY_LINK: [(&str, &[&str]); 8] = [
+    // Every deployment links these.
+    ("shared", &["shared"]),
+    ("functions", &["shared"]),
+    ("worker", &["shared"]),
+    // The engines for one machine.
+    ("engines", &["shared", "engines"]),
+    // What serves development and tests alone.
+    ("testkit", &["shared", "testkit"]),
+    ("examples", &["shared"]),
+    // The command line runs all of it on one machine.
+    ("cli", &["shared", "engines", "worker", "testkit"]),
+    ("tests", &["shared", "engines", "testkit", "tests"]),
+];
+/// Of the testkit the command line links the remote service that answers in `triad dev`, and no more.
+const CLI_LINKS: &str = "triad-reference-service";
+
+fn folder(of: &Path) -> String {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let root = root.canonicalize().expect("the workspace is there");
+    let inside = of.strip_prefix(&root).expect("it is in the workspace");
+    let first = inside.components().next().expect("it has a folder");
+    first.as_os_str().to_string_lossy().into_owned()
+}
+
+#[test]
+fn crates_link_only_what_their_folder_may() {
+    let told = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .output()
+        .expect("cargo runs");
+    assert!(told.status.success(), "cargo metadata");
+    let told: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let packages = told["packages"].as_array().expect("packages");
+    let mut links = 0;
+    for package in packages {
+        let name = package["name"].as_str().expect("a name");
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let own = folder(manifest);
+        let (_, allowed) = MAY_LINK
+            .iter()
+            .find(|(folder, _)| **folder == own)
+            .unwrap_or_else(|| panic!("{name} is in {own}, of which nothing is said"));
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let (Some(path), true) = (dependency["path"].as_str(), dependency["kind"].is_null())
+            else {
+                continue;
+            };
+            let linked = dependency["name"].as_str().expect("a name");
+            let other = folder(Path::new(path));
+            assert!(
+                allowed.contains(&other.as_str()),
+                "{name} in {own} links {linked} in {other}"
+            );
+            let is_told = own != "cli" || other != "testkit" || linked == CLI_LINKS;
+            assert!(is_told, "{name} links {linked}");
+            links += 1;
+        }
+    }
+    assert!(links > 50, "the links are seen: {links}");
+}
+
+/// For each folder of a crate, as a path of modules: the modules in it, each with those beside it that its
+/// production code names, itself or by way of the modules in it.
+fn modules(source: &Path) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
+    let mut files: Vec<(Vec<String>, String)> = Vec::new();
+    let mut open = vec![source.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            if path.extension().is_none_or(|e| e != "rs") {
+                continue;
+            }
+            let inside = path.strip_prefix(source).expect("it is inside");
+            let inside = inside.with_extension("");
+            let names = inside
+                .iter()
+                .map(|name| name.to_string_lossy().into_owned());
+            let mut module: Vec<String> = names.collect();
+            if ["mod", "lib", "main"]
+                .map(String::from)
+                .contains(&module[module.len() - 1])
+            {
+                module.pop();
+            }
+            if module.last().is_some_and(|name| name == "tests") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("a source");
+            let production = text.split("#[cfg(test)]\nmod tests").next();
+            let code = production.expect("a first part").lines();
+            let code = code.filter(|line| !line.trim_start().starts_with("//"));
+            files.push((module, code.collect::<Vec<_>>().join("\n")));
+        }
+    }
+    let mut found: BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for (module, _) in &files {
+        for depth in 0..module.len() {
+            let beside = found.entry(module[..depth].to_vec()).or_default();
+            beside.entry(module[depth].clone()).or_default();
+        }
+    }
+    for (module, code) in &files {
+        for named in named(code) {
+            let other = resolved(module, named);
+            let same = module
+                .iter()
+                .zip(&other)
+                .take_while(|(a, b)| a == b)
+                .count();
+            let (Some(own), Some(other)) = (module.get(same), other.get(same)) else {
+                continue;
+            };
+            let beside = found.entry(module[..same].to_vec()).or_default();
+            if beside.contains_key(other) {
+                let names = beside.entry(own.clone()).or_default();
+                names.insert(other.clone());
+            }
+        }
+    }
+    found
+}
+
+/// Where a path leads that begins with `crate` or `super`, for code in a module.
+fn resolved(module: &[String], path: Vec<String>) -> Vec<String> {
+    let mut at = module.to_vec();
+    for name in path {
+        match &*name {
+            "crate" => at.clear(),
+            "super" => {
+                at.pop();
+            }
+            _ => at.push(name),
+        }
+    }
+    at
+}
+
+/// The paths in a source that begin with `crate` or `super`, name by name; those of a group one by one.
+fn named(code: &str) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for (at, _) in code
+        .match_indices("crate::")
+        .chain(code.match_indices("super::"))
+    {
+        let before = code[..at].chars().next_back();
+        if before.is_none_or(|c| !c.is_alphanumeric() && !['_', ':', '$'].contains(&c)) {
+            all.extend(paths(&code[at..]));
+        }
+    }
+    all
+}
+
+/// The paths with which a text begins: one, or those of a group.
+fn paths(text: &str) -> Vec<Vec<String>> {
+    let Some(group) = text.strip_prefix('{') else {
+        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+        let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+        return match rest.strip_prefix("::") {
+            Some(rest) => {
+                let behind = paths(rest).into_iter();
+                behind
+                    .map(|path| [vec![name.to_owned()], path].concat())
+                    .collect()
+            }
+            None => vec![vec![name.to_owned()]],
+        };
+    };
+    let (mut depth, mut all, mut begun) = (0, Vec::new(), 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            '}' | ',' if depth == 0 => {
+                all.extend(paths(group[begun..at].trim()));
+                begun = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn modules_of_a_group_are_seen() {
+    let joined = |code: &str| -> Vec<String> {
+        let all = named(code).into_iter().map(|path| path.join("/"));
+        all.filter(|path| !path.ends_with('/')).collect()
+    };
+    assert_eq!(joined("use crate::store::Store;"), ["crate/store/Store"]);
+    assert_eq!(
+        joined("use super::{\n    bus, clock::{self, Now},\n};\nfn f() { $crate::no; }"),
+        ["super/bus", "super/clock/self", "super/clock/Now"]
+    );
+    let module = ["log", "store"].map(String::from);
+    let path = ["super", "wal", "Writer"].map(String::from);
+    assert_eq!(resolved(&module, path.to_vec()), ["log", "wal", "Writer"]);
+}
+
+/// What is left when every module is taken away that names none of those that are left.
+fn circle(mut modules: BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+    loop {
+        let left: BTreeSet<String> = modules.keys().cloned().collect();
+        modules.retain(|_, names| names.iter().any(|name| left.contains(name)));
+        if modules.len() == left.len() {
+            return left;
+        }
+    }
+}
+
+/// The arguments of the macros in a text by which lines of the log above debug are written, without their texts.
+fn logged(code: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for level in ["error!(", "warn!(", "info!("] {
+        for (at, _) in code.match_indices(&format!("tracing::{level}")) {
+            let (mut depth, mut is_text, mut arguments) = (0, false, String::new());
+            for c in code[at..].chars() {
+                match c {
+                    '"' => is_text = !is_text,
+                    '(' if !is_text => depth += 1,
+                    ')' if !is_text => depth -= 1,
+                    c if !is_text => arguments.push(c),
+                    _ => {}
+                }
+                if c == ')' && depth == 0 {
+                    break;
+                }
+            }
+            all.push(arguments);
+        }
+    }
+    all
+}
+
+/// A log is read by people and by programs: each value is a field of its own, and none has the form in which Rust
+/// shows its types to those who debug it.
+#[test]
+fn no_line_of_the_log_has_a_value_in_the_form_of_rust() {
+    assert_eq!(
+        logged("tracing::info!(a = ?b, \"no? (\", f(x))").concat(),
+        "tracing::info!a = ?b, , fx"
+    );
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let (mut folders, mut seen) = (vec![], 0);
+    folders.extend(["shared", "engines", "functions", "worker", "cli"].map(|name| root.join(name)));
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.extend((!path.ends_with("tests")).then_some(path));
+                continue;
+            }
+            if path.extension().is_none_or(|e| e != "rs") {
+                continue;
+            }
+            let code = fs::read_to_string(&path).expect("a source");
+            for arguments in logged(&code) {
+                seen += 1;
+                assert!(!arguments.contains('?'), "{}: {arguments}", path.display());
+            }
+        }
+    }
+    assert!(seen > 100, "lines are seen: {seen}");
+}
+
+#[test]
+fn no_module_depends_on_itself_by_way_of_others() {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let mut looked_at = 0;
+    for folder in ["shared", "engines", "testkit", "functions", "tests", "."] {
+        for entry in fs::read_dir(root.join(folder)).expect("a folder of crates") {
+            let name = entry.expect("an entry").file_name();
+            let name = format!("{folder}/{}", name.to_string_lossy());
+            let name = name.trim_start_matches("./");
+            let source = root.join(name).join("src");
+            if !source.is_dir() || name == "tests" {
+                continue;
+            }
+            for (folder, modules) in modules(&source) {
+                looked_at += modules.len();
+                let left = circle(modules);
+                assert!(
+                    left.is_empty(),
+                    "{name}/src/{}: a circle, and what leads to it: {left:?}",
+                    folder.join("/")
+                );
+            }
+        }
+    }
+    assert!(looked_at > 500, "modules are seen: {looked_at}");
+}

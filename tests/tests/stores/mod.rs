@@ -1,0 +1,6 @@
+//! Handlers over the real tables, and orders that move from store to store.
+
+mod admission;
+mod guard;
+mod moving;
+mod walk;

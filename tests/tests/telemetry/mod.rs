@@ -1,0 +1,6 @@
+//! What is measured, traced and alarmed about.
+
+mod cloudwatch;
+mod metrics;
+mod traces;
+mod traces_deployed;
