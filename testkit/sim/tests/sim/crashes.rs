@@ -1,19 +1,18 @@
-//! Every crash point of the reference workloads, and every pair of them.
+//! Every crash point of the reference workloads. `tests/proof.sh` goes through every pair of them.
 
 use triad_sim::crashes::{Crashes, Workload, all};
 
 #[test]
-fn a_crash_at_any_effect_and_any_two_crashes_keep_every_guarantee() {
+fn a_crash_at_any_effect_keeps_every_guarantee() {
     for workload in Workload::ALL {
-        let found = all(workload, true, 2);
+        let found = all(workload, false, 2);
         println!(
-            "{workload:?}: {} effects, {} single crashes, {} pairs",
-            found.effects, found.singles, found.pairs
+            "{workload:?}: {} effects, {} single crashes",
+            found.effects, found.singles
         );
         assert_eq!(found.failures, [], "{workload:?}");
         assert!(found.effects >= 20, "the workload does something");
-        assert!(found.is_whole(true), "every crash came: {found:?}");
-        assert!(found.pairs > found.singles * found.effects / 2);
+        assert!(found.is_whole(false), "every crash came: {found:?}");
     }
 }
 
