@@ -108,7 +108,6 @@ async fn go_on(line: &Line, topic: &str, next: &BTreeMap<i32, i64>) -> Result<()
     let positions = next.iter().map(|(partition, offset)| Position {
         partition: *partition,
         offset: *offset,
-        metadata: String::new(),
     });
     let [group, _] = groups(topic, "");
     let committing = line.commit(&group, topic, positions.collect(), Flush::Now)?;
