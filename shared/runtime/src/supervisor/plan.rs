@@ -135,7 +135,7 @@ mod tests {
             "order_id": id, "workflow": format!("w@{}", workflow.hash),
             "submitted_at": submitted_at, "due": due, "details": {}}))
         .expect("it is accepted");
-        let order = Order::new(&accepted, &workflow, Timestamp(submitted_at));
+        let order = Order::new(&accepted, &workflow, Timestamp(due));
         Snapshot {
             order: Arc::new(order),
             workflow: Arc::new(workflow),
