@@ -130,11 +130,12 @@ mod tests {
             {"id": "pay", "agent": "bank", "action": "take", "compensation": "none"}]});
         let definition = serde_json::from_value(definition).expect("a definition");
         let workflow = Workflow::compile(definition, &Limits::published()).expect("it is sound");
+        let due = submitted_at + Timing::default().announce_within.0;
         let accepted: Accepted = serde_json::from_value(json!({
             "order_id": id, "workflow": format!("w@{}", workflow.hash),
-            "submitted_at": submitted_at, "due": submitted_at, "details": {}}))
+            "submitted_at": submitted_at, "due": due, "details": {}}))
         .expect("it is accepted");
-        let order = Order::new(&accepted, &workflow, Timestamp(submitted_at));
+        let order = Order::new(&accepted, &workflow, Timestamp(due));
         Snapshot {
             order: Arc::new(order),
             workflow: Arc::new(workflow),
