@@ -20,7 +20,7 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use crate::commands::connection::{KafkaArgs, StoreArgs, both};
 use crate::machine::signals::interrupted;
-use crate::mcp::mounted;
+use crate::mounted::mounted;
 use crate::output::{Usage, print_line};
 use crate::store::Store;
 use crate::traces;

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use triad_bootstrap::Config;
 use triad_kafka::KafkaConfig;
 
-use crate::installation::Values;
 use crate::output::{Usage, command, quoted};
+use crate::values::Values;
 use crate::{moved, read};
 
 /// What values that a data directory gives are said to come from: this, and its path.

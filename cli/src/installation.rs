@@ -9,7 +9,6 @@
 //! 4. the context,
 //! 5. the option's own default.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -24,9 +23,7 @@ use crate::contexts::{self, Chosen};
 use crate::data::{self, Running};
 use crate::output::Usage;
 use crate::terraform::Output;
-
-/// Values of options, by the options' ids.
-pub type Values = BTreeMap<&'static str, Vec<String>>;
+use crate::values::Values;
 
 /// What describes an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,6 +30,7 @@ mod installation;
 mod machine;
 #[cfg_attr(not(feature = "mcp"), path = "no_mcp.rs")]
 mod mcp;
+mod mounted;
 mod moved;
 mod moving;
 mod new;
@@ -41,6 +42,7 @@ mod serve;
 mod store;
 mod terraform;
 mod traces;
+mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,20 +1,18 @@
 //! `triad mcp`: what operators see and do, for a model, over standard input and output.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
 use triad_bootstrap::Sending;
-use triad_console::{Answers, Caller, Hidden, Role, Settings};
-use triad_mcp::{Found, Mcp, Mounted, Pages};
+use triad_console::{Caller, Hidden, Role, Settings};
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use crate::commands::connection::{KafkaArgs, StoreArgs, both};
-use crate::commands::docs;
 use crate::commands::who::who;
 use crate::console::api;
+use crate::mounted::tools;
 use crate::traces;
 
 /// Let a model look at an installation: the Model Context Protocol over standard input and output
@@ -92,38 +90,4 @@ pub async fn run(args: McpArgs) -> Result<ExitCode> {
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
     triad_mcp::talk(tools(args.allow_acts), api, caller, input, output).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The pages of `triad docs`.
-struct BuiltIn;
-
-impl Pages for BuiltIn {
-    fn list(&self) -> Vec<(&'static str, &'static str)> {
-        docs::list()
-    }
-
-    fn page(&self, name: &str) -> Option<&'static str> {
-        docs::page(name)
-    }
-
-    fn find(&self, text: &str) -> Vec<Found> {
-        let found = docs::found(text).into_iter();
-        let found = found.map(|f| Found {
-            page: f.page,
-            heading: f.heading,
-            lines: f.lines,
-        });
-        found.collect()
-    }
-}
-
-/// What the tools for models share; `acts` says whether there are those that act.
-fn tools(acts: bool) -> Arc<Mcp<SystemClock, SystemEntropy>> {
-    let settings = triad_mcp::Settings { acts };
-    Mcp::new(SystemClock, SystemEntropy, settings, BuiltIn)
-}
-
-/// An API and its pages, with the Model Context Protocol beside them; `acts` says whether it has the tools that act.
-pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
-    Arc::new(Mounted::new(api, tools(acts)))
 }

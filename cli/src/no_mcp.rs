@@ -2,11 +2,9 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use triad_console::Answers;
 
 use crate::output::Usage;
 
@@ -28,14 +26,4 @@ impl McpArgs {
 pub async fn run(_args: McpArgs) -> Result<ExitCode> {
     let why = "triad mcp: this program was built without it; build it with --features mcp";
     Err(Usage(why.into()).into())
-}
-
-/// The API and its pages alone.
-pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
-    if acts {
-        tracing::warn!(
-            "models were to act at /mcp, and this program was built without it: --features mcp"
-        );
-    }
-    api
 }

@@ -7,8 +7,8 @@ use std::process::Command as Process;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::installation::Values;
 use crate::read;
+use crate::values::Values;
 
 /// The option that names it.
 const OPTION: &str = "--from-terraform";

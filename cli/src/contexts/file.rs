@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use triad_bootstrap::environment;
 
-use crate::installation::Values;
 use crate::output::Usage;
 use crate::read;
+use crate::values::Values;
 
 /// Names another file.
 pub const FILE: &str = "TRIAD_CONTEXTS";

@@ -2,7 +2,7 @@
 //! that production is not met by mistake.
 //!
 //! A context's values are defaults of the options: what the command line or the environment says wins.
-//! [`crate::installation`] merges them. On a context that is marked as production whatever changes
+//! `crate::installation` merges them. On a context that is marked as production whatever changes
 //! something asks for its name first.
 
 mod file;

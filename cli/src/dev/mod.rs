@@ -272,7 +272,7 @@ async fn console(engines: &Engines, port: u16, mcp_acts: bool) -> Result<Server>
     )?;
     let listen = SocketAddr::from(([127, 0, 0, 1], port));
     let settings = triad_ingress::Settings {
-        operators: Some(crate::mcp::mounted(api, mcp_acts)),
+        operators: Some(crate::mounted::mounted(api, mcp_acts)),
         timing: wiring.config.settings.timing,
         ..triad_ingress::Settings::on(listen)
     };

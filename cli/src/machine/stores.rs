@@ -12,11 +12,11 @@ use triad_runtime::system::SystemClock;
 use triad_sqlite::{SWEEP_EVERY, SqliteStore};
 use triad_workflow::Millis;
 
-use super::directory::unusable;
+use super::directory::{taken, unusable};
 use crate::data::{self, Running, Said};
 use crate::output::Usage;
-use crate::store::Store;
 use crate::store::tables;
+use crate::store::{Store, Unstarted};
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -150,7 +150,13 @@ impl Stored {
     ) -> Result<Self> {
         match kind {
             Kind::Dynamodb => {
-                let (engine, tables) = tables::Engine::start(port, data).await?;
+                let started = tables::Engine::start(port, data).await;
+                let (engine, tables) = started.map_err(|error| match error {
+                    Unstarted::Listen(source) => taken("--dynamodb-port", port, &source).into(),
+                    Unstarted::Unusable(error) => unusable("the embedded tables", data, error),
+                    #[cfg(not(feature = "aws"))]
+                    Unstarted::NotBuilt(why) => why.into(),
+                })?;
                 Ok(Self {
                     store: tables.store(retention.records, retention.details),
                     engine: Engine::Dynamodb(engine),

@@ -33,7 +33,7 @@ use crate::machine::raise_open_files;
 use crate::machine::signals::interrupted;
 use crate::machine::stores::{Kind, Retention, Stored};
 use crate::machine::writable::Disk;
-use crate::mcp::mounted;
+use crate::mounted::mounted;
 use crate::output::Usage;
 use file::File;
 use settings::Settings;

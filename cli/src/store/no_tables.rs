@@ -7,14 +7,13 @@ use std::time::Duration;
 use triad_runtime::StoreError;
 use triad_workflow::Millis;
 
-use super::{Address, Store};
+use super::{Address, Store, Unstarted};
 use crate::output::Usage;
 
-fn not_built(what: &str) -> anyhow::Error {
+fn not_built(what: &str) -> Usage {
     Usage(format!(
         "{what}: this program was built without DynamoDB; build it with --features aws"
     ))
-    .into()
 }
 
 /// There are none.
@@ -25,10 +24,11 @@ impl Tables {
     /// # Errors
     /// Always, saying which feature is missing.
     pub async fn reached(at: Address, _prefix: &str, _within: Duration) -> anyhow::Result<Self> {
-        Err(not_built(match at {
+        let option = match at {
             Address::Url(_) => "--dynamodb",
             Address::Aws { .. } => "--aws",
-        }))
+        };
+        Err(not_built(option).into())
     }
 
     pub async fn make_missing(&self) -> Result<(), StoreError> {
@@ -45,9 +45,9 @@ pub enum Engine {}
 
 impl Engine {
     /// # Errors
-    /// Always, saying which feature is missing.
-    pub async fn start(_: SocketAddr, _: Option<&Path>) -> anyhow::Result<(Self, Tables)> {
-        Err(not_built("--store dynamodb"))
+    /// Always [`Unstarted::NotBuilt`].
+    pub async fn start(_: SocketAddr, _: Option<&Path>) -> Result<(Self, Tables), Unstarted> {
+        Err(Unstarted::NotBuilt(not_built("--store dynamodb")))
     }
 
     pub fn addr(&self) -> SocketAddr {

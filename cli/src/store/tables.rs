@@ -13,8 +13,7 @@ use triad_runtime::StoreError;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
-use super::{Address, Store};
-use crate::machine::directory::{taken, unusable};
+use super::{Address, Store, Unstarted};
 use crate::origin::origin;
 
 /// The tables of one installation, with a client for them. They need not be there yet.
@@ -88,17 +87,21 @@ impl Engine {
     /// port 0 takes a free one.
     ///
     /// # Errors
-    /// With the option or the directory that it is about, if it does not start or the tables cannot be made.
-    pub async fn start(listen: SocketAddr, data: Option<&Path>) -> anyhow::Result<(Self, Tables)> {
+    /// [`Unstarted`].
+    pub async fn start(
+        listen: SocketAddr,
+        data: Option<&Path>,
+    ) -> Result<(Self, Tables), Unstarted> {
         let embedded = Embedded::start(listen, data).map_err(|error| match error {
-            StartError::Listen(source) => taken("--dynamodb-port", listen, &source).into(),
-            error => unusable("the embedded tables", data, error.into()),
+            StartError::Listen(source) => Unstarted::Listen(source),
+            error => Unstarted::Unusable(error.into()),
         })?;
         let tables = Tables {
             client: connect(Endpoint::InProcess(embedded.http_client())).await,
             names: Names::with_prefix(""),
         };
-        tables.make_missing().await?;
+        let made = tables.make_missing().await;
+        made.map_err(|e| Unstarted::Unusable(e.into()))?;
         Ok((Self(embedded), tables))
     }
 

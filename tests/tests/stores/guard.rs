@@ -149,7 +149,7 @@ impl World {
         let number = self.requests.fetch_add(1, Ordering::SeqCst);
         json!({
             "order_id": format!("o-{number}"), "step": "charge", "direction": "forward",
-            "attempt": 1, "complete_by": self.clock.now().0 + 30_000, "complete_within_ms": 30_000,
+            "attempt": 1, "complete_by": self.clock.now().0 + 30_000, "complete_within_ms": 20_000,
             "allowance": 1,
             "backoff_initial_ms": 10, "backoff_max_ms": 10,
             "idempotency_key": format!("o-{number}/charge/forward"),

@@ -1,0 +1,62 @@
+//! The Model Context Protocol beside the operators' pages, in a program that was built with it.
+
+use std::sync::Arc;
+
+use triad_console::Answers;
+#[cfg(feature = "mcp")]
+pub use with_mcp::tools;
+
+/// An API and its pages, with the Model Context Protocol beside them; `acts` says whether it has the tools that act.
+#[cfg(feature = "mcp")]
+pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
+    Arc::new(triad_mcp::Mounted::new(api, tools(acts)))
+}
+
+/// The API and its pages alone.
+#[cfg(not(feature = "mcp"))]
+pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
+    if acts {
+        tracing::warn!(
+            "models were to act at /mcp, and this program was built without it: --features mcp"
+        );
+    }
+    api
+}
+
+#[cfg(feature = "mcp")]
+mod with_mcp {
+    use std::sync::Arc;
+
+    use triad_mcp::{Found, Mcp, Pages, Settings};
+    use triad_runtime::system::{SystemClock, SystemEntropy};
+
+    use crate::commands::docs;
+
+    /// The pages of `triad docs`.
+    struct BuiltIn;
+
+    impl Pages for BuiltIn {
+        fn list(&self) -> Vec<(&'static str, &'static str)> {
+            docs::list()
+        }
+
+        fn page(&self, name: &str) -> Option<&'static str> {
+            docs::page(name)
+        }
+
+        fn find(&self, text: &str) -> Vec<Found> {
+            let found = docs::found(text).into_iter();
+            let found = found.map(|f| Found {
+                page: f.page,
+                heading: f.heading,
+                lines: f.lines,
+            });
+            found.collect()
+        }
+    }
+
+    /// What the tools for models share; `acts` says whether there are those that act.
+    pub fn tools(acts: bool) -> Arc<Mcp<SystemClock, SystemEntropy>> {
+        Mcp::new(SystemClock, SystemEntropy, Settings { acts }, BuiltIn)
+    }
+}
