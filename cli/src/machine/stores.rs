@@ -12,11 +12,15 @@ use triad_runtime::system::SystemClock;
 use triad_sqlite::{SWEEP_EVERY, SqliteStore};
 use triad_workflow::Millis;
 
-use super::directory::{taken, unusable};
+#[cfg(feature = "aws")]
+use super::directory::taken;
+use super::directory::unusable;
 use crate::data::{self, Running, Said};
 use crate::output::Usage;
+use crate::store::Store;
 use crate::store::tables;
-use crate::store::{Store, Unstarted};
+#[cfg(feature = "aws")]
+use crate::store::tables::Unstarted;
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -151,12 +155,14 @@ impl Stored {
         match kind {
             Kind::Dynamodb => {
                 let started = tables::Engine::start(port, data).await;
-                let (engine, tables) = started.map_err(|error| match error {
-                    Unstarted::Listen(source) => taken("--dynamodb-port", port, &source).into(),
+                #[cfg(feature = "aws")]
+                let started = started.map_err(|error| match error {
+                    Unstarted::Listen(source) => {
+                        anyhow::Error::from(taken("--dynamodb-port", port, &source))
+                    }
                     Unstarted::Unusable(error) => unusable("the embedded tables", data, error),
-                    #[cfg(not(feature = "aws"))]
-                    Unstarted::NotBuilt(why) => why.into(),
-                })?;
+                });
+                let (engine, tables) = started?;
                 Ok(Self {
                     store: tables.store(retention.records, retention.details),
                     engine: Engine::Dynamodb(engine),

@@ -33,18 +33,6 @@ pub enum Address {
     },
 }
 
-/// Why the embedded engine of tables is not there.
-#[derive(Debug)]
-pub enum Unstarted {
-    /// Its port cannot be listened on.
-    Listen(std::io::Error),
-    /// What is in its directory cannot be used, or no tables can be made.
-    Unusable(anyhow::Error),
-    /// The program was built without it.
-    #[cfg(not(feature = "aws"))]
-    NotBuilt(crate::output::Usage),
-}
-
 /// Either store, with the real clock. It is one type, so that commands and handlers are compiled once.
 /// Clones are the same store.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use triad_runtime::StoreError;
 use triad_workflow::Millis;
 
-use super::{Address, Store, Unstarted};
+use super::{Address, Store};
 use crate::output::Usage;
 
 fn not_built(what: &str) -> Usage {
@@ -45,9 +45,9 @@ pub enum Engine {}
 
 impl Engine {
     /// # Errors
-    /// Always [`Unstarted::NotBuilt`].
-    pub async fn start(_: SocketAddr, _: Option<&Path>) -> Result<(Self, Tables), Unstarted> {
-        Err(Unstarted::NotBuilt(not_built("--store dynamodb")))
+    /// Always, saying which feature is missing.
+    pub async fn start(_: SocketAddr, _: Option<&Path>) -> Result<(Self, Tables), Usage> {
+        Err(not_built("--store dynamodb"))
     }
 
     pub fn addr(&self) -> SocketAddr {

@@ -13,7 +13,7 @@ use triad_runtime::StoreError;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
-use super::{Address, Store, Unstarted};
+use super::{Address, Store};
 use crate::origin::origin;
 
 /// The tables of one installation, with a client for them. They need not be there yet.
@@ -77,6 +77,15 @@ impl Tables {
         let store = DynamoStore::new(self.client, self.names, SystemClock, retention);
         Store::Dynamo(store.keeping_details(details_retention))
     }
+}
+
+/// Why the embedded engine of tables is not there.
+#[derive(Debug)]
+pub enum Unstarted {
+    /// Its port cannot be listened on.
+    Listen(std::io::Error),
+    /// What is in its directory cannot be used, or no tables can be made.
+    Unusable(anyhow::Error),
 }
 
 /// The embedded engine, with its tables made.
