@@ -47,7 +47,9 @@ impl Engine {
     /// # Errors
     /// Always, saying which feature is missing.
     pub async fn start(_: SocketAddr, _: Option<&Path>) -> Result<(Self, Tables), Usage> {
-        Err(not_built("--store dynamodb"))
+        Err(not_built(
+            "--store dynamodb, --dynamodb-port and --external-agent need tables",
+        ))
     }
 
     pub fn addr(&self) -> SocketAddr {
