@@ -26,8 +26,8 @@ for tool in "${tools[@]}"; do
 done
 
 # What is built would end in the middle of linking, with an error that does not say why.
-gib=12
-if [ "$all" = yes ]; then gib=30; fi
+gib=6
+if [ "$all" = yes ]; then gib=12; fi
 free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
 if [ "$free" -lt "$gib" ] && [ ! -d target ]; then
   echo "verify: $free GiB are free here, and a build from nothing needs $gib: make room first" >&2
