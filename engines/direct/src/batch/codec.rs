@@ -21,9 +21,7 @@ pub(super) fn decompress(attributes: i16, bytes: &[u8]) -> Result<Vec<u8>, Strin
         1 => bounded(flate2::read::MultiGzDecoder::new(bytes)),
         2 => snappy(bytes),
         3 => bounded(lz4_flex::frame::FrameDecoder::new(bytes)),
-        4 => StreamingDecoder::new(bytes)
-            .map_err(io::Error::other)
-            .and_then(bounded),
+        4 => zstd(bytes),
         other => Err(io::Error::other(format!("there is no codec {other}"))),
     };
     done.map_err(|error| format!("it cannot be decompressed: {error}"))
@@ -44,6 +42,18 @@ fn within_bound(length: usize) -> io::Result<()> {
             "it becomes more than {MAX_BYTES} bytes"
         ))),
     }
+}
+
+/// Frame after frame: a decoder ends with the first.
+fn zstd(mut bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    while !bytes.is_empty() {
+        let frame = StreamingDecoder::new(&mut bytes).map_err(io::Error::other)?;
+        let frame = bounded(frame)?;
+        within_bound(out.len() + frame.len())?;
+        out.extend(frame);
+    }
+    Ok(out)
 }
 
 /// One block, or the Java clients' blocks, each behind its length.

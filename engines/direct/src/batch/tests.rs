@@ -116,6 +116,8 @@ fn every_codec_of_others_is_read() {
     std::io::Write::write_all(&mut lz4, records).expect("it is compressed");
     let lz4 = lz4.finish().expect("it is compressed");
     let zstd = zstd::bulk::compress(records, 1).expect("it is compressed");
+    let (one, other) = records.split_at(records.len() / 2);
+    let frames = [one, other].map(|part| zstd::bulk::compress(part, 1).expect("it is compressed"));
     let (expected, _) = read(plain.clone(), 0);
     for (codec, packed) in [
         (1, gzip(records)),
@@ -123,6 +125,7 @@ fn every_codec_of_others_is_read() {
         (2, blocks),
         (3, lz4),
         (4, zstd),
+        (4, frames.concat()),
     ] {
         let (found, next) = read(repacked(&plain, codec, &packed), 0);
         assert_eq!((&found, next), (&expected, 1), "codec {codec}");
