@@ -139,8 +139,8 @@ impl Running {
         Ok(Said(path))
     }
 
-    /// Its values as defaults of options. Where nobody runs, the address of the brokers is empty. Of DynamoDB there
-    /// is nothing.
+    /// Its values as defaults of options. If no process runs, the address of the brokers is empty. DynamoDB has no
+    /// values.
     pub fn values(mut self) -> Values {
         let brokers = self.0.entry(BROKERS.to_owned()).or_default();
         if brokers.is_empty() {

@@ -1,4 +1,4 @@
-//! Which installation a command means, and what that says of options which nobody has given.
+//! The installation that a command means, and the default values that it gives to options.
 //!
 //! Three things describe an installation: a data directory (`--data`), the output of Terraform
 //! (`--from-terraform`), and a context (`--context`, or the one in use). An option's value is the first of:

@@ -20,8 +20,8 @@ struct Origin {
 /// By the options' ids.
 static ORIGINS: OnceLock<BTreeMap<String, Origin>> = OnceLock::new();
 
-/// Keeps where each option's value came from. `installation` is what values that nobody gave were taken from,
-/// such as `the context shop`; `None` if from nowhere. `command` has all variables.
+/// Keeps where each option's value came from. `installation` is the source of default values,
+/// such as `the context shop`; `None` if there is none. `command` has all variables.
 pub fn keep(command: &Command, matches: &ArgMatches, installation: Option<&str>) {
     let (mut command, mut matches) = (command, matches);
     while let Some((name, deeper)) = matches.subcommand() {

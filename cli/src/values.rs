@@ -1,4 +1,4 @@
-//! What an installation says of options which nobody has given.
+//! The default values that an installation gives to options.
 
 use std::collections::BTreeMap;
 

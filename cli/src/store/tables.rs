@@ -24,10 +24,10 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The tables at an address, whose names begin with `prefix`, once somebody has answered there.
+    /// The tables at an address, whose names begin with `prefix`, after its first answer.
     ///
     /// # Errors
-    /// A text that names the address and what to do, if nobody has within this time.
+    /// A text that names the address and what to do, if there is none within this time.
     pub async fn reached(address: Address, prefix: &str, within: Duration) -> anyhow::Result<Self> {
         let (place, next) = match &address {
             Address::Url(url) => (
