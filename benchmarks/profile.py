@@ -140,7 +140,7 @@ def profile(args, place, started):
     (place / "flows").mkdir()
     (place / "flows" / "three-steps.yaml").write_text(json.dumps({
         "workflow": "three-steps",
-        "steps": [{"id": s, "agent": s, "action": s, "complete_within": "30s", "compensation": "none"} for s in steps]}))
+        "steps": [{"id": s, "agent": s, "action": s, "attempt_timeout": "30s", "compensation": "none"} for s in steps]}))
     (place / "triad.yaml").write_text(json.dumps({
         "workflows": str(place / "flows"), "http": f"127.0.0.1:{http}", "kafka": f"127.0.0.1:{kafka}",
         "agents": {s: {"base_url": f"http://127.0.0.1:{service}/{s}"} for s in steps}}))

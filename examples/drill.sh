@@ -39,7 +39,7 @@ export TRIAD_DATA USER=${USER:-operator}
 
 count() { "$triad" list --state "$1" --limit 0 --json | jq -s '[.[] | select(.kind == "order")] | length'; }
 at_rest() { [ $(($(count Pending) + $(count Processing) + $(count Compensating))) -eq 0 ]; }
-parked() { [ "$("$triad" list --state Processing --json | jq -s '[.[] | .steps[]? | select(.state == "parked")] | length')" -ge 10 ]; }
+deferred() { [ "$("$triad" list --state Processing --json | jq -s '[.[] | .steps[]? | select(.state == "deferred")] | length')" -ge 10 ]; }
 breaker_is() { "$triad" downstreams --json | jq -se --arg a "$1" --arg s "$2" 'any(.[]; .downstream == $a and .record.breaker.state == $s)' >/dev/null; }
 letters() { [ "$("$triad" dead-letters list --json | jq -s '[.[] | select(.kind != "summary")] | length')" -ge "$1" ]; }
 
@@ -76,12 +76,12 @@ echo "\`examples/workflows/order-fulfilment.yaml\`. Every table below is what th
 part "A service is down for a while, then back"
 services '{"payment": {"down": true}}'
 submit 1001 1020
-until_true parked
+until_true deferred
 until_true figures_agree
 say "The payment service answers nothing but 503 with \`Retry-After\`. Its circuit breaker has"
 echo "opened, for all instances; 20 orders wait for its next probe. None of them has failed."
 show downstreams
-show get "$("$triad" list --state Processing --json | jq -r 'select(any(.steps[]?; .state == "parked")) | .order_id' | head -1)"
+show get "$("$triad" list --state Processing --json | jq -r 'select(any(.steps[]?; .state == "deferred")) | .order_id' | head -1)"
 services '{}'
 until_true at_rest
 until_true breaker_is payment closed
@@ -100,7 +100,7 @@ show list --by-cause
 show get 1101
 
 part "A failing compensation"
-services '{"notification": {"permanent": 1.0}, "carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}}'
+services '{"notification": {"permanent": 1.0}, "carrier": {"permanent": 1.0}, "payment": {"compensation_permanent": 1.0}}'
 submit 1201 1205
 until_true at_rest
 say "No carrier takes the parcel, so the orders are compensated; but the payment service refuses the"
@@ -111,7 +111,7 @@ services '{"notification": {"permanent": 1.0}}'
 say "Refunds work again. Four orders are tried again together; the fifth was refunded by hand"
 echo "at the bank, and is closed with a reason."
 show close 1205 --why 'refunded by hand, ticket 4711'
-show retry-undo --state CompensationFailed --yes --why 'refunds work again'
+show retry-compensation --state CompensationFailed --yes --why 'refunds work again'
 until_true at_rest
 show list --by-cause
 show get 1201

@@ -19,7 +19,7 @@ locals {
       stuck-compensations = {
         metric     = "triad_orders_ended_total"
         dimensions = { state = "CompensationFailed" }
-        what       = "an order is half compensated: retry the compensation at /console/orders?state=CompensationFailed or with triad retry-undo, or settle it by hand (docs/OPERATING.md, An order is half compensated)"
+        what       = "an order is half compensated: retry the compensation at /console/orders?state=CompensationFailed or with triad retry-compensation, or resolve it by hand (docs/OPERATING.md, An order is half compensated)"
       }
       dead-letters = {
         metric     = "triad_dead_letters_total"

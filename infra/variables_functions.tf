@@ -201,7 +201,7 @@ variable "timing" {
   description = <<-EOT
     Spans of the handlers; null is the functions' default.
     skew: largest clock difference. announce_within: how long an order may wait for a Scheduler.
-    queue_within: how long a request may wait in its agent's topic, beside the step's complete-within.
+    queue_within: how long a request may wait in its agent's topic, beside the step's attempt timeout.
     retention: how long finished process records are kept; orders in Error and CompensationFailed are kept until they are closed, and so long from then on.
     details_retention: how long the details of these orders are kept, counted alike; null: for ever. An order id that is submitted again once record and details are gone is a new order.
   EOT

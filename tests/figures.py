@@ -70,7 +70,7 @@ FAULTS = {
     "answered garbage": "fault: remote answered garbage",
     "call landed late": "fault: remote call landed late",
     "not reached": "fault: remote not reached",
-    "undo declined": "fault: undo declined",
+    "compensation declined": "fault: compensation declined",
 }
 # Name, row of the table, policy, Schedulers, horizon, crashes.
 MODELS = [

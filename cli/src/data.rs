@@ -72,9 +72,9 @@ pub fn nobody_runs(data: &Path) -> Option<String> {
 pub fn moved_away(data: &Path) -> Option<String> {
     let moved = moved::look(data).ok().flatten()?;
     let dir = data.display().to_string();
-    let undo = command(["triad", "export", "--data", &dir, "--undo"]);
+    let revert = command(["triad", "export", "--data", &dir, "--revert"]);
     Some(format!(
-        "the orders of this data directory were moved to {} on {}, and go on where that was imported; if it was imported nowhere: {undo}",
+        "the orders of this data directory were moved to {} on {}, and go on where that was imported; if it was imported nowhere: {revert}",
         moved.to, moved.at
     ))
 }

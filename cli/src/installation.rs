@@ -255,7 +255,7 @@ mod tests {
             &["triad", "resubmit", "1", "--why", "w", "--data=d"],
             // What is missing here is told once the directory has said what it says.
             &["triad", "cancel", "1", "--data", "d"],
-            &["triad", "settle", "1", "--applied", "--data", "d"],
+            &["triad", "resolve", "1", "--applied", "--data", "d"],
             &["triad", "dead-letters", "list", "--data", "d"],
             &["triad", "get", "dev", "--data", "d"],
         ] {

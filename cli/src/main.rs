@@ -118,10 +118,10 @@ enum Command {
     Audit(operate::audit::AuditArgs),
     Resubmit(operate::orders::ResubmitArgs),
     Cancel(operate::orders::CancelArgs),
-    #[command(name = "retry-undo")]
+    #[command(name = "retry-compensation")]
     RetryCompensation(operate::orders::RetryCompensationArgs),
     Close(operate::orders::CloseArgs),
-    Settle(operate::orders::SettleArgs),
+    Resolve(operate::orders::ResolveArgs),
     Campaign(campaigns::CampaignArgs),
     Pause(operate::downstream::PauseArgs),
     Resume(operate::downstream::ResumeArgs),
@@ -152,7 +152,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    output::settle(cli.color);
+    output::init_style(cli.color);
     let filter =
         environment("TRIAD_LOG").unwrap_or_else(|| cli.command.log(cli.verbose).to_owned());
     logging::start(cli.command.log_form(), Some(&filter));
@@ -267,7 +267,7 @@ impl Command {
             Self::Cancel(args) => args.changes(),
             Self::RetryCompensation(args) => args.changes(),
             Self::Close(args) => args.changes(),
-            Self::Settle(args) => args.changes(),
+            Self::Resolve(args) => args.changes(),
             Self::Campaign(args) => args.changes(),
             Self::Pause(args) => args.changes(),
             Self::Resume(args) => args.changes(),
@@ -325,7 +325,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cancel(args) => operate::orders::cancel(args).await,
         Command::RetryCompensation(args) => operate::orders::retry_compensation(args).await,
         Command::Close(args) => operate::orders::close(args).await,
-        Command::Settle(args) => operate::orders::settle(args).await,
+        Command::Resolve(args) => operate::orders::resolve(args).await,
         Command::Campaign(args) => campaigns::run(args).await,
         Command::Pause(args) => operate::downstream::pause(args).await,
         Command::Resume(args) => operate::downstream::resume(args).await,

@@ -78,8 +78,8 @@ pub async fn find(talk: &mut Mcp) -> Option<Culprit> {
         return Some(behind(talk, held).await);
     }
     if seen["orders"]["Compensated"].as_u64() > Some(0) {
-        let undone = json!({"state": "Compensated", "limit": 1});
-        let found = look(talk, "find_orders", undone).await;
+        let compensated = json!({"state": "Compensated", "limit": 1});
+        let found = look(talk, "find_orders", compensated).await;
         if let Some(order) = list(&found["orders"]).first() {
             let order = json!({"order_id": order["order_id"]});
             let order = look(talk, "get_order", order).await;
@@ -137,7 +137,7 @@ async fn of_order(talk: &mut Mcp, order: &Value) -> Culprit {
     let step = text(&failure["step"]);
     if order["state"] == "CompensationFailed" {
         let mut steps = list(&order["steps"]).iter();
-        let stuck = steps.rfind(|s| s["state"] == "not-undone");
+        let stuck = steps.rfind(|s| s["state"] == "not-compensated");
         let step = stuck.map_or(step, |s| text(&s["step"]));
         let downstream = agent(talk, order, &step).await;
         return Culprit::Compensation { step, downstream };

@@ -223,8 +223,8 @@ impl Engines {
             ..triad_reference_service::Config::default()
         });
         let agents = workflow.steps.iter().flat_map(|step| {
-            let undo = step.compensation.as_ref().map(|c| c.agent.clone());
-            std::iter::once(step.agent.clone()).chain(undo)
+            let compensation = step.compensation.as_ref().map(|c| c.agent.clone());
+            std::iter::once(step.agent.clone()).chain(compensation)
         });
         Self {
             store,

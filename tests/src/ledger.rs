@@ -54,7 +54,7 @@ impl Ledger {
         assert_eq!(self.summary.steps_applied_twice, 0, "{:?}", self.summary);
         let mut applied: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         for key in &self.keys {
-            assert!(key.applied <= 1 && key.undone <= 1, "{key:?}");
+            assert!(key.applied <= 1 && key.compensated <= 1, "{key:?}");
             if key.direction == Direction::Forward {
                 let step = (key.order.as_str(), key.step.as_str());
                 *applied.entry(step).or_default() += key.applied;

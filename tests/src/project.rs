@@ -31,14 +31,14 @@ impl Service {
         Self { process, url }
     }
 
-    async fn call(&self, direction: &str, key: &str, undoes: Option<&str>) -> (u16, String) {
+    async fn call(&self, direction: &str, key: &str, compensates: Option<&str>) -> (u16, String) {
         let mut request = crate::http::client()
             .post(format!("{}/book", self.url))
             .header("idempotency-key", key)
             .header("triad-direction", direction)
             .body(r#"{"city": "Praha", "nights": 2, "guests": 2}"#);
-        if let Some(undoes) = undoes {
-            request = request.header("triad-undoes", undoes);
+        if let Some(compensates) = compensates {
+            request = request.header("triad-compensates", compensates);
         }
         let answer = request.send().await.expect("the service answers");
         let status = answer.status().as_u16();
@@ -86,7 +86,9 @@ pub async fn honours_the_contract(program: &str, source: &str) {
 
     let first = service.call("forward", "kept", None).await;
     assert_eq!(first.0, 200, "{first:?}");
-    let early = service.call("undo", "early-undone", Some("early")).await;
+    let early = service
+        .call("compensate", "early-compensated", Some("early"))
+        .await;
     assert_eq!(early.0, 200, "{early:?}");
     service.process.kill().await;
     let service = Service::start(&data, program, source, port).await;

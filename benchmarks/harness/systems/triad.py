@@ -29,7 +29,7 @@ class Triad(System):
         self.http = f"http://127.0.0.1:{http}"
         if is_fresh:
             (self.place / "flows").mkdir()
-            steps = [{"id": f"{step}-{number}", "agent": step, "action": step, "complete_within": "30s",
+            steps = [{"id": f"{step}-{number}", "agent": step, "action": step, "attempt_timeout": "30s",
                       "compensation": "none"} for number, step in enumerate(self.steps)]
             flow = {"workflow": "three-steps", "steps": steps}
             (self.place / "flows" / "three-steps.yaml").write_text(json.dumps(flow))

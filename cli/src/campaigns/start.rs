@@ -30,7 +30,7 @@ const COUNTED: u64 = 10_000;
 #[command(after_help = "Examples:
   triad campaign start resubmit --cause 'permanent/notify-customer/*' --why 'mail is back' --yes
   triad campaign start resubmit --state Error --step charge --set currency=EUR --why 'moved' --yes
-  triad campaign start retry-undo --state CompensationFailed --stop-share 5 --why 'refunds work' --yes --wait
+  triad campaign start retry-compensation --state CompensationFailed --stop-share 5 --why 'refunds work' --yes --wait
   triad campaign start migrate --state Error --to-workflow order-fulfilment --why 'new carrier' --yes
 
 Which orders: --cause, or --state with Error, CompensationFailed, Paused, Pending, Processing or Compensating,
@@ -90,7 +90,7 @@ pub(super) struct StartArgs {
 enum CampaignAct {
     Resubmit,
     Cancel,
-    #[value(name = "retry-undo")]
+    #[value(name = "retry-compensation")]
     RetryCompensation,
     Close,
     Pause,

@@ -84,16 +84,19 @@ impl Tested<'_> {
         direction: Direction,
         action: &str,
         key: &str,
-        undoes: Option<&str>,
+        compensates: Option<&str>,
         input: &Value,
     ) -> Answer {
-        let (key, undoes) = (self.key(key), undoes.map(|undoes| self.key(undoes)));
+        let (key, compensates) = (
+            self.key(key),
+            compensates.map(|compensates| self.key(compensates)),
+        );
         let call = Call {
             order_id: &self.order,
             step: &self.step,
             direction,
             idempotency_key: &key,
-            undoes: undoes.as_ref(),
+            compensates: compensates.as_ref(),
             action,
             input,
             time_left: Millis(CALL_WITHIN.as_millis() as u64),
@@ -109,9 +112,9 @@ impl Tested<'_> {
             .await
     }
 
-    async fn compensate(&self, key: &str, undoes: &str) -> Answer {
+    async fn compensate(&self, key: &str, compensates: &str) -> Answer {
         let (action, input) = (&self.args.compensation, &self.args.input);
-        self.call(Direction::Compensate, action, key, Some(undoes), input)
+        self.call(Direction::Compensate, action, key, Some(compensates), input)
             .await
     }
 
@@ -245,12 +248,12 @@ async fn look(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
         };
         note("a probe says what has happened, and what has not", wrong);
     }
-    let compensated = tested.compensate("once-undone", "once").await;
+    let compensated = tested.compensate("once-compensated", "once").await;
     note(
         "a compensation reverses the effect",
         compensated.clone().map(drop).map_err(|f| told(&f)),
     );
-    let again = tested.compensate("once-undone", "once").await;
+    let again = tested.compensate("once-compensated", "once").await;
     note(
         "the same compensation is answered the same",
         match &compensated {
@@ -258,7 +261,7 @@ async fn look(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
             Err(_) => Err("the first one has failed".to_owned()),
         },
     );
-    let another = tested.compensate("once-undone-again", "once").await;
+    let another = tested.compensate("once-compensated-again", "once").await;
     note(
         "another one of what is compensated is no error",
         another.map(drop).map_err(|fault| told(&fault)),
@@ -267,7 +270,7 @@ async fn look(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
         "a call that comes again after its compensation is refused",
         refused(tested.forward("once").await),
     );
-    let early = tested.compensate("early-undone", "early").await;
+    let early = tested.compensate("early-compensated", "early").await;
     note(
         "a compensation that comes before its call is no error",
         early.map(drop).map_err(|fault| told(&fault)),
@@ -298,7 +301,7 @@ async fn look(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
         .await;
     note("an error has a code", coded(missing));
     // Nothing is to be left behind.
-    let _ = tested.compensate("at-once-undone", "at-once").await;
+    let _ = tested.compensate("at-once-compensated", "at-once").await;
     points
 }
 

@@ -61,7 +61,7 @@ fn curl(order: &Order, step: &StepId, call: &ServiceCall, attempt: u32) -> Strin
         step,
         direction: call.direction,
         idempotency_key: &call.idempotency_key,
-        undoes: call.undoes.as_ref(),
+        compensates: call.compensates.as_ref(),
         action: &call.action,
         input,
         time_left: Millis(0),

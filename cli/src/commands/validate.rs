@@ -84,7 +84,7 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
         ..Timing::default()
     };
     let worst = WorstCase::of(workflow, &timing, args.sweep_every);
-    let tight = workflow.complete_within.filter(|at| *at < worst.processed);
+    let tight = workflow.order_timeout.filter(|at| *at < worst.processed);
     let warnings = workflow.warnings();
     if args.json {
         return print_line(&json!({
@@ -96,7 +96,7 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
             "worst_case_processed": worst.processed,
             "worst_case_compensated": worst.compensated,
             "detection": worst.detection,
-            "complete_within": workflow.complete_within,
+            "order_timeout": workflow.order_timeout,
             "deadline_may_cut_retries_short": tight.is_some(),
             "warnings": warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         }));
@@ -122,7 +122,7 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
     );
     if let Some(within) = tight {
         println!(
-            "  warning: complete_within {within} is less than the worst case: an order that needs its retries may be compensated before it has had them"
+            "  warning: order_timeout {within} is less than the worst case: an order that needs its retries may be compensated before it has had them"
         );
     }
     for warning in warnings {

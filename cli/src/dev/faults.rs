@@ -20,7 +20,7 @@ pub struct FaultArgs {
     pub permanent: f64,
     /// Percent of compensations that the service refuses for good
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
-    pub undo_permanent: f64,
+    pub compensation_permanent: f64,
     /// Percent of calls that stall past the step's deadline
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub stall: f64,
@@ -52,11 +52,11 @@ impl FaultArgs {
             .iter()
             .flat_map(|w| w.steps.iter().map(move |s| (w, s)));
         let late = steps
-            .filter(|(_, step)| self.latency >= step.complete_within)
+            .filter(|(_, step)| self.latency >= step.attempt_timeout)
             .map(|(workflow, step)| {
                 format!(
                     "step {} of {} gives a call {}, and with --latency {} none is answered in that time",
-                    step.id, workflow.name, step.complete_within, self.latency
+                    step.id, workflow.name, step.attempt_timeout, self.latency
                 )
             });
         let problems: Vec<String> = late.collect();
@@ -73,7 +73,7 @@ impl FaultArgs {
             default: FaultPlan {
                 transient: self.transient / 100.0,
                 permanent: self.permanent / 100.0,
-                undo_permanent: self.undo_permanent / 100.0,
+                compensation_permanent: self.compensation_permanent / 100.0,
                 stall: self.stall / 100.0,
                 stall_ms: self.stall_for.0,
                 latency_ms: self.latency.0,

@@ -40,7 +40,6 @@ pub struct Summary {
     /// Effects that the service applied.
     pub effects: u64,
     /// Effects that the service reversed.
-    #[serde(rename = "undone")]
     pub compensated: u64,
     /// Keys or steps whose effect was applied more than once. More than 0 is a fault of the
     /// software.
@@ -173,7 +172,7 @@ impl Summary {
             calls: ledger.total.calls,
             retries: ledger.total.calls.saturating_sub(ledger.keys),
             effects: ledger.total.applied,
-            compensated: ledger.total.undone,
+            compensated: ledger.total.compensated,
             applied_twice: ledger.keys_applied_twice + ledger.steps_applied_twice,
             failures,
             ended_badly: causes.sorted(),

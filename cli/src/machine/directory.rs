@@ -41,7 +41,7 @@ pub fn lock(dir: &Path, runs: &str) -> Result<File, Usage> {
                 "export",
                 "--data",
                 &dir.display().to_string(),
-                "--undo"
+                "--revert"
             ]),
         ))),
     }

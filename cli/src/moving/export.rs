@@ -30,7 +30,7 @@ use crate::output::{Usage, count, moment, print_line};
 #[command(after_help = "Examples:
   triad export --data /var/lib/triad --to shop.jsonl          look at it, keep it
   triad export --data /var/lib/triad --to shop.jsonl --move   the orders go on elsewhere
-  triad export --data /var/lib/triad --undo                   they go on here after all
+  triad export --data /var/lib/triad --revert                   they go on here after all
   triad export --aws --brokers b1:9092 --to shop.jsonl        from DynamoDB and Kafka
 
 With --move the directory is marked: triad serve and triad dev refuse to run on it, because its orders would
@@ -39,14 +39,14 @@ be done twice. docs/GROWING.md has the whole move, step by step.
 Exit codes: 0 all is in the file, 1 something is not, 2 the options are wrong.")]
 pub struct ExportArgs {
     /// The file; made, never overwritten
-    #[arg(long, value_name = "FILE", required_unless_present = "undo")]
+    #[arg(long, value_name = "FILE", required_unless_present = "revert")]
     to: Option<PathBuf>,
     /// Mark the data directory: its orders go on elsewhere
     #[arg(long = "move")]
     moves: bool,
     /// Take the mark away again, and export nothing: the file was imported nowhere
     #[arg(long, conflicts_with_all = ["to", "moves"])]
-    undo: bool,
+    revert: bool,
     /// Print a JSON line
     #[arg(long)]
     json: bool,
@@ -62,8 +62,8 @@ pub struct ExportArgs {
 /// [`Usage`] if the options do not fit together, the file is there, or another process runs on the data
 /// directory; if the store or the brokers fail, or the file cannot be written.
 pub async fn run(args: ExportArgs) -> Result<ExitCode> {
-    if args.undo {
-        return undo(&args);
+    if args.revert {
+        return revert(&args);
     }
     let data = args.store.data.data.as_deref();
     if args.moves && data.is_none() {
@@ -103,14 +103,14 @@ pub async fn run(args: ExportArgs) -> Result<ExitCode> {
     })
 }
 
-fn undo(args: &ExportArgs) -> Result<ExitCode> {
+fn revert(args: &ExportArgs) -> Result<ExitCode> {
     let Some(dir) = args.store.data.data.as_deref().filter(|dir| dir.exists()) else {
-        return Err(Usage("--undo: name the data directory: --data DIR".into()).into());
+        return Err(Usage("--revert: name the data directory: --data DIR".into()).into());
     };
     let _lock = take(dir)?;
     let was = moved::forget(dir)?;
     if args.json {
-        print_line(&json!({"kind": "summary", "undone": was}))?;
+        print_line(&json!({"kind": "summary", "reverted": was}))?;
     } else {
         println!(
             "{}",

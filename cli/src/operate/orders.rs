@@ -1,4 +1,4 @@
-//! What operators do to orders: resubmit, cancel, retry a compensation, close, pause, resume, settle.
+//! What operators do to orders: resubmit, cancel, retry a compensation, close, pause, resume, resolve.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -80,14 +80,14 @@ pub struct CancelArgs {
 /// Try failed compensations again
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  triad retry-undo 10248 --why 'refunds work again'
-  triad retry-undo --state CompensationFailed --yes --why 'refunds work again'")]
+  triad retry-compensation 10248 --why 'refunds work again'
+  triad retry-compensation --state CompensationFailed --yes --why 'refunds work again'")]
 pub struct RetryCompensationArgs {
     #[command(flatten)]
     common: OrderArgs,
 }
 
-/// Take orders in Error or CompensationFailed as settled by hand
+/// Take orders in Error or CompensationFailed as resolved by hand
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad close 10248 --why 'refunded by hand, ticket 4711'
@@ -103,13 +103,13 @@ pub struct CloseArgs {
 #[command(
     group = clap::ArgGroup::new("answer").args(["applied", "not_applied"]).required(true),
     after_help = "Examples:
-  triad settle 10248 --step wire --applied --output '{\"reference\": \"w-17\"}' --why 'bank confirms'
-  triad settle 10248 --step wire --not-applied --attempt 2 --why 'bank has nothing'
+  triad resolve 10248 --step wire --applied --output '{\"reference\": \"w-17\"}' --why 'bank confirms'
+  triad resolve 10248 --step wire --not-applied --attempt 2 --why 'bank has nothing'
 
 One of the two answers must be given. An output must have what later steps, and the compensation, read of
 it: what is missing is named."
 )]
-pub struct SettleArgs {
+pub struct ResolveArgs {
     /// The step in doubt
     #[arg(long, value_name = "STEP")]
     step: String,
@@ -146,7 +146,7 @@ changes!(
     CancelArgs,
     RetryCompensationArgs,
     CloseArgs,
-    SettleArgs
+    ResolveArgs
 );
 
 /// JSON from the command line, or from a file after an @.
@@ -228,7 +228,7 @@ pub async fn cancel(args: CancelArgs) -> Result<ExitCode> {
     run(args.common, Action::Cancel).await
 }
 
-/// Runs `triad retry-undo`. Exit codes are those of [`run`].
+/// Runs `triad retry-compensation`. Exit codes are those of [`run`].
 ///
 /// # Errors
 /// Those of [`run`].
@@ -244,17 +244,17 @@ pub async fn close(args: CloseArgs) -> Result<ExitCode> {
     run(args.common, Action::Close).await
 }
 
-/// Runs `triad settle`. Exit codes are those of [`run`].
+/// Runs `triad resolve`. Exit codes are those of [`run`].
 ///
 /// # Errors
 /// [`Usage`] if the step's id or the output cannot be read, and those of [`run`].
-pub async fn settle(args: SettleArgs) -> Result<ExitCode> {
+pub async fn resolve(args: ResolveArgs) -> Result<ExitCode> {
     let applied = match (&args.output, args.applied) {
         (Some(text), _) => Some(json("--output", text)?),
         (None, true) => Some(Value::Null),
         (None, false) => None,
     };
-    let action = Action::Settle {
+    let action = Action::Resolve {
         step: step(&args.step)?,
         applied,
         attempt: args.attempt.map(Attempt),
@@ -271,7 +271,7 @@ fn done(action: &Action) -> &'static str {
         Action::Close => "closed",
         Action::Pause => "paused",
         Action::Resume => "resumed",
-        Action::Settle { .. } => "settled",
+        Action::Resolve { .. } => "resolved",
     }
 }
 

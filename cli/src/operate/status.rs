@@ -238,7 +238,7 @@ fn cause(group: &CauseGroup) -> Vec<String> {
     let act = match state {
         "Error" => "resubmit",
         "Paused" => "resume",
-        _ => "retry-undo",
+        _ => "retry-compensation",
     };
     let (name, act) = match group.cause.as_str() {
         "" => (state.to_owned(), command(["triad", act, "--state", state])),

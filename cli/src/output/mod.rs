@@ -18,7 +18,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 pub use shell::{command, quoted};
-pub use style::{Colour, settle, state, table, when};
+pub use style::{Colour, init_style, state, table, when};
 pub use triad_operator::json::moment;
 
 /// The error of a command whose options or files are wrong. The exit code is 2.

@@ -35,9 +35,9 @@ struct Style {
 
 static STYLE: OnceLock<Style> = OnceLock::new();
 
-/// Settles the style of all output, once, before anything is printed. Without it there is none: as
+/// Sets the style of all output, once, before anything is printed. Without it there is none: as
 /// into a pipe.
-pub fn settle(colour: Colour) {
+pub fn init_style(colour: Colour) {
     let terminal = std::io::stdout().is_terminal();
     let colours = match colour {
         Colour::Always => true,
@@ -45,7 +45,7 @@ pub fn settle(colour: Colour) {
         // <https://no-color.org>: set to anything but an empty text.
         Colour::Auto => terminal && environment("NO_COLOR").is_none(),
     };
-    // It is settled once.
+    // It is set once.
     let _ = STYLE.set(Style { terminal, colours });
 }
 

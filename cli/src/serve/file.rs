@@ -98,7 +98,7 @@ pub struct File {
     /// 10 s. What waited in a process that was killed waits so long. Variable: TRIAD_ANNOUNCE_WITHIN.
     #[serde(default)]
     announce_within: Option<String>,
-    /// How long a request may wait for its agent, beside the step's complete-within; without it 1 min.
+    /// How long a request may wait for its agent, beside the step's attempt timeout; without it 1 min.
     /// Variable: TRIAD_QUEUE_WITHIN.
     #[serde(default)]
     queue_within: Option<String>,

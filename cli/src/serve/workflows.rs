@@ -86,7 +86,7 @@ impl Files {
             if self.seen.get(&path) == Some(&seen) {
                 continue;
             }
-            if !is_first && !self.has_settled(&path, &seen) {
+            if !is_first && !self.has_resolved(&path, &seen) {
                 continue;
             }
             let read = read(&path, &self.limits);
@@ -119,7 +119,7 @@ impl Files {
     }
 
     /// Whether a changed file is as it was at the last look.
-    fn has_settled(&mut self, path: &Path, seen: &Seen) -> bool {
+    fn has_resolved(&mut self, path: &Path, seen: &Seen) -> bool {
         let before = self.changing.insert(path.to_owned(), seen.clone());
         before.as_ref() == Some(seen)
     }
@@ -285,7 +285,7 @@ mod tests {
         let mut files = Files::new(Workflows::Files(Vec::new()), limits);
         let mut look = |bytes| {
             let changed = None;
-            files.has_settled(Path::new("w.yaml"), &Seen { changed, bytes })
+            files.has_resolved(Path::new("w.yaml"), &Seen { changed, bytes })
         };
         assert_eq!([1, 2, 3, 3].map(&mut look), [false, false, false, true]);
         assert_eq!([9, 9].map(&mut look), [false, true], "changed once more");

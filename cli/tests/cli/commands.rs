@@ -169,7 +169,7 @@ async fn of_several_files_none_is_published_when_one_is_bad() {
         .triad(&["publish", &file, "--skew", "1h"])
         .await
         .ended(2);
-    assert!(ran.err.contains("complete_within"), "{ran:?}");
+    assert!(ran.err.contains("attempt_timeout"), "{ran:?}");
     let _ = dev.triad(&["publish", &file]).await.good();
 }
 
@@ -237,9 +237,9 @@ async fn validate_says_what_an_order_takes_at_worst() {
     let files = Files::new();
     let text = r#"
 workflow: w
-complete_within: 4m
+order_timeout: 4m
 steps:
-  - {id: a, agent: x, action: go, complete_within: 30s, supervisor: {threshold: 1}, compensation: none}
+  - {id: a, agent: x, action: go, attempt_timeout: 30s, supervisor: {failure_threshold: 1}, compensation: none}
 "#;
     let file = files.write("w.yaml", text);
     let args = ["validate", "--sweep-every", "1m", &file];
@@ -249,13 +249,13 @@ steps:
     for part in [
         "at worst 5m 6s until it is processed".to_owned(),
         format!("is noticed {detection} after its complete-by, with sweeps every 1m"),
-        "warning: complete_within 4m is less than the worst case".to_owned(),
+        "warning: attempt_timeout 4m is less than the worst case".to_owned(),
     ] {
         assert!(ran.out.contains(&part), "{part} in {}", ran.out);
     }
     let short = files.write("short.yaml", &text.replace("4m", "29s"));
     let ran = triad(&["validate", &short], &[], b"").await.ended(2);
-    let why = "short.yaml:3:18: complete_within: 29s cannot hold: the steps may take 30s in one attempt each";
+    let why = "short.yaml:3:18: attempt_timeout: 29s cannot hold: the steps may take 30s in one attempt each";
     assert!(ran.err.contains(why), "{}", ran.err);
 }
 

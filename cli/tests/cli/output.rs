@@ -104,10 +104,10 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
         acts(&["resubmit", "--state", "Error"]),
         acts(&["resubmit", "--state", "Error", "--json"]),
         acts(&["cancel", "--state", "Processing"]),
-        acts(&["retry-undo", "--state", "CompensationFailed"]),
+        acts(&["retry-compensation", "--state", "CompensationFailed"]),
         acts(&["close", "bad-0"]),
         acts(&[
-            "settle",
+            "resolve",
             "--step",
             "notify",
             "--not-applied",
@@ -162,9 +162,9 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
     ];
     // Refused, with something for an operator to do, or without a service.
     let refused = [
-        "retry-undo",
+        "retry-compensation",
         "migrate",
-        "settle",
+        "resolve",
         "status",
         "check-service",
         "console",

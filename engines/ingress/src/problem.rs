@@ -136,7 +136,7 @@ impl From<&SubmissionRefusal> for Problem {
             | Why::Number(_)
             | Why::Details { .. }
             | Why::OrderId(_)
-            | Why::CompleteWithin(_)
+            | Why::OrderTimeout(_)
             | Why::UnknownWorkflow(_)
             | Why::ReplyTopic(_)
             | Why::Unstorable(_) => StatusCode::UNPROCESSABLE_ENTITY,

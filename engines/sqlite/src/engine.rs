@@ -248,7 +248,7 @@ fn write_group(db: &Connection, group: &mut Vec<Box<dyn WriteCall>>) {
         if !db.is_autocommit()
             && let Err(e) = db.execute_batch("ROLLBACK")
         {
-            tracing::error!(error = %e, "a failed group of writes cannot be undone");
+            tracing::error!(error = %e, "a failed group of writes cannot be rolled back");
         }
         tracing::error!(error = %e, writes = group.len(), "a group of writes failed");
         classify(&e)

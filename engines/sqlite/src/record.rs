@@ -33,7 +33,7 @@ pub(crate) const COLUMNS: [&str; 34] = [
     attr::OUTBOX,
     attr::INCIDENTS,
     attr::DROPPED,
-    attr::ROUND,
+    attr::RUN,
     attr::SET_ASIDE,
     attr::DEADLINE,
     attr::LATE_SINCE,

@@ -107,7 +107,7 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
         _ => return Err(foreign(file, application, version)),
     }
     let failed = |e| OpenError::of_file(&file, &e);
-    settle_writer(&db, syncs).map_err(failed)?;
+    configure_writer(&db, syncs).map_err(failed)?;
     db.execute_batch(&tables()).map_err(failed)?;
     db.pragma_update(None, "application_id", APPLICATION)
         .map_err(failed)?;
@@ -137,7 +137,7 @@ pub(crate) fn guest(dir: &Path) -> Result<Connection, OpenError> {
         (APPLICATION, VERSION) => {}
         (application, version) => return Err(foreign(file, application, version)),
     }
-    settle_writer(&db, Syncs::Every).map_err(|e| OpenError::of_file(&file, &e))?;
+    configure_writer(&db, Syncs::Every).map_err(|e| OpenError::of_file(&file, &e))?;
     Ok(db)
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn reader(dir: &Path) -> Result<Connection, OpenError> {
     let file = file(dir);
     let failed = |e| OpenError::of_file(&file, &e);
     let db = connect(&file, OpenFlags::empty())?;
-    settle(&db, READER_CACHE_KIB, Syncs::Every).map_err(failed)?;
+    configure(&db, READER_CACHE_KIB, Syncs::Every).map_err(failed)?;
     db.pragma_update(None, "query_only", true).map_err(failed)?;
     Ok(db)
 }
@@ -194,14 +194,14 @@ fn foreign(file: PathBuf, application: i32, version: i32) -> OpenError {
     OpenError::Foreign { file, why }
 }
 
-fn settle_writer(db: &Connection, syncs: Syncs) -> rusqlite::Result<()> {
-    settle(db, WRITER_CACHE_KIB, syncs)?;
+fn configure_writer(db: &Connection, syncs: Syncs) -> rusqlite::Result<()> {
+    configure(db, WRITER_CACHE_KIB, syncs)?;
     db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     db.pragma_update(None, "journal_size_limit", LOG_BYTES)
 }
 
 /// What every connection is set to.
-fn settle(db: &Connection, cache_kib: i32, syncs: Syncs) -> rusqlite::Result<()> {
+fn configure(db: &Connection, cache_kib: i32, syncs: Syncs) -> rusqlite::Result<()> {
     // Readers go on beside the writer.
     db.pragma_update(None, "journal_mode", "WAL")?;
     let synchronous = match syncs {

@@ -1,7 +1,7 @@
 //! The remote service: loyalty points, kept in memory.
 //!
-//! It honours what Triad asks of every remote service: a key takes effect once, an undo takes
-//! back the effect of the key that it names once, and an undo that comes before its forward call
+//! It honours what Triad asks of every remote service: a key takes effect once, a compensation takes
+//! back the effect of the key that it names once, and a compensation that comes before its forward call
 //! leaves a tombstone, so that the late call has no effect. A real service keeps all of this in
 //! its database, in one transaction with the effect.
 
@@ -23,7 +23,7 @@ enum Credit {
         points: u64,
     },
     TakenBack,
-    /// The undo came first.
+    /// The compensation came first.
     Tombstone,
 }
 
@@ -68,7 +68,7 @@ impl Points {
             // The same key again: answered the same, without another effect.
             Some(Credit::Given { .. }) => {}
             Some(Credit::TakenBack | Credit::Tombstone) => {
-                return Err(refused("undone", "this credit has been taken back"));
+                return Err(refused("compensated", "this credit has been taken back"));
             }
         }
         Ok(json!({"customer": customer, "points": points}))
@@ -114,7 +114,7 @@ fn refused(code: &str, message: &str) -> Fault {
 
 impl RemoteService for Points {
     async fn call(&self, call: Call<'_>) -> Result<Value, Fault> {
-        match (call.direction, call.action, call.undoes) {
+        match (call.direction, call.action, call.compensates) {
             (Direction::Forward, "credit", _) => self.credit(call.idempotency_key, call.input),
             (Direction::Compensate, "take-back", Some(forward)) => Ok(self.take_back(forward)),
             (Direction::Probe, "credit-status", _) => Ok(self.status(call.idempotency_key)),
@@ -139,7 +139,7 @@ mod tests {
             step: &step,
             direction,
             idempotency_key: &key(direction),
-            undoes: (direction == Direction::Compensate).then_some(&forward),
+            compensates: (direction == Direction::Compensate).then_some(&forward),
             action: match direction {
                 Direction::Forward => "credit",
                 Direction::Compensate => "take-back",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_undo_that_comes_first_leaves_a_tombstone() {
+    async fn a_compensation_that_comes_first_leaves_a_tombstone() {
         let points = Points::default();
         call(&points, Direction::Compensate, json!(null))
             .await

@@ -229,7 +229,7 @@ where
             }
         }
         self.oldest = None;
-        self.settle(worked);
+        self.record_results(worked);
     }
 
     /// The handler's answers. The consumer is polled while it is at work.
@@ -271,7 +271,7 @@ where
 
     /// Stores the offsets of what is done, and keeps of each partition the first that is not done
     /// and every later one; nothing of partitions that have gone meanwhile.
-    fn settle(&mut self, mut worked: Vec<(Item, Answer)>) {
+    fn record_results(&mut self, mut worked: Vec<(Item, Answer)>) {
         let gone = std::mem::take(&mut self.gone);
         worked.retain(|(item, _)| !gone.contains(&item.partition()));
         let mut left: HashMap<Partition, (Why, Vec<Item>)> = HashMap::new();

@@ -23,7 +23,7 @@ pub enum Budget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// When the attempt has failed because its time is over: the moment of taking plus
-    /// complete-within, or `silent_from` if that is earlier. No call is made at or after this
+    /// attempt timeout, or `silent_from` if that is earlier. No call is made at or after this
     /// moment.
     pub ends: Timestamp,
     /// Complete-by minus the skew, so that a reply is in time on the Scheduler's clock too. At or
@@ -37,20 +37,20 @@ impl Span {
     #[must_use]
     pub fn of(request: &StepRequest, skew: Millis, taken: Timestamp) -> Self {
         let silent_from = request.complete_by.minus(skew);
-        let own = taken.plus(Millis(request.complete_within_ms));
+        let own = taken.plus(Millis(request.attempt_timeout_ms));
         Self {
             ends: own.min(silent_from),
             silent_from,
         }
     }
 
-    /// Whether the request waited in its topic for so long that less than its complete-within is
+    /// Whether the request waited in its topic for so long that less than its attempt timeout is
     /// left before `silent_from`.
     ///
     /// False at or after `silent_from`, when the agent must not reply any more.
     #[must_use]
     pub fn is_cut_short(&self, request: &StepRequest, taken: Timestamp) -> bool {
-        let whole = taken.plus(Millis(request.complete_within_ms));
+        let whole = taken.plus(Millis(request.attempt_timeout_ms));
         taken < self.silent_from && whole > self.silent_from
     }
 }

@@ -17,9 +17,9 @@ use crate::step::StepRecord;
 pub fn allowance(step: &Step, record: &StepRecord, direction: Direction) -> u32 {
     declared(step, direction).map_or(0, |declared| {
         let left = declared
-            .total_calls
+            .calls_per_run
             .saturating_sub(record.leg(direction).calls);
-        declared.retry.calls.min(left)
+        declared.retry.calls_per_attempt.min(left)
     })
 }
 

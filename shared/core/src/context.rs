@@ -11,7 +11,7 @@ pub struct Timing {
     /// Largest clock difference between any two machines. Agents stop this long before an attempt's
     /// complete-by, and the Supervisor acts this long after it. Default `500ms`.
     pub skew: Millis,
-    /// How long a request may wait in its agent's topic. The step's complete-within begins only
+    /// How long a request may wait in its agent's topic. The step's attempt timeout begins only
     /// when the agent takes the request, so complete-by is the time of the request plus both spans.
     /// Default `60s`.
     pub queue_within: Millis,
@@ -41,10 +41,10 @@ impl Default for Timing {
 
 impl Timing {
     /// The complete-by of an attempt whose request is made at `now`, and whose agent has
-    /// `complete_within` milliseconds from when it takes the request.
+    /// `attempt_timeout` milliseconds from when it takes the request.
     #[must_use]
-    pub fn complete_by(&self, complete_within: Millis, now: Timestamp) -> Timestamp {
-        now.plus(self.queue_within).plus(complete_within)
+    pub fn complete_by(&self, attempt_timeout: Millis, now: Timestamp) -> Timestamp {
+        now.plus(self.queue_within).plus(attempt_timeout)
     }
 }
 

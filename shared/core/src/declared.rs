@@ -15,9 +15,9 @@ pub(crate) struct Declared<'a> {
     /// Allowance of one attempt.
     pub retry: Retry,
     /// From an attempt's request to its complete-by.
-    pub complete_within: Millis,
+    pub attempt_timeout: Millis,
     /// Most calls of the leg in all. A probe's calls are those of the action that it asks about.
-    pub total_calls: u32,
+    pub calls_per_run: u32,
     /// Whether the total is kept over redeliveries too, in the call ledger.
     pub is_counted: bool,
     /// When a failed attempt is followed by another one. A probe's failures count as failures of the action
@@ -31,8 +31,8 @@ pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>
         agent: &step.agent,
         action: &step.action,
         retry: step.retry,
-        complete_within: step.complete_within,
-        total_calls: step.total_calls,
+        attempt_timeout: step.attempt_timeout,
+        calls_per_run: step.calls_per_run,
         is_counted: step.is_counted,
         policy: &step.policy,
     };
@@ -42,7 +42,7 @@ pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>
             Repeat::Probe(probe) => Some(Declared {
                 action: &probe.action,
                 retry: probe.retry,
-                complete_within: probe.complete_within,
+                attempt_timeout: probe.attempt_timeout,
                 ..action
             }),
             Repeat::Safe | Repeat::Never => None,
@@ -51,8 +51,8 @@ pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>
             agent: &compensation.agent,
             action: &compensation.action,
             retry: compensation.retry,
-            complete_within: compensation.complete_within,
-            total_calls: compensation.total_calls,
+            attempt_timeout: compensation.attempt_timeout,
+            calls_per_run: compensation.calls_per_run,
             is_counted: compensation.is_counted,
             policy: &compensation.policy,
         }),

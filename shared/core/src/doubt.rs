@@ -131,10 +131,10 @@ pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
 }
 
 /// Whether an operator can say of this step that its effect happened or did not: [`StepRecord::in_doubt`] is
-/// some, or a request for its action is out. [`crate::Action::Settle`] names the states of the order in which
+/// some, or a request for its action is out. [`crate::Action::Resolve`] names the states of the order in which
 /// that is allowed.
 #[must_use]
-pub fn can_be_settled(record: &StepRecord) -> bool {
+pub fn can_be_resolved(record: &StepRecord) -> bool {
     record.in_doubt.is_some() || record.state.is_running()
 }
 

@@ -209,8 +209,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Number of an attempt at one leg of a step. Attempts are counted from 1, and on in later rounds of the
-/// order; for a step that a migration adds in a later round, from a higher number. 0 stands for no attempt.
+/// Number of an attempt at one leg of a step. Attempts are counted from 1, and on in later runs of the
+/// order; for a step that a migration adds in a later run, from a higher number. 0 stands for no attempt.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
@@ -372,14 +372,14 @@ impl From<CampaignId> for String {
     }
 }
 
-/// What an agent is asked to do about a step. Names in messages: `forward`, `undo` and `probe`.
+/// What an agent is asked to do about a step. Names in messages: `forward`, `compensate` and `probe`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// To carry out the step's action.
     Forward,
     /// To carry out the step's compensation.
-    #[serde(rename = "undo")]
+    #[serde(rename = "compensate")]
     Compensate,
     /// To ask the service whether the step's action has had its effect.
     Probe,
@@ -389,7 +389,7 @@ impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Forward => "forward",
-            Self::Compensate => "undo",
+            Self::Compensate => "compensate",
             Self::Probe => "probe",
         })
     }
@@ -402,7 +402,7 @@ impl fmt::Display for Direction {
 pub struct IdempotencyKey(pub String);
 
 impl IdempotencyKey {
-    /// The key of a step's effect: `<order>/<step>/forward` or `<order>/<step>/undo`. A `number`
+    /// The key of a step's effect: `<order>/<step>/forward` or `<order>/<step>/compensate`. A `number`
     /// above 0 is put behind it as `/<number>`. A probe asks about the forward effect and carries
     /// that effect's key.
     ///

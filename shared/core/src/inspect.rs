@@ -24,7 +24,7 @@ pub struct ServiceCall {
     /// The key by which the service recognises the effect; that of the action for a probe.
     pub idempotency_key: IdempotencyKey,
     /// Of a compensation: the key of the effect to compensate. `None` otherwise.
-    pub undoes: Option<IdempotencyKey>,
+    pub compensates: Option<IdempotencyKey>,
     /// The input, or why it has no value now, for a person: an expression reads what is not there yet. That a
     /// compensation reads its step's `output` as null is shown only where it is also sent so. A probe has the
     /// input of the action.
@@ -32,7 +32,7 @@ pub struct ServiceCall {
 }
 
 /// The calls of one step: its action, its probe and its compensation, as far as the definition has
-/// them. The keys are those of the present round.
+/// them. The keys are those of the present run.
 ///
 /// # Errors
 /// [`NeedsDetails`] if an input has expressions that are to be computed, and [`Context::details`] is `None`.
@@ -64,7 +64,7 @@ pub fn calls(
             agent: declared.agent.clone(),
             action: declared.action.to_owned(),
             idempotency_key: key(direction),
-            undoes: (direction == Direction::Compensate).then(|| key(Direction::Forward)),
+            compensates: (direction == Direction::Compensate).then(|| key(Direction::Forward)),
             input,
         });
     }

@@ -53,7 +53,7 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
                     .all(|&a| o.steps[a].state.is_done() || was_done(&o.steps[a].state))
         })
     }),
-    ("g3-undo-only-in-compensation", |o, _| {
+    ("g3-compensates-only-while-compensating", |o, _| {
         let compensates = matches!(
             o.state,
             ProcessState::Compensating { .. }
@@ -62,7 +62,7 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
         );
         compensates || !o.steps.iter().any(|s| is_in_compensation(&s.state))
     }),
-    ("g3-undone-in-reverse", |o, w| {
+    ("g3-compensated-in-reverse", |o, w| {
         o.steps.iter().enumerate().all(|(i, s)| {
             let begun = match &s.state {
                 StepState::Compensating { work, .. } => !matches!(work, Work::Due { .. }),
@@ -84,8 +84,8 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
     }),
     ("g5-calls-within-budget", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(r, s)| {
-            let most = s.compensation.as_ref().map_or(0, |c| c.total_calls);
-            r.action.calls <= s.total_calls && r.compensation.calls <= most
+            let most = s.compensation.as_ref().map_or(0, |c| c.calls_per_run);
+            r.action.calls <= s.calls_per_run && r.compensation.calls <= most
         })
     }),
     ("in-doubt-is-not-repeated", |o, w| {
@@ -106,7 +106,7 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
         let is_watched = matches!(
             o.state,
             ProcessState::Pending { .. } | ProcessState::Processing(_)
-        ) && o.round == 0
+        ) && o.run == 0
             && o.late_since.is_none()
             && o.paused.is_none()
             && o.set_aside.is_none();

@@ -204,15 +204,15 @@ pub struct StepRequest {
     /// the skew ([`Timing::skew`](crate::Timing::skew)) on, the agent starts and sends nothing.
     pub complete_by: Timestamp,
     /// How long the attempt may take from when its agent takes the request, in milliseconds.
-    pub complete_within_ms: u64,
+    pub attempt_timeout_ms: u64,
     /// Most calls to the remote service for this request, the first one included.
     pub allowance: u32,
     /// True if the agent must claim the allowance in the call ledger before its first call, so that
     /// a redelivery after a crash cannot use it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
-    /// True if an earlier attempt of this round has called the remote service for this effect, or may have:
-    /// then even the first call for this request repeats one. A round begins when an operator has something
+    /// True if an earlier attempt of this run has called the remote service for this effect, or may have:
+    /// then even the first call for this request repeats one. A run begins when an operator has something
     /// done again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeats: bool,
@@ -225,7 +225,7 @@ pub struct StepRequest {
     pub idempotency_key: IdempotencyKey,
     /// The key of the effect that is to be compensated; `None` if this is no compensation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undoes: Option<IdempotencyKey>,
+    pub compensates: Option<IdempotencyKey>,
     /// Name of what the agent is to do, as the definition has it: the step's action, or the action of its
     /// compensation or of its probe.
     pub action: String,

@@ -23,7 +23,7 @@ use crate::step::{StepRecord, StepState};
 pub struct Change {
     /// The step, by its id in the old or the new version.
     pub step: StepId,
-    /// The difference, for a person, such as `removed` or `complete_within changed`.
+    /// The difference, for a person, such as `removed` or `attempt_timeout changed`.
     pub what: String,
 }
 
@@ -238,7 +238,7 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
         .action
         .failures
         .min(step.policy.max_attempts() - more);
-    moved.action.calls = record.action.calls.min(step.total_calls);
+    moved.action.calls = record.action.calls.min(step.calls_per_run);
     if input_differs(record, from, to) {
         // Another effect: it has not happened yet, or the order could not be moved.
         moved.key += 1;
@@ -248,12 +248,12 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
 
 /// The record of a step that the order does not have.
 ///
-/// An order that has been set going again may have had a step of that name in an earlier round,
+/// An order that has been set going again may have had a step of that name in an earlier run,
 /// on yet another version: its keys are spent, and replies to its attempts may still come. Each
 /// key and each attempt took a write, so the version is above them all.
 fn added(order: &Order, step: &Step) -> StepRecord {
     let mut record = StepRecord::new(step.id.clone());
-    if order.round > 0 {
+    if order.run > 0 {
         let above = u32::try_from(order.version.0).unwrap_or(u32::MAX / 2);
         record.key = above;
         record.action.earlier = above;
@@ -308,7 +308,7 @@ fn written(workflow: &Workflow, id: &StepId) -> Option<serde_json::Value> {
         .find(|s| s.id == id.as_str())?
         .clone();
     let defaults = definition.defaults.clone();
-    step.complete_within = step.complete_within.or(defaults.complete_within);
+    step.attempt_timeout = step.attempt_timeout.or(defaults.attempt_timeout);
     step.retry = step.retry.or(defaults.retry);
     step.supervisor = step.supervisor.or(defaults.supervisor);
     serde_json::to_value(step).ok()

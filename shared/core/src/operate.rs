@@ -27,7 +27,7 @@ pub struct Operation {
 pub enum Action {
     /// Of an order in Error: have the steps that did not complete done again, with their failures
     /// and calls counted from zero. Of a Compensated order: run it again from the beginning.
-    /// Refused in other states, and while an operator has to settle the effect of a step first
+    /// Refused in other states, and while an operator has to resolve the effect of a step first
     /// ([`OperationRefusal::InDoubt`]).
     Resubmit {
         /// A step and its new input, at most [`MAX_INPUT_BYTES`], with the same fields and types as
@@ -40,7 +40,7 @@ pub enum Action {
     /// no return may have happened, or that step was skipped.
     Cancel,
     /// Try the failed compensations of an order in CompensationFailed again, with their failures and calls
-    /// counted from zero. Refused while an operator has to settle the effect of a step first
+    /// counted from zero. Refused while an operator has to resolve the effect of a step first
     /// ([`OperationRefusal::InDoubt`]).
     RetryCompensation,
     /// Note that an order in Error or CompensationFailed was put right by hand: it needs no
@@ -55,9 +55,9 @@ pub enum Action {
     ///
     /// An order in Error then goes on, and so does the compensation of an order in CompensationFailed if the
     /// compensation of this step was given up. Both stay as they are while the order has another step that an
-    /// operator has to settle ([`waits_for_operator`](crate::doubt::waits_for_operator)). A Compensated order
+    /// operator has to resolve ([`waits_for_operator`](crate::doubt::waits_for_operator)). A Compensated order
     /// stays compensated, and can then be resubmitted.
-    Settle {
+    Resolve {
         /// The step whose effect is in doubt.
         step: StepId,
         /// The step's output, at most [`crate::message::MAX_OUTPUT_BYTES`], if its effect happened;
@@ -74,23 +74,23 @@ impl Action {
     /// Binds what is said to what the order shows now, where it is not bound yet: a race that is lost to
     /// somebody else's act must not have it said of what that one has led to.
     pub fn see(&mut self, order: &Order) {
-        if let Self::Settle { step, attempt, .. } = self {
+        if let Self::Resolve { step, attempt, .. } = self {
             let record = order.steps.iter().find(|r| r.step == *step);
             *attempt = attempt.or(record.map(|r| Attempt(r.actions())));
         }
     }
 
-    /// The action's name as the CLI has it, such as `resubmit` or `retry-undo`.
+    /// The action's name as the CLI has it, such as `resubmit` or `retry-compensation`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Resubmit { .. } => "resubmit",
             Self::Cancel => "cancel",
-            Self::RetryCompensation => "retry-undo",
+            Self::RetryCompensation => "retry-compensation",
             Self::Close => "close",
             Self::Pause => "pause",
             Self::Resume => "resume",
-            Self::Settle { .. } => "settle",
+            Self::Resolve { .. } => "resolve",
         }
     }
 }
@@ -158,9 +158,9 @@ pub enum OperationRefusal {
     #[error("step {0} is its point of no return and has been started: it can only go forward")]
     PastPivot(StepId),
     /// Whether the effect of this step happened is not known, and it may not be repeated: the operator is
-    /// to settle it first.
+    /// to resolve it first.
     #[error(
-        "it is not known whether step {0} has had its effect, which may not be repeated: find out, and say so with triad settle"
+        "it is not known whether step {0} has had its effect, which may not be repeated: find out, and say so with triad resolve"
     )]
     InDoubt(StepId),
     /// The action cannot be done to the step that it names: the workflow does not have it, it is in

@@ -54,7 +54,7 @@ pub struct Order {
     pub dropped: Option<Dropped>,
     /// How often an operator has set the order going again after it had finished, forward or in its
     /// compensation; 0 at first. The cancelling of an order in Error is not counted.
-    pub round: u32,
+    pub run: u32,
     /// Since when the order is set aside: it waits for room under its workflow's cap on orders in flight, or for
     /// somebody who can read its definition, and no step of it starts. `None` if it is not. See [`crate::due::aside_shard`].
     pub set_aside: Option<Timestamp>,
@@ -256,7 +256,7 @@ impl Order {
 
     /// The same record with what its definition says of it: for an [unread](Self::is_unread) one.
     pub(crate) fn read_by(&self, workflow: &Workflow, details: &Value) -> Self {
-        let within = workflow.complete_within;
+        let within = workflow.order_timeout;
         let own = within.map(|within| self.submitted_at.plus(within));
         Self {
             steps: steps_of(workflow),
@@ -287,7 +287,7 @@ impl Order {
             due: Some(due),
             incidents: Vec::new(),
             dropped: None,
-            round: 0,
+            run: 0,
             set_aside: None,
             deadline: accepted.deadline,
             late_since: None,
@@ -349,7 +349,7 @@ impl Order {
     }
 
     /// The pattern's `FailureCount`, for an order of several steps: the largest number of failures that any
-    /// one step has in this round. Once the order is being compensated, failures of compensations are
+    /// one step has in this run. Once the order is being compensated, failures of compensations are
     /// counted, before that those of actions and probes. It is not a sum, because each step's failures are
     /// compared with its own threshold. For all attempts see [`attempts`](Self::attempts).
     #[must_use]
@@ -373,7 +373,7 @@ impl Order {
             .unwrap_or(0)
     }
 
-    /// How many attempts were made for the order in all rounds: at actions, probes and compensations, those
+    /// How many attempts were made for the order in all runs: at actions, probes and compensations, those
     /// that are out included.
     #[must_use]
     pub fn attempts(&self) -> u32 {

@@ -6,7 +6,7 @@
 //! A write carries on the statuses and alerts that the one before it wanted sent, whoever wrote
 //! that: its writer may have died before sending, or may still be about to, as a Scheduler that
 //! has lost its partition without knowing it may. Only who has seen them acknowledged by the bus
-//! may leave them out, and does so by deciding on a copy [settled](Outbox::settled) since.
+//! may leave them out, and does so by deciding on a copy [without its entries](Outbox::acknowledged) since.
 //! Requests and announcements are not carried: an attempt that was never asked for is found
 //! overdue.
 
@@ -47,10 +47,10 @@ pub struct Outbox {
 }
 
 /// How many statuses and alerts may be unsent before an order is told no more than it must be: from then on
-/// it is not told that a step is tried again ([`Status::Retrying`]), and operators begin no new round of it.
+/// it is not told that a step is tried again ([`Status::Retrying`]), and operators begin no new run of it.
 ///
 /// None that has a sequence is ever dropped, for its sequence would be missing for good. So this bounds what the
-/// record keeps: beyond it there is one for each step, and a few for the round's own course and end.
+/// record keeps: beyond it there is one for each step, and a few for the run's own course and end.
 pub const MAX_ENTRIES: usize = 64;
 
 /// One thing to send, with only what is not in the record already. The message is made from both:
@@ -117,7 +117,7 @@ impl Outbox {
 
     /// The same outbox once the bus has acknowledged every message: without entries.
     #[must_use]
-    pub fn settled(&self) -> Self {
+    pub fn acknowledged(&self) -> Self {
         Self {
             entries: Vec::new(),
             ..self.clone()

@@ -465,7 +465,7 @@ impl Place {
             },
             _ => {
                 let keeps = self == Self::InLine && sent.was_written && !finished;
-                let copy = keeps.then(|| sent.settled());
+                let copy = keeps.then(|| sent.acknowledged());
                 Stage::Ended(End::Done(sent.carried(false, copy)))
             }
         }
@@ -474,9 +474,9 @@ impl Place {
 
 impl Sent {
     /// The record with nothing unsent.
-    fn settled(&self) -> Arc<Order> {
+    fn acknowledged(&self) -> Arc<Order> {
         let mut order = (*self.order).clone();
-        order.outbox = order.outbox.settled();
+        order.outbox = order.outbox.acknowledged();
         Arc::new(order)
     }
 

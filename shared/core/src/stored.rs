@@ -31,7 +31,7 @@ pub mod attribute {
     /// When the Supervisor looks at the order if nothing has happened by then, in milliseconds
     /// since the Unix epoch; null of new and finished orders.
     pub const COMPLETE_BY: &str = "CompleteBy";
-    /// Most failures of any one step in this round: of the compensations once the order is being
+    /// Most failures of any one step in this run: of the compensations once the order is being
     /// compensated, of the actions and probes before. See
     /// [`Order::failure_count`](crate::Order::failure_count).
     pub const FAILURE_COUNT: &str = "FailureCount";
@@ -63,7 +63,7 @@ pub mod attribute {
     /// has all.
     pub const DROPPED: &str = "IncidentsDropped";
     /// How often an operator has set the finished order going again; absent for 0.
-    pub const ROUND: &str = "Round";
+    pub const RUN: &str = "Run";
     /// Since when the order is set aside until its workflow has room, in milliseconds since the
     /// Unix epoch; absent if it is not.
     pub const SET_ASIDE: &str = "SetAside";
@@ -193,8 +193,8 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if let Some(dropped) = &order.dropped {
         put(attr::DROPPED, json(dropped));
     }
-    if order.round > 0 {
-        put(attr::ROUND, Scalar::Number(order.round.into()));
+    if order.run > 0 {
+        put(attr::RUN, Scalar::Number(order.run.into()));
     }
     if let Some(since) = order.set_aside {
         put(attr::SET_ASIDE, Scalar::Number(since.0));
@@ -291,9 +291,9 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, NotScalar>) -> Resul
         due: item.optional_integer(attr::DUE_AT)?.map(Timestamp),
         incidents: item.optional_json(attr::INCIDENTS)?.unwrap_or_default(),
         dropped: item.optional_json(attr::DROPPED)?,
-        round: item
-            .optional_integer(attr::ROUND)?
-            .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(attr::ROUND, e)))?,
+        run: item
+            .optional_integer(attr::RUN)?
+            .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(attr::RUN, e)))?,
         set_aside: item.optional_integer(attr::SET_ASIDE)?.map(Timestamp),
         deadline: item.optional_integer(attr::DEADLINE)?.map(Timestamp),
         late_since: item.optional_integer(attr::LATE_SINCE)?.map(Timestamp),

@@ -33,14 +33,14 @@ pub struct Submission {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_topic: Option<String>,
     /// Longest time of this order from its submission to its end, in JSON a text such as `30m`: at least
-    /// [`LEAST_COMPLETE_WITHIN`]. If the workflow has a shorter one, that counts. `None`: that of the
+    /// [`LEAST_ORDER_TIMEOUT`]. If the workflow has a shorter one, that counts. `None`: that of the
     /// workflow counts, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complete_within: Option<Millis>,
+    pub order_timeout: Option<Millis>,
 }
 
 /// Shortest time within which an order may ask to be completed, inclusive: 1 s.
-pub const LEAST_COMPLETE_WITHIN: Millis = Millis(1_000);
+pub const LEAST_ORDER_TIMEOUT: Millis = Millis(1_000);
 
 /// Why a submission cannot be taken, now or ever. A record with such a submission is dead-lettered
 /// with this cause.
@@ -86,9 +86,9 @@ pub enum SubmissionRefusal {
     /// The order's id, given here, is not [portable](OrderId::check_portable).
     #[error("the order id {0:?} cannot be taken: {NotPortable}")]
     OrderId(String),
-    /// The order asks to be completed within this time, which is below [`LEAST_COMPLETE_WITHIN`].
-    #[error("complete_within is {0}; at least {LEAST_COMPLETE_WITHIN} is allowed")]
-    CompleteWithin(Millis),
+    /// The order asks to be completed within this time, which is below [`LEAST_ORDER_TIMEOUT`].
+    #[error("order_timeout is {0}; at least {LEAST_ORDER_TIMEOUT} is allowed")]
+    OrderTimeout(Millis),
     /// No workflow of this name is published.
     #[error("there is no workflow {0}")]
     UnknownWorkflow(String),
@@ -116,7 +116,7 @@ impl SubmissionRefusal {
         "wrong-field",
         "number-out-of-range",
         "order-id",
-        "complete-within",
+        "order-timeout",
         "unknown-workflow",
         "details-do-not-fit",
         "reply-topic",
@@ -140,7 +140,7 @@ impl SubmissionRefusal {
             Self::Number(_) => "number-out-of-range",
             Self::Details { .. } => "details-do-not-fit",
             Self::OrderId(_) => "order-id",
-            Self::CompleteWithin(_) => "complete-within",
+            Self::OrderTimeout(_) => "order-timeout",
             Self::UnknownWorkflow(_) => "unknown-workflow",
             Self::ReplyTopic(_) => "reply-topic",
             Self::Unstorable(_) => "unstorable",
@@ -164,7 +164,7 @@ impl Submission {
     /// cannot be any order's, [`NotAnOrder`](SubmissionRefusal::NotAnOrder) if a field stands twice,
     /// [`TooLarge`](SubmissionRefusal::TooLarge) if the details are too large as they are stored,
     /// [`OrderId`](SubmissionRefusal::OrderId) if the id is not portable, and
-    /// [`CompleteWithin`](SubmissionRefusal::CompleteWithin).
+    /// [`OrderTimeout`](SubmissionRefusal::OrderTimeout).
     ///
     /// # Example
     /// ```
@@ -196,9 +196,9 @@ impl Submission {
         let id = &order.order_id;
         id.check_portable()
             .map_err(|_| SubmissionRefusal::OrderId(id.to_string()))?;
-        match order.complete_within {
-            Some(within) if within < LEAST_COMPLETE_WITHIN => {
-                Err(SubmissionRefusal::CompleteWithin(within))
+        match order.order_timeout {
+            Some(within) if within < LEAST_ORDER_TIMEOUT => {
+                Err(SubmissionRefusal::OrderTimeout(within))
             }
             _ => Ok(order),
         }
@@ -222,18 +222,18 @@ impl Submission {
         Some((id, topic))
     }
 
-    /// By when the order must have finished if it is accepted at `now`: `now` plus its own complete-within or
+    /// By when the order must have finished if it is accepted at `now`: `now` plus its own order timeout or
     /// its workflow's, whichever is shorter. `None` if neither has one. Without a workflow its own alone counts.
     #[must_use]
     pub fn deadline(&self, workflow: Option<&Workflow>, now: Timestamp) -> Option<Timestamp> {
-        let own = workflow.and_then(|workflow| workflow.complete_within);
-        let asked = [self.complete_within, own];
+        let own = workflow.and_then(|workflow| workflow.order_timeout);
+        let asked = [self.order_timeout, own];
         let within = asked.into_iter().flatten().min();
         within.map(|within| now.plus(within))
     }
 
     /// A digest of all that a submission asks for: the first 16 bytes of SHA-256, as 32 lower-case
-    /// hexadecimal digits, over the workflow's name, details, reply topic, priority and complete-within. If an order id is submitted again, an equal digest means the same submission, and another
+    /// hexadecimal digits, over the workflow's name, details, reply topic, priority and order timeout. If an order id is submitted again, an equal digest means the same submission, and another
     /// one a conflict.
     #[must_use]
     pub fn digest(&self, priority: Priority) -> String {
@@ -248,7 +248,7 @@ impl Submission {
             Priority::Normal => 0,
             Priority::High => 1,
         }]);
-        let within = self.complete_within.map_or(u64::MAX, |within| within.0);
+        let within = self.order_timeout.map_or(u64::MAX, |within| within.0);
         content.update(within.to_be_bytes());
         let digest = content.finalize();
         digest[..16].iter().map(|b| format!("{b:02x}")).collect()
@@ -313,7 +313,7 @@ const FIELDS: [(&str, &str); 5] = [
     ("workflow", "the name of a workflow, a text"),
     ("details", "an object"),
     ("reply_topic", "a text"),
-    ("complete_within", "a duration such as \"30m\", a text"),
+    ("order_timeout", "a duration such as \"30m\", a text"),
 ];
 
 /// What is wrong with a text that is no order, all of it, in the words of those who send orders.
@@ -354,7 +354,7 @@ fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal {
         let Some(value) = fields.get(name) else {
             continue;
         };
-        let is_optional = matches!(name, "reply_topic" | "complete_within");
+        let is_optional = matches!(name, "reply_topic" | "order_timeout");
         match (name, value) {
             (_, Value::Null) if is_optional => {}
             ("details", Value::Object(_)) | ("reply_topic", Value::String(_)) => {}
@@ -367,9 +367,9 @@ fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal {
                     wrong.push(format!("\"workflow\": {e}"));
                 }
             }
-            ("complete_within", Value::String(within)) => {
+            ("order_timeout", Value::String(within)) => {
                 if let Err(e) = Millis::try_from(within.clone()) {
-                    wrong.push(format!("\"complete_within\": {e}"));
+                    wrong.push(format!("\"order_timeout\": {e}"));
                 }
             }
             ("order_id", Value::String(_)) => {}
@@ -415,7 +415,7 @@ fn meant(name: &str) -> Option<&'static str> {
     let others = [
         ("id", "order_id"),
         ("order", "order_id"),
-        ("deadline", "complete_within"),
+        ("deadline", "order_timeout"),
     ];
     let known = FIELDS.iter().map(|(field, _)| *field);
     triad_workflow::nearest(name, known).or_else(|| {
@@ -597,20 +597,20 @@ mod tests {
     #[test]
     fn an_order_may_ask_for_less_time_than_its_workflow_gives() {
         let workflow = |more: &str| {
-            let step = r#"{"id": "a", "agent": "x", "action": "go", "complete_within": "5s",
+            let step = r#"{"id": "a", "agent": "x", "action": "go", "attempt_timeout": "5s",
                 "compensation": "none"}"#;
             let text = format!(r#"{{"workflow": "w", "steps": [{step}]{more}}}"#);
             let definition = serde_json::from_str(&text).expect("a definition");
             Workflow::compile(definition, &triad_workflow::Limits::published())
                 .expect("it is sound")
         };
-        let (free, bound) = (workflow(""), workflow(r#", "complete_within": "1h""#));
+        let (free, bound) = (workflow(""), workflow(r#", "order_timeout": "1h""#));
         let within = |order: &Submission, workflow| {
             let deadline = order.deadline(Some(workflow), Timestamp(50));
             deadline.map(|at| at.0 - 50)
         };
-        let (plain, hasty) = (order(""), order(r#", "complete_within": "10m""#));
-        let patient = order(r#", "complete_within": "2h""#);
+        let (plain, hasty) = (order(""), order(r#", "order_timeout": "10m""#));
+        let patient = order(r#", "order_timeout": "2h""#);
         assert_eq!(within(&plain, &free), None);
         assert_eq!(within(&plain, &bound), Some(3_600_000));
         assert_eq!(within(&hasty, &free), Some(600_000));
@@ -629,11 +629,11 @@ mod tests {
     #[test]
     fn less_than_a_second_is_no_time_to_ask_for() {
         let value = |within| {
-            format!(r#"{{"order_id": "7", "workflow": "w", "complete_within": "{within}"}}"#)
+            format!(r#"{{"order_id": "7", "workflow": "w", "order_timeout": "{within}"}}"#)
         };
         assert!(Submission::decode(Some(value("1s").as_bytes())).is_ok());
         let refusal = Submission::decode(Some(value("999ms").as_bytes())).expect_err("too short");
-        assert_eq!(refusal.code(), "complete-within");
+        assert_eq!(refusal.code(), "order-timeout");
         let refusal = Submission::decode(Some(value("soon").as_bytes())).expect_err("no time");
         assert_eq!(refusal.code(), "wrong-field");
     }

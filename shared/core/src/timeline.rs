@@ -181,7 +181,7 @@ pub struct Dropped {
 }
 
 /// What a line of the timeline is about. In records and messages some names are older than the
-/// variants, such as `parked` and `undo-failed`.
+/// variants, such as `deferred` and `compensation-failed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IncidentKind {
@@ -189,24 +189,24 @@ pub enum IncidentKind {
     /// no value.
     AttemptFailed,
     /// An attempt at a compensation failed and was counted.
-    #[serde(rename = "undo-failed")]
+    #[serde(rename = "compensation-failed")]
     CompensationFailed,
     /// An attempt at the action had succeeded. The line is written when the step leaves that state, to be
     /// compensated or done again.
     Completed,
     /// An attempt at the compensation had succeeded. The line is written when the step leaves that state, to
     /// be done again.
-    #[serde(rename = "undone")]
+    #[serde(rename = "compensated")]
     Compensated,
     /// An attempt was out, or its failure was not counted yet, and nobody waits for it any more: the order
-    /// began to be compensated or began a new round, or an operator said whether the effect happened.
+    /// began to be compensated or began a new run, or an operator said whether the effect happened.
     Abandoned,
     /// The compensation of the order began.
-    #[serde(rename = "undo-began")]
+    #[serde(rename = "compensation-began")]
     CompensationBegan,
     /// An attempt was deferred, or no agent took it before its complete-by. It does not count as a
     /// failure.
-    #[serde(rename = "parked")]
+    #[serde(rename = "deferred")]
     Deferred,
     /// The service answered a probe: it said whether an effect in doubt happened.
     Probed,
@@ -217,7 +217,7 @@ pub enum IncidentKind {
     /// An operator cancelled the order.
     Cancelled,
     /// An operator had failed compensations tried again.
-    #[serde(rename = "undo-retried")]
+    #[serde(rename = "compensation-retried")]
     CompensationRetried,
     /// An operator closed the order by hand.
     Closed,
@@ -226,7 +226,7 @@ pub enum IncidentKind {
     /// An operator let the paused order go on.
     Resumed,
     /// An operator said whether an effect in doubt happened.
-    Settled,
+    Resolved,
     /// An operator moved the order to another version of its workflow.
     Migrated,
 }

@@ -74,7 +74,7 @@ fn leg(
     let attempt = timing
         .queue_within
         .0
-        .saturating_add(declared.complete_within.0);
+        .saturating_add(declared.attempt_timeout.0);
     let mut all = attempt;
     // Bounded: patience ends at the thresholds, which are at most MAX_THRESHOLD each.
     for failures in 1.. {

@@ -217,7 +217,7 @@ mod tests {
                 lines: 3,
                 latest: Timestamp(1_500),
             }),
-            round: 1,
+            run: 1,
             set_aside: None,
             deadline: Some(Timestamp(3_500)),
             late_since: Some(Timestamp(3_800)),

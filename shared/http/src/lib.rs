@@ -280,7 +280,7 @@ impl RemoteService for HttpService {
 
 /// The headers that tell a service what a call is about, as names and values: `content-type`,
 /// `idempotency-key`, `triad-order`, `triad-step`, `triad-direction`, `triad-attempt` and, only for a
-/// compensation, `triad-undoes` with the idempotency key of the effect to compensate. Not among them are
+/// compensation, `triad-compensates` with the idempotency key of the effect to compensate. Not among them are
 /// [`TIME_LEFT`] and [`DEADLINE`], which say how long the answer is waited for, and `traceparent`.
 #[must_use]
 pub fn contract_headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
@@ -292,7 +292,10 @@ pub fn contract_headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
         ("triad-direction", call.direction.to_string()),
         ("triad-attempt", call.attempt.to_string()),
     ];
-    headers.extend(call.undoes.map(|key| ("triad-undoes", key.0.clone())));
+    headers.extend(
+        call.compensates
+            .map(|key| ("triad-compensates", key.0.clone())),
+    );
     headers
 }
 
@@ -464,7 +467,7 @@ mod tests {
             step: &triad_workflow::StepId::new("pay").expect("a step"),
             direction: triad_core::Direction::Forward,
             idempotency_key: &key,
-            undoes: None,
+            compensates: None,
             action: "pay",
             input: &serde_json::json!({}),
             time_left,

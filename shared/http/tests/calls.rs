@@ -38,7 +38,7 @@ fn answering(answer: String, more: &'static [u8]) -> (SocketAddr, JoinHandle<(St
     (address, call)
 }
 
-async fn call(address: SocketAddr, undoes: Option<&IdempotencyKey>) -> Result<Value, Fault> {
+async fn call(address: SocketAddr, compensates: Option<&IdempotencyKey>) -> Result<Value, Fault> {
     let settings = HttpSettings {
         base_url: format!("http://{address}/bank"),
         call_timeout: Duration::from_secs(30),
@@ -49,12 +49,12 @@ async fn call(address: SocketAddr, undoes: Option<&IdempotencyKey>) -> Result<Va
     let call = Call {
         order_id: &OrderId::new("o-7").expect("an id"),
         step: &StepId::new("pay").expect("a step"),
-        direction: match undoes {
+        direction: match compensates {
             None => Direction::Forward,
             Some(_) => Direction::Compensate,
         },
         idempotency_key: &IdempotencyKey("o-7/pay/key".to_owned()),
-        undoes,
+        compensates,
         action: "take",
         input: &json!({}),
         time_left: Millis(30_000),
@@ -68,10 +68,10 @@ const EMPTY: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
 #[tokio::test]
 async fn a_call_says_under_which_key_it_is_made_and_of_which_order_step_and_attempt() {
-    let undone = IdempotencyKey("o-7/pay/forward".to_owned());
-    for (undoes, direction) in [(None, "forward"), (Some(&undone), "undo")] {
+    let compensated = IdempotencyKey("o-7/pay/forward".to_owned());
+    for (compensates, direction) in [(None, "forward"), (Some(&compensated), "compensate")] {
         let (address, asked) = answering(EMPTY.to_owned(), b"");
-        assert_eq!(call(address, undoes).await, Ok(Value::Null));
+        assert_eq!(call(address, compensates).await, Ok(Value::Null));
         let (asked, _) = asked.join().expect("it has answered");
         let mut lines = asked.split("\r\n");
         assert_eq!(lines.next(), Some("POST /bank/take HTTP/1.1"));
@@ -88,8 +88,8 @@ async fn a_call_says_under_which_key_it_is_made_and_of_which_order_step_and_atte
         ] {
             assert!(headers.contains(&header), "{header} in {asked}");
         }
-        let undoes = headers.contains(&"triad-undoes: o-7/pay/forward");
-        assert_eq!(undoes, direction == "undo", "{asked}");
+        let compensates = headers.contains(&"triad-compensates: o-7/pay/forward");
+        assert_eq!(compensates, direction == "compensate", "{asked}");
     }
 }
 

@@ -13,13 +13,13 @@ use triad_workflow::StepId;
 use crate::bulk::{Bulk, Line, Tally, each};
 use crate::correction::{Correction, Difference, differences};
 use crate::outcome::Outcome;
-use crate::settling::lacking;
+use crate::resolving::lacking;
 
 /// Does `operation` on many orders, one after the other, and calls `report` with what came of each. `how` has
 /// the rate, and whether this is a dry run. When `stop` completes, no further order is acted on. The returned
 /// counts, and the other cases in which orders are left, are those of [`each`].
 ///
-/// An order of which a step is to be settled with an output is not acted on if the output lacks what other
+/// An order of which a step is to be resolved with an output is not acted on if the output lacks what other
 /// steps read of it: see [`Outcome::OutputLacks`].
 ///
 /// # Errors
@@ -44,7 +44,7 @@ where
     each(clock, orders, how, stop, act, report).await
 }
 
-/// One operation on one order. An output with which a step is settled must have what others read of it.
+/// One operation on one order. An output with which a step is resolved must have what others read of it.
 pub(crate) async fn one<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
@@ -57,7 +57,7 @@ where
     C: Clock,
     N: Entropy,
 {
-    if let Action::Settle {
+    if let Action::Resolve {
         step,
         applied: Some(output),
         ..

@@ -67,7 +67,7 @@ pub enum InputsError {
 pub struct CallView<'a> {
     /// The step's id.
     pub step: &'a StepId,
-    /// What is called: `forward` (the action), `probe` or `undo` (the compensation). The call's header
+    /// What is called: `forward` (the action), `probe` or `compensate` (the compensation). The call's header
     /// `Triad-Direction` has the same word.
     pub direction: String,
     /// The name of the agent that makes the call.

@@ -9,7 +9,7 @@
 //! | [`causes`] | counts the orders that need an operator by cause | the attention index |
 //! | [`order`], [`timeline`], [`next`] | shows one order, with everything that happened to it and what will | one record |
 //! | [`inputs`] | shows what an order's steps ask of their services | the order's details and definition |
-//! | [`correction`], [`settling`] | makes a corrected input of the present one; compares an output with what other steps read of it | nothing |
+//! | [`correction`], [`resolving`] | makes a corrected input of the present one; compares an output with what other steps read of it | nothing |
 //! | [`bulk`], [`acts`], [`outcome`] | acts on many orders: dry run, rate, a report of each, stop between two | one record an order, and writes it |
 //! | [`campaign`] | one act on many orders that is stored, carried out by the Supervisor, and stops by itself | what it acts on, and a record a batch |
 //! | [`downstreams`] | shows and holds downstreams and step types, and says what waits for them | one control record a downstream |
@@ -63,8 +63,8 @@ pub mod outcome;
 mod pace;
 pub mod pages;
 pub mod recent;
+pub mod resolving;
 pub mod search;
-pub mod settling;
 mod skipped;
 pub mod status;
 pub mod timeline;

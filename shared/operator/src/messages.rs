@@ -137,8 +137,8 @@ mod tests {
         let moment = "1970-01-01T00:00:00.000Z";
         let expected = json!([
             {"send": "retry", "topic": "scheduler", "message_id": "o/retry/1"},
-            {"send": "request", "step": "pay", "direction": "undo", "attempt": 3,
-                "message_id": "o/pay/undo/2/undo/3", "idempotency_key": "o/pay/undo/2"},
+            {"send": "request", "step": "pay", "direction": "compensate", "attempt": 3,
+                "message_id": "o/pay/compensate/2/compensate/3", "idempotency_key": "o/pay/compensate/2"},
             {"send": "status", "sequence": 7, "status": "failed", "at": moment, "topic": "status",
                 "message_id": "o/status/7"},
             {"send": "alert", "kind": "order-error", "at": moment, "topic": "alerts",

@@ -150,9 +150,9 @@ fn of_order(order: &Order) -> Option<Next> {
         ProcessState::Processed { .. } => Some(next(None, "nothing: it is done")),
         ProcessState::Compensated { .. } if let Some(step) = left_in_doubt(order) => {
             let what = format!(
-                "nothing until an operator acts. What has a compensation is compensated; {step} has none, and it is not known whether its effect happened: find out, and settle it"
+                "nothing until an operator acts. What has a compensation is compensated; {step} has none, and it is not known whether its effect happened: find out, and resolve it"
             );
-            Some(for_an_operator(what, &["settle", "resubmit"]))
+            Some(for_an_operator(what, &["resolve", "resubmit"]))
         }
         ProcessState::Compensated { .. } => Some(for_an_operator(
             "nothing: its effects are compensated. It can be run again from the beginning",
@@ -160,20 +160,20 @@ fn of_order(order: &Order) -> Option<Next> {
         )),
         _ if order.closed.is_some() => Some(next(None, "nothing: an operator has closed it")),
         ProcessState::Error { .. } if in_doubt => Some(for_an_operator(
-            "nothing until an operator acts. An effect is in doubt: if it may not be repeated, find out first whether it happened, and settle it",
-            &["settle", "resubmit", "cancel", "close"],
+            "nothing until an operator acts. An effect is in doubt: if it may not be repeated, find out first whether it happened, and resolve it",
+            &["resolve", "resubmit", "cancel", "close"],
         )),
         ProcessState::Error { .. } => Some(for_an_operator(
             "nothing until an operator has it done again, compensated or closed",
             &["resubmit", "cancel", "close"],
         )),
         ProcessState::CompensationFailed { .. } if in_doubt => Some(for_an_operator(
-            "nothing until an operator acts. An effect is in doubt: if it may not be repeated, find out first whether it happened, and settle it",
-            &["settle", "retry-undo", "close"],
+            "nothing until an operator acts. An effect is in doubt: if it may not be repeated, find out first whether it happened, and resolve it",
+            &["resolve", "retry-compensation", "close"],
         )),
         ProcessState::CompensationFailed { .. } => Some(for_an_operator(
             "nothing until an operator has the compensation tried again, or closes it",
-            &["retry-undo", "close"],
+            &["retry-compensation", "close"],
         )),
     }
 }
@@ -297,6 +297,6 @@ mod tests {
         assert_eq!(marks(&order), ["in doubt"]);
         let said = said(&order);
         assert!(said.what.contains("tell has none"), "{said:?}");
-        assert_eq!(said.acts, ["settle", "resubmit"]);
+        assert_eq!(said.acts, ["resolve", "resubmit"]);
     }
 }

@@ -64,10 +64,10 @@ pub struct OrderView<'a> {
     pub deadline: Option<Timestamp>,
     /// Since when the order is known to be late; `None` if it is not.
     pub late_since: Option<Timestamp>,
-    /// The largest number of failures that any one step has in this round, in the present direction (forward
+    /// The largest number of failures that any one step has in this run, in the present direction (forward
     /// or compensating); 0 if no step has failed.
     pub failure_count: u32,
-    /// How many attempts were made for the order in all rounds, at actions, probes and compensations; those
+    /// How many attempts were made for the order in all runs, at actions, probes and compensations; those
     /// whose end is not known yet are included.
     pub attempts: u32,
     /// The fingerprint of why the order failed, or is or was compensated. Orders are grouped and chosen by
@@ -81,7 +81,7 @@ pub struct OrderView<'a> {
     /// Sequence number of the last status message; they are counted from 1 without gaps.
     pub status_sequence: u32,
     /// How often an operator has set the order going again after it had finished; 0 at first.
-    pub round: u32,
+    pub run: u32,
     /// Who has paused the order, when and why; `None` if nobody has.
     pub paused: Option<&'a Hold>,
     /// Who has closed the order by hand, when and why; `None` if nobody has.
@@ -134,7 +134,7 @@ impl<'a> OrderView<'a> {
             failure: order.state.cause(),
             version: order.version,
             status_sequence: order.sequence,
-            round: order.round,
+            run: order.run,
             paused: order.paused.as_ref(),
             closed: order.closed.as_ref(),
             trace: TraceView::of(order),

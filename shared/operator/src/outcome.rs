@@ -8,7 +8,7 @@ use triad_runtime::operator::{Migrated, OperateError, Operated};
 use triad_workflow::StepId;
 
 use crate::correction::CorrectionError;
-use crate::settling::Lacking;
+use crate::resolving::Lacking;
 
 /// What came of an act on one order; in a dry run: what would come of it. Its text is one line for
 /// a person.
@@ -27,10 +27,10 @@ pub enum Outcome {
     },
     /// The step's input cannot be corrected in this way; nothing was written.
     NotCorrected(CorrectionError),
-    /// The output that the step was to be settled with lacks what other steps read; nothing was
+    /// The output that the step was to be resolved with lacks what other steps read; nothing was
     /// written.
     OutputLacks {
-        /// The step that was to be settled.
+        /// The step that was to be resolved.
         step: StepId,
         /// The fields that are missing, at least one.
         lacking: Vec<Lacking>,

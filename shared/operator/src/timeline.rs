@@ -265,7 +265,7 @@ fn of_incident(incident: &Incident, events: &mut Vec<Event>) {
         IncidentKind::Closed => "closed".to_owned(),
         IncidentKind::Paused => "paused".to_owned(),
         IncidentKind::Resumed => "resumed".to_owned(),
-        IncidentKind::Settled => "settled".to_owned(),
+        IncidentKind::Resolved => "resolved".to_owned(),
         IncidentKind::Migrated => "migrated".to_owned(),
     };
     let act = incident

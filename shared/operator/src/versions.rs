@@ -12,7 +12,7 @@ use crate::find::is_under_way;
 
 /// How many milliseconds must have passed since a version was replaced before it may be removed: 1 hour.
 /// Until then a Submission that has not noticed may still give it to new orders.
-pub const SETTLED: Millis = Millis(3_600_000);
+pub const SAFE_TO_REMOVE_AFTER: Millis = Millis(3_600_000);
 
 /// A stored version of a workflow, and how many orders need it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,7 +30,7 @@ pub struct Version {
     /// How many finished orders, not yet deleted, are pinned to it; `None` if they were not counted.
     pub finished: Option<u64>,
     /// Whether the version must be kept: it is the present version, orders are pinned to it, the newest
-    /// version of its name was published less than [`SETTLED`] ago, or its orders were not counted.
+    /// version of its name was published less than [`SAFE_TO_REMOVE_AFTER`] ago, or its orders were not counted.
     pub needed: bool,
 }
 
@@ -114,9 +114,9 @@ where
             let count = pinned.get(&stored.definition.to_string());
             count.copied().unwrap_or_default()
         });
-        let is_settled = replaced_at
+        let is_resolved = replaced_at
             .get(name.as_str())
-            .is_some_and(|at| now.since(*at) >= SETTLED);
+            .is_some_and(|at| now.since(*at) >= SAFE_TO_REMOVE_AFTER);
         let is_pinned = count.is_none_or(|count| count.under_way + count.finished > 0);
         Version {
             workflow: name.clone(),
@@ -125,7 +125,7 @@ where
             present: stored.is_current,
             under_way: count.map(|count| count.under_way),
             finished: count.map(|count| count.finished),
-            needed: stored.is_current || is_pinned || !is_settled,
+            needed: stored.is_current || is_pinned || !is_resolved,
         }
     };
     Ok(stored.iter().map(version).collect())

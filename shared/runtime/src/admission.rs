@@ -51,7 +51,7 @@ struct Known {
     /// All that it has ever admitted.
     ever: Tally,
     /// Those of them of which the store has answered.
-    settled: Tally,
+    resolved: Tally,
 }
 
 /// A number of orders, in all and by workflow.
@@ -79,7 +79,7 @@ pub(crate) struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.settled.add(&self.workflow);
+        known.resolved.add(&self.workflow);
     }
 }
 
@@ -154,13 +154,13 @@ impl AdmissionGate {
             return Ok(Verdict::Free(None));
         }
         if self.is_old(now) {
-            // What is settled by now is stored, or will not be.
-            let settled = self.known().settled.clone();
+            // What is resolved by now is stored, or will not be.
+            let resolved = self.known().resolved.clone();
             // Above the cap in all nobody is admitted, whatever the workflow.
             let enough = self.settings.in_flight.unwrap_or(u32::MAX);
             let (total, per_workflow) = count(store, enough).await?;
             metric::in_flight(total, enough);
-            self.learn((total, per_workflow), &settled, now);
+            self.learn((total, per_workflow), &resolved, now);
         }
         let mut known = self.known();
         let own = known.per_workflow.get(workflow).copied().unwrap_or(0);
@@ -228,21 +228,21 @@ impl AdmissionGate {
     }
 
     /// Takes over a count, and adds the orders of this instance that it may have missed: all but those that were
-    /// `settled` before it began. One that it has seen as well counts twice, until the next count.
+    /// `resolved` before it began. One that it has seen as well counts twice, until the next count.
     fn learn(
         &self,
         (total, per_workflow): (u32, BTreeMap<WorkflowName, u32>),
-        settled: &Tally,
+        resolved: &Tally,
         now: Timestamp,
     ) {
         let mut known = self.known();
-        let missed = |ever: u64, settled: u64| u32::try_from(ever - settled).unwrap_or(u32::MAX);
-        known.total = total.saturating_add(missed(known.ever.all, settled.all));
+        let missed = |ever: u64, resolved: u64| u32::try_from(ever - resolved).unwrap_or(u32::MAX);
+        known.total = total.saturating_add(missed(known.ever.all, resolved.all));
         let mut by_name = per_workflow;
         for (name, ever) in &known.ever.per_workflow {
-            let settled = settled.per_workflow.get(name).copied().unwrap_or(0);
+            let resolved = resolved.per_workflow.get(name).copied().unwrap_or(0);
             let own = by_name.entry(name.clone()).or_default();
-            *own = own.saturating_add(missed(*ever, settled));
+            *own = own.saturating_add(missed(*ever, resolved));
         }
         known.per_workflow = by_name;
         let left = (self.settings.in_flight).map(|cap| cap.saturating_sub(known.total));

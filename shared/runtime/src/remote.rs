@@ -66,7 +66,7 @@ pub struct Call<'a> {
     /// the service must apply the effect only once.
     pub idempotency_key: &'a IdempotencyKey,
     /// For a compensation: the idempotency key of the effect to compensate. `None` otherwise.
-    pub undoes: Option<&'a IdempotencyKey>,
+    pub compensates: Option<&'a IdempotencyKey>,
     /// The action that the workflow names for the step.
     pub action: &'a str,
     /// The action's input: the workflow's expressions, evaluated for this order.

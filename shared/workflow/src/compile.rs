@@ -16,14 +16,14 @@ use crate::problem::At;
 use crate::search::SearchKeys;
 use crate::template::Template;
 use crate::workflow::{
-    Above, Compensation, DEFAULT_COMPLETE_WITHIN, Policy, Probe, Repeat, Retry, Step, Workflow,
+    Above, Compensation, DEFAULT_ATTEMPT_TIMEOUT, Policy, Probe, Repeat, Retry, Step, Workflow,
 };
 
 const DEFAULT_CALLS: u32 = 3;
 const DEFAULT_BACKOFF: (Millis, Millis) = (Millis(100), Millis(5_000));
 const DEFAULT_THRESHOLD: u32 = 3;
 const DELAY_GROWTH_LIMIT: u64 = 64;
-const DEFAULT_PARK: Millis = Millis(24 * 3_600_000);
+const DEFAULT_DEFER_FOR: Millis = Millis(24 * 3_600_000);
 
 impl Workflow {
     /// Checks a definition as a whole and compiles it, with every default resolved.
@@ -68,7 +68,7 @@ impl Workflow {
         Ok(Self {
             name,
             hash: DefinitionHash::of(&definition),
-            complete_within: definition.complete_within,
+            order_timeout: definition.order_timeout,
             progress: definition.progress,
             details: definition.details_schema.as_ref().map(DetailsSchema::new),
             search,
@@ -98,7 +98,7 @@ impl Workflow {
     }
 }
 
-/// Most calls in one attempt to settle whether an effect happened.
+/// Most calls in one attempt to resolve whether an effect happened.
 const PROBE_CALLS: u32 = 3;
 
 /// Compiles a step that has passed the checks.
@@ -108,15 +108,15 @@ pub(crate) fn step(
     planned: &check::Planned,
 ) -> Result<Step, String> {
     let agent = AgentName::new(&written.agent).map_err(|e| e.to_string())?;
-    let complete_within = written
-        .complete_within
-        .or(defaults.complete_within)
-        .unwrap_or(DEFAULT_COMPLETE_WITHIN);
+    let attempt_timeout = written
+        .attempt_timeout
+        .or(defaults.attempt_timeout)
+        .unwrap_or(DEFAULT_ATTEMPT_TIMEOUT);
     let written_retry = written.retry.as_ref().or(defaults.retry.as_ref());
     let mut retry = retry(written_retry);
-    let repeat = repeat(written, complete_within, retry);
+    let repeat = repeat(written, attempt_timeout, retry);
     if !repeat.is_safe() {
-        retry.calls = 1;
+        retry.calls_per_attempt = 1;
     }
     let supervised = written.supervisor.as_ref().or(defaults.supervisor.as_ref());
     let policy = policy(supervised);
@@ -125,17 +125,17 @@ pub(crate) fn step(
         planned.may_be_compensated,
         written.supervisor.is_some(),
     );
-    let declared = written_retry.and_then(|r| r.total);
-    let total_calls = declared.unwrap_or_else(|| {
+    let declared = written_retry.and_then(|r| r.calls_per_run);
+    let calls_per_run = declared.unwrap_or_else(|| {
         let probe = match &repeat {
-            Repeat::Probe(probe) => probe.retry.calls,
+            Repeat::Probe(probe) => probe.retry.calls_per_attempt,
             Repeat::Safe | Repeat::Never => 0,
         };
-        (retry.calls + probe).saturating_mul(policy.max_attempts())
+        (retry.calls_per_attempt + probe).saturating_mul(policy.max_attempts())
     });
     let compensation = match &written.compensation {
         Some(CompensationDefinition::Action(action)) if planned.may_be_compensated => Some(
-            compensation(action, &agent, complete_within, written_retry, &policy)?,
+            compensation(action, &agent, attempt_timeout, written_retry, &policy)?,
         ),
         _ => None,
     };
@@ -150,9 +150,9 @@ pub(crate) fn step(
             .as_deref()
             .map(Expression::compiled)
             .transpose()?,
-        complete_within,
+        attempt_timeout,
         retry,
-        total_calls,
+        calls_per_run,
         is_counted: declared.is_some() || !repeat.is_safe(),
         repeat,
         policy,
@@ -165,18 +165,18 @@ pub(crate) fn step(
 fn compensation(
     action: &CompensationAction,
     agent: &AgentName,
-    complete_within: Millis,
+    attempt_timeout: Millis,
     step_retry: Option<&RetryDefinition>,
     policy: &Policy,
 ) -> Result<Compensation, String> {
     let written = action.retry.as_ref().or(step_retry);
     let retry = retry(written);
     let policy = Policy {
-        threshold: action.threshold.unwrap_or(policy.threshold),
+        failure_threshold: action.failure_threshold.unwrap_or(policy.failure_threshold),
         wait: None,
         ..*policy
     };
-    let declared = written.and_then(|r| r.total);
+    let declared = written.and_then(|r| r.calls_per_run);
     Ok(Compensation {
         agent: match &action.agent {
             Some(other) => AgentName::new(other).map_err(|e| e.to_string())?,
@@ -184,21 +184,25 @@ fn compensation(
         },
         action: action.action.clone(),
         input: input(&action.input)?,
-        complete_within: action.complete_within.unwrap_or(complete_within),
+        attempt_timeout: action.attempt_timeout.unwrap_or(attempt_timeout),
         retry,
-        total_calls: declared.unwrap_or(retry.calls.saturating_mul(policy.max_attempts())),
+        calls_per_run: declared.unwrap_or(
+            retry
+                .calls_per_attempt
+                .saturating_mul(policy.max_attempts()),
+        ),
         is_counted: declared.is_some(),
         policy,
     })
 }
 
-fn repeat(written: &StepDefinition, complete_within: Millis, retry: Retry) -> Repeat {
+fn repeat(written: &StepDefinition, attempt_timeout: Millis, retry: Retry) -> Repeat {
     match &written.probe {
         Some(probe) => Repeat::Probe(Probe {
             action: probe.action.clone(),
-            complete_within: probe.complete_within.unwrap_or(complete_within),
+            attempt_timeout: probe.attempt_timeout.unwrap_or(attempt_timeout),
             retry: Retry {
-                calls: PROBE_CALLS,
+                calls_per_attempt: PROBE_CALLS,
                 ..retry
             },
         }),
@@ -219,14 +223,14 @@ fn retry(written: Option<&RetryDefinition>) -> Retry {
     let (initial, max) = DEFAULT_BACKOFF;
     match written {
         None => Retry {
-            calls: DEFAULT_CALLS,
+            calls_per_attempt: DEFAULT_CALLS,
             initial,
             max,
         },
         Some(r) => {
             let initial = r.initial.unwrap_or(initial);
             Retry {
-                calls: r.calls,
+                calls_per_attempt: r.calls_per_attempt,
                 initial,
                 max: r.max.unwrap_or(max).max(initial),
             }
@@ -237,25 +241,25 @@ fn retry(written: Option<&RetryDefinition>) -> Retry {
 fn policy(written: Option<&PolicyDefinition>) -> Policy {
     let Some(p) = written else {
         return Policy {
-            threshold: DEFAULT_THRESHOLD,
+            failure_threshold: DEFAULT_THRESHOLD,
             delay: Millis(0),
             max_delay: Millis(0),
             retry_at_once: false,
             wait: None,
-            park: DEFAULT_PARK,
+            defer_for: DEFAULT_DEFER_FOR,
         };
     };
     let delay = p.delay.unwrap_or_default();
     Policy {
-        threshold: p.threshold,
+        failure_threshold: p.failure_threshold,
         delay,
         max_delay: p
             .max_delay
             .unwrap_or(Millis(delay.0.saturating_mul(DELAY_GROWTH_LIMIT)))
             .max(delay),
         retry_at_once: p.retry_at_once,
-        wait: p.wait.as_ref().map(|w| (w.delay, w.times)),
-        park: p.park.unwrap_or(DEFAULT_PARK),
+        wait: p.wait.as_ref().map(|w| (w.delay, w.attempts)),
+        defer_for: p.defer_for.unwrap_or(DEFAULT_DEFER_FOR),
     }
 }
 

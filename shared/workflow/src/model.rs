@@ -24,7 +24,7 @@ pub struct Definition {
     /// alerted. An order may ask for less. At least what its steps take in one attempt each. Absent: there
     /// is no longest time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complete_within: Option<Millis>,
+    pub order_timeout: Option<Millis>,
     /// Whether the submitting application is told of each completed step, with the status
     /// `step-completed`. Absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -52,9 +52,9 @@ pub struct Definition {
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Defaults {
-    /// Longest time of one attempt of a step without `complete_within`. Absent: 30s.
+    /// Longest time of one attempt of a step without `attempt_timeout`. Absent: 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complete_within: Option<Millis>,
+    pub attempt_timeout: Option<Millis>,
     /// The agent's retry allowance for each attempt of a step without `retry`. Absent: 3 calls, with waits
     /// of at most 100ms before the second and 200ms before the third.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ pub struct StepDefinition {
     /// Longest time of one attempt, from when its agent takes the request to the answer. At least twice the
     /// installation's clock skew and 10 ms more. Absent: that of `defaults`, or else 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complete_within: Option<Millis>,
+    pub attempt_timeout: Option<Millis>,
     /// The agent's retry allowance within one attempt. Absent: that of `defaults`, or else 3 calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryDefinition>,
@@ -134,7 +134,7 @@ pub struct ProbeDefinition {
     /// Longest time of one attempt, from when its agent takes the request to the answer. Absent: the
     /// step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complete_within: Option<Millis>,
+    pub attempt_timeout: Option<Millis>,
 }
 
 /// The agent's retry allowance within one attempt.
@@ -143,12 +143,12 @@ pub struct ProbeDefinition {
 #[serde(deny_unknown_fields)]
 pub struct RetryDefinition {
     /// Most calls to the remote service in one attempt, the first one included.
-    pub calls: u32,
+    pub calls_per_attempt: u32,
     /// Most calls in all, over attempts, redeliveries and crashes. Kept exactly, in the call
-    /// ledger, at one write unit for each attempt. Absent: `calls` for each attempt, and a
+    /// ledger, at one write unit for each attempt. Absent: `calls_per_attempt` for each attempt, and a
     /// request that is delivered again after a crash has its calls again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<u32>,
+    pub calls_per_run: Option<u32>,
     /// Upper bound of the wait before the second call; doubled for each further call. The wait is drawn at
     /// random between zero and the bound (full jitter). Absent: 100ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,7 +165,7 @@ pub struct RetryDefinition {
 pub struct PolicyDefinition {
     /// How many failures of the step are each met with another attempt. The next failure is above the
     /// threshold.
-    pub threshold: u32,
+    pub failure_threshold: u32,
     /// How long the Supervisor waits before the second attempt; doubled for each further one. Absent: the
     /// attempt is made by the Supervisor's next sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,7 +184,7 @@ pub struct PolicyDefinition {
     /// How long work may wait for a service that is paused or whose circuit breaker is open
     /// before that counts as a failure. Absent: 24 hours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub park: Option<Millis>,
+    pub defer_for: Option<Millis>,
     /// What is done above the threshold. Absent: `compensate` before the point of no return,
     /// `error` from there on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,7 +199,7 @@ pub struct WaitDefinition {
     /// How long the Supervisor waits before each extra attempt.
     pub delay: Millis,
     /// How many extra attempts are made at most.
-    pub times: u32,
+    pub attempts: u32,
 }
 
 /// What the Supervisor does when a step has failed too often.
@@ -250,12 +250,12 @@ pub struct CompensationAction {
     /// Longest time of one attempt, from when its agent takes the request to the answer. Absent: the
     /// step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complete_within: Option<Millis>,
+    pub attempt_timeout: Option<Millis>,
     /// The agent's retry allowance within one attempt. Absent: the step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryDefinition>,
     /// How many failures of the compensation are each met with another attempt, before the order ends in
     /// CompensationFailed. Absent: the step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub threshold: Option<u32>,
+    pub failure_threshold: Option<u32>,
 }

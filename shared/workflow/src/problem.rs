@@ -35,7 +35,7 @@ impl At {
         longer
     }
 
-    /// The value of keys, one below the other: `retry.calls`.
+    /// The value of keys, one below the other: `retry.calls_per_attempt`.
     pub(crate) fn keys(&self, dotted: &str) -> Self {
         dotted.split('.').fold(self.clone(), |at, key| at.key(key))
     }
@@ -143,7 +143,7 @@ pub struct Problem {
     /// Id of the step that the problem is about; `number 2` for the second step if it has no id; `None` if
     /// the problem is not about one step.
     pub step: Option<String>,
-    /// The part of the step, or of the definition, that the problem is about, such as `supervisor.threshold`;
+    /// The part of the step, or of the definition, that the problem is about, such as `supervisor.failure_threshold`;
     /// empty if it is about the whole step or definition.
     pub path: String,
     /// For the author: what is wrong.
@@ -315,10 +315,10 @@ mod tests {
 
     #[test]
     fn a_near_name_is_found_and_a_far_one_is_not() {
-        let names = ["threshold", "delay", "wait", "park", "then"];
+        let names = ["failure_threshold", "delay", "wait", "defer_for", "then"];
         for (wrong, meant) in [
-            ("treshold", Some("threshold")),
-            ("tresholds", Some("threshold")),
+            ("failure_treshold", Some("failure_threshold")),
+            ("failure_tresholds", Some("failure_threshold")),
             ("Delay", Some("delay")),
             ("dealy", Some("delay")),
             ("thn", Some("then")),
@@ -336,11 +336,12 @@ mod tests {
 
     #[test]
     fn a_problem_is_told_from_its_step_on() {
-        let at = At::step(1).keys("supervisor.treshold");
-        let problem = Problem::new(at, "unknown key").nearest("treshold", ["threshold"]);
+        let at = At::step(1).keys("supervisor.failure_treshold");
+        let problem =
+            Problem::new(at, "unknown key").nearest("failure_treshold", ["failure_threshold"]);
         assert_eq!(
             problem.to_string(),
-            "step number 2: supervisor.treshold: unknown key, did you mean `threshold`?"
+            "step number 2: supervisor.failure_treshold: unknown key, did you mean `failure_threshold`?"
         );
         let at = At::top().key("steps").index(0).key("after").index(2);
         assert_eq!(Problem::new(at, "x").path, "after[2]");

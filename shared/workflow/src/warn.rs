@@ -34,7 +34,7 @@ impl Workflow {
     /// ```
     /// use triad_workflow::{Limits, Workflow};
     /// let text = r#"{"workflow": "w", "steps": [{"id": "a", "agent": "x", "action": "go",
-    ///     "compensation": {"action": "undo", "input": "${output.reference}"}}]}"#;
+    ///     "compensation": {"action": "compensate", "input": "${output.reference}"}}]}"#;
     /// let definition = serde_json::from_str(text).unwrap();
     /// let workflow = Workflow::compile(definition, &Limits::published()).unwrap();
     /// assert!(workflow.warnings()[0].reason.contains("output is null"));

@@ -12,7 +12,7 @@ use crate::template::Template;
 /// Position of a step in [`Workflow::steps`], from 0.
 pub type StepIndex = usize;
 
-pub(crate) const DEFAULT_COMPLETE_WITHIN: Millis = Millis(30_000);
+pub(crate) const DEFAULT_ATTEMPT_TIMEOUT: Millis = Millis(30_000);
 
 /// A definition that has passed every check, compiled. In its list of steps each one comes after all steps
 /// that it depends on.
@@ -25,7 +25,7 @@ pub struct Workflow {
     pub hash: DefinitionHash,
     /// Longest time from an order's submission to its end, which an order can shorten; `None`: there is no
     /// such bound.
-    pub complete_within: Option<Millis>,
+    pub order_timeout: Option<Millis>,
     /// Whether the submitting application is told of each completed step. Default: false.
     pub progress: bool,
     /// The schema that the details of its orders have to fit; `None`: any details are allowed.
@@ -56,15 +56,15 @@ pub struct Step {
     /// done. `None`: the step always runs.
     pub when: Option<Expression>,
     /// How long one attempt may take, from when its agent takes the request. Default `30s`.
-    pub complete_within: Millis,
+    pub attempt_timeout: Millis,
     /// How often, and at what intervals, the agent calls the service in one attempt. If the effect
     /// may not be repeated, it calls once.
     pub retry: Retry,
-    /// Most calls to the service in one round, over all attempts at the action and all probes: the total that
+    /// Most calls to the service in one run, over all attempts at the action and all probes: the total that
     /// the workflow declares, or else the calls of one attempt and one probe times
     /// [`Policy::max_attempts`]. If `is_counted` is false, a request that is delivered again after a crash
     /// may make its calls again, and these are not counted.
-    pub total_calls: u32,
+    pub calls_per_run: u32,
     /// Whether each attempt claims its calls in the call ledger before the first one, so that a
     /// redelivered request cannot make them a second time. True if a total is declared, or the effect may
     /// not be repeated.
@@ -110,7 +110,7 @@ pub struct Probe {
     /// Name of the action by which the service is asked.
     pub action: String,
     /// How long one probe may take, from when its agent takes the request. Default: as the step's.
-    pub complete_within: Millis,
+    pub attempt_timeout: Millis,
     /// How often and at what intervals the agent calls the service in one probe: at most 3 calls, with the
     /// waits of [`Step::retry`].
     pub retry: Retry,
@@ -121,7 +121,7 @@ pub struct Probe {
 pub struct Retry {
     /// Most calls, the first one included; from 1 to [`MAX_CALLS`](crate::check::MAX_CALLS).
     /// Default 3.
-    pub calls: u32,
+    pub calls_per_attempt: u32,
     /// Upper bound of the wait after the first call; it doubles with each further call. Default
     /// `100ms`.
     pub initial: Millis,
@@ -133,9 +133,9 @@ pub struct Retry {
 /// When a failed attempt at an action, or at a compensation, is followed by another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How many failed attempts in one round are each followed by another attempt, at most
+    /// How many failed attempts in one run are each followed by another attempt, at most
     /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). Default 3.
-    pub threshold: u32,
+    pub failure_threshold: u32,
     /// Wait before the attempt after the first failure; it doubles with each further failure. Default zero:
     /// there is no wait.
     pub delay: Millis,
@@ -144,12 +144,12 @@ pub struct Policy {
     /// Whether the Scheduler itself counts a transient failure that an agent reports, and makes the
     /// next attempt. `delay` is zero then. Default: false.
     pub retry_at_once: bool,
-    /// Extra attempts above the threshold: the wait before each, and how many there are, at most
+    /// Extra attempts above the failure_threshold: the wait before each, and how many there are, at most
     /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). `None`, the default: there are no extra attempts. Always
     /// `None` for a compensation.
     pub wait: Option<(Millis, u32)>,
     /// How long the work may be deferred, or wait for an agent, without counting as failed. Default 24 hours.
-    pub park: Millis,
+    pub defer_for: Millis,
 }
 
 /// What is done when the Supervisor makes no further attempt at a step.
@@ -172,14 +172,14 @@ pub struct Compensation {
     pub input: Template,
     /// How long one attempt may take, from when its agent takes the request. Default: as the
     /// step's.
-    pub complete_within: Millis,
+    pub attempt_timeout: Millis,
     /// How often and at what intervals the agent calls the service in one attempt. Default: what the
     /// definition gives for the step or for all steps.
     pub retry: Retry,
-    /// Most calls to the service in one round, over all attempts: the total that is declared for the
+    /// Most calls to the service in one run, over all attempts: the total that is declared for the
     /// compensation or, if it has no retry of its own, for the step. If none is declared: the calls of one
     /// attempt times [`Policy::max_attempts`].
-    pub total_calls: u32,
+    pub calls_per_run: u32,
     /// Whether each attempt claims its calls in the call ledger before the first one, so that a
     /// redelivered request cannot make them a second time. True if such a total is declared.
     pub is_counted: bool,
@@ -189,22 +189,22 @@ pub struct Compensation {
 }
 
 impl Policy {
-    /// How many attempts can fail in one round: the first one, one for each failure up to `threshold`, and
+    /// How many attempts can fail in one run: the first one, one for each failure up to `failure_threshold`, and
     /// the extra attempts of `wait`.
     #[must_use]
     pub fn max_attempts(&self) -> u32 {
-        1 + self.threshold + self.wait.map_or(0, |(_, times)| times)
+        1 + self.failure_threshold + self.wait.map_or(0, |(_, times)| times)
     }
 
     /// Wait before the attempt that follows the `failures`-th failure, counted from 1; `None` if no
     /// further attempt is made.
     #[must_use]
     pub fn retry_after(&self, failures: u32) -> Option<Millis> {
-        if failures <= self.threshold {
+        if failures <= self.failure_threshold {
             Some(growing(self.delay, self.max_delay, failures))
         } else {
             let (delay, times) = self.wait?;
-            (failures - self.threshold <= times).then_some(delay)
+            (failures - self.failure_threshold <= times).then_some(delay)
         }
     }
 }
@@ -260,7 +260,7 @@ impl Workflow {
         false
     }
 
-    /// Most calls to remote services that one order can cause in one round: the total calls of all
+    /// Most calls to remote services that one order can cause in one run: the total calls of all
     /// steps and of all compensations. Where calls are not counted in the ledger
     /// ([`Step::is_counted`]), a request that is redelivered after a crash can cause more.
     #[must_use]
@@ -271,32 +271,32 @@ impl Workflow {
                 let compensation = s
                     .compensation
                     .as_ref()
-                    .map_or(0, |c| u64::from(c.total_calls));
-                u64::from(s.total_calls) + compensation
+                    .map_or(0, |c| u64::from(c.calls_per_run));
+                u64::from(s.calls_per_run) + compensation
             })
             .sum()
     }
 
     /// The longest that the actions of all steps may take, in milliseconds, with one attempt at each and no
-    /// time between them: the largest sum of complete-within over a chain of steps that come after one
+    /// time between them: the largest sum of attempt timeout over a chain of steps that come after one
     /// another.
     #[must_use]
     pub fn one_attempt_each(&self) -> Millis {
         let mut until = vec![0_u64; self.steps.len()];
         for (at, step) in self.steps.iter().enumerate() {
             let before = step.after.iter().map(|&a| until[a]).max().unwrap_or(0);
-            until[at] = before.saturating_add(step.complete_within.0);
+            until[at] = before.saturating_add(step.attempt_timeout.0);
         }
         Millis(until.into_iter().max().unwrap_or(0))
     }
 
-    /// The shortest complete-within of the actions of all steps, in milliseconds.
+    /// The shortest attempt timeout of the actions of all steps, in milliseconds.
     #[must_use]
-    pub fn shortest_complete_within(&self) -> Millis {
+    pub fn shortest_attempt_timeout(&self) -> Millis {
         self.steps
             .iter()
-            .map(|s| s.complete_within)
+            .map(|s| s.attempt_timeout)
             .min()
-            .unwrap_or(DEFAULT_COMPLETE_WITHIN)
+            .unwrap_or(DEFAULT_ATTEMPT_TIMEOUT)
     }
 }

@@ -29,4 +29,4 @@ pub use lambda::{Account, Aws};
 pub use poller::{Invoke, Invoked, Keep, Poller, handle};
 pub use settings::Settings;
 pub use verdict::{Verdict, verdict};
-pub use work::{GivenUp, Settled, Why, Work};
+pub use work::{GivenUp, Resolved, Why, Work};

@@ -15,7 +15,7 @@ use triad_workflow::Millis;
 use crate::event::{MAX_PAYLOAD, event, weight};
 use crate::settings::Settings;
 use crate::verdict::{Verdict, verdict};
-use crate::work::{GivenUp, Settled, Work};
+use crate::work::{GivenUp, Resolved, Work};
 
 /// What came of one invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Poller {
     }
 }
 
-/// Invokes the function until every record of a batch is done, or given up and kept. Calls `settled` for each
+/// Invokes the function until every record of a batch is done, or given up and kept. Calls `resolved` for each
 /// record as soon as it is done, or given up and kept. It may try for ever: if [`Settings::retries`] is
 /// `None`, while the function cannot be reached, and while `sink` does not store what is given up.
 pub async fn handle(
@@ -137,7 +137,7 @@ pub async fn handle(
     settings: &Settings,
     function: &impl Invoke,
     sink: &impl Keep,
-    settled: impl Fn(&InputRecord),
+    resolved: impl Fn(&InputRecord),
 ) {
     let mut work = Work::new(batch, settings);
     let mut waits = 0;
@@ -145,17 +145,17 @@ pub async fn handle(
         let (again, outcome) = match function.invoke(event(records)).await {
             Invoked::Later(why) => {
                 tracing::warn!(why, "invoked again later");
-                (true, Settled::default())
+                (true, Resolved::default())
             }
             Invoked::TooLarge => (false, work.too_large()),
             Invoked::Answer(answer) => {
                 let verdict = verdict(settings.partial, records, &answer);
-                let outcome = work.settle(verdict, SystemClock.now());
+                let outcome = work.resolve(verdict, SystemClock.now());
                 (outcome.again, outcome)
             }
             Invoked::Failed(why) => {
                 tracing::warn!(why, records = records.len(), "a batch failed");
-                let outcome = work.settle(Verdict::Failure(why), SystemClock.now());
+                let outcome = work.resolve(Verdict::Failure(why), SystemClock.now());
                 (outcome.again, outcome)
             }
         };
@@ -164,7 +164,7 @@ pub async fn handle(
         }
         let given_up = outcome.given_up.iter().flat_map(|g| &g.records);
         for record in outcome.done.iter().chain(given_up) {
-            settled(record);
+            resolved(record);
         }
         waits = if again { waits + 1 } else { 0 };
         if again {

@@ -40,7 +40,7 @@ fn of_compensate() -> Vec<Property<Installation>> {
         Property::sometimes("an order is Compensated", |_, w: &World| {
             matches!(w.record.state, ProcessState::Compensated { .. })
         }),
-        Property::sometimes("a call arrives after its undo", |_, w: &World| {
+        Property::sometimes("a call arrives after its compensation", |_, w: &World| {
             let compensated = matches!(w.record.state, ProcessState::Compensated { .. });
             compensated && !w.late_calls.is_empty()
         }),

@@ -32,7 +32,10 @@ pub enum Answer {
 /// A call arrives at the service: it takes effect, unless an effect or a compensation under its key is known,
 /// and is answered.
 pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
-    let key = request.undoes.as_ref().unwrap_or(&request.idempotency_key);
+    let key = request
+        .compensates
+        .as_ref()
+        .unwrap_or(&request.idempotency_key);
     let key = key.0.clone();
     match (request.direction, effects.get(&key)) {
         (Direction::Compensate, _) => {

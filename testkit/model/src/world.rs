@@ -22,7 +22,7 @@ use crate::service::Effects;
 pub struct Bounds {
     /// Steps of the workflow: 1 or 2.
     pub steps: usize,
-    /// The time, in milliseconds, at which time stops, inclusive; it begins at 0. A step's complete-within is
+    /// The time, in milliseconds, at which time stops, inclusive; it begins at 0. A step's attempt timeout is
     /// 10 ms.
     pub horizon: u64,
     /// How often processes may die, all together.
@@ -111,18 +111,19 @@ impl Installation {
     pub fn new(bounds: Bounds) -> Self {
         assert!((1..=2).contains(&bounds.steps) && (1..=2).contains(&bounds.instances));
         let (supervisor, compensation) = match bounds.policy {
-            Policy::Retry | Policy::Fork => {
-                (json!({"threshold": 1, "then": "error"}), json!("none"))
-            }
+            Policy::Retry | Policy::Fork => (
+                json!({"failure_threshold": 1, "then": "error"}),
+                json!("none"),
+            ),
             Policy::Compensate => (
-                json!({"threshold": 0, "then": "compensate"}),
-                json!({"action": "undo", "complete_within": "10ms", "threshold": 1}),
+                json!({"failure_threshold": 0, "then": "compensate"}),
+                json!({"action": "compensate", "attempt_timeout": "10ms", "failure_threshold": 1}),
             ),
         };
         let step = |id: &str| {
             json!({
-                "id": id, "agent": "service", "action": "do", "complete_within": "10ms",
-                "retry": {"calls": 1, "initial": "1ms", "max": "1ms"},
+                "id": id, "agent": "service", "action": "do", "attempt_timeout": "10ms",
+                "retry": {"calls_per_attempt": 1, "initial": "1ms", "max": "1ms"},
                 "supervisor": supervisor, "compensation": compensation,
             })
         };

@@ -53,7 +53,7 @@ struct Entry {
     status: Status,
     calls: u32,
     applied: u32,
-    undone: u32,
+    compensated: u32,
 }
 
 /// The state of every key of every service, in the order in which the keys were first seen.
@@ -165,15 +165,15 @@ impl Book {
             }
             (Kind::Compensated | Kind::Tombstoned, _) | (Kind::Replayed, Direction::Compensate) => {
                 self.bind(at, head, Status::CompensationDone { fingerprint });
-                self.settle_target(line);
+                self.resolve_target(line);
             }
             (Kind::Replayed, Direction::Forward) | (Kind::Refused | Kind::Fault, _) => {}
         }
     }
 
-    fn settle_target(&mut self, line: &LedgerLine) {
+    fn resolve_target(&mut self, line: &LedgerLine) {
         let head = &line.head;
-        let target = head.undoes.as_deref().unwrap_or_default();
+        let target = head.compensates.as_deref().unwrap_or_default();
         let at = match self.find(&head.service, target) {
             Some(at) => at,
             None => self.insert(head, target, Direction::Forward),
@@ -181,7 +181,7 @@ impl Book {
         match line.kind {
             Kind::Compensated => {
                 self.entries[at].status = Status::Compensated;
-                self.entries[at].undone += 1;
+                self.entries[at].compensated += 1;
                 let step = self.step_hash(at);
                 if let Some(in_place) = self.steps.get_mut(&step) {
                     *in_place = in_place.saturating_sub(1);
@@ -251,7 +251,7 @@ impl Book {
             status: Status::New,
             calls: 0,
             applied: 0,
-            undone: 0,
+            compensated: 0,
         };
         let at = self.entries.len();
         let keys = self.index.entry(service).or_default();
@@ -296,7 +296,7 @@ impl Book {
             status: entry.status.into(),
             calls: entry.calls,
             applied: entry.applied,
-            undone: entry.undone,
+            compensated: entry.compensated,
         };
         self.entries
             .iter()

@@ -11,8 +11,8 @@ use crate::hash;
 pub enum Direction {
     /// The effect itself.
     Forward,
-    /// A compensation: the reversal of the effect of another key. Its name on the wire is `undo`.
-    #[serde(rename = "undo")]
+    /// A compensation: the reversal of the effect of another key. Its name on the wire is `compensate`.
+    #[serde(rename = "compensate")]
     Compensate,
 }
 
@@ -35,7 +35,7 @@ pub struct CallHead {
     pub key: String,
     /// The forward key whose effect a compensation reverses; `None` for a forward call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undoes: Option<String>,
+    pub compensates: Option<String>,
 }
 
 /// One call with its input.
@@ -53,8 +53,8 @@ impl Call {
     pub fn fingerprint(&self) -> u64 {
         let head = &self.head;
         let seed = hash::bytes(head.direction as u64, head.action.as_bytes());
-        let undoes = head.undoes.as_deref().unwrap_or_default();
-        hash::mix(hash::bytes(seed, undoes.as_bytes()) ^ hash::json(&self.input))
+        let compensates = head.compensates.as_deref().unwrap_or_default();
+        hash::mix(hash::bytes(seed, compensates.as_bytes()) ^ hash::json(&self.input))
     }
 }
 
@@ -67,7 +67,7 @@ pub enum Kind {
     /// A call whose effect, or whose reversal, was there already: it changed nothing.
     Replayed,
     /// A compensation that reversed an effect.
-    #[serde(rename = "undone")]
+    #[serde(rename = "compensated")]
     Compensated,
     /// A compensation that came before its forward call. The forward call is refused from now on.
     Tombstoned,
@@ -86,7 +86,7 @@ pub enum Cause {
     /// The key was used before with another request, and had its effect then.
     KeyReused,
     /// The effect under this forward key was compensated, or its compensation came first.
-    #[serde(rename = "undone")]
+    #[serde(rename = "compensated")]
     Compensated,
     /// The key that a compensation names is itself the key of a compensation.
     NotForward,

@@ -52,18 +52,18 @@ pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
         Mishap::Transient { .. } | Mishap::Garbage { .. } | Mishap::Stall { .. } | Mishap::None => {
         }
     }
-    let settled = settle(book, call, decision.permanent);
-    if settled.kind == Kind::Refused {
-        return settled;
+    let resolved = resolve(book, call, decision.permanent);
+    if resolved.kind == Kind::Refused {
+        return resolved;
     }
     let (cause, answer) = match decision.mishap {
         Mishap::Transient { status, .. } => (Some(Cause::LostAnswer), transient(status, decision)),
         Mishap::Garbage { .. } => (Some(Cause::Garbage), Answer::Garbage),
-        Mishap::Stall { .. } => (Some(Cause::Stall), settled.answer),
-        Mishap::None | Mishap::Down | Mishap::CallerRefused => (settled.cause, settled.answer),
+        Mishap::Stall { .. } => (Some(Cause::Stall), resolved.answer),
+        Mishap::None | Mishap::Down | Mishap::CallerRefused => (resolved.cause, resolved.answer),
     };
     Judgement {
-        kind: settled.kind,
+        kind: resolved.kind,
         cause,
         answer,
     }
@@ -85,7 +85,7 @@ pub fn probe(book: &Book, service: &str, key: &str) -> Answer {
 }
 
 /// The contract itself, all faults aside.
-fn settle(book: &Book, call: &Call, declined: bool) -> Judgement {
+fn resolve(book: &Book, call: &Call, declined: bool) -> Judgement {
     let head = &call.head;
     let same_request = |fingerprint: u64| fingerprint == call.fingerprint();
     let done = |kind, output| Judgement {
@@ -127,15 +127,23 @@ fn settle(book: &Book, call: &Call, declined: bool) -> Judgement {
 }
 
 fn compensated(book: &Book, head: &CallHead) -> Status {
-    let target = head.undoes.as_deref().unwrap_or_default();
+    let target = head.compensates.as_deref().unwrap_or_default();
     book.status(&head.service, target)
 }
 
 fn refused(cause: Cause) -> Judgement {
     let (status, code, message) = match cause {
-        Cause::Compensated => (409, "undone", "the effect of this key has been undone"),
+        Cause::Compensated => (
+            409,
+            "compensated",
+            "the effect of this key has been compensated",
+        ),
         Cause::KeyReused => (422, "key_reused", "this key was used with another request"),
-        Cause::NotForward => (422, "not_forward", "the key to undo is the key of an undo"),
+        Cause::NotForward => (
+            422,
+            "not_forward",
+            "the key to compensate is the key of a compensation",
+        ),
         Cause::Declined
         | Cause::Down
         | Cause::CallerRefused
@@ -228,7 +236,10 @@ fn compensation_output(call: &Call, reversed: bool) -> Value {
     let mut output = Map::new();
     output.insert("reference".to_owned(), reference(call).into());
     output.insert("action".to_owned(), call.head.action.clone().into());
-    output.insert("undoes".to_owned(), call.head.undoes.clone().into());
+    output.insert(
+        "compensates".to_owned(),
+        call.head.compensates.clone().into(),
+    );
     output.insert("reversed".to_owned(), reversed.into());
     Value::Object(output)
 }

@@ -46,7 +46,7 @@ pub struct FaultPlan {
     /// Fraction of forward keys that are always declined with 422, before any effect. Default 0.
     pub permanent: f64,
     /// Fraction of the keys of compensations that are always declined with 422, before any effect. Default 0.
-    pub undo_permanent: f64,
+    pub compensation_permanent: f64,
     /// Fraction of calls whose answer is held for `stall_ms`; in one half of them the effect is applied
     /// before the stall, in the other half after it. Default 0.
     pub stall: f64,
@@ -76,7 +76,7 @@ impl Default for FaultPlan {
             transient: 0.0,
             transient_after_effect: 0.5,
             permanent: 0.0,
-            undo_permanent: 0.0,
+            compensation_permanent: 0.0,
             stall: 0.0,
             stall_ms: 0,
             garbage: 0.0,
@@ -199,7 +199,7 @@ impl Faults {
         let draw = |base: u64, draw: Draw| hash::mix(base ^ hash::mix(draw as u64));
         let permanent_fraction = match direction {
             Direction::Forward => plan.permanent,
-            Direction::Compensate => plan.undo_permanent,
+            Direction::Compensate => plan.compensation_permanent,
         };
         let jitter_ms = match plan.jitter_ms {
             0 => 0,
@@ -250,7 +250,7 @@ impl FaultPlan {
             ("transient", self.transient),
             ("transient_after_effect", self.transient_after_effect),
             ("permanent", self.permanent),
-            ("undo_permanent", self.undo_permanent),
+            ("compensation_permanent", self.compensation_permanent),
             ("stall", self.stall),
             ("garbage", self.garbage),
         ] {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declined_key_stays_declined_and_undo_has_its_own_fraction() {
+    fn a_declined_key_stays_declined_and_compensation_has_its_own_fraction() {
         let faults = faults(FaultPlan {
             permanent: 0.5,
             ..FaultPlan::default()

@@ -163,24 +163,27 @@ fn head(path: &str, headers: &HeaderMap) -> Result<CallHead, Invalid> {
     };
     let direction = match text(headers, "triad-direction", MAX_NAME)?.as_deref() {
         None | Some("forward") => Direction::Forward,
-        Some("undo") => Direction::Compensate,
+        Some("compensate") => Direction::Compensate,
         Some(_) => {
             return Err(bad(
                 "bad_direction",
-                "Triad-Direction is forward, undo or probe",
+                "Triad-Direction is forward, compensation or probe",
             ));
         }
     };
-    let undoes = text(headers, "triad-undoes", MAX_KEY)?;
-    match (direction, &undoes) {
+    let compensates = text(headers, "triad-compensates", MAX_KEY)?;
+    match (direction, &compensates) {
         (Direction::Forward, None) => {}
         (Direction::Compensate, Some(forward)) if *forward != key => {}
         (Direction::Compensate, _) => {
-            let message = "an undo names the forward key, not its own, in Triad-Undoes";
-            return Err(bad("bad_undoes", message));
+            let message = "a compensation names the forward key, not its own, in Triad-Compensates";
+            return Err(bad("bad_compensates", message));
         }
         (Direction::Forward, Some(_)) => {
-            return Err(bad("bad_undoes", "a forward call has no Triad-Undoes"));
+            return Err(bad(
+                "bad_compensates",
+                "a forward call has no Triad-Compensates",
+            ));
         }
     }
     let attempt = match text(headers, "triad-attempt", MAX_NAME)? {
@@ -197,7 +200,7 @@ fn head(path: &str, headers: &HeaderMap) -> Result<CallHead, Invalid> {
         direction,
         attempt,
         key,
-        undoes,
+        compensates,
     })
 }
 

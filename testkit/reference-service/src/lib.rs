@@ -10,8 +10,8 @@
 //! | header | |
 //! |---|---|
 //! | `Idempotency-Key` | required; the same for every attempt of one step in one direction |
-//! | `Triad-Direction` | `forward` (the default) or `undo` |
-//! | `Triad-Undoes` | required on a compensation: the forward key whose effect it reverses |
+//! | `Triad-Direction` | `forward` (the default) or `compensate` |
+//! | `Triad-Compensates` | required on a compensation: the forward key whose effect it reverses |
 //! | `Triad-Order`, `Triad-Step`, `Triad-Attempt` | optional; for the ledger |
 //!
 //! 1. The same key with the same request takes effect once, and is answered the same.
@@ -19,7 +19,7 @@
 //! 3. A compensation reverses the effect of the key that it names, once, however often it comes and
 //!    under however many keys.
 //! 4. A compensation that comes before its forward call leaves a tombstone: the forward call is then
-//!    refused without effect, 409 `undone`. So is a forward call that comes again after its compensation.
+//!    refused without effect, 409 `compensated`. So is a forward call that comes again after its compensation.
 //! 5. An error is `{"error": {"code", "message"}}`. 429 and 5xx are transient, perhaps with
 //!    `Retry-After`; any other 4xx is permanent and had no effect. A transient answer says
 //!    nothing about the effect.

@@ -37,7 +37,7 @@ struct Args {
     permanent: f64,
     /// Fraction of keys of compensations that are declined for good
     #[arg(long, default_value_t = 0.0)]
-    undo_permanent: f64,
+    compensation_permanent: f64,
     /// Fraction of calls whose answer is held back
     #[arg(long, default_value_t = 0.0)]
     stall: f64,
@@ -70,7 +70,7 @@ impl Args {
             transient: self.transient,
             transient_after_effect: self.transient_after_effect,
             permanent: self.permanent,
-            undo_permanent: self.undo_permanent,
+            compensation_permanent: self.compensation_permanent,
             stall: self.stall,
             stall_ms: self.stall_ms,
             garbage: self.garbage,

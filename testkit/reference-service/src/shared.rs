@@ -1,6 +1,6 @@
 //! What the connections share: one lock around the book and its file, waits outside of it.
 //!
-//! Owns the order of things in a call: arrive, wait, settle (judge, write the line, take it
+//! Owns the order of things in a call: arrive, wait, resolve (judge, write the line, take it
 //! over), hold, answer. Architecture invariant: the line is in the file before the state changes
 //! and before the caller is answered; no wait happens under the lock.
 
@@ -41,7 +41,7 @@ struct Core {
     faults: Arc<Faults>,
 }
 
-/// A call that has come in, has its number and its fate, and waits to be settled.
+/// A call that has come in, has its number and its fate, and waits to be resolved.
 struct Arrived {
     call: Call,
     number: u32,
@@ -136,12 +136,12 @@ impl Shared {
                 decision,
             };
             if first_ms == 0 && hold_ms == 0 {
-                return core.settle(arrived, &self.answers);
+                return core.resolve(arrived, &self.answers);
             }
             (arrived, first_ms, hold_ms)
         };
         let Ok(permit) = self.waiting.clone().try_acquire_owned() else {
-            return self.core().settle(arrived.given_up(), &self.answers);
+            return self.core().resolve(arrived.given_up(), &self.answers);
         };
         // A task of its own: when the caller hangs up during the wait, the call still lands, as
         // it would on a real service. That is how a forward call arrives after its own compensation.
@@ -152,11 +152,11 @@ impl Shared {
             } else {
                 arrived.given_up()
             };
-            let answer = self.core().settle(arrived, &self.answers);
+            let answer = self.core().resolve(arrived, &self.answers);
             self.wait(hold_ms).await;
             answer
         });
-        landed.await.expect("settling a call does not panic")
+        landed.await.expect("resolving a call does not panic")
     }
 
     /// Waits; false when the service is stopped meanwhile.
@@ -202,7 +202,7 @@ impl Arrived {
 impl Core {
     /// Judges a call, writes its line, takes it over. The lock is held from the judgement to the
     /// change of state, so two calls with one key cannot both find it new.
-    fn settle(&mut self, arrived: Arrived, answers: &Answers) -> Answer {
+    fn resolve(&mut self, arrived: Arrived, answers: &Answers) -> Answer {
         let judgement = judge(&self.book, &arrived.call, &arrived.decision);
         let answer = answers.to_call(&arrived.call, judgement.answer);
         let fingerprint = arrived.call.fingerprint();

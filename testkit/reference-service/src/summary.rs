@@ -17,7 +17,7 @@ pub struct Counts {
     /// Calls that applied an effect.
     pub applied: u64,
     /// Calls that reversed an effect.
-    pub undone: u64,
+    pub compensated: u64,
     /// Calls whose effect, or whose reversal, was there already.
     pub replayed: u64,
     /// Compensations that came before their forward call.
@@ -35,7 +35,7 @@ impl Counts {
         let count = match kind {
             Kind::Applied => &mut self.applied,
             Kind::Replayed => &mut self.replayed,
-            Kind::Compensated => &mut self.undone,
+            Kind::Compensated => &mut self.compensated,
             Kind::Tombstoned => &mut self.tombstoned,
             Kind::Refused => &mut self.refused,
             Kind::Fault => &mut self.failed,
@@ -49,7 +49,7 @@ impl Counts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.applied += other.applied;
-        self.undone += other.undone;
+        self.compensated += other.compensated;
         self.replayed += other.replayed;
         self.tombstoned += other.tombstoned;
         self.refused += other.refused;
@@ -95,12 +95,12 @@ pub enum KeyStatus {
     /// A forward key whose effect is in place.
     Applied,
     /// A forward key whose effect was applied and then reversed.
-    #[serde(rename = "undone")]
+    #[serde(rename = "compensated")]
     Compensated,
     /// A forward key whose compensation came first: its effect can never be applied.
     Tombstoned,
     /// The key of a compensation that has been carried out.
-    #[serde(rename = "undo_done")]
+    #[serde(rename = "compensation_done")]
     CompensationDone,
 }
 
@@ -138,5 +138,5 @@ pub struct KeyView {
     /// How often its effect was applied: 0 or 1.
     pub applied: u32,
     /// How often its effect was reversed: 0 or 1.
-    pub undone: u32,
+    pub compensated: u32,
 }

@@ -8,7 +8,7 @@ use triad_core::{Direction, Envelope, Timestamp};
 use triad_runtime::{BusError, InputRecord};
 
 use crate::kernel::{InstanceId, Kernel};
-use crate::unsynced::{Undo, Unsynced};
+use crate::unsynced::{TakeBack, Unsynced};
 
 /// A record of a topic: when it was appended, and by whom.
 #[derive(Debug, Clone)]
@@ -207,14 +207,14 @@ impl BusState {
     /// and how many commits are lost.
     pub(crate) fn lose_power(&mut self, kept: usize) -> (usize, usize) {
         let (mut messages, mut commits) = (0, 0);
-        for undo in self.unsynced.lose(kept) {
-            match undo {
-                Undo::Appended { topic, partition } => {
+        for change in self.unsynced.lose(kept) {
+            match change {
+                TakeBack::Appended { topic, partition } => {
                     messages += 1;
                     let all = self.topics.get_mut(&topic);
                     all.and_then(|all| all.get_mut(partition)?.log.pop());
                 }
-                Undo::Committed {
+                TakeBack::Committed {
                     topic,
                     partition,
                     before,
@@ -292,7 +292,7 @@ impl BusState {
     fn deliver(&mut self, r: RequestHead) {
         let direction = match r.direction {
             Direction::Forward => "forward",
-            Direction::Compensate => "undo",
+            Direction::Compensate => "change",
             Direction::Probe => "probe",
         };
         let key = (r.idempotency_key, direction, r.attempt);

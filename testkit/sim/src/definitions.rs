@@ -25,88 +25,88 @@ pub(crate) const ONCE: &str = "mail";
 /// What orders run from the beginning.
 const FIRST: [&str; 13] = [
     r#"{"workflow": "line", "search": {"item": "${details.item}"},
-      "defaults": {"complete_within": "4s", "retry": {"calls": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"failure_threshold": 2, "delay": "1s"}},
       "steps": [
         {"id": "reserve", "agent": "stock", "action": "reserve", "input": {"item": "${details.item}"},
          "compensation": {"action": "release", "input": {"of": "${output}"}}},
         {"id": "charge", "agent": "bank", "action": "charge", "input": {"for": "${steps.reserve.reference}"},
-         "compensation": {"action": "refund", "threshold": 3}},
+         "compensation": {"action": "refund", "failure_threshold": 3}},
         {"id": "ship", "agent": "stock", "action": "ship", "compensation": {"action": "recall"}}]}"#,
     r#"{"workflow": "fork",
-      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 1}},
+      "defaults": {"attempt_timeout": "3s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 1}},
       "steps": [
-        {"id": "p", "agent": "stock", "action": "p", "after": [], "complete_within": "6s", "compensation": {"action": "undo-p"}},
-        {"id": "q", "agent": "bank", "action": "q", "after": [], "compensation": {"action": "undo-q", "agent": "bank"}},
+        {"id": "p", "agent": "stock", "action": "p", "after": [], "attempt_timeout": "6s", "compensation": {"action": "compensate-p"}},
+        {"id": "q", "agent": "bank", "action": "q", "after": [], "compensation": {"action": "compensate-q", "agent": "bank"}},
         {"id": "r", "agent": "bank", "action": "r", "after": [], "compensation": "none"},
         {"id": "join", "agent": "stock", "action": "join", "after": ["p", "q"],
-         "input": {"p": "${steps.p.reference}", "q": "${steps.q.reference}"}, "compensation": {"action": "undo-join"}}]}"#,
+         "input": {"p": "${steps.p.reference}", "q": "${steps.q.reference}"}, "compensation": {"action": "compensate-join"}}]}"#,
     r#"{"workflow": "unlike",
-      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
+      "defaults": {"attempt_timeout": "3s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
       "steps": [
         {"id": "slow", "agent": "stock", "action": "slow", "after": [],
-         "supervisor": {"threshold": 2, "delay": "40s", "max_delay": "1m"}, "compensation": {"action": "unslow"}},
+         "supervisor": {"failure_threshold": 2, "delay": "40s", "max_delay": "1m"}, "compensation": {"action": "unslow"}},
         {"id": "quick", "agent": "bank", "action": "quick", "after": [], "compensation": {"action": "unquick"}},
         {"id": "next", "agent": "bank", "action": "next", "after": ["quick"], "compensation": {"action": "unnext"}},
         {"id": "last", "agent": "stock", "action": "last", "after": ["slow", "next"], "compensation": {"action": "unlast"}}]}"#,
     r#"{"workflow": "choice", "search": {"gift": "${details.gift}", "note": "${details.note}"},
-      "defaults": {"complete_within": "4s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "delay": "500ms"}},
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1, "delay": "500ms"}},
       "steps": [
         {"id": "check", "agent": "bank", "action": "check", "compensation": "none"},
         {"id": "gift", "agent": "stock", "action": "gift", "when": "details.gift", "compensation": {"action": "ungift"}},
         {"id": "pay", "agent": "bank", "action": "pay", "input": {"sum": "${details.sum + 1}"}, "compensation": {"action": "repay"}}]}"#,
     r#"{"workflow": "pivot",
-      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "20ms", "max": "100ms"}, "supervisor": {"threshold": 1}},
+      "defaults": {"attempt_timeout": "3s", "retry": {"calls_per_attempt": 2, "initial": "20ms", "max": "100ms"}, "supervisor": {"failure_threshold": 1}},
       "steps": [
         {"id": "hold", "agent": "stock", "action": "hold", "compensation": {"action": "free"}},
         {"id": "sell", "agent": "bank", "action": "sell", "point_of_no_return": true},
         {"id": "send", "agent": "stock", "action": "send",
-         "supervisor": {"threshold": 1, "wait": {"delay": "10s", "times": 2}}}]}"#,
+         "supervisor": {"failure_threshold": 1, "wait": {"delay": "10s", "attempts": 2}}}]}"#,
     r#"{"workflow": "brittle",
-      "defaults": {"complete_within": "2s", "retry": {"calls": 1}, "supervisor": {"threshold": 0, "then": "error"}},
+      "defaults": {"attempt_timeout": "2s", "retry": {"calls_per_attempt": 1}, "supervisor": {"failure_threshold": 0, "then": "error"}},
       "steps": [
-        {"id": "one", "agent": "stock", "action": "one", "compensation": {"action": "undo-one"}},
+        {"id": "one", "agent": "stock", "action": "one", "compensation": {"action": "compensate-one"}},
         {"id": "two", "agent": "bank", "action": "two", "compensation": "none"}]}"#,
     r#"{"workflow": "letter",
-      "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1, "delay": "500ms"}},
+      "defaults": {"attempt_timeout": "4s", "supervisor": {"failure_threshold": 1, "delay": "500ms"}},
       "steps": [
-        {"id": "frame", "agent": "stock", "action": "frame", "retry": {"calls": 2}, "compensation": {"action": "unframe"}},
+        {"id": "frame", "agent": "stock", "action": "frame", "retry": {"calls_per_attempt": 2}, "compensation": {"action": "unframe"}},
         {"id": "write", "agent": "mail", "action": "write", "at_most_once": true, "input": {"item": "${details.item}"},
          "compensation": {"action": "recall"}},
-        {"id": "bill", "agent": "bank", "action": "bill", "retry": {"calls": 2}, "compensation": {"action": "credit"}}]}"#,
+        {"id": "bill", "agent": "bank", "action": "bill", "retry": {"calls_per_attempt": 2}, "compensation": {"action": "credit"}}]}"#,
     r#"{"workflow": "parcel",
-      "defaults": {"complete_within": "4s", "supervisor": {"threshold": 2, "delay": "500ms"}},
+      "defaults": {"attempt_timeout": "4s", "supervisor": {"failure_threshold": 2, "delay": "500ms"}},
       "steps": [
-        {"id": "pack", "agent": "stock", "action": "pack", "retry": {"calls": 2}, "compensation": {"action": "unpack"}},
-        {"id": "post", "agent": "mail", "action": "post", "probe": {"action": "was-posted", "complete_within": "3s"},
+        {"id": "pack", "agent": "stock", "action": "pack", "retry": {"calls_per_attempt": 2}, "compensation": {"action": "unpack"}},
+        {"id": "post", "agent": "mail", "action": "post", "probe": {"action": "was-posted", "attempt_timeout": "3s"},
          "compensation": {"action": "intercept"}},
-        {"id": "toll", "agent": "bank", "action": "toll", "after": ["pack"], "retry": {"calls": 1}, "compensation": "none"}]}"#,
+        {"id": "toll", "agent": "bank", "action": "toll", "after": ["pack"], "retry": {"calls_per_attempt": 1}, "compensation": "none"}]}"#,
     r#"{"workflow": "metered", "search": {"item": "${details.item}", "sum": "${details.sum}"},
-      "defaults": {"complete_within": "4s", "retry": {"calls": 2, "total": 3, "initial": "50ms", "max": "300ms"},
-        "supervisor": {"threshold": 3, "delay": "300ms", "park": "6s"}},
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "calls_per_run": 3, "initial": "50ms", "max": "300ms"},
+        "supervisor": {"failure_threshold": 3, "delay": "300ms", "defer_for": "6s"}},
       "steps": [
         {"id": "dial", "agent": "bank", "action": "dial", "compensation": {"action": "hang-up"}},
-        {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls": 2, "total": 2}}}]}"#,
+        {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls_per_attempt": 2, "calls_per_run": 2}}}]}"#,
     r#"{"workflow": "shelf", "search": {"note": "${details.note}"},
       "details_schema": {"type": "object", "additionalProperties": false, "required": ["item", "sum"],
         "properties": {"item": {}, "gift": {"type": "boolean"}, "sum": {"type": "integer"}, "note": {"maxLength": 50}}},
-      "defaults": {"complete_within": "4s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
       "steps": [
         {"id": "count", "agent": "stock", "action": "count", "compensation": "none"},
         {"id": "fill", "agent": "stock", "action": "fill", "compensation": {"action": "empty"}}]}"#,
-    r#"{"workflow": "dated", "complete_within": "50s", "progress": true,
-      "defaults": {"complete_within": "4s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2, "retry_at_once": true}},
+    r#"{"workflow": "dated", "order_timeout": "50s", "progress": true,
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2, "retry_at_once": true}},
       "steps": [
         {"id": "book", "agent": "stock", "action": "book", "compensation": {"action": "unbook"}},
         {"id": "card", "agent": "mail", "action": "card", "at_most_once": true, "compensation": {"action": "recall-card"}},
         {"id": "fee", "agent": "bank", "action": "fee", "compensation": {"action": "waive"}}]}"#,
-    r#"{"workflow": "ticket", "complete_within": "40s", "progress": true,
-      "defaults": {"complete_within": "3s", "retry": {"calls": 1}, "supervisor": {"threshold": 3, "retry_at_once": true}},
+    r#"{"workflow": "ticket", "order_timeout": "40s", "progress": true,
+      "defaults": {"attempt_timeout": "3s", "retry": {"calls_per_attempt": 1}, "supervisor": {"failure_threshold": 3, "retry_at_once": true}},
       "steps": [
         {"id": "seat", "agent": "stock", "action": "seat", "compensation": {"action": "unseat"}},
         {"id": "pay-for", "agent": "bank", "action": "pay-for", "point_of_no_return": true},
-        {"id": "print", "agent": "stock", "action": "print", "supervisor": {"threshold": 2, "delay": "1s"}}]}"#,
+        {"id": "print", "agent": "stock", "action": "print", "supervisor": {"failure_threshold": 2, "delay": "1s"}}]}"#,
     r#"{"workflow": "twins-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn",
-      "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1}},
+      "defaults": {"attempt_timeout": "4s", "supervisor": {"failure_threshold": 1}},
       "steps": [
         {"id": "l", "agent": "mail", "action": "left", "after": [], "at_most_once": true, "compensation": {"action": "unleft"}},
         {"id": "right-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
@@ -115,52 +115,52 @@ const FIRST: [&str; 13] = [
 /// What may be published over them.
 const LATER: [&str; 7] = [
     r#"{"workflow": "line", "search": {"gift": "${details.gift}", "item": "${details.item}"},
-      "defaults": {"complete_within": "5s", "retry": {"calls": 2, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
+      "defaults": {"attempt_timeout": "5s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "500ms"}, "supervisor": {"failure_threshold": 2, "delay": "1s"}},
       "steps": [
         {"id": "reserve", "agent": "stock", "action": "reserve", "input": {"item": "${details.item}"},
          "compensation": {"action": "release", "input": {"of": "${output}"}}},
         {"id": "charge", "agent": "bank", "action": "charge", "input": {"for": "${steps.reserve.reference}"},
-         "compensation": {"action": "refund", "threshold": 3}},
+         "compensation": {"action": "refund", "failure_threshold": 3}},
         {"id": "ship", "agent": "stock", "action": "ship", "compensation": {"action": "recall"}},
         {"id": "thank", "agent": "bank", "action": "thank", "compensation": "none"}]}"#,
     r#"{"workflow": "fork",
-      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
+      "defaults": {"attempt_timeout": "3s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
       "steps": [
-        {"id": "p", "agent": "stock", "action": "p", "after": [], "complete_within": "6s", "compensation": {"action": "undo-p"}},
-        {"id": "q", "agent": "bank", "action": "q", "after": ["p"], "compensation": {"action": "undo-q", "agent": "bank"}},
+        {"id": "p", "agent": "stock", "action": "p", "after": [], "attempt_timeout": "6s", "compensation": {"action": "compensate-p"}},
+        {"id": "q", "agent": "bank", "action": "q", "after": ["p"], "compensation": {"action": "compensate-q", "agent": "bank"}},
         {"id": "r", "agent": "bank", "action": "r", "after": [], "compensation": "none"},
         {"id": "join", "agent": "stock", "action": "join", "after": ["p", "q", "r"],
-         "input": {"p": "${steps.p.reference}", "q": "${steps.q.reference}"}, "compensation": {"action": "undo-join"}}]}"#,
+         "input": {"p": "${steps.p.reference}", "q": "${steps.q.reference}"}, "compensation": {"action": "compensate-join"}}]}"#,
     r#"{"workflow": "pivot",
-      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "20ms", "max": "100ms"}, "supervisor": {"threshold": 1}},
+      "defaults": {"attempt_timeout": "3s", "retry": {"calls_per_attempt": 2, "initial": "20ms", "max": "100ms"}, "supervisor": {"failure_threshold": 1}},
       "steps": [
         {"id": "hold", "agent": "stock", "action": "hold", "compensation": {"action": "free"}},
         {"id": "sell", "agent": "bank", "action": "sell", "compensation": {"action": "buy-back"}},
         {"id": "send", "agent": "stock", "action": "send", "point_of_no_return": true}]}"#,
     r#"{"workflow": "letter",
-      "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1, "delay": "500ms"}},
+      "defaults": {"attempt_timeout": "4s", "supervisor": {"failure_threshold": 1, "delay": "500ms"}},
       "steps": [
-        {"id": "frame", "agent": "stock", "action": "frame", "retry": {"calls": 2}, "compensation": {"action": "unframe"}},
+        {"id": "frame", "agent": "stock", "action": "frame", "retry": {"calls_per_attempt": 2}, "compensation": {"action": "unframe"}},
         {"id": "write", "agent": "mail", "action": "write", "probe": {"action": "was-written"}, "input": {"item": "${details.item}"},
          "compensation": {"action": "recall"}},
-        {"id": "bill", "agent": "bank", "action": "bill", "retry": {"calls": 2}, "compensation": {"action": "credit"}}]}"#,
+        {"id": "bill", "agent": "bank", "action": "bill", "retry": {"calls_per_attempt": 2}, "compensation": {"action": "credit"}}]}"#,
     r#"{"workflow": "metered",
-      "defaults": {"complete_within": "4s", "retry": {"calls": 3, "total": 4, "initial": "50ms", "max": "300ms"},
-        "supervisor": {"threshold": 3, "delay": "300ms", "park": "6s"}},
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 3, "calls_per_run": 4, "initial": "50ms", "max": "300ms"},
+        "supervisor": {"failure_threshold": 3, "delay": "300ms", "defer_for": "6s"}},
       "steps": [
         {"id": "dial", "agent": "bank", "action": "dial", "compensation": {"action": "hang-up"}},
-        {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls": 2, "total": 2}}}]}"#,
+        {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls_per_attempt": 2, "calls_per_run": 2}}}]}"#,
     r#"{"workflow": "unlike",
-      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
+      "defaults": {"attempt_timeout": "3s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
       "steps": [
         {"id": "slow", "agent": "stock", "action": "slow", "after": [], "compensation": {"action": "unslow"}},
         {"id": "quick", "agent": "stock", "action": "quick", "after": [], "compensation": {"action": "unquick"}},
         {"id": "next", "agent": "bank", "action": "next", "after": ["quick"], "compensation": {"action": "unnext"}},
         {"id": "last", "agent": "stock", "action": "last", "after": ["slow", "next"], "compensation": {"action": "unlast"}}]}"#,
     r#"{"workflow": "brittle",
-      "defaults": {"complete_within": "2s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "then": "error"}},
+      "defaults": {"attempt_timeout": "2s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1, "then": "error"}},
       "steps": [
-        {"id": "one", "agent": "stock", "action": "one", "compensation": {"action": "undo-one"}},
+        {"id": "one", "agent": "stock", "action": "one", "compensation": {"action": "compensate-one"}},
         {"id": "two", "agent": "bank", "action": "two", "compensation": "none"}]}"#,
 ];
 
@@ -220,21 +220,21 @@ pub(crate) fn context(workflow: &Workflow) -> Context<'_> {
 
 /// How long an order may take, from when it is stored until all that it has to tell is told.
 ///
-/// Every attempt of every step may have to be waited for, put off once, retried after its longest
+/// Every attempt of every step may have to be waited for, deferred once, retried after its longest
 /// delay and announced twice; each of these is noticed by a sweep within `look`.
 pub(crate) fn order_ms(workflow: &Workflow, look: u64) -> u64 {
     let noticed = look + TIMING.skew.0 * 2 + TIMING.announce_within.0;
-    let put_off = triad_core::downstream::HELD_RECHECK.0 + look;
+    let deferred = triad_core::downstream::HELD_RECHECK.0 + look;
     let steps = workflow.steps.iter().map(|s| {
         let waits = s.policy.wait.map_or(0, |(d, _)| d.0);
         let delay = s.policy.max_delay.0.max(waits);
         let forward = u64::from(s.policy.max_attempts())
-            * (2 * s.complete_within.0 + delay + noticed + put_off);
-        let undo = s.compensation.as_ref().map_or(0, |c| {
+            * (2 * s.attempt_timeout.0 + delay + noticed + deferred);
+        let compensation = s.compensation.as_ref().map_or(0, |c| {
             u64::from(c.policy.max_attempts())
-                * (c.complete_within.0 + c.policy.max_delay.0 + noticed + put_off)
+                * (c.attempt_timeout.0 + c.policy.max_delay.0 + noticed + deferred)
         });
-        forward + undo
+        forward + compensation
     });
     let confirmed = TIMING.confirm_within.0 + look;
     steps.sum::<u64>() + 2 * noticed + confirmed

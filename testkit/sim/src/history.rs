@@ -18,7 +18,7 @@ pub(crate) struct History {
     pub alerts: BTreeMap<String, (AlertKind, String)>,
     /// How often an operator has had the calls of an order counted from zero.
     pub resets: HashMap<OrderId, u32, FixedState>,
-    /// Orders whose attempts are not all failures: put off, probed or set going again.
+    /// Orders whose attempts are not all failures: deferred, probed or set going again.
     pub uneven: BTreeSet<OrderId>,
     /// Steps that were skipped at some time.
     pub skipped: BTreeSet<(OrderId, StepIndex)>,

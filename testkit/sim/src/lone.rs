@@ -233,8 +233,8 @@ impl Sample {
     fn agents(&self) -> impl Iterator<Item = &'static str> {
         let of_step = |agent: &str| definitions::AGENTS.into_iter().find(|a| *a == agent);
         self.workflow.steps.iter().flat_map(move |step| {
-            let undo = step.compensation.as_ref().map(|c| c.agent.as_str());
-            [Some(step.agent.as_str()), undo]
+            let compensation = step.compensation.as_ref().map(|c| c.agent.as_str());
+            [Some(step.agent.as_str()), compensation]
                 .into_iter()
                 .flatten()
                 .filter_map(of_step)

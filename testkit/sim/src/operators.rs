@@ -182,15 +182,15 @@ fn some_correction(state: &mut State, order: &Order) -> Option<(StepId, Value)> 
     Some((StepId::new(written.id).ok()?, input))
 }
 
-/// Settles some doubt, truthfully.
+/// Resolves some doubt, truthfully.
 fn some_settlement(state: &mut State, order: &Order) -> Option<Action> {
     let index = usize::try_from(state.kernel.rng.below(order.steps.len() as u64)).unwrap_or(0);
-    settlement(state, order, index)
+    resolution(state, order, index)
 }
 
 /// What an operator says about a step whose service can be asked: no call for it is on its way. Whether one
 /// can still be made is for the order's record to know, and where clocks are right it says so.
-fn settlement(state: &State, order: &Order, index: StepIndex) -> Option<Action> {
+fn resolution(state: &State, order: &Order, index: StepIndex) -> Option<Action> {
     let workflow = definitions::compiled(&order.workflow)?;
     let step = &workflow.steps[index];
     let record = &order.steps[index];
@@ -210,7 +210,7 @@ fn settlement(state: &State, order: &Order, index: StepIndex) -> Option<Action> 
         let told = state.remote.truth(&key);
         told.unwrap_or_else(|| json!({"reference": "as the operator was told"}))
     });
-    Some(Action::Settle {
+    Some(Action::Resolve {
         step: step.id.clone(),
         applied,
         attempt: Some(Attempt(record.actions())),
@@ -298,7 +298,7 @@ async fn move_order(world: &World, who: InstanceId, desk: &Desk) {
     });
 }
 
-/// When the faults have stopped: releases what is forced and paused, resumes orders, settles
+/// When the faults have stopped: releases what is forced and paused, resumes orders, resolves
 /// doubts. Whatever else is left must finish by itself.
 pub(crate) async fn put_in_order(world: &World) {
     let ports = Ports::new(world.clone(), OUTSIDE);
@@ -323,7 +323,7 @@ pub(crate) async fn put_in_order(world: &World) {
                 Some(Action::Resume)
             } else {
                 let first = doubts(&order).first().copied();
-                first.and_then(|i| settlement(&world.state(), &order, i))
+                first.and_then(|i| resolution(&world.state(), &order, i))
             };
             if let Some(action) = action {
                 world.state().kernel.note(OUTSIDE, || {

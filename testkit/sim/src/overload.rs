@@ -40,7 +40,7 @@ pub(crate) fn unleash(world: &World, load: Load) {
         w.state()
             .kernel
             .note(OUTSIDE, || "THE TRIGGER IS OVER".into());
-        settle(&w, load, count).await;
+        resolve(&w, load, count).await;
     });
 }
 
@@ -116,7 +116,7 @@ fn raise(world: &World) {
     }
 }
 
-async fn settle(world: &World, load: Load, count: usize) {
+async fn resolve(world: &World, load: Load, count: usize) {
     let over = world.now();
     loop {
         world.sleep(TICK_MS).await;

@@ -91,7 +91,7 @@ impl RemoteService for SimRemote {
             direction: call.direction,
             attempt: call.attempt,
             key: call.idempotency_key.to_string(),
-            undoes: call.undoes.map(ToString::to_string),
+            compensates: call.compensates.map(ToString::to_string),
             input: call.input.clone(),
         };
         let (fate, unreachable) = {

@@ -351,7 +351,7 @@ impl StoreState {
         page: Option<&str>,
     ) -> DuePage {
         self.delete_expired(k);
-        self.settle_index(k);
+        self.resolve_index(k);
         let after = page.and_then(|p| {
             let (moment, at) = p.split_once('/')?;
             Some((moment.parse::<u64>().ok()?, at.parse::<At>().ok()?))
@@ -393,7 +393,7 @@ impl StoreState {
         }
     }
 
-    fn settle_index(&mut self, k: &Kernel) {
+    fn resolve_index(&mut self, k: &Kernel) {
         while let Some(entry) = self.coming.first_entry() {
             if entry.key().0 > k.now {
                 return;

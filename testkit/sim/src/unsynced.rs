@@ -13,7 +13,7 @@ const MOST: usize = 64;
 
 /// One thing that may be taken back.
 #[derive(Debug)]
-pub(crate) enum Undo {
+pub(crate) enum TakeBack {
     /// The last record of a partition.
     Appended { topic: String, partition: usize },
     /// A commit, and what was committed before.
@@ -26,7 +26,7 @@ pub(crate) enum Undo {
 
 /// What is acknowledged and not durable yet, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Unsynced(VecDeque<Undo>);
+pub(crate) struct Unsynced(VecDeque<TakeBack>);
 
 impl Unsynced {
     /// A message has been appended. One that nobody can make again is durable when it is acknowledged.
@@ -35,7 +35,7 @@ impl Unsynced {
             self.made_durable();
             return;
         }
-        self.push(Undo::Appended {
+        self.push(TakeBack::Appended {
             topic: message.topic.clone(),
             partition,
         });
@@ -43,7 +43,7 @@ impl Unsynced {
 
     /// An offset has been committed where `before` was.
     pub(crate) fn committed(&mut self, topic: &str, partition: usize, before: usize) {
-        self.push(Undo::Committed {
+        self.push(TakeBack::Committed {
             topic: topic.to_owned(),
             partition,
             before,
@@ -55,11 +55,11 @@ impl Unsynced {
         self.0.clear();
     }
 
-    fn push(&mut self, undo: Undo) {
+    fn push(&mut self, change: TakeBack) {
         if self.0.len() == MOST {
             self.0.pop_front();
         }
-        self.0.push_back(undo);
+        self.0.push_back(change);
     }
 
     /// How much may be lost.
@@ -68,7 +68,7 @@ impl Unsynced {
     }
 
     /// All but the first `kept`, the last first; nothing is left.
-    pub(crate) fn lose(&mut self, kept: usize) -> impl Iterator<Item = Undo> {
+    pub(crate) fn lose(&mut self, kept: usize) -> impl Iterator<Item = TakeBack> {
         let lost = self.0.split_off(kept.min(self.0.len()));
         self.0.clear();
         lost.into_iter().rev()

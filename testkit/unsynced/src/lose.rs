@@ -115,7 +115,7 @@ fn take_back(
     file.set_len(kept)
 }
 
-/// The pages that were changed, as they were at the last sync: the changes undone, the last one first. A page is
+/// The pages that were changed, as they were at the last sync: the changes taken back, the last one first. A page is
 /// padded with zeros where the file ends.
 fn at_last_sync(file: &File, notes: &[Note], length: u64) -> io::Result<BTreeMap<u64, Vec<u8>>> {
     let mut pages = BTreeMap::new();

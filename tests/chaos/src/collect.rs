@@ -37,7 +37,7 @@ pub async fn collect(
     installation: &Installation,
     sent: Vec<Sent>,
     sightings: Sightings,
-    settled: (Vec<String>, Vec<Offsets>),
+    resolved: (Vec<String>, Vec<Offsets>),
 ) -> Result<Evidence> {
     let mut e = Evidence {
         workflow: installation.workflow.clone(),
@@ -54,8 +54,8 @@ pub async fn collect(
         calls: calls(installation)?,
         keys: keys(installation).await?,
         sightings,
-        offsets: settled.1,
-        unfinished: settled.0,
+        offsets: resolved.1,
+        unfinished: resolved.0,
     };
     for order in e.records.values() {
         if let Some(workflow) = installation.workflow_of(order) {
@@ -108,7 +108,7 @@ async fn details(
     Ok(all)
 }
 
-/// The calls, from the service's durable ledger: one line each, in the order of settling. A last
+/// The calls, from the service's durable ledger: one line each, in the order in which they ended. A last
 /// line without an end is of a call that a kill left unanswered.
 fn calls(installation: &Installation) -> Result<Vec<LedgerLine>> {
     let file = std::fs::File::open(&installation.places.ledger).context("the ledger")?;

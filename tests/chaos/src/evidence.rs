@@ -39,7 +39,7 @@ pub struct Evidence {
     pub replies: Vec<Answered>,
     /// Records of the topics above that are not what belongs there.
     pub unreadable: Vec<LetterId>,
-    /// The calls at the remote service, in the order in which they were settled.
+    /// The calls at the remote service, in the order in which they ended.
     pub calls: Vec<LedgerLine>,
     /// What the remote service says of its keys.
     pub keys: Vec<KeyView>,
@@ -138,13 +138,13 @@ pub fn attempt_of(call: &LedgerLine) -> AttemptId {
     AttemptId {
         order: call.head.order.clone(),
         step: call.head.step.clone(),
-        is_compensation: undoes(call),
+        is_compensation: compensates(call),
         attempt: call.head.attempt,
     }
 }
 
 /// Whether a call is one of a compensation.
 #[must_use]
-pub fn undoes(call: &LedgerLine) -> bool {
+pub fn compensates(call: &LedgerLine) -> bool {
     call.head.direction == triad_reference_service::Direction::Compensate
 }

@@ -7,7 +7,7 @@
 //!
 //! [`load`] and [`schedule`] are made from a seed before the run. [`installation`] is the
 //! processes, [`faults`] kills and freezes them, [`submit`] sends, [`progress`] counts what has
-//! ended, [`watch`] looks at records while they change, [`settle`] waits for the end, [`collect`]
+//! ended, [`watch`] looks at records while they change, [`resolve`] waits for the end, [`collect`]
 //! reads it all into [`evidence`], [`checks`] judges that and nothing else, [`report`] prints.
 //! [`tell`] says meanwhile what goes on. [`outages`] are runs of another kind, over the same processes.
 //!
@@ -26,10 +26,10 @@ pub mod outages;
 mod part;
 mod ports;
 pub mod progress;
+pub mod quiet;
 pub mod report;
 pub mod run;
 pub mod schedule;
-pub mod settle;
 pub mod submit;
 pub mod tell;
 pub mod watch;

@@ -65,7 +65,7 @@ pub struct Options {
     pub patience: Duration,
     /// Most time from the last fault until everything has finished
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = humantime::parse_duration)]
-    pub settle_within: Duration,
+    pub quiet_within: Duration,
     /// Instead of kills and freezes: for so long each, one topic is refused, one service hangs, the
     /// store denies access, while orders run that do not need it
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]

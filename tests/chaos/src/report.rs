@@ -30,7 +30,7 @@ pub struct Times {
     /// From the first submission to the last end of an order and the last fault.
     pub under_faults: Duration,
     /// From then until nothing was under way.
-    pub settling: Duration,
+    pub to_quiet: Duration,
     /// All of it, starting and checking included.
     pub in_all: Duration,
 }
@@ -88,7 +88,7 @@ pub struct Report {
     /// Seconds from the first submission to the last end and the last fault.
     pub seconds_under_faults: f64,
     /// Seconds from then until nothing was under way.
-    pub seconds_settling: f64,
+    pub seconds_to_quiet: f64,
     /// Seconds of the whole run.
     pub seconds: f64,
     /// Where data and logs are, if they were kept.
@@ -122,7 +122,7 @@ impl Report {
             judged: Judged::default(),
             orders_per_second: tenths(f64::from(options.orders) / under_faults.max(0.001)),
             seconds_under_faults: tenths(under_faults),
-            seconds_settling: tenths(times.settling.as_secs_f64()),
+            seconds_to_quiet: tenths(times.to_quiet.as_secs_f64()),
             seconds: tenths(times.in_all.as_secs_f64()),
             kept: None,
         }
@@ -199,22 +199,22 @@ fn seen(e: &Evidence) -> BTreeMap<&'static str, usize> {
             e.keys.iter().map(|k| k.applied as usize).sum(),
         ),
         (
-            "effects undone",
-            e.keys.iter().map(|k| k.undone as usize).sum(),
+            "effects compensated",
+            e.keys.iter().map(|k| k.compensated as usize).sum(),
         ),
         (
-            "undos before their effect",
+            "compensations before their effect",
             super::checks::effects::tombstones(&e.keys),
         ),
         ("calls stalled", cause(Cause::Stall)),
         ("answers lost", cause(Cause::LostAnswer)),
         (
-            "effects refused after their undo",
+            "effects refused after their compensation",
             cause(Cause::Compensated),
         ),
         ("calls that landed after their deadline", late(e)),
         (
-            "attempts put off",
+            "attempts deferred",
             e.replies.iter().filter(|r| r.said == Said::PutOff).count(),
         ),
         (
@@ -296,13 +296,13 @@ impl fmt::Display for Report {
         writeln!(f, "\n{}", counts.trim_fmt())?;
         writeln!(
             f,
-            "\n{} orders, seed {}, {} workers: {} s under faults ({} orders/s), {} s to settle, {} s in all",
+            "\n{} orders, seed {}, {} workers: {} s under faults ({} orders/s), {} s to resolve, {} s in all",
             self.orders,
             self.seed,
             self.workers,
             self.seconds_under_faults,
             self.orders_per_second,
-            self.seconds_settling,
+            self.seconds_to_quiet,
             self.seconds
         )?;
         failures(f, &self.checks, self.kept.as_deref())
@@ -353,7 +353,7 @@ mod tests {
     fn report(verdicts: Vec<Verdict>, arguments: &[&str]) -> Report {
         let times = Times {
             under_faults: Duration::from_secs(10),
-            settling: Duration::from_secs(1),
+            to_quiet: Duration::from_secs(1),
             in_all: Duration::from_secs(12),
         };
         let options = Options::parse_from([&["triad-chaos"], arguments].concat());

@@ -17,8 +17,8 @@ use super::collect::collect;
 use super::installation::{Installation, WORKFLOW, bin_dir};
 use super::load::Submission;
 use super::options::Options;
+use super::quiet::wait_until_quiet;
 use super::report::{Report, Times};
-use super::settle::settle;
 use super::submit::submit;
 use super::tell::say;
 use super::{checks, faults, judged, load, outages, progress, schedule, watch as look};
@@ -34,7 +34,7 @@ fn misbehaviour(seed: u64) -> Faults {
             stall: 0.01,
             stall_ms: 6_000,
             permanent: 0.02,
-            undo_permanent: 0.1,
+            compensation_permanent: 0.1,
             latency_ms: 5,
             jitter_ms: 20,
             ..FaultPlan::default()
@@ -227,14 +227,14 @@ async fn on(
     say("no more faults: waiting until everything has finished");
     installation.set_faults(Faults::default()).await?;
     let quiet = Instant::now();
-    let mut settled = settle(installation, options.settle_within).await?;
-    settled.0.extend(stopped);
-    let settling = quiet.elapsed();
+    let mut resolved = wait_until_quiet(installation, options.quiet_within).await?;
+    resolved.0.extend(stopped);
+    let to_quiet = quiet.elapsed();
     stop.cancel();
     let sightings = looks.join_next().await.context("somebody looked")??;
     let died = installation.dead().await;
     say("reading tables, topics and ledger");
-    let evidence = collect(installation, sent, sightings, settled).await?;
+    let evidence = collect(installation, sent, sightings, resolved).await?;
     let mut verdicts = checks::all(&evidence);
     verdicts.push(Verdict {
         guarantee: Guarantee::G1,
@@ -249,7 +249,7 @@ async fn on(
     verdicts.sort_by_key(|v| v.guarantee);
     let times = Times {
         under_faults,
-        settling,
+        to_quiet,
         in_all: began.elapsed(),
     };
     Ok(Report::new(options, &evidence, verdicts, &faults, times).with(judged))

@@ -39,10 +39,10 @@ pub fn messages() -> Vec<Vec<u8>> {
             "until": 9_000}),
         ),
         json!({
-            "order_id": "1", "step": "charge", "direction": "undo", "attempt": 2,
-            "complete_by": 5_000, "complete_within_ms": 1_000, "allowance": 3, "backoff_initial_ms": 5,
+            "order_id": "1", "step": "charge", "direction": "compensate", "attempt": 2,
+            "complete_by": 5_000, "attempt_timeout_ms": 1_000, "allowance": 3, "backoff_initial_ms": 5,
             "backoff_max_ms": 50,
-            "idempotency_key": "1/charge/undo", "undoes": "1/charge/forward", "action": "refund",
+            "idempotency_key": "1/charge/compensate", "compensates": "1/charge/forward", "action": "refund",
             "input": {"amount": 1.5}, "agent": "payment", "workflow": "w",
         }),
         json!({"order_id": "1", "sequence": 3, "status": "retrying", "cause": failure, "at": 7}),

@@ -70,7 +70,7 @@ pub enum Asked {
 pub struct Seen {
     /// What.
     pub sign: Sign,
-    /// Of which attempt: `<step>/do/<number>` or `<step>/undo/<number>`.
+    /// Of which attempt: `<step>/do/<number>` or `<step>/compensate/<number>`.
     pub attempt: String,
 }
 

@@ -82,7 +82,7 @@ fn out(steps: &Value) -> Vec<String> {
     let attempt = |step: &Value| {
         let is_compensation = match step["state"].as_str()? {
             "running" | "probing" => false,
-            "undoing" => true,
+            "compensating" => true,
             _ => return None,
         };
         let number = u32::try_from(step["attempt"].as_u64()?).ok()?;
@@ -93,7 +93,7 @@ fn out(steps: &Value) -> Vec<String> {
 
 /// The text of an attempt.
 pub fn attempt(step: &str, is_compensation: bool, number: u32) -> String {
-    let way = if is_compensation { "undo" } else { "do" };
+    let way = if is_compensation { "compensate" } else { "do" };
     format!("{step}/{way}/{number}")
 }
 
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn an_item_is_its_fingerprint_its_named_attributes_and_what_is_out() {
         let steps = r#"[{"step":"a","state":"completed","attempt":1},
-            {"step":"b","state":"running","attempt":2},{"step":"c","state":"undoing","attempt":1},
+            {"step":"b","state":"running","attempt":2},{"step":"c","state":"compensating","attempt":1},
             {"step":"d","state":"failed","attempt":3},{"step":"e","state":"waiting"}]"#;
         let json = json!({"Version": {"N": "7"}, "LockedBy": {"NULL": true},
             "Steps": {"S": steps}, "WriteToken": {"N": "18446744073709551615"}});
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(kept.attributes["Version"], Scalar::Number(7));
         assert_eq!(kept.attributes["WriteToken"], Scalar::Number(u64::MAX));
         assert_eq!(kept.attributes["LockedBy"], Scalar::Null);
-        assert_eq!(kept.out, ["b/do/2", "c/undo/1"]);
+        assert_eq!(kept.out, ["b/do/2", "c/compensate/1"]);
         assert_eq!(kept.digest.len(), 16);
         let mut other = json.clone();
         other["Steps"] = json!({"S": "[]"});

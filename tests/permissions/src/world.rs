@@ -38,13 +38,13 @@ steps:
     agent: payment
     action: take
     input: { amount: '${details.amount}' }
-    supervisor: { threshold: 1 }
+    supervisor: { failure_threshold: 1 }
     compensation: { action: give-back }
   - id: pack
     agent: inventory
     action: pack
     after: []
-    supervisor: { threshold: 1 }
+    supervisor: { failure_threshold: 1 }
     compensation: { action: unpack }
 ",
     // One that has a cap where the installation sets any.
@@ -60,7 +60,7 @@ steps:
   - id: pack
     agent: inventory
     action: pack
-    supervisor: { threshold: 0, then: error }
+    supervisor: { failure_threshold: 0, then: error }
     compensation: none
 ",
     // One whose calls are counted in the ledger.
@@ -70,8 +70,8 @@ steps:
   - id: pay
     agent: payment
     action: take
-    retry: { calls: 1, total: 2 }
-    supervisor: { threshold: 3 }
+    retry: { calls_per_attempt: 1, calls_per_run: 2 }
+    supervisor: { failure_threshold: 3 }
     compensation: none
 ",
 ];

@@ -44,7 +44,7 @@ fn sound(topic: &str, n: usize) -> Value {
         "scheduler" => json!({"type": "retry", "order_id": id}),
         _ => json!({
             "order_id": id, "step": "charge-payment", "direction": "forward", "attempt": 1,
-            "complete_by": 1_000 + n, "complete_within_ms": 1_000, "allowance": 3, "backoff_initial_ms": 5,
+            "complete_by": 1_000 + n, "attempt_timeout_ms": 1_000, "allowance": 3, "backoff_initial_ms": 5,
             "backoff_max_ms": 50, "idempotency_key": format!("{id}/charge-payment/forward"),
             "action": "charge", "input": {"amount": n}, "agent": "payment", "workflow": "w",
         }),

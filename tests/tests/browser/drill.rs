@@ -122,8 +122,8 @@ async fn the_drill_is_done_from_the_pages() {
     let dev = Dev::start(&[]).await;
     let mut desk = Desk { ann, dev };
     a_service_is_down(&mut desk).await;
-    orders_are_refused_and_others_half_undone(&mut desk).await;
-    what_is_half_undone_is_settled(&mut desk).await;
+    orders_are_refused_and_others_half_compensated(&mut desk).await;
+    what_is_half_compensated_is_resolved(&mut desk).await;
     a_poison_record_is_mended(&mut desk).await;
     all_of_a_cause_are_done_again(&mut desk).await;
 }
@@ -156,14 +156,14 @@ async fn a_service_is_down(desk: &mut Desk) {
 }
 
 /// Some orders are refused beyond their point of no return, others could not be compensated.
-async fn orders_are_refused_and_others_half_undone(desk: &mut Desk) {
+async fn orders_are_refused_and_others_half_compensated(desk: &mut Desk) {
     desk.dev
         .services(json!({"notification": {"permanent": 1.0}}))
         .await;
     desk.submit(&orders("refused", 4)).await;
     desk.dev.all_finished(4 + 4).await;
     let plans = json!({"notification": {"permanent": 1.0}, "carrier": {"permanent": 1.0},
-        "payment": {"undo_permanent": 1.0}});
+        "payment": {"compensation_permanent": 1.0}});
     desk.dev.services(plans).await;
     desk.submit(&orders("half", 3)).await;
     desk.dev.all_finished(4 + 4 + 3).await;
@@ -187,7 +187,7 @@ async fn orders_are_refused_and_others_half_undone(desk: &mut Desk) {
 }
 
 /// Refunds work again: one was made by hand and is closed, the others are tried again.
-async fn what_is_half_undone_is_settled(desk: &mut Desk) {
+async fn what_is_half_compensated_is_resolved(desk: &mut Desk) {
     desk.dev
         .services(json!({"notification": {"permanent": 1.0}}))
         .await;

@@ -32,7 +32,12 @@ async fn two_versions_are_compared_from_the_list_of_versions() {
     let _ = submitted.await.good();
     dev.all_finished(2).await;
     let files = Files::new();
-    let second = published(&dev, &files, ("threshold: 3", "threshold: 5")).await;
+    let second = published(
+        &dev,
+        &files,
+        ("failure_threshold: 3", "failure_threshold: 5"),
+    )
+    .await;
     let third = published(&dev, &files, ("action: pack", "action: wrap")).await;
 
     ann.go(&format!("{}workflows", dev.console)).await;

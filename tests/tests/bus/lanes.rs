@@ -360,7 +360,7 @@ async fn an_order_of_the_high_lane_is_wholly_in_it() {
     let all = lines(&orders("urgent", 10));
     let submitted = dev.triad_reading(&["submit", "-", "--priority", "high"], all.as_bytes());
     let _ = submitted.await.good();
-    // Failed attempts and work that an open breaker has put off are both asked for again.
+    // Failed attempts and work that an open breaker has deferred are both asked for again.
     until("the Supervisor asks for an order again", async || {
         kinds(&dev.kafka).await.contains("retry").then_some(())
     })
@@ -374,7 +374,7 @@ async fn an_order_of_the_high_lane_is_wholly_in_it() {
 }
 
 const SLOW: &str = "workflow: slow
-defaults: { complete_within: 10m, retry: { calls: 1 } }
+defaults: { attempt_timeout: 10m, retry: { calls_per_attempt: 1 } }
 steps:
   - { id: only, agent: inventory, action: reserve, compensation: none }
   - { id: then, agent: payment, action: charge, compensation: none }

@@ -17,7 +17,7 @@ use triad_tests::runtime_api::{Answer, InvokeError};
 use triad_tests::topics::{Raw, header, read_until, write};
 
 const SHORT: &str = "workflow: order-fulfilment
-defaults: { complete_within: 2s, supervisor: { threshold: 1 } }
+defaults: { attempt_timeout: 2s, supervisor: { failure_threshold: 1 } }
 steps:
   - {id: charge, agent: payment, action: charge, compensation: {action: refund}}
 ";
@@ -185,7 +185,7 @@ async fn the_supervisor_recovers_an_order_whose_agent_is_never_invoked() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_down_parks_its_orders_until_it_is_back() {
+async fn a_service_that_is_down_defers_its_orders_until_it_is_back() {
     let down = FaultPlan {
         down: true,
         ..FaultPlan::default()
@@ -208,18 +208,18 @@ async fn a_service_that_is_down_parks_its_orders_until_it_is_back() {
         .map(|n| submitted(&order(&format!("p-{n}"), 1)))
         .collect();
     write(&engines.brokers(), &submitted).await;
-    // Those that met the service before its breaker opened fail once, and are put off when they are tried
-    // again; of the others each is put off at once, or not started while it is open.
+    // Those that met the service before its breaker opened fail once, and are deferred when they are tried
+    // again; of the others each is deferred at once, or not started while it is open.
     let wait = async || {
-        let (mut parked, mut unstarted) = (0, 0);
+        let (mut deferred, mut unstarted) = (0, 0);
         for n in 0..4 {
             let Some(order) = engines.record(&format!("p-{n}")).await else {
                 continue;
             };
-            parked += usize::from(order.steps[0].state.name() == "parked");
+            deferred += usize::from(order.steps[0].state.name() == "deferred");
             unstarted += usize::from(order.sequence == 1);
         }
-        parked >= 1 && parked + unstarted == 4
+        deferred >= 1 && deferred + unstarted == 4
     };
     until("the orders wait", async || {
         for source in &mut sources {

@@ -42,36 +42,36 @@ fn batch(values: &[&str]) -> Vec<InputRecord> {
     values.iter().enumerate().map(record).collect()
 }
 
-/// Works a batch with the shell; returns the offsets in the order in which they were settled,
+/// Works a batch with the shell; returns the offsets in the order in which they were resolved,
 /// what was given up, and how often the function was invoked.
 async fn worked(values: &[&str], settings: Settings) -> (Vec<i64>, Vec<(Vec<i64>, Why)>, usize) {
     let environment = Environment::new(echo(), Duration::from_secs(3));
-    let (kept, settled) = (Kept::default(), Mutex::new(Vec::new()));
+    let (kept, resolved) = (Kept::default(), Mutex::new(Vec::new()));
     handle(batch(values), &settings, &environment, &kept, |record| {
-        settled.lock().unwrap().push(record.offset);
+        resolved.lock().unwrap().push(record.offset);
     })
     .await;
     let offsets = |g: &GivenUp| g.records.iter().map(|r| r.offset).collect();
     let given_up = kept.all().iter().map(|g| (offsets(g), g.why)).collect();
     (
-        settled.into_inner().unwrap(),
+        resolved.into_inner().unwrap(),
         given_up,
         environment.events().len(),
     )
 }
 
 #[tokio::test]
-async fn a_success_settles_the_batch_at_once() {
-    let (settled, given_up, invocations) = worked(&["ok", "ok"], settings()).await;
-    assert_eq!((settled, given_up, invocations), (vec![0, 1], vec![], 1));
+async fn a_success_resolves_the_batch_at_once() {
+    let (resolved, given_up, invocations) = worked(&["ok", "ok"], settings()).await;
+    assert_eq!((resolved, given_up, invocations), (vec![0, 1], vec![], 1));
 }
 
 #[tokio::test]
 async fn each_answer_for_one_bad_record_gives_up_that_record_alone_and_keeps_the_order() {
     // Named in the answer; the process gone; a panic; not back by the deadline; killed at it.
     for bad in ["fail", "crash", "panic", "hang", "block"] {
-        let (settled, given_up, _) = worked(&["ok", "ok", bad, "ok"], settings()).await;
-        assert_eq!(settled, [0, 1, 2, 3], "{bad}");
+        let (resolved, given_up, _) = worked(&["ok", "ok", bad, "ok"], settings()).await;
+        assert_eq!(resolved, [0, 1, 2, 3], "{bad}");
         assert_eq!(given_up, [(vec![2], Why::RetryAttemptsExhausted)], "{bad}");
     }
 }
@@ -129,15 +129,15 @@ impl Keep for Away {
 }
 
 #[tokio::test]
-async fn nothing_is_settled_that_could_not_be_kept() {
+async fn nothing_is_resolved_that_could_not_be_kept() {
     let function = Script(|_| Invoked::Failed("always".into()));
-    let (away, settled) = (Away::default(), AtomicU32::new(0));
+    let (away, resolved) = (Away::default(), AtomicU32::new(0));
     handle(batch(&["a"]), &settings(), &function, &away, |_| {
         assert_eq!(away.0.load(Ordering::Relaxed), 4, "it is kept by then");
-        settled.fetch_add(1, Ordering::Relaxed);
+        resolved.fetch_add(1, Ordering::Relaxed);
     })
     .await;
-    assert_eq!(settled.load(Ordering::Relaxed), 1);
+    assert_eq!(resolved.load(Ordering::Relaxed), 1);
 }
 
 async fn broker() -> (BrokerHandle, KafkaConfig) {

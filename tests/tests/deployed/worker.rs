@@ -103,8 +103,8 @@ async fn workers_share_a_breaker_and_go_on_when_the_service_is_back() {
         .map(|kind| worker(&engines, &brokers, kind))
         .collect();
     submit(&brokers, 20).await;
-    // Those that met the service before its breaker opened fail once, and are put off when they are tried
-    // again; of the others each is put off at once, or not started while it is open.
+    // Those that met the service before its breaker opened fail once, and are deferred when they are tried
+    // again; of the others each is deferred at once, or not started while it is open.
     until("every order waits for the service", async || {
         let (mut deferred, mut unstarted) = (0, 0);
         for n in 0..20 {

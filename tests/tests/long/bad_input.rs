@@ -20,7 +20,7 @@ const GOOD: usize = 60;
 /// The built-in workflow's name with one step, so that one agent is enough. Its deadline outlives
 /// the backlog that the bad records are.
 const ONE_STEP: &str = "workflow: order-fulfilment
-defaults: { complete_within: 30m }
+defaults: { attempt_timeout: 30m }
 steps:
   - {id: charge-payment, agent: payment, action: charge, compensation: none}
 ";
@@ -123,7 +123,7 @@ async fn functions_dead_letter_each_bad_record_once_and_hold_up_nobody() {
     let (api, _supervisor) = start_function(&binary("triad-supervisor"), &variables);
     take_all(&mut sources).await;
     // That a round finds nothing is no end: a broker may be slow to answer, and a request that has waited
-    // longer behind bad ones than an agent begins it after is put off, and asked for again by a sweep.
+    // longer behind bad ones than an agent begins it after is deferred, and asked for again by a sweep.
     let what = "every good order has ended, and every unfit record has its letter";
     until(what, async || {
         sweep(&api).await;

@@ -81,7 +81,7 @@ async fn a_store_that_lies_is_convicted() {
         "dropped-write",
         "--patience",
         "30s",
-        "--settle-within",
+        "--quiet-within",
         "20s",
     ])
     .await;
@@ -126,7 +126,7 @@ async fn a_broker_that_forgets_is_found_out() {
         "182",
         "--patience",
         "20s",
-        "--settle-within",
+        "--quiet-within",
         "5s",
     ])
     .await;

@@ -136,7 +136,7 @@ async fn a_service_that_is_slower_than_it_may_be() {
 #[tokio::test]
 async fn a_compensation_that_fails() {
     let dev = healthy(&[]).await;
-    let plans = json!({"carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}});
+    let plans = json!({"carrier": {"permanent": 1.0}, "payment": {"compensation_permanent": 1.0}});
     dev.services(plans).await;
     submit(&dev, &[order("bad", 1)]).await;
     is(&dev, "bad", "CompensationFailed").await;
@@ -183,7 +183,7 @@ async fn a_step_that_somebody_has_paused() {
     hold(&dev, &["pause", "--step-type", "order-fulfilment/pack"]).await;
     // For half a second an agent goes by what it knew: an order may still go through.
     let mut submitted = 0;
-    until("an order is parked", async || {
+    until("an order is deferred", async || {
         submitted += 1;
         submit(&dev, &[order(&format!("bad-{submitted}"), 1)]).await;
         let all = dev.orders().await;
@@ -191,7 +191,7 @@ async fn a_step_that_somebody_has_paused() {
             .iter()
             .flat_map(|o| o["steps"].as_array().into_iter().flatten());
         let mut states = steps.map(|step| step["state"].clone());
-        states.any(|state| state == "parked").then_some(())
+        states.any(|state| state == "deferred").then_some(())
     })
     .await;
     let wanted = Culprit::StepPaused {

@@ -43,7 +43,7 @@ const COUNTED: &str = "charge-payment";
 
 /// A workflow that needs some of the downstreams of [`FULFILMENT`].
 const RESTOCK: &str = "workflow: restock
-defaults: { complete_within: 5s, retry: { calls: 4, initial: 50ms, max: 1s } }
+defaults: { attempt_timeout: 5s, retry: { calls_per_attempt: 4, initial: 50ms, max: 1s } }
 steps:
   - {id: count-stock, agent: inventory, action: count, compensation: none}
   - {id: tell-shop, agent: notification, action: send, compensation: none}
@@ -89,7 +89,7 @@ fn away(latency_ms: u64) -> Faults {
 /// The built-in workflow, with one step whose calls are counted.
 fn counted() -> String {
     let step = format!("  - id: {COUNTED}\n");
-    let retry = "    retry: { calls: 4, total: 9, initial: 50ms, max: 1s }\n";
+    let retry = "    retry: { calls_per_attempt: 4, calls_per_run: 9, initial: 50ms, max: 1s }\n";
     FULFILMENT.replacen(&step, &format!("{step}{retry}"), 1)
 }
 
@@ -224,7 +224,7 @@ async fn nothing_failed_but(
     let steps: usize = records.values().map(|order| order.steps.len()).sum();
     let total = &ledger.summary.total;
     assert_eq!(
-        (total.applied, total.undone),
+        (total.applied, total.compensated),
         (steps as u64, 0),
         "{total:?}"
     );

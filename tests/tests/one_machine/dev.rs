@@ -135,7 +135,7 @@ async fn a_durable_run_goes_on_after_a_kill() {
     let file = files.write("orders.jsonl", &lines(&orders("durable", count)));
     let data = files.arg("state");
     // Deadlines that a backlog on a slow machine does not reach.
-    let patient = FULFILMENT.replace("complete_within: 5s", "complete_within: 30s");
+    let patient = FULFILMENT.replace("attempt_timeout: 5s", "attempt_timeout: 30s");
     let workflow = files.write("patient.yaml", &patient);
     let arguments = [
         "--data",

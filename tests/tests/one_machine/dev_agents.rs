@@ -13,7 +13,7 @@ use triad_tests::process::{Process, command};
 
 /// A loan: the second step reads what the first one was answered.
 const LOAN: &str = "workflow: loan
-defaults: { complete_within: 5s, retry: { calls: 2, initial: 50ms, max: 100ms } }
+defaults: { attempt_timeout: 5s, retry: { calls_per_attempt: 2, initial: 50ms, max: 100ms } }
 steps:
   - id: score
     agent: credit

@@ -117,7 +117,7 @@ async fn what_a_kill_has_left_is_seen_and_gone_on_with() {
     let file = files.write("orders.jsonl", &lines(&orders("durable", count)));
     let data = files.arg("state");
     // Deadlines that a backlog on a slow machine does not reach.
-    let patient = FULFILMENT.replace("complete_within: 5s", "complete_within: 30s");
+    let patient = FULFILMENT.replace("attempt_timeout: 5s", "attempt_timeout: 30s");
     let workflow = files.write("patient.yaml", &patient);
     let arguments = [
         "--orders",
@@ -476,7 +476,7 @@ async fn every_figure_is_what_is_listed_during_an_outage_and_after_it() {
     dev.services(refused).await;
     submit(&orders("refused", 5)).await;
     dev.all_finished(5).await;
-    let half = json!({"carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}});
+    let half = json!({"carrier": {"permanent": 1.0}, "payment": {"compensation_permanent": 1.0}});
     dev.services(half).await;
     submit(&orders("half", 3)).await;
     dev.all_finished(8).await;

@@ -198,9 +198,15 @@ async fn a_directory_that_was_not_imported_anywhere_goes_on() {
     let act = ["cancel", "1", "--by", "ann", "--why", "w", "--data", &data];
     let act = run(&act).await.ended(1);
     assert!(act.err.contains(&moved), "{}", act.err);
-    let undo = ["export", "--undo", "--json", "--data", &data];
-    assert_eq!(run(&undo).await.good().summary()["undone"], true);
-    assert_eq!(run(&undo).await.good().summary()["undone"], false);
+    let compensation = ["export", "--revert", "--json", "--data", &data];
+    assert_eq!(
+        run(&compensation).await.good().summary()["compensated"],
+        true
+    );
+    assert_eq!(
+        run(&compensation).await.good().summary()["compensated"],
+        false
+    );
     let serve = place.serve().await;
     all_processed(&serve, &all).await;
     serve.stop().await;

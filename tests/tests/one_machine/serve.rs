@@ -455,7 +455,7 @@ async fn changed_workflows_are_published_and_wrong_ones_refused() {
     );
     place.files.write(
         file,
-        &FULFILMENT.replace("complete_within: 5s", "complete_within: 6s"),
+        &FULFILMENT.replace("attempt_timeout: 5s", "attempt_timeout: 6s"),
     );
     let tries = AtomicUsize::new(0);
     let changed = until("new orders run the new version", async || {

@@ -74,7 +74,7 @@ steps:
     agent: bank
     action: pay
     input: {}
-    supervisor: { threshold: 0, then: error }
+    supervisor: { failure_threshold: 0, then: error }
     compensation: none
 ";
 
@@ -92,7 +92,7 @@ async fn submit_all(serve: &Serve, count: usize) {
     let all: Vec<Value> = (0..count)
         .map(|n| json!({"order_id": format!("o-{n}"), "workflow": "one", "details": {"n": n}}))
         .collect();
-    // Refused ones, for want of room, come again with the next round: the others are repetitions then.
+    // Refused ones, for want of room, come again with the next run: the others are repetitions then.
     for part in all.chunks(500) {
         until("a part is accepted", async || {
             let (status, body) = serve

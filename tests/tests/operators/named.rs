@@ -157,7 +157,7 @@ async fn a_setting_with_a_wrong_value() {
             &["--sweep-every", "\"x\""],
         ),
         settings(
-            &act(&["settle", "1", "--step", "a", "--applied", "--output", "{"]),
+            &act(&["resolve", "1", "--step", "a", "--applied", "--output", "{"]),
             &["--output: ", "\"{\"", "not JSON"],
         ),
         settings(
@@ -301,8 +301,8 @@ async fn a_file_that_is_missing_or_a_directory_or_unreadable_or_no_text() {
             cases.push(case(situation, &words, 2, &[&says]));
         }
         let at_file = format!("@{file}");
-        let settle = act(&[
-            "settle",
+        let resolve = act(&[
+            "resolve",
             "1",
             "--step",
             "a",
@@ -311,7 +311,7 @@ async fn a_file_that_is_missing_or_a_directory_or_unreadable_or_no_text() {
             &at_file,
         ]);
         let says = format!("--output: {says}");
-        cases.push(case(situation, &settle, 2, &[&says]));
+        cases.push(case(situation, &resolve, 2, &[&says]));
     }
     let none = files.arg("none");
     let says = ["--from-terraform", &*none, "there is no such file"];

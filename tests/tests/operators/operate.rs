@@ -87,7 +87,7 @@ async fn errors_are_grouped_by_cause_and_resubmitted_in_bulk() {
             .all(|l| l["result"] == "done" && l["dry_run"] == false)
     );
     let order = is_in(&dev, "e-3", "Processed").await;
-    assert_eq!(order["round"], 1);
+    assert_eq!(order["run"], 1);
     let text = dev.triad(&["get", "e-3"]).await.good().out;
     for part in [
         "attempt 1 failed",
@@ -251,15 +251,15 @@ async fn a_corrected_input_begins_from_the_present_one_and_shows_what_differs() 
 #[tokio::test]
 async fn a_failed_compensation_is_retried_or_closed_by_hand() {
     let dev = Dev::start(&[]).await;
-    let plans = json!({"carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}});
+    let plans = json!({"carrier": {"permanent": 1.0}, "payment": {"compensation_permanent": 1.0}});
     dev.services(plans).await;
     submit(&dev, &orders("u", 2)).await;
     for id in ["u-0", "u-1"] {
         is_in(&dev, id, "CompensationFailed").await;
     }
-    let order = step_is(&dev, "u-0", "charge-payment", "not-undone").await;
+    let order = step_is(&dev, "u-0", "charge-payment", "not-compensated").await;
     assert_eq!(
-        order["steps"][0]["state"], "undo-due",
+        order["steps"][0]["state"], "compensation-due",
         "its turn has not come"
     );
     let _ = dev.triad(&acts(&["close", "u-1"])).await.good();
@@ -267,7 +267,7 @@ async fn a_failed_compensation_is_retried_or_closed_by_hand() {
     assert!(again.out.contains("closed already"), "{again:?}");
     dev.services(json!({})).await;
     let retry = acts(&[
-        "retry-undo",
+        "retry-compensation",
         "--state",
         "CompensationFailed",
         "--yes",
@@ -278,7 +278,7 @@ async fn a_failed_compensation_is_retried_or_closed_by_hand() {
     let order = is_in(&dev, "u-0", "Compensated").await;
     assert!(
         order["failure"]["code"] == "declined",
-        "why it was undone: {order}"
+        "why it was compensated: {order}"
     );
     let order = get(&dev, "u-1").await;
     assert_eq!(order["state"], "CompensationFailed");
@@ -296,14 +296,14 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
         .good();
     submit(&dev, &orders("p", 3)).await;
     for id in ["p-0", "p-1", "p-2"] {
-        step_is(&dev, id, "charge-payment", "parked").await;
+        step_is(&dev, id, "charge-payment", "deferred").await;
     }
     let shown = dev.triad(&["downstreams"]).await.good().out;
     assert!(shown.contains("open by ann: as agreed"), "{shown}");
     let _ = dev.triad(&acts(&["pause", "p-0"])).await.good();
     let _ = dev.triad(&acts(&["cancel", "p-1"])).await.good();
-    // Whether the parked step has an effect is not proved, so its compensation waits for the service too.
-    step_is(&dev, "p-1", "charge-payment", "undo-parked").await;
+    // Whether the deferred step has an effect is not proved, so its compensation waits for the service too.
+    step_is(&dev, "p-1", "charge-payment", "compensation-deferred").await;
     let cancelled = is_in(&dev, "p-1", "Compensating").await;
     assert_eq!(cancelled["failure"]["kind"], "operator");
     let listed = ["list", "--state", "Paused", "--json"];
@@ -315,7 +315,7 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
         .await
         .good();
     is_in(&dev, "p-1", "Compensated").await;
-    step_is(&dev, "p-2", "pack", "parked").await;
+    step_is(&dev, "p-2", "pack", "deferred").await;
     step_is(&dev, "p-2", "book-carrier", "completed").await;
     let step_type = ["resume", "--step-type", "order-fulfilment/pack"];
     let _ = dev.triad(&acts(&step_type)).await.good();
@@ -333,7 +333,7 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
 }
 
 #[tokio::test]
-async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
+async fn an_effect_in_doubt_stops_for_an_operator_or_is_resolved_by_a_probe() {
     let files = Files::new();
     let step = |repeat: &str, reads: &str| {
         format!(
@@ -376,19 +376,19 @@ async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
     assert_eq!(order["failure"]["code"], "in-doubt");
     is_in(&dev, "n", "Error").await;
     let refused = dev.triad(&acts(&["resubmit", "o"])).await.ended(1);
-    assert!(refused.out.contains("triad settle"), "{refused:?}");
+    assert!(refused.out.contains("triad resolve"), "{refused:?}");
     dev.services(json!({})).await;
     let order = is_in(&dev, "a", "Processed").await;
     assert_eq!(order["steps"][0]["attempt"], 2, "the question: {order}");
     let neither = dev
-        .triad(&acts(&["settle", "o", "--step", "wire"]))
+        .triad(&acts(&["resolve", "o", "--step", "wire"]))
         .await
         .ended(2);
     for answer in ["--applied", "--not-applied"] {
         assert!(neither.err.contains(answer), "{neither:?}");
     }
     let both = acts(&[
-        "settle",
+        "resolve",
         "o",
         "--step",
         "wire",
@@ -396,7 +396,7 @@ async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
         "--not-applied",
     ]);
     let _ = dev.triad(&both).await.ended(2);
-    let lacks = acts(&["settle", "o", "--step", "wire", "--applied"]);
+    let lacks = acts(&["resolve", "o", "--step", "wire", "--applied"]);
     let lacks = dev.triad(&lacks).await.ended(1).out;
     assert!(
         lacks.contains("tell reads reference (its input)"),
@@ -408,7 +408,7 @@ async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
         "nothing was written"
     );
     let applied = [
-        "settle",
+        "resolve",
         "o",
         "--step",
         "wire",
@@ -419,7 +419,7 @@ async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
     let _ = dev.triad(&acts(&applied)).await.good();
     let order = is_in(&dev, "o", "Processed").await;
     assert_eq!(order["steps"][0]["output"]["reference"], 7);
-    let not = ["settle", "n", "--step", "wire", "--not-applied"];
+    let not = ["resolve", "n", "--step", "wire", "--not-applied"];
     let _ = dev.triad(&acts(&not)).await.good();
     is_in(&dev, "n", "Processed").await;
     let ledger = dev.ledger().await;
@@ -439,12 +439,12 @@ async fn orders_end_on_their_version_unless_they_are_moved() {
         .good();
     submit(&dev, &orders("v", 3)).await;
     for id in ["v-0", "v-1", "v-2"] {
-        step_is(&dev, id, "charge-payment", "parked").await;
+        step_is(&dev, id, "charge-payment", "deferred").await;
     }
     let first = get(&dev, "v-0").await["workflow"].clone();
     let later = triad_tests::orders::FULFILMENT.replace(
         "    input:\n      customer: \"${details.customerID}\"\n      text:",
-        "    retry: { calls: 2 }\n    input:\n      customer: \"${details.customerID}\"\n      text:",
+        "    retry: { calls_per_attempt: 2 }\n    input:\n      customer: \"${details.customerID}\"\n      text:",
     ) + "
   - id: archive
     agent: notification

@@ -149,7 +149,7 @@ impl World {
         let number = self.requests.fetch_add(1, Ordering::SeqCst);
         json!({
             "order_id": format!("o-{number}"), "step": "charge", "direction": "forward",
-            "attempt": 1, "complete_by": self.clock.now().0 + 30_000, "complete_within_ms": 20_000,
+            "attempt": 1, "complete_by": self.clock.now().0 + 30_000, "attempt_timeout_ms": 20_000,
             "allowance": 1,
             "backoff_initial_ms": 10, "backoff_max_ms": 10,
             "idempotency_key": format!("o-{number}/charge/forward"),
@@ -213,10 +213,10 @@ fn replies(bus: &MemoryBus) -> Vec<Reply> {
     replies
 }
 
-fn put_off(outcome: &Outcome) -> (u64, &Failure) {
+fn deferral(outcome: &Outcome) -> (u64, &Failure) {
     match outcome {
         Outcome::Deferred { until, failure, .. } => (until.0, failure),
-        other => panic!("it should have been put off: {other:?}"),
+        other => panic!("it should have been deferred: {other:?}"),
     }
 }
 
@@ -237,7 +237,7 @@ async fn open(world: &World, agent: &TestAgent, bus: &MemoryBus) {
 }
 
 #[tokio::test]
-async fn an_open_breaker_holds_for_every_instance_and_work_is_put_off_without_a_call() {
+async fn an_open_breaker_holds_for_every_instance_and_work_is_deferred_without_a_call() {
     let world = World::start(limits()).await;
     let (one, one_bus) = world.instance();
     open(&world, &one, &one_bus).await;
@@ -245,7 +245,7 @@ async fn an_open_breaker_holds_for_every_instance_and_work_is_put_off_without_a_
     let (two, two_bus) = world.instance();
     for (agent, bus) in [(&one, &one_bus), (&two, &two_bus)] {
         let outcome = world.ask(agent, bus).await;
-        let (until, failure) = put_off(&outcome);
+        let (until, failure) = deferral(&outcome);
         assert_eq!(failure.code, "breaker-open");
         assert!(until > BEGIN, "not before its timer");
     }
@@ -370,7 +370,7 @@ async fn no_more_probes_are_out_than_may_be_and_a_bad_one_opens_it_for_longer() 
     assert_eq!(world.breaker().await, "open");
     world.clock.advance(Millis(999));
     let outcome = world.ask(&one, &bus).await;
-    put_off(&outcome);
+    deferral(&outcome);
 }
 
 #[tokio::test]
@@ -389,11 +389,11 @@ async fn what_the_service_asks_of_three_orders_opens_it_for_as_long() {
     world.service.fails(Some(Millis(5_000)));
     for breaker in ["closed", "closed", "open"] {
         let outcome = world.ask(&one, &bus).await;
-        assert!(put_off(&outcome).0 >= BEGIN + 5_000, "it waits by itself");
+        assert!(deferral(&outcome).0 >= BEGIN + 5_000, "it waits by itself");
         assert_eq!(world.breaker().await, breaker);
     }
     let outcome = world.ask(&one, &bus).await;
-    assert!(put_off(&outcome).0 >= BEGIN + 5_000);
+    assert!(deferral(&outcome).0 >= BEGIN + 5_000);
 }
 
 #[tokio::test]
@@ -421,7 +421,7 @@ async fn an_operators_pause_reaches_an_instance_when_its_copy_is_old_and_so_does
     done.expect("the tables work");
     world.clock.advance(Millis(2_000));
     let outcome = world.ask(&one, &bus).await;
-    let (_, failure) = put_off(&outcome);
+    let (_, failure) = deferral(&outcome);
     assert_eq!(failure.fingerprint(), "operator/downstream-paused");
     assert!(failure.message.contains("ann"), "{failure}");
     let release = DownstreamAction::Release;
@@ -443,7 +443,7 @@ async fn a_paused_step_type_holds_up_no_other_step_of_its_downstream() {
     done.operate_downstream(&payment(), &pause, &act)
         .await
         .expect("the tables work");
-    put_off(&world.ask(&one, &bus).await);
+    deferral(&world.ask(&one, &bus).await);
     let mut other = world.request();
     other["step"] = json!("refund");
     assert!(is_done(&deliver(&one, &bus, &other).await.outcome));
@@ -505,7 +505,7 @@ async fn an_instance_makes_no_more_calls_at_once_than_its_limit() {
         })
         .await;
         world.clock.advance(Millis(2_000));
-        until("the two are put off", async || {
+        until("the two are deferred", async || {
             (world.clock.sleepers(Millis(2_000)) == 0).then_some(())
         })
         .await;

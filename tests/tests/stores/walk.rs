@@ -14,7 +14,7 @@ use triad_workflow::Workflow;
 
 /// Three steps, of which two run side by side, with compensations.
 pub const YAML: &str = "workflow: walk
-defaults: { supervisor: { threshold: 1 } }
+defaults: { supervisor: { failure_threshold: 1 } }
 steps:
   - { id: a, agent: x, action: go, compensation: { action: back } }
   - { id: b, agent: x, action: go, after: [a], compensation: { action: back } }
@@ -195,12 +195,12 @@ pub const KINDS: [&str; 20] = [
     "CompensationFailed",
     "step waiting",
     "step running",
-    "step parked",
+    "step deferred",
     "step failed",
     "step retry-due",
     "step completed",
-    "step undoing",
-    "step undone",
+    "step compensating",
+    "step compensated",
     "request out",
     "parallel requests out",
     "paused",

@@ -29,9 +29,9 @@ const SECRET: &str = "nobody-may-see-this";
 const TRIP: &str = "
 workflow: trip
 defaults:
-  complete_within: 8s
-  retry: { calls: 1, initial: 10ms, max: 20ms }
-  supervisor: { threshold: 4 }
+  attempt_timeout: 8s
+  retry: { calls_per_attempt: 1, initial: 10ms, max: 20ms }
+  supervisor: { failure_threshold: 4 }
 steps:
   - id: flight
     agent: airline
@@ -239,7 +239,7 @@ pub(crate) fn values(spans: &[&Span], name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_order_that_was_retried_parked_and_compensated_is_one_tree() {
+async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
     let (collector, endpoint) = Collector::start().await;
     // Twice away, then not to be called for a second, then it refuses for good.
     let (service, address) = Service::start(&[("reserve", &[503, 503, 429, 422])]).await;
@@ -271,22 +271,22 @@ async fn an_order_that_was_retried_parked_and_compensated_is_one_tree() {
             .iter()
             .all(|call| call.kind() == SpanKind::Client && is_error(call))
     );
-    let undone = &by_name["POST /airline/cancel"];
-    assert_eq!(values(undone, "http.response.status_code"), ["200"]);
-    assert_eq!(values(undone, "triad.direction"), ["undo"]);
+    let compensated = &by_name["POST /airline/cancel"];
+    assert_eq!(values(compensated, "http.response.status_code"), ["200"]);
+    assert_eq!(values(compensated, "triad.direction"), ["compensate"]);
     let url = format!("{address}/airline/cancel");
-    assert_eq!(values(undone, "url.full"), [url]);
+    assert_eq!(values(compensated, "url.full"), [url]);
     let ids: BTreeSet<_> = spans.iter().map(|s| s.span_id.clone()).collect();
     let called_by = service.called_by.lock().expect("no panic").clone();
     assert!(
         called_by.len() >= 6,
-        "a booking, four reservations, what undoes them"
+        "a booking, four reservations, what compensates them"
     );
     for caller in called_by {
         assert!(ids.contains(&caller.hop_id().to_be_bytes()[..]), "{caller}");
     }
 
-    // The attempts: failed, parked, refused.
+    // The attempts: failed, deferred, refused.
     let attempts = &by_name["attempt agent.hotel"];
     assert!(attempts.iter().all(|a| a.kind() == SpanKind::Consumer));
     let forward = attempts.iter().copied();
@@ -353,7 +353,7 @@ async fn an_operators_act_is_in_the_orders_tree_with_links_to_where_the_order_st
         .lock()
         .expect("no panic")
         .insert("cancel", well);
-    let body = json!({"act": "retry-undo", "orders": ["o-1"], "why": SECRET, "by": "ann", "dry_run": false});
+    let body = json!({"act": "retry-compensation", "orders": ["o-1"], "why": SECRET, "by": "ann", "dry_run": false});
     let acts = "/v1/operate/acts";
     let (status, answer) = serve.post(acts, "application/json", body.to_string()).await;
     assert_eq!(status, 200, "{answer}");
@@ -367,7 +367,7 @@ async fn an_operators_act_is_in_the_orders_tree_with_links_to_where_the_order_st
     let spans = collector.spans();
     let (roots, by_name) = tree(&spans);
     assert_eq!(roots.len(), 1, "{roots:#?}");
-    let act = by_name["operate retry-undo"][0];
+    let act = by_name["operate retry-compensation"][0];
     assert_eq!(act.kind(), SpanKind::Internal);
     assert_eq!(act.parent_span_id, roots[0].span_id);
     let links: Vec<_> = act.links.iter().map(|link| &link.span_id).collect();

@@ -160,7 +160,12 @@ fn what_status_says_to_type_reaches_triad_whatever_the_causes_and_ids_hold() {
             [&["triad", "resubmit", "--state", "Error"][..], &cause, &why].concat(),
             ["triad", "get", text].to_vec(),
             [
-                &["triad", "retry-undo", "--state", "CompensationFailed"][..],
+                &[
+                    "triad",
+                    "retry-compensation",
+                    "--state",
+                    "CompensationFailed",
+                ][..],
                 &cause,
                 &why,
             ]
@@ -191,7 +196,7 @@ fn what_get_says_to_type_reaches_triad_and_curl_whatever_the_order_holds() {
                     agent: AgentName::new("payment").expect("a name"),
                     action: text.to_owned(),
                     idempotency_key: IdempotencyKey(format!("{text}/pay/1")),
-                    undoes: None,
+                    compensates: None,
                     input: Ok(input.clone()),
                 }],
                 output: None,

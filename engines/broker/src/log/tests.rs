@@ -65,7 +65,7 @@ fn append_restorable(store: &mut Store, value: &[u8]) -> Result<Accepted, Respon
 }
 
 /// Waits until all that was appended may be read.
-fn settle(store: &mut Store) {
+fn write_all(store: &mut Store) {
     let log = topic(store);
     while store.log(log).is_some_and(|l| l.high_watermark < l.next) {
         store.advance();
@@ -75,7 +75,7 @@ fn settle(store: &mut Store) {
 
 /// All values with their offsets, fetched in steps of at most `max_bytes`.
 fn values(store: &mut Store, max_bytes: usize) -> Vec<(i64, Vec<u8>)> {
-    settle(store);
+    write_all(store);
     let log = topic(store);
     let log = store.log(log).unwrap();
     let mut offset = log.start;
@@ -400,7 +400,7 @@ fn a_deleted_topics_files_go_when_the_deletion_is_durable() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());
     fill(&mut store, 0..3000);
-    settle(&mut store);
+    write_all(&mut store);
     let logs = || fs::read_dir(dir.path().join("logs")).unwrap().count();
     assert_eq!(logs(), 1);
     let lsn = store
@@ -427,7 +427,7 @@ fn checkpoints_under_load_keep_the_write_ahead_log_short() {
     while !deep(&store) {
         fill(&mut store, written..written + 100);
         written += 100;
-        settle(&mut store);
+        write_all(&mut store);
     }
     drop(store);
     check(&mut open(dir.path()), written);
@@ -474,7 +474,7 @@ fn retention_deletes_whole_old_segments_and_the_start_moves() {
     for i in 0..5000 {
         append(&mut store, NOBODY, &value(i, 100)).unwrap();
     }
-    settle(&mut store);
+    write_all(&mut store);
     let log = topic(&mut store);
     let log = store.log(log).unwrap();
     let start = log.start;
@@ -506,7 +506,7 @@ fn aging(dir: &Path, count: usize) -> Store {
     for i in 0..count {
         append(&mut store, NOBODY, &value(i, 100)).unwrap();
     }
-    settle(&mut store);
+    write_all(&mut store);
     store
 }
 
@@ -540,7 +540,7 @@ fn what_the_handlers_have_not_done_is_deleted_neither_for_its_bytes_nor_for_its_
     for i in 0..5000 {
         append(&mut store, NOBODY, &value(i, 100)).unwrap();
     }
-    settle(&mut store);
+    write_all(&mut store);
     store.expire(now() + 10 * HOUR).unwrap();
     assert_eq!(start(&mut store), 0, "nothing is done");
     done(&mut store, "triad-submission", 3_000);
@@ -581,7 +581,7 @@ fn what_is_done_is_deleted_at_its_age_also_where_nothing_follows() {
         "the file is there until that is durable"
     );
     append(&mut store, NOBODY, &value(10, 100)).unwrap();
-    settle(&mut store);
+    write_all(&mut store);
     assert_eq!(files(&mut store), 0);
     let left = [(10, value(10, 100))];
     assert_eq!(values(&mut store, 1 << 20), left);
@@ -600,7 +600,7 @@ fn a_topics_own_age_takes_the_place_of_the_usual_one() {
         for i in 0..5 {
             append(&mut store, NOBODY, &value(i, 100)).unwrap();
         }
-        settle(&mut store);
+        write_all(&mut store);
         let now = now();
         store.expire(now + HOUR / 2).unwrap();
         store.expire(now + HOUR).unwrap();
@@ -661,7 +661,7 @@ fn what_can_be_brought_back_is_read_at_once_and_kept_with_what_follows() {
     let mut store = open(dir.path());
     let first = append(&mut store, NOBODY, &value(0, 100)).unwrap();
     assert!(first.lsn > 0, "it waits for the disk");
-    settle(&mut store);
+    write_all(&mut store);
     let soon = append_restorable(&mut store, &value(1, 100)).unwrap();
     assert_eq!((soon.base_offset, soon.lsn), (1, 0), "it does not");
     let log = topic(&mut store);
@@ -675,7 +675,7 @@ fn what_can_be_brought_back_is_read_at_once_and_kept_with_what_follows() {
     while store.durable_to() < last.lsn {
         store.advance();
     }
-    settle(&mut store);
+    write_all(&mut store);
     drop(store);
     check(&mut open(dir.path()), 4);
 }

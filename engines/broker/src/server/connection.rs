@@ -121,7 +121,7 @@ pub(crate) async fn serve(
     let mut permit: Option<SemaphorePermit<'_>> = None;
     loop {
         let wanted = connection.begin()?;
-        connection.settle()?;
+        connection.answer_ready()?;
         let sent = poll_fn(|cx| Poll::Ready(send(&mut writer, &mut connection.output, cx))).await;
         let sending = match sent {
             Poll::Ready(sent) => {
@@ -141,7 +141,7 @@ pub(crate) async fn serve(
         if login_by.is_some_and(|by| by <= Instant::now()) {
             return Err(Shut::TooSlow.into());
         }
-        // Settling may have made room for requests that were read already.
+        // Answering may have made room for requests that were read already.
         if !sending && wanted == Wanted::Room && connection.has_room() {
             continue;
         }
@@ -297,13 +297,13 @@ impl Connection {
     }
 
     /// Moves finished answers from the head of the line to the output.
-    fn settle(&mut self) -> Result<(), Closed> {
+    fn answer_ready(&mut self) -> Result<(), Closed> {
         let core = self.core.clone();
-        let settled = core.with(|core| self.settle_with(core));
-        settled.unwrap_or(Err(Closed::Stopped))
+        let answered = core.with(|core| self.answer_ready_with(core));
+        answered.unwrap_or(Err(Closed::Stopped))
     }
 
-    fn settle_with(&mut self, core: &mut Core) -> Result<(), Closed> {
+    fn answer_ready_with(&mut self, core: &mut Core) -> Result<(), Closed> {
         loop {
             // Another fetch behind does not count: its client wants to wait, too.
             let behind = self.slots.get(1).map(|slot| slot.header.api.key);

@@ -180,7 +180,7 @@ fn the_codes_of_refused_orders_are_those_of_the_document() {
 fn the_schema_of_a_new_order_takes_what_the_handlers_take() {
     let schema = json!({"$ref": "#/components/schemas/NewOrder"});
     let full = json!({"order_id": "a-B_9.~:@=,", "workflow": "w", "details": {}, "reply_topic": "reply.x",
-        "complete_within": "30m"});
+        "order_timeout": "30m"});
     assert_eq!(misfits(&schema, &full), [""; 0]);
     for wrong in [
         json!([]),

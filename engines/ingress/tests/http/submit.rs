@@ -83,9 +83,9 @@ async fn what_is_invalid_has_the_code_of_its_dead_letter_and_none_is_written() {
             "reply-topic",
         ),
         (
-            json!({"order_id": "1", "workflow": "w", "complete_within": "1ms"}),
+            json!({"order_id": "1", "workflow": "w", "order_timeout": "1ms"}),
             422,
-            "complete-within",
+            "order-timeout",
         ),
         (
             json!({"order_id": "1", "workflow": "w", "details": 1}),

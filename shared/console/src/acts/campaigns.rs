@@ -129,8 +129,8 @@ async fn what<I: Installation>(desk: &Desk<I>, request: Start) -> Result<What, P
         to_workflow: request.to_workflow,
         to_version: request.to_version,
     };
-    if request.act == OrderAct::Settle {
-        let text = "what is in doubt is settled order by order";
+    if request.act == OrderAct::Resolve {
+        let text = "what is in doubt is resolved order by order";
         return Err(Problem::bad("bad-act", text));
     }
     Ok(match orders::plan(desk, &request).await? {
@@ -143,7 +143,7 @@ async fn what<I: Installation>(desk: &Desk<I>, request: Start) -> Result<What, P
             Action::Close => What::Close,
             Action::Pause => What::Pause,
             Action::Resume => What::Resume,
-            Action::Settle { .. } => return Err(Problem::internal("settling is refused before")),
+            Action::Resolve { .. } => return Err(Problem::internal("resolving is refused before")),
         },
     })
 }

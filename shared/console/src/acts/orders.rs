@@ -30,12 +30,12 @@ const MAX_PAGES: usize = 10;
 pub(crate) enum OrderAct {
     Resubmit,
     Cancel,
-    #[serde(rename = "retry-undo")]
+    #[serde(rename = "retry-compensation")]
     RetryCompensation,
     Close,
     Pause,
     Resume,
-    Settle,
+    Resolve,
     Migrate,
 }
 
@@ -48,7 +48,7 @@ impl OrderAct {
         Self::Close,
         Self::Pause,
         Self::Resume,
-        Self::Settle,
+        Self::Resolve,
         Self::Migrate,
     ];
 
@@ -57,11 +57,11 @@ impl OrderAct {
         match self {
             Self::Resubmit => "resubmit",
             Self::Cancel => "cancel",
-            Self::RetryCompensation => "retry-undo",
+            Self::RetryCompensation => "retry-compensation",
             Self::Close => "close",
             Self::Pause => "pause",
             Self::Resume => "resume",
-            Self::Settle => "settle",
+            Self::Resolve => "resolve",
             Self::Migrate => "migrate",
         }
     }
@@ -245,11 +245,11 @@ pub(super) async fn plan<I: Installation>(
         OrderAct::Close => Action::Close,
         OrderAct::Pause => Action::Pause,
         OrderAct::Resume => Action::Resume,
-        OrderAct::Settle => {
-            let wanted = || Problem::bad("bad-act", "settle needs `step` and `applied`");
+        OrderAct::Resolve => {
+            let wanted = || Problem::bad("bad-act", "resolve needs `step` and `applied`");
             let name = request.step.as_deref().ok_or_else(wanted)?;
             let applied = request.applied.ok_or_else(wanted)?;
-            Action::Settle {
+            Action::Resolve {
                 step: step(name)?,
                 applied: applied.then(|| request.output.clone().unwrap_or_default()),
                 attempt: request.attempt.map(Attempt),
@@ -270,13 +270,13 @@ pub(super) async fn plan<I: Installation>(
 /// That nothing is said that the act does not read.
 fn fits(request: &Request) -> Result<(), Problem> {
     let Request { act, .. } = request;
-    let (resubmit, settle) = (*act == OrderAct::Resubmit, *act == OrderAct::Settle);
+    let (resubmit, resolve) = (*act == OrderAct::Resubmit, *act == OrderAct::Resolve);
     let said = [
-        ("step", request.step.is_some() && !resubmit && !settle),
+        ("step", request.step.is_some() && !resubmit && !resolve),
         ("input", request.input.is_some() && !resubmit),
         ("set", !request.set.is_empty() && !resubmit),
-        ("applied", request.applied.is_some() && !settle),
-        ("attempt", request.attempt.is_some() && !settle),
+        ("applied", request.applied.is_some() && !resolve),
+        ("attempt", request.attempt.is_some() && !resolve),
         (
             "output",
             request.output.is_some() && request.applied != Some(true),

@@ -66,7 +66,7 @@ fn campaign() -> Markup {
     }
 }
 
-/// The form on an order's own page. It says of each step which attempt is the latest on that page: who settles the
+/// The form on an order's own page. It says of each step which attempt is the latest on that page: who resolves the
 /// step has asked its service about that one.
 pub(super) fn of_one<I: Installation>(
     visit: &Visit<'_, I>,
@@ -112,10 +112,10 @@ fn acts(all: &[OrderAct]) -> Markup {
 /// What some acts need, or may have.
 fn further() -> Markup {
     html! {
-        details { summary { "A corrected input, settling, moving, rate" }
+        details { summary { "A corrected input, resolving, moving, rate" }
         div class="fields" {
-            label data-for="resubmit settle" { "Step (for a corrected input, or to settle)" input name="step"; }
-            label data-for="settle" { "Did the effect happen?" select name="applied" {
+            label data-for="resubmit resolve" { "Step (for a corrected input, or to resolve)" input name="step"; }
+            label data-for="resolve" { "Did the effect happen?" select name="applied" {
                 option value="" { "–" } option value="yes" { "yes" } option value="no" { "no" }
             } }
             label data-for="migrate" { "To workflow" input name="to_workflow"; }
@@ -126,7 +126,7 @@ fn further() -> Markup {
             textarea name="set" rows="2" {} }
         label class="wide" data-for="resubmit" { "Or its whole new input, as JSON"
             textarea name="input" rows="2" {} }
-        label class="wide" data-for="settle" { "What the service answered, as JSON"
+        label class="wide" data-for="resolve" { "What the service answered, as JSON"
             textarea name="output" rows="2" {} }
         }
     }
@@ -209,22 +209,22 @@ fn request(form: &Params) -> Result<Request, Problem> {
         set: lines.map(str::to_owned).collect(),
         applied: form.one("applied").map(|said| said == "yes"),
         output: json("output")?,
-        attempt: settled(form),
+        attempt: resolved(form),
         to_workflow: said("to_workflow"),
         to_version: said("to_version"),
     })
 }
 
 /// The attempt that a word about a step is about: the latest one that its page has shown.
-fn settled(form: &Params) -> Option<u32> {
+fn resolved(form: &Params) -> Option<u32> {
     let step = form.one("step")?;
-    let is_settled = form.one("act") == Some(OrderAct::Settle.name());
+    let is_resolved = form.one("act") == Some(OrderAct::Resolve.name());
     let seen = form.all("seen");
     let of_step = |seen: &String| {
         let (of, attempt) = seen.split_once('=')?;
         (of == step).then(|| attempt.parse().ok())?
     };
-    is_settled.then(|| seen.iter().find_map(of_step))?
+    is_resolved.then(|| seen.iter().find_map(of_step))?
 }
 
 /// The names of a form that are sent again when what was tried is done.
@@ -277,7 +277,7 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, titl
                 }
                 p {
                     button class="do" type="submit" name="do" value="act" { "Do it" }
-                    @if form.one("scope") == Some("all") && done.act != OrderAct::Settle {
+                    @if form.one("scope") == Some("all") && done.act != OrderAct::Resolve {
                         " " button type="submit" name="do" value="campaign" { "Start a campaign" }
                     }
                 }

@@ -99,7 +99,7 @@ fn facts(order: &Order, settings: &Settings) -> Markup {
                 dt { "Deadline" } dd { (text::at(at)) @if let Some(late) = order.late_since { ", late since " (text::at(late)) } }
             }
             dt { "Attempts" } dd { (order.attempts()) }
-            @if order.round > 0 { dt { "Round" } dd { (order.round) } }
+            @if order.run > 0 { dt { "Run" } dd { (order.run) } }
             @if let Some(claim) = order.state.locked_by() {
                 dt { "Held by" } dd { (claim.instance().unwrap_or(&claim.0)) }
             }
@@ -267,7 +267,7 @@ fn payloads(given: &Result<Value, String>) -> Markup {
 fn name_of(direction: &str) -> &str {
     match direction {
         "forward" => "action",
-        "undo" => "compensation",
+        "compensate" => "compensation",
         other => other,
     }
 }

@@ -96,8 +96,8 @@ pub(super) async fn one<I: Installation>(
         dl class="facts" {
             dt { "Version" } dd { code { (named.hash) } }
             @if let Some(say) = &workflow.definition.description { dt { "Description" } dd { (say) } }
-            @if let Some(within) = workflow.complete_within { dt { "Complete within" } dd { (within) } }
-            dt { "Calls at most" } dd { (workflow.worst_case_calls()) " in one round" }
+            @if let Some(within) = workflow.order_timeout { dt { "Order timeout" } dd { (within) } }
+            dt { "Calls at most" } dd { (workflow.worst_case_calls()) " in one run" }
             dt { "Orders" } dd { a href={ "/console/orders?workflow=" (in_path(named.name.as_str())) } { "of this workflow" } }
         }
         h2 { "Steps" }

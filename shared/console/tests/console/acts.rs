@@ -231,7 +231,7 @@ async fn what_is_not_said_or_said_twice_is_refused_and_nothing_is_done() {
             "bad-act",
         ),
         (
-            json!({"orders": ["e"], "act": "settle", "step": "pay"}),
+            json!({"orders": ["e"], "act": "resolve", "step": "pay"}),
             "bad-act",
         ),
         (json!({"orders": ["e"], "act": "migrate"}), "bad-act"),
@@ -347,7 +347,7 @@ async fn who_follows_a_cause_means_all_that_failed_for_it_unless_some_are_chosen
 }
 
 #[tokio::test]
-async fn of_orders_that_are_half_undone_the_first_act_is_to_retry_the_compensation() {
+async fn of_orders_that_are_half_compensated_the_first_act_is_to_retry_the_compensation() {
     let world = World::start().await;
     world.failed("e-0", "x").await;
     world
@@ -359,7 +359,10 @@ async fn of_orders_that_are_half_undone_the_first_act_is_to_retry_the_compensati
             };
         })
         .await;
-    for (state, first) in [("Error", "resubmit"), ("CompensationFailed", "retry-undo")] {
+    for (state, first) in [
+        ("Error", "resubmit"),
+        ("CompensationFailed", "retry-compensation"),
+    ] {
         let page = text(&world.get(&format!("/console/orders?state={state}")).await);
         let acts = page.split("<select name=\"act\">").nth(1).expect("acts");
         assert!(
@@ -399,7 +402,7 @@ async fn an_order_is_moved_to_another_version_after_a_dry_run_that_changes_nothi
 }
 
 #[tokio::test]
-async fn an_effect_in_doubt_is_settled_with_the_output_that_an_operator_found() {
+async fn an_effect_in_doubt_is_resolved_with_the_output_that_an_operator_found() {
     let world = World::start().await;
     let state = error("x");
     world
@@ -410,7 +413,7 @@ async fn an_effect_in_doubt_is_settled_with_the_output_that_an_operator_found() 
         })
         .await;
     let found =
-        json!({"act": "settle", "step": "pay", "applied": true, "output": {"reference": "r-1"}});
+        json!({"act": "resolve", "step": "pay", "applied": true, "output": {"reference": "r-1"}});
     let line = act_on(&world, "d", found).await;
     assert_eq!(line["result"], "done", "{line}");
     let order = world.stored("d").await;
@@ -434,7 +437,7 @@ async fn what_is_said_of_an_effect_is_refused_where_there_has_been_another_attem
             order.steps[0].in_doubt = Some(Doubt::default());
         })
         .await;
-    let not = |attempt: u32| json!({"act": "settle", "step": "pay", "applied": false, "attempt": attempt});
+    let not = |attempt: u32| json!({"act": "resolve", "step": "pay", "applied": false, "attempt": attempt});
     let line = act_on(&world, "d", not(1)).await;
     assert_eq!(line["result"], "refused", "{line}");
     let why = line["text"].as_str().expect("a reason");
@@ -454,7 +457,7 @@ async fn what_is_said_of_an_effect_is_refused_where_there_has_been_another_attem
             ("orders", "d"),
             ("seen", "other=7"),
             ("seen", seen),
-            ("act", "settle"),
+            ("act", "resolve"),
             ("step", "pay"),
             ("applied", "no"),
             ("by", "ann"),
@@ -495,7 +498,7 @@ async fn an_act_that_does_not_fit_is_refused_with_the_reason_and_writes_nothing(
     let closed = world.stored("e").await;
     let refused = [
         ("close", "it is closed already"),
-        ("retry-undo", "this one is Error"),
+        ("retry-compensation", "this one is Error"),
     ];
     for (act, reason) in refused {
         let line = act_on(&world, "e", json!({"act": act})).await;
@@ -521,7 +524,7 @@ async fn an_order_that_has_stopped_is_done_again_with_a_corrected_input() {
     let order = world.stored("e").await;
     assert_eq!(order.steps[0].input, Some(json!({"card": "4712"})));
     assert!(matches!(order.state, ProcessState::Pending { .. }));
-    assert_eq!(order.round, 1);
+    assert_eq!(order.run, 1);
     let line = act_on(&world, "e", json!({"act": "resubmit"})).await;
     assert_eq!(line["result"], "refused", "{line}");
 }
@@ -545,7 +548,7 @@ async fn a_compensation_that_has_failed_is_tried_again() {
             };
         })
         .await;
-    let line = act_on(&world, "h", json!({"act": "retry-undo"})).await;
+    let line = act_on(&world, "h", json!({"act": "retry-compensation"})).await;
     assert_eq!(line["result"], "done", "{line}");
     let order = world.stored("h").await;
     assert!(matches!(order.state, ProcessState::Compensating { .. }));
@@ -567,7 +570,7 @@ async fn that_an_effect_in_doubt_did_not_happen_is_refused_while_its_request_may
             })
             .await;
     }
-    let not = json!({"act": "settle", "step": "pay", "applied": false});
+    let not = json!({"act": "resolve", "step": "pay", "applied": false});
     let line = act_on(&world, "open", not.clone()).await;
     assert_eq!(line["result"], "refused", "{line}");
     let why = line["text"].as_str().expect("a reason");

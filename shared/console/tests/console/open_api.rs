@@ -146,7 +146,7 @@ async fn campaigns(world: &World) {
         json!({"filter": {"state": "Processed"}}),
         json!({"stop_share": 0}),
         json!({"patience": "soon"}),
-        json!({"act": "settle"}),
+        json!({"act": "resolve"}),
     ] {
         let said = world.act(root, &wanted(wrong.clone())).await;
         assert_eq!(said.status, 400, "{wrong}");

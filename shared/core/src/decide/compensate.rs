@@ -25,7 +25,7 @@ use crate::outbox::{Emission, Writer};
 use crate::status::Status;
 use crate::step::{Applied, Out, StepRecord, StepState, Work};
 
-/// Turns an order round: what may have been applied is to be compensated.
+/// Begins the compensation of an order: what may have been applied is to be compensated.
 ///
 /// Written by the Scheduler, the first compensation starts in the same write. Written by somebody who
 /// starts nothing, the order waits for a claim.
@@ -133,7 +133,7 @@ pub(super) fn advance(
         let Some(index) = due else { break };
         start(ctx, order, index, now)?;
     }
-    settle(order, now);
+    wait_or_finish(order, now);
     Ok(())
 }
 
@@ -200,7 +200,7 @@ fn start(
             direction: Direction::Compensate,
             attempt: last.next(),
             started: now,
-            complete_by: ctx.timing.complete_by(declared.complete_within, now),
+            complete_by: ctx.timing.complete_by(declared.attempt_timeout, now),
             deferred_since,
             unheard_since: None,
         }),
@@ -213,7 +213,7 @@ fn start(
 /// Sets the order's complete-by, or finishes it: compensated, or with what could not be.
 ///
 /// To be called when no compensation can be started.
-pub(super) fn settle(order: &mut Order, now: Timestamp) {
+pub(super) fn wait_or_finish(order: &mut Order, now: Timestamp) {
     let active = |s: &StepRecord| matches!(s.state, StepState::Compensating { .. });
     if order.steps.iter().any(|s| active(s) && !is_due(&s.state)) {
         set_complete_by(order, now);

@@ -3,7 +3,7 @@
 //! Beyond it an order is compensated. Where its point of no return may have happened it cannot be: it
 //! goes on as before, late, and operators are alerted, once.
 //!
-//! The deadline is that of the first round: an operator who sets a finished order going again has
+//! The deadline is that of the first run: an operator who sets a finished order going again has
 //! decided that it is done late.
 
 use crate::context::Context;
@@ -22,7 +22,7 @@ pub(super) fn due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
         order.state,
         ProcessState::Pending { .. } | ProcessState::Processing(_)
     );
-    let is_known = order.round > 0 || order.late_since.is_some();
+    let is_known = order.run > 0 || order.late_since.is_some();
     if !is_running || is_known || order.paused.is_some() {
         return None;
     }

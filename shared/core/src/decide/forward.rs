@@ -130,9 +130,9 @@ pub(super) fn start(
         }
     };
     let defined = &ctx.workflow.steps[index];
-    let (direction, complete_within) = match next_attempt(&order.steps[index], defined) {
-        NextAttempt::Act => (Direction::Forward, defined.complete_within),
-        NextAttempt::Probe(probe) => (Direction::Probe, probe.complete_within),
+    let (direction, attempt_timeout) = match next_attempt(&order.steps[index], defined) {
+        NextAttempt::Act => (Direction::Forward, defined.attempt_timeout),
+        NextAttempt::Probe(probe) => (Direction::Probe, probe.attempt_timeout),
         NextAttempt::Operator => {
             stop_in_doubt(order, index, now);
             return Ok(false);
@@ -148,7 +148,7 @@ pub(super) fn start(
         direction,
         attempt: last.next(),
         started: now,
-        complete_by: ctx.timing.complete_by(complete_within, now),
+        complete_by: ctx.timing.complete_by(attempt_timeout, now),
         deferred_since: record.state.deferred_since(),
         unheard_since: None,
     }));

@@ -434,7 +434,7 @@ fn stop(order: &mut Draft, cause: Failure, now: Timestamp) {
 }
 
 /// Completes a next version: places it in the due index. The end of an order lifts an operator's
-/// hold, and what it waited for, which would otherwise hold back its next round unseen.
+/// hold, and what it waited for, which would otherwise hold back its next run unseen.
 pub(crate) fn transition(ctx: &Context<'_>, mut next: Draft, now: Timestamp) -> Decision {
     if next.state.is_finished() {
         next.paused = None;

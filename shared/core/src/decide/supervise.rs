@@ -137,7 +137,7 @@ fn go_on_compensating(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     let until = if compensate::has_startable(ctx, order) {
         release(ctx, order, now)
     } else {
-        compensate::settle(order, now);
+        compensate::wait_or_finish(order, now);
         if order.state.is_finished() || order.state.locked_by().is_some() {
             return;
         }
@@ -276,7 +276,7 @@ fn finding(
     let (record, step) = (&order.steps[index], &ctx.workflow.steps[index]);
     let declared = declared(step, record.direction());
     let patient = record.state.deferred_since().is_none_or(|since| {
-        declared.is_some_and(|declared| now.since(since) <= declared.policy.park)
+        declared.is_some_and(|declared| now.since(since) <= declared.policy.defer_for)
     });
     match record.state.work() {
         Some(Work::Deferred { .. }) => match patient {

@@ -25,7 +25,7 @@ pub struct StepRecord {
     /// What the compensation has used up.
     pub compensation: Leg,
     /// Number in the step's idempotency keys. It is 0 at first, and higher for a step that a migration adds
-    /// in a later round of the order. It is raised when the step is to have another effect than before,
+    /// in a later run of the order. It is raised when the step is to have another effect than before,
     /// because a service may answer an earlier key as it did then: when an operator resubmits a Compensated
     /// order, has a refused step done again, corrects the input of a step that was attempted, or moves the
     /// order to a version that has another input for such a step.
@@ -53,32 +53,32 @@ pub struct Doubt {
 /// What one leg of a step, its action or its compensation, has used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Leg {
-    /// Failed attempts in this round of the order.
+    /// Failed attempts in this run of the order.
     pub failures: u32,
-    /// Calls to the remote service in this round that count against the total of the leg: those that replies
+    /// Calls to the remote service in this run that count against the total of the leg: those that replies
     /// reported, and the whole allowance of each attempt that was counted as failed because no reply came.
     /// The calls of a deferred attempt count only if the call ledger counts them.
     pub calls: u32,
-    /// Calls that replies reported, in all rounds and of every attempt, deferred ones too.
+    /// Calls that replies reported, in all runs and of every attempt, deferred ones too.
     pub made: u32,
-    /// Calls that attempts may have made which were counted as failed because no reply came, in all rounds:
+    /// Calls that attempts may have made which were counted as failed because no reply came, in all runs:
     /// the whole allowance of each.
     pub unreported: u32,
-    /// How many of `made` and `unreported` together are of earlier rounds.
+    /// How many of `made` and `unreported` together are of earlier runs.
     pub before: u32,
     /// Highest attempt number that was used before the step last began anew, or a higher one; 0 at
-    /// first. The next attempt has a number above it, so that a reply of an earlier round is never
-    /// taken for one of this round.
+    /// first. The next attempt has a number above it, so that a reply of an earlier run is never
+    /// taken for one of this run.
     pub earlier: u32,
 }
 
 impl Leg {
-    /// Whether any attempt of this round has called the remote service, or may have.
+    /// Whether any attempt of this run has called the remote service, or may have.
     pub(crate) fn may_have_called(&self) -> bool {
         self.in_all() > self.before
     }
 
-    /// A new round: failures and calls are counted from zero, attempts are numbered on.
+    /// A new run: failures and calls are counted from zero, attempts are numbered on.
     pub(crate) fn begin_round(&mut self) {
         self.failures = 0;
         self.calls = 0;
@@ -165,7 +165,7 @@ pub enum Work {
     /// An attempt is to be made: at the next claim or, of a compensation, once everything that came
     /// after the step is compensated.
     Due {
-        /// Number of the last attempt, of this round or an earlier one; 0 if none was made.
+        /// Number of the last attempt, of this run or an earlier one; 0 if none was made.
         last: Attempt,
         /// Since when the step waits for a service that may not be called, or for an agent that takes its
         /// request. `None` if it waits for neither.
@@ -276,7 +276,7 @@ pub struct Applied {
     /// Place in the order in which the steps completed, from 0; `None` if it was in doubt whether
     /// the effect happened.
     pub position: Option<u32>,
-    /// The action's output, from the service or from an operator who settled the step; null while
+    /// The action's output, from the service or from an operator who resolved the step; null while
     /// the effect is in doubt.
     pub output: Value,
 }
@@ -287,7 +287,7 @@ impl StepState {
         Self::Acting(Work::due(last))
     }
 
-    /// The state's name as people see it and as it is stored, such as `retry-due` or `undoing`.
+    /// The state's name as people see it and as it is stored, such as `retry-due` or `compensating`.
     /// Some names are older than the variants.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -298,20 +298,20 @@ impl StepState {
             Self::Acting(Work::Out(out)) if out.direction == Direction::Probe => "probing",
             Self::Acting(Work::Out(_)) => "running",
             Self::Acting(Work::Delayed { .. }) => "delayed",
-            Self::Acting(Work::Deferred { .. }) => "parked",
+            Self::Acting(Work::Deferred { .. }) => "deferred",
             Self::Acting(Work::Failed { .. }) => "failed",
             Self::Completed { .. } => "completed",
             Self::Refused { .. } => "refused",
             Self::Ambiguous { .. } => "ambiguous",
             Self::Compensating { work, .. } => match work {
-                Work::Due { .. } => "undo-due",
-                Work::Out(_) => "undoing",
-                Work::Delayed { .. } => "undo-delayed",
-                Work::Deferred { .. } => "undo-parked",
-                Work::Failed { .. } => "undo-failed",
+                Work::Due { .. } => "compensation-due",
+                Work::Out(_) => "compensating",
+                Work::Delayed { .. } => "compensation-delayed",
+                Work::Deferred { .. } => "compensation-deferred",
+                Work::Failed { .. } => "compensation-failed",
             },
-            Self::NotCompensated { .. } => "not-undone",
-            Self::Compensated { .. } => "undone",
+            Self::NotCompensated { .. } => "not-compensated",
+            Self::Compensated { .. } => "compensated",
         }
     }
 
@@ -500,15 +500,15 @@ impl StepRecord {
         }
     }
 
-    /// How many attempts were made at the step in all rounds, at its action, probe and compensation together:
+    /// How many attempts were made at the step in all runs, at its action, probe and compensation together:
     /// [`actions`](Self::actions) plus [`compensations`](Self::compensations).
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.actions().saturating_add(self.compensations())
     }
 
-    /// How many attempts were made at the action and its probe, in all rounds: the highest number of such an
-    /// attempt, one that is out included. Too high for a step that a migration has added in a later round,
+    /// How many attempts were made at the action and its probe, in all runs: the highest number of such an
+    /// attempt, one that is out included. Too high for a step that a migration has added in a later run,
     /// because its attempts are not numbered from 1.
     #[must_use]
     pub fn actions(&self) -> u32 {
@@ -516,8 +516,8 @@ impl StepRecord {
         present.max(self.action.earlier)
     }
 
-    /// How many attempts were made at the compensation, in all rounds: the highest number of such an attempt,
-    /// one that is out included. Too high for a step that a migration has added in a later round, as for
+    /// How many attempts were made at the compensation, in all runs: the highest number of such an attempt,
+    /// one that is out included. Too high for a step that a migration has added in a later run, as for
     /// [`actions`](Self::actions).
     #[must_use]
     pub fn compensations(&self) -> u32 {

@@ -19,31 +19,31 @@ pub(super) struct StoredStep {
     #[serde(skip_serializing_if = "is_zero")]
     failures: u32,
     #[serde(skip_serializing_if = "is_zero")]
-    undo_failures: u32,
+    compensation_failures: u32,
     #[serde(skip_serializing_if = "is_zero")]
     calls: u32,
     #[serde(skip_serializing_if = "is_zero")]
-    undo_calls: u32,
+    compensation_calls: u32,
     /// Absent: as many as `calls`.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls_made: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    undo_calls_made: Option<u32>,
+    compensation_calls_made: Option<u32>,
     #[serde(skip_serializing_if = "is_zero")]
     calls_unreported: u32,
     #[serde(skip_serializing_if = "is_zero")]
-    undo_calls_unreported: u32,
-    /// Absent in a record of an earlier version: then all calls count as this round's.
+    compensation_calls_unreported: u32,
+    /// Absent in a record of an earlier version: then all calls count as this run's.
     #[serde(skip_serializing_if = "is_zero")]
     calls_before: u32,
     #[serde(skip_serializing_if = "is_zero")]
-    undo_calls_before: u32,
+    compensation_calls_before: u32,
     #[serde(skip_serializing_if = "is_zero")]
     key: u32,
     #[serde(skip_serializing_if = "is_zero")]
     earlier: u32,
     #[serde(skip_serializing_if = "is_zero")]
-    earlier_undos: u32,
+    earlier_compensations: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     in_doubt: Option<Doubt>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,18 +116,18 @@ impl From<StepRecord> for StoredStep {
             step: record.step.to_string(),
             state: record.state.into(),
             failures: record.action.failures,
-            undo_failures: record.compensation.failures,
+            compensation_failures: record.compensation.failures,
             calls: record.action.calls,
-            undo_calls: record.compensation.calls,
+            compensation_calls: record.compensation.calls,
             calls_made: beyond(&record.action),
-            undo_calls_made: beyond(&record.compensation),
+            compensation_calls_made: beyond(&record.compensation),
             calls_unreported: record.action.unreported,
-            undo_calls_unreported: record.compensation.unreported,
+            compensation_calls_unreported: record.compensation.unreported,
             calls_before: record.action.before,
-            undo_calls_before: record.compensation.before,
+            compensation_calls_before: record.compensation.before,
             key: record.key,
             earlier: record.action.earlier,
-            earlier_undos: record.compensation.earlier,
+            earlier_compensations: record.compensation.earlier,
             in_doubt: record.in_doubt,
             input: record.input,
             error: record.error,
@@ -150,12 +150,14 @@ impl TryFrom<StoredStep> for StepRecord {
                 earlier: stored.earlier,
             },
             compensation: Leg {
-                failures: stored.undo_failures,
-                calls: stored.undo_calls,
-                made: stored.undo_calls_made.unwrap_or(stored.undo_calls),
-                unreported: stored.undo_calls_unreported,
-                before: stored.undo_calls_before,
-                earlier: stored.earlier_undos,
+                failures: stored.compensation_failures,
+                calls: stored.compensation_calls,
+                made: stored
+                    .compensation_calls_made
+                    .unwrap_or(stored.compensation_calls),
+                unreported: stored.compensation_calls_unreported,
+                before: stored.compensation_calls_before,
+                earlier: stored.earlier_compensations,
             },
             key: stored.key,
             in_doubt: stored.in_doubt,
@@ -266,7 +268,7 @@ impl StoredState {
             "running" => acting(self.out(Direction::Forward))?,
             "probing" => acting(self.out(Direction::Probe))?,
             "delayed" => acting(self.delayed())?,
-            "parked" => acting(self.deferred())?,
+            "deferred" => acting(self.deferred())?,
             "failed" if self.of_probe => acting(self.failed(Direction::Probe))?,
             "failed" => acting(self.failed(Direction::Forward))?,
             "completed" => StepState::Completed {
@@ -282,20 +284,20 @@ impl StoredState {
             "ambiguous" => StepState::Ambiguous {
                 attempt: self.attempt()?,
             },
-            "undo-due" => self.due().map(|work| self.compensating(work))?,
-            "undoing" => self
+            "compensation-due" => self.due().map(|work| self.compensating(work))?,
+            "compensating" => self
                 .out(Direction::Compensate)
                 .map(|work| self.compensating(work))?,
-            "undo-delayed" => self.delayed().map(|work| self.compensating(work))?,
-            "undo-parked" => self.deferred().map(|work| self.compensating(work))?,
-            "undo-failed" => self
+            "compensation-delayed" => self.delayed().map(|work| self.compensating(work))?,
+            "compensation-deferred" => self.deferred().map(|work| self.compensating(work))?,
+            "compensation-failed" => self
                 .failed(Direction::Compensate)
                 .map(|work| self.compensating(work))?,
-            "not-undone" => StepState::NotCompensated {
+            "not-compensated" => StepState::NotCompensated {
                 attempt: self.attempt()?,
                 applied: self.applied(),
             },
-            "undone" => StepState::Compensated {
+            "compensated" => StepState::Compensated {
                 applied: self.applied(),
                 attempt: self.attempt()?,
                 started: self.started,

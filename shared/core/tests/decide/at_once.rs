@@ -6,15 +6,15 @@ use triad_core::{Action, Direction};
 use crate::support::{Story, done, failed, timed_out};
 
 const EAGER: &str = r#"{"workflow": "eager",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 1}, "supervisor": {"threshold": 2, "retry_at_once": true}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 1}, "supervisor": {"failure_threshold": 2, "retry_at_once": true}},
   "steps": [
-    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a", "threshold": 1}},
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a", "failure_threshold": 1}},
     {"id": "b", "agent": "x", "action": "do-b", "compensation": "none"}]}"#;
 
 /// The same with a longer patience after the threshold.
 const PATIENT: &str = r#"{"workflow": "patient",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 1},
-    "supervisor": {"threshold": 1, "retry_at_once": true, "wait": {"delay": "1m", "times": 1}}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 1},
+    "supervisor": {"failure_threshold": 1, "retry_at_once": true, "wait": {"delay": "1m", "attempts": 1}}},
   "steps": [{"id": "a", "agent": "x", "action": "do-a", "compensation": "none"}]}"#;
 
 #[test]

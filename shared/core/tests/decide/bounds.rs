@@ -56,7 +56,7 @@ fn an_operators_name_and_reason_are_kept_in_256_bytes_each_and_a_note_in_1024() 
     assert_eq!((act.by.len(), act.why.len()), (256, 256));
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a").answer("once", refused(true));
-    s.settle("once", Some(json!("x".repeat(5_000))));
+    s.resolve("once", Some(json!("x".repeat(5_000))));
     let at = s.order.incidents.len() - 1;
     let note = |s: &Story| s.order.incidents[at].note.as_ref().unwrap().len();
     assert_eq!(note(&s), 1_024);
@@ -74,7 +74,7 @@ fn an_operators_name_and_reason_are_kept_in_256_bytes_each_and_a_note_in_1024() 
 #[test]
 fn a_timeline_keeps_100_lines_and_every_act_among_them() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "retry": {"calls": 1}, "supervisor": {"threshold": 99}}]}"#;
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "retry": {"calls_per_attempt": 1}, "supervisor": {"failure_threshold": 99}}]}"#;
     let mut s = Story::of(w).claimed();
     s.acts(Action::Pause).acts(Action::Resume).claim();
     for lines in 3..=100 {
@@ -123,8 +123,8 @@ fn a_record_carries_on_all_that_may_be_unsent() {
 fn while_nothing_can_be_sent_the_sequence_has_no_gap_and_the_record_has_a_bound() {
     let mut s = Story::of(
         r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "complete_within": "10s", "compensation": "none",
-         "retry": {"calls": 1, "total": 100}, "supervisor": {"threshold": 99, "then": "error"}}]}"#,
+        {"id": "a", "agent": "x", "action": "go", "attempt_timeout": "10s", "compensation": "none",
+         "retry": {"calls_per_attempt": 1, "calls_per_run": 100}, "supervisor": {"failure_threshold": 99, "then": "error"}}]}"#,
     )
     .claimed();
     let told = |s: &Story| -> Vec<u32> {

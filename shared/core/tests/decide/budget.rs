@@ -1,19 +1,19 @@
-//! Call totals: over attempts, questions, waits and rounds no more calls than were declared.
+//! Call totals: over attempts, questions, waits and runs no more calls than were declared.
 
 use triad_core::{Action, Direction, Event, budget};
 
 use crate::support::{Story, Then, done, failed, failed_cleanly, found, put_off_until};
 
 /// Five calls in all, three an attempt, and patience beyond that; its compensation three in all.
-const TOTAL: &str = r#"{"workflow": "w", "defaults": {"complete_within": "10s", "supervisor": {"threshold": 9}}, "steps": [
-    {"id": "a", "agent": "x", "action": "go", "retry": {"calls": 3, "total": 5},
-     "compensation": {"action": "undo", "retry": {"calls": 2, "total": 3}}},
+const TOTAL: &str = r#"{"workflow": "w", "defaults": {"attempt_timeout": "10s", "supervisor": {"failure_threshold": 9}}, "steps": [
+    {"id": "a", "agent": "x", "action": "go", "retry": {"calls_per_attempt": 3, "calls_per_run": 5},
+     "compensation": {"action": "compensate", "retry": {"calls_per_attempt": 2, "calls_per_run": 3}}},
     {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
 
 /// Four calls in all, questions included.
 const ASKED: &str = r#"{"workflow": "w", "steps": [
-    {"id": "a", "agent": "x", "action": "go", "retry": {"calls": 1, "total": 4}, "complete_within": "10s",
-     "probe": {"action": "ask"}, "supervisor": {"threshold": 9}, "compensation": {"action": "undo"}}]}"#;
+    {"id": "a", "agent": "x", "action": "go", "retry": {"calls_per_attempt": 1, "calls_per_run": 4}, "attempt_timeout": "10s",
+     "probe": {"action": "ask"}, "supervisor": {"failure_threshold": 9}, "compensation": {"action": "compensate"}}]}"#;
 
 fn allowance(s: &Story) -> u32 {
     s.requests()[0].allowance
@@ -66,7 +66,7 @@ fn the_allowance_stays_the_same_while_the_attempt_is_out() {
 }
 
 #[test]
-fn calls_before_being_put_off_count() {
+fn calls_before_being_deferred_count() {
     let mut s = Story::of(TOTAL).claimed();
     let until = s.now;
     s.answer_after(3, "a", put_off_until(until, false))
@@ -132,20 +132,23 @@ fn an_answer_that_leaves_no_call_ends_the_order() {
 }
 
 #[test]
-fn the_undo_has_a_total_of_its_own() {
+fn the_compensation_has_a_total_of_its_own() {
     let mut s = Story::of(TOTAL).claimed();
     s.answer_after(3, "a", done()).refuse("b");
     assert_eq!((allowance(&s), s.requests()[0].counted), (2, true));
     s.answer_after(2, "a", failed()).overdue().claim();
     assert_eq!(allowance(&s), 1);
     s.overdue();
-    assert_eq!((s.state(), s.undo_calls("a")), ("CompensationFailed", 3));
+    assert_eq!(
+        (s.state(), s.compensation_calls("a")),
+        ("CompensationFailed", 3)
+    );
     assert_eq!(s.calls("a"), 3);
     assert_eq!(s.record("a").compensation.failures, 2, "of ten");
 }
 
 #[test]
-fn an_undo_that_is_put_off_until_no_call_is_left_is_not_undone() {
+fn a_compensation_that_is_deferred_until_no_call_is_left_is_not_compensated() {
     let mut s = Story::of(TOTAL).claimed();
     s.succeed("a").refuse("b");
     let until = s.now;
@@ -181,7 +184,10 @@ fn only_declared_totals_and_what_may_not_be_repeated_are_counted_in_the_ledger()
 
 #[test]
 fn a_new_round_has_its_calls_again() {
-    let w = TOTAL.replace("\"threshold\": 9", "\"threshold\": 9, \"then\": \"error\"");
+    let w = TOTAL.replace(
+        "\"failure_threshold\": 9",
+        "\"failure_threshold\": 9, \"then\": \"error\"",
+    );
     let mut s = Story::of(&w).claimed();
     s.overdue().claim().overdue();
     assert_eq!((s.state(), s.calls("a")), ("Error", 5));
@@ -190,12 +196,15 @@ fn a_new_round_has_its_calls_again() {
 }
 
 #[test]
-fn a_failed_undo_that_is_tried_again_has_its_calls_again() {
+fn a_failed_compensation_that_is_tried_again_has_its_calls_again() {
     let mut s = Story::of(TOTAL).claimed();
     s.succeed("a").refuse("b").overdue().claim().overdue();
-    assert_eq!((s.state(), s.undo_calls("a")), ("CompensationFailed", 3));
+    assert_eq!(
+        (s.state(), s.compensation_calls("a")),
+        ("CompensationFailed", 3)
+    );
     s.acts(Action::RetryCompensation).claim();
-    assert_eq!((s.undo_calls("a"), allowance(&s)), (0, 2));
+    assert_eq!((s.compensation_calls("a"), allowance(&s)), (0, 2));
 }
 
 #[test]

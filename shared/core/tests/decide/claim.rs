@@ -55,8 +55,8 @@ fn a_request_carries_all_that_the_agent_needs() {
     assert_eq!(request.idempotency_key.0, "o-1/b/forward");
     assert_eq!((request.allowance, request.attempt.0), (2, 1));
     assert_eq!(request.complete_by.0, BEGIN + QUEUE + 10_000);
-    assert_eq!(request.complete_within_ms, 10_000);
-    assert_eq!(request.undoes, None);
+    assert_eq!(request.attempt_timeout_ms, 10_000);
+    assert_eq!(request.compensates, None);
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn an_end_by_a_claim_is_looked_after_until_it_is_known_to_be_told() {
 }
 
 #[test]
-fn an_input_that_has_no_value_ends_the_order_and_undoes_what_was_done() {
+fn an_input_that_has_no_value_ends_the_order_and_compensates_what_was_done() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
+        {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "compensate"}},
         {"id": "b", "agent": "x", "action": "go", "input": {"n": "${details.missing}"}, "compensation": "none"}]}"#;
     let mut s = Story::of(w).claimed();
     s.succeed("a");
@@ -145,7 +145,7 @@ fn an_input_that_has_no_value_ends_the_order_and_undoes_what_was_done() {
 fn a_condition_that_has_no_value_ends_the_order_too() {
     let w = r#"{"workflow": "w", "steps": [
         {"id": "a", "agent": "x", "action": "go", "when": "details.missing", "compensation": "none",
-         "supervisor": {"threshold": 0, "then": "error"}}]}"#;
+         "supervisor": {"failure_threshold": 0, "then": "error"}}]}"#;
     let s = Story::of(w).claimed();
     assert_eq!(s.state(), "Error");
     assert!(s.alerts());
@@ -154,7 +154,7 @@ fn a_condition_that_has_no_value_ends_the_order_too() {
 #[test]
 fn a_sibling_started_in_the_write_that_gives_up_is_never_asked() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "after": [], "compensation": {"action": "undo"}},
+        {"id": "a", "agent": "x", "action": "go", "after": [], "compensation": {"action": "compensate"}},
         {"id": "b", "agent": "x", "action": "go", "after": [], "input": "${details.missing}", "compensation": "none"}]}"#;
     let s = Story::of(w).claimed();
     assert_eq!(s.state(), "Compensated");

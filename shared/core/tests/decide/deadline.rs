@@ -11,7 +11,7 @@ use crate::support::{BEGIN, ONCE, Story, Then, failed};
 
 /// Sold and sent after the point of no return.
 const SALE: &str = r#"{"workflow": "sale",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 3}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 3}},
   "steps": [
     {"id": "hold", "agent": "x", "action": "hold", "compensation": {"action": "free"}},
     {"id": "sell", "agent": "x", "action": "sell", "point_of_no_return": true},
@@ -84,7 +84,7 @@ fn the_order_is_due_at_its_deadline_in_every_state_in_which_it_runs() {
     assert_eq!(due(&s), deadline, "nobody has taken it up");
     s.claim();
     assert_eq!(due(&s), deadline, "an attempt is out until later");
-    s.put_off("hold", 60_000);
+    s.deferred("hold", 60_000);
     assert_eq!(due(&s), deadline, "it waits for its service until later");
 }
 
@@ -126,7 +126,7 @@ fn an_effect_in_doubt_that_may_not_be_repeated_is_waited_for() {
     assert_eq!(s.state(), "Compensating");
     assert_eq!(
         s.steps()[..2],
-        [("a", "undo-due"), ("once", "undo-due")],
+        [("a", "compensation-due"), ("once", "compensation-due")],
         "it is known now, and can be compensated"
     );
 }
@@ -148,8 +148,8 @@ fn who_sets_an_order_going_again_has_decided_that_it_is_late() {
     s.succeed("a").answer("once", failed());
     assert_eq!(s.state(), "Error");
     s.after(60_000);
-    assert_eq!(s.settle("once", Some(json!({}))), Then::Written);
-    assert_eq!((s.state(), s.order.round), ("Pending", 1));
+    assert_eq!(s.resolve("once", Some(json!({}))), Then::Written);
+    assert_eq!((s.state(), s.order.run), ("Pending", 1));
     looks(&mut s);
     s.claim().succeed("c");
     assert_eq!(s.state(), "Processed");

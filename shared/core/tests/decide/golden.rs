@@ -124,7 +124,10 @@ fn all() -> Vec<(String, Value)> {
     s.now = Timestamp(BEGIN);
     s.when(Event::Reply(s.reply("a", reply.outcome)));
     s.refuse("b");
-    all.push(("request-undo".to_owned(), to_value(&s.requests()[0])));
+    all.push((
+        "request-compensation".to_owned(),
+        to_value(&s.requests()[0]),
+    ));
     let cause = s.order.state.cause().cloned();
     for (status, with_cause) in [
         (Status::Received, false),

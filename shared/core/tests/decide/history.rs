@@ -78,13 +78,13 @@ fn a_wait_is_one_line_with_all_of_its_attempts() {
     let minute = 60_000;
     let mut s = Story::of(LINE).claimed();
     for _ in 0..3 {
-        s.put_off("a", minute).overdue().claim();
+        s.deferred("a", minute).overdue().claim();
     }
     assert_eq!(told(&s, "a"), [(Is::Deferred, FORWARD, 1, 3)]);
     assert_eq!(untold(&s.order), []);
     // What fails in between ends the wait.
     s.answer("a", failed()).overdue().claim();
-    s.put_off("a", minute);
+    s.deferred("a", minute);
     let all = [
         (Is::Deferred, FORWARD, 1, 3),
         (Is::AttemptFailed, FORWARD, 4, 4),
@@ -98,10 +98,10 @@ fn a_deferred_compensation_is_told_as_one() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a")
         .refuse("b")
-        .put_off("a", 60_000)
+        .deferred("a", 60_000)
         .overdue()
         .claim();
-    s.put_off("a", 60_000);
+    s.deferred("a", 60_000);
     let all = [(Is::Completed, FORWARD, 1, 1), (Is::Deferred, BACK, 1, 2)];
     assert_eq!(told(&s, "a"), all);
 }
@@ -137,7 +137,7 @@ fn probes_are_told_as_probes() {
 fn an_operators_word_invents_no_attempt() {
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a").overdue();
-    s.settle("once", Some(json!({"ref": 5})));
+    s.resolve("once", Some(json!({"ref": 5})));
     assert_eq!(told(&s, "once"), [(Is::AttemptFailed, FORWARD, 1, 1)]);
     assert_eq!(s.record("once").attempts(), 1);
     let StepState::Completed {
@@ -168,7 +168,7 @@ fn a_request_repeats_a_call_only_where_one_was_made_or_may_have_been() {
     let waited = || {
         let mut s = Story::of(&counted(LINE)).claimed();
         assert!(!repeats(&s));
-        s.sent().put_off("a", 1_000).overdue().claim();
+        s.sent().deferred("a", 1_000).overdue().claim();
         s
     };
     let mut failing = waited();
@@ -181,7 +181,7 @@ fn a_request_repeats_a_call_only_where_one_was_made_or_may_have_been() {
     assert!(repeats(&silent), "nobody knows");
 }
 
-/// The round counts anew; what was done stays done.
+/// The run counts anew; what was done stays done.
 #[test]
 fn calls_of_an_earlier_round_are_still_told() {
     let mut s = Story::of(LINE).claimed();

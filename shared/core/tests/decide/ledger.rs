@@ -101,15 +101,15 @@ fn a_question_is_revoked_under_the_key_of_the_effect() {
 }
 
 #[test]
-fn an_undo_is_revoked_under_its_own_key() {
+fn a_compensation_is_revoked_under_its_own_key() {
     let mut s = Story::of(&counted(LINE)).claimed();
     s.succeed("a").refuse("b");
     silent(&mut s);
-    assert_eq!(keys(&s), ["call/o-1/a/undo/undo/1"]);
+    assert_eq!(keys(&s), ["call/o-1/a/compensate/compensate/1"]);
 }
 
 #[test]
-fn an_undo_whose_calls_are_not_counted_is_not_revoked() {
+fn a_compensation_whose_calls_are_not_counted_is_not_revoked() {
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a").succeed("once").refuse("c");
     silent(&mut s);

@@ -14,8 +14,8 @@ use crate::support::{
 
 /// `z` after the three of the line.
 fn longer() -> String {
-    let z = r#""undo-c"}}, {"id": "z", "agent": "z", "action": "do-z", "compensation": "none"}]}"#;
-    LINE.replace(r#""undo-c"}}]}"#, z)
+    let z = r#""compensate-c"}}, {"id": "z", "agent": "z", "action": "do-z", "compensation": "none"}]}"#;
+    LINE.replace(r#""compensate-c"}}]}"#, z)
 }
 
 /// The line's version in which something is written otherwise.
@@ -89,7 +89,10 @@ fn a_running_step_and_the_claim_stay_and_the_order_ends_as_the_other_version_say
 #[test]
 fn a_running_step_that_times_out_is_asked_for_again_as_the_other_version_says() {
     let mut s = Story::of(LINE).claimed();
-    moved(&mut s, &changed("\"calls\": 2", "\"calls\": 3"));
+    moved(
+        &mut s,
+        &changed("\"calls_per_attempt\": 2", "\"calls_per_attempt\": 3"),
+    );
     assert_eq!(s.asks(), [], "the request is out");
     s.overdue().claim();
     let request = &s.requests()[0];
@@ -100,7 +103,7 @@ fn a_running_step_that_times_out_is_asked_for_again_as_the_other_version_says() 
 fn steps_that_wait_may_come_and_go_and_change_their_places() {
     let w = r#"{"workflow": "line", "steps": [
         {"id": "new", "agent": "x", "action": "go", "after": [], "compensation": "none"},
-        {"id": "a", "agent": "x", "action": "do-a", "after": [], "compensation": {"action": "undo-a", "input": {"of": "${output}"}}},
+        {"id": "a", "agent": "x", "action": "do-a", "after": [], "compensation": {"action": "compensate-a", "input": {"of": "${output}"}}},
         {"id": "c", "agent": "y", "action": "do-c", "after": ["new", "a"], "compensation": "none"}]}"#;
     let mut s = Story::of(LINE).claimed();
     s.overdue();
@@ -114,12 +117,12 @@ fn steps_that_wait_may_come_and_go_and_change_their_places() {
 }
 
 #[test]
-fn the_moved_order_is_undone_as_the_other_version_says() {
+fn the_moved_order_is_compensated_as_the_other_version_says() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a");
-    moved(&mut s, &changed("undo-a", "better-undo-a"));
+    moved(&mut s, &changed("compensate-a", "better-compensate-a"));
     s.refuse("b");
-    assert_eq!(s.requests()[0].action, "better-undo-a");
+    assert_eq!(s.requests()[0].action, "better-compensate-a");
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn a_stopped_order_is_moved_and_then_resubmitted() {
     let stops = |input: &str| {
         format!(
             r#"{{"workflow": "w", "steps": [{{"id": "a", "agent": "x", "action": "go", "compensation": "none",
-            "supervisor": {{"threshold": 0, "then": "error"}}, "input": {{"n": "${{details.{input}}}"}}}}]}}"#
+            "supervisor": {{"failure_threshold": 0, "then": "error"}}, "input": {{"n": "${{details.{input}}}"}}}}]}}"#
         )
     };
     let mut s = Story::of(&stops("missing")).claimed();
@@ -157,7 +160,7 @@ fn an_order_whose_other_version_has_nothing_left_to_do_finishes() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").acts(Action::Pause).succeed("b");
     let short = LINE.replace(",\n    {\"id\": \"c\"", "").replace(
-        ", \"agent\": \"y\", \"action\": \"do-c\", \"compensation\": {\"action\": \"undo-c\"}}",
+        ", \"agent\": \"y\", \"action\": \"do-c\", \"compensation\": {\"action\": \"compensate-c\"}}",
         "",
     );
     moved(&mut s, &short);
@@ -190,10 +193,10 @@ fn a_step_that_was_removed_and_is_added_again_does_not_use_its_spent_keys() {
 #[test]
 fn what_would_change_is_told_step_by_step() {
     let w = r#"{"workflow": "line",
-      "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 1}},
+      "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
       "steps": [
-        {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a", "input": {"of": "${output}"}}},
-        {"id": "c", "agent": "y", "action": "do-c", "when": "true", "compensation": {"action": "undo-c"}},
+        {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a", "input": {"of": "${output}"}}},
+        {"id": "c", "agent": "y", "action": "do-c", "when": "true", "compensation": {"action": "compensate-c"}},
         {"id": "z", "agent": "z", "action": "do-z", "compensation": "none"}]}"#;
     let s = Story::of(LINE).claimed();
     let told: Vec<String> = tried(&s, &compile(w))
@@ -213,8 +216,8 @@ fn what_would_change_is_told_step_by_step() {
 #[test]
 fn a_changed_default_is_told_of_each_step_that_it_reaches() {
     let w = FORK.replace(
-        "\"complete_within\": \"10s\"",
-        "\"complete_within\": \"20s\"",
+        "\"attempt_timeout\": \"10s\"",
+        "\"attempt_timeout\": \"20s\"",
     );
     let told: Vec<String> = tried(&Story::of(FORK), &compile(&w))
         .unwrap()
@@ -222,8 +225,8 @@ fn a_changed_default_is_told_of_each_step_that_it_reaches() {
         .map(|c| format!("{}: {}", c.step, c.what))
         .collect();
     let expected = [
-        "p: complete_within changed",
-        "join: complete_within changed",
+        "p: attempt_timeout changed",
+        "join: attempt_timeout changed",
     ];
     assert_eq!(told, expected, "q has its own");
 }
@@ -291,26 +294,26 @@ fn not_where_a_step_under_way_is_another_request() {
     assert!(against(&s, &agent)[0].contains(reason));
     let mut s = Story::of(LINE).claimed();
     s.succeed("a");
-    let there = agent.replacen(r#""undo-a""#, r#""undo-a", "agent": "x""#, 1);
+    let there = agent.replacen(r#""compensate-a""#, r#""compensate-a", "agent": "x""#, 1);
     assert!(tried(&s, &compile(&there)).is_ok(), "it is done");
 }
 
 #[test]
 fn what_may_have_been_done_is_compensated_where_it_was_done() {
-    let elsewhere = changed(r#""undo-a""#, r#""undo-a", "agent": "other""#);
+    let elsewhere = changed(r#""compensate-a""#, r#""compensate-a", "agent": "other""#);
     let reason =
         "step a may have had its effect, which x compensates, and in the new version other";
     let mut s = Story::of(LINE).claimed();
     one_against(&s, &elsewhere, reason);
     s.succeed("a");
     one_against(&s, &elsewhere, reason);
-    let as_written = r#"{"action": "undo-a", "input": {"of": "${output}"}}"#;
+    let as_written = r#"{"action": "compensate-a", "input": {"of": "${output}"}}"#;
     let none = changed(as_written, r#""none""#);
     one_against(&s, &none, "in the new version nobody");
     // What has not been started may be done, and compensated, elsewhere.
     moved(
         &mut s,
-        &changed(r#""undo-c""#, r#""undo-c", "agent": "other""#),
+        &changed(r#""compensate-c""#, r#""compensate-c", "agent": "other""#),
     );
     // To an effect that nothing compensates a compensation at its own service may be added.
     let mut s = Story::of(&none).claimed();
@@ -365,19 +368,28 @@ fn not_past_another_point_of_no_return() {
         )
     };
     let (pivot, not) = ("\"point_of_no_return\": true", "\"compensation\": \"none\"");
-    let mut s = Story::of(&w(pivot, "\"retry\": {\"calls\": 1}")).claimed();
+    let mut s = Story::of(&w(pivot, "\"retry\": {\"calls_per_attempt\": 1}")).claimed();
     assert!(tried(&s, &compile(&w(not, pivot))).is_ok(), "not reached");
     s.succeed("o");
     one_against(&s, &w(not, pivot), "step a was its point of no return");
     one_against(&s, &w(not, not), "step a was its point of no return");
-    assert!(tried(&s, &compile(&w(pivot, "\"retry\": {\"calls\": 2}"))).is_ok());
+    assert!(
+        tried(
+            &s,
+            &compile(&w(pivot, "\"retry\": {\"calls_per_attempt\": 2}"))
+        )
+        .is_ok()
+    );
 }
 
 #[test]
 fn what_is_in_doubt_keeps_its_rule() {
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a").overdue();
-    let safe = ONCE.replace("\"at_most_once\": true, ", "\"retry\": {\"calls\": 1}, ");
+    let safe = ONCE.replace(
+        "\"at_most_once\": true, ",
+        "\"retry\": {\"calls_per_attempt\": 1}, ",
+    );
     one_against(&s, &safe, "another rule for that");
     let mut s = Story::of(PROBED).claimed();
     s.succeed("a").overdue().claim();
@@ -392,9 +404,12 @@ fn what_is_in_doubt_keeps_its_rule() {
 fn what_is_out_may_be_in_doubt_and_keeps_its_rule_too() {
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a");
-    let safe = ONCE.replace("\"at_most_once\": true, ", "\"retry\": {\"calls\": 1}, ");
+    let safe = ONCE.replace(
+        "\"at_most_once\": true, ",
+        "\"retry\": {\"calls_per_attempt\": 1}, ",
+    );
     one_against(&s, &safe, "another rule for that");
-    s.put_off("once", 60_000);
+    s.deferred("once", 60_000);
     assert!(tried(&s, &compile(&safe)).is_ok(), "it was not called");
 }
 
@@ -431,7 +446,12 @@ fn where_calls_are_not_counted_one_deliverys_word_does_not_let_the_input_change(
     s.succeed("a").answer("b", failed_cleanly()).overdue();
     let other = changed("\"${steps.a}\"", "\"${steps.a.ref}\"");
     one_against(&s, &other, "another input");
-    let stops = |w: &str| w.replace("\"threshold\": 1", "\"threshold\": 1, \"then\": \"error\"");
+    let stops = |w: &str| {
+        w.replace(
+            "\"failure_threshold\": 1",
+            "\"failure_threshold\": 1, \"then\": \"error\"",
+        )
+    };
     let mut s = Story::of(&stops(LINE)).claimed();
     s.succeed("a").refuse("b");
     moved(&mut s, &stops(&other));
@@ -444,7 +464,12 @@ fn where_calls_are_not_counted_one_deliverys_word_does_not_let_the_input_change(
 
 #[test]
 fn an_input_that_an_operator_has_corrected_stays() {
-    let stops = |w: &str| w.replace("\"threshold\": 1", "\"threshold\": 1, \"then\": \"error\"");
+    let stops = |w: &str| {
+        w.replace(
+            "\"failure_threshold\": 1",
+            "\"failure_threshold\": 1, \"then\": \"error\"",
+        )
+    };
     let mut s = Story::of(&stops(LINE)).claimed();
     s.succeed("a").refuse("b");
     s.correct("b", json!({"from": {"ref": 3}}));
@@ -461,24 +486,31 @@ fn an_input_that_an_operator_has_corrected_stays() {
 #[test]
 fn an_attempt_that_is_out_keeps_its_allowance() {
     let s = Story::of(LINE).claimed();
-    one_against(&s, &changed("\"calls\": 2", "\"calls\": 1"), "with 2 calls");
+    one_against(
+        &s,
+        &changed("\"calls_per_attempt\": 2", "\"calls_per_attempt\": 1"),
+        "with 2 calls",
+    );
     let mut s = Story::of(PROBED).claimed();
     s.succeed("a").overdue().claim();
-    let less = PROBED.replace("\"calls\": 2", "\"calls\": 2, \"total\": 3");
+    let less = PROBED.replace(
+        "\"calls_per_attempt\": 2",
+        "\"calls_per_attempt\": 2, \"calls_per_run\": 3",
+    );
     one_against(&s, &less, "with 3 calls");
 }
 
 #[test]
 fn what_was_counted_stays_within_the_other_versions_bounds() {
-    let patient = changed("\"threshold\": 1", "\"threshold\": 5");
+    let patient = changed("\"failure_threshold\": 1", "\"failure_threshold\": 5");
     let mut s = Story::of(&patient).claimed();
     for _ in 0..3 {
         s.overdue().claim();
     }
     s.overdue();
     assert_eq!((s.failures("a"), s.calls("a")), (4, 8));
-    let less = r#"{"calls": 2, "total": 12}"#;
-    let fewer = LINE.replace(r#"{"calls": 2}"#, less);
+    let less = r#"{"calls_per_attempt": 2, "calls_per_run": 12}"#;
+    let fewer = LINE.replace(r#"{"calls_per_attempt": 2}"#, less);
     moved(&mut s, &fewer);
     assert_eq!(s.failures("a"), 1, "so that the next is the last");
     s.claim().overdue();
@@ -487,13 +519,20 @@ fn what_was_counted_stays_within_the_other_versions_bounds() {
 
 #[test]
 fn a_total_that_is_used_up_in_the_other_version_is_the_end() {
-    let mut s = Story::of(&changed("\"threshold\": 1", "\"threshold\": 5")).claimed();
+    let mut s = Story::of(&changed(
+        "\"failure_threshold\": 1",
+        "\"failure_threshold\": 5",
+    ))
+    .claimed();
     for _ in 0..3 {
         s.overdue().claim();
     }
     s.answer("a", failed_cleanly());
-    let w = changed("{\"calls\": 2}", "{\"calls\": 2, \"total\": 3}")
-        .replace("\"threshold\": 1", "\"threshold\": 5");
+    let w = changed(
+        "{\"calls_per_attempt\": 2}",
+        "{\"calls_per_attempt\": 2, \"calls_per_run\": 3}",
+    )
+    .replace("\"failure_threshold\": 1", "\"failure_threshold\": 5");
     moved(&mut s, &w);
     assert_eq!(s.calls("a"), 3);
     s.overdue();

@@ -13,13 +13,13 @@ use crate::support::{
 };
 
 /// `pivot` is the point of no return between two others.
-const PIVOT: &str = r#"{"workflow": "pivot", "defaults": {"complete_within": "10s", "supervisor": {"threshold": 1}}, "steps": [
-    {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
+const PIVOT: &str = r#"{"workflow": "pivot", "defaults": {"attempt_timeout": "10s", "supervisor": {"failure_threshold": 1}}, "steps": [
+    {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "compensate"}},
     {"id": "pivot", "agent": "x", "action": "go", "point_of_no_return": true},
     {"id": "z", "agent": "x", "action": "go"}]}"#;
 
 /// Half compensated over `a`.
-fn half_undone() -> Story {
+fn half_compensated() -> Story {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").overdue().claim();
     s.answer("a", failed()).overdue();
@@ -28,14 +28,17 @@ fn half_undone() -> Story {
 }
 
 fn stopped() -> Story {
-    let w = LINE.replace("\"threshold\": 1", "\"threshold\": 1, \"then\": \"error\"");
+    let w = LINE.replace(
+        "\"failure_threshold\": 1",
+        "\"failure_threshold\": 1, \"then\": \"error\"",
+    );
     let mut s = Story::of(&w).claimed();
     s.succeed("a").refuse("b");
     s
 }
 
 #[test]
-fn a_cancelled_order_is_undone() {
+fn a_cancelled_order_is_compensated() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").sent().acts(Action::Cancel);
     assert_eq!(
@@ -84,18 +87,24 @@ fn an_order_that_nobody_has_taken_up_can_be_cancelled() {
 }
 
 #[test]
-fn what_runs_when_the_order_is_cancelled_is_undone_and_its_reply_changes_nothing() {
+fn what_runs_when_the_order_is_cancelled_is_compensated_and_its_reply_changes_nothing() {
     let mut s = Story::of(&counted(FORK)).claimed();
     let reply = s.reply("p", done());
-    s.put_off("q", 60_000).acts(Action::Cancel);
-    assert_eq!(s.steps()[..2], [("p", "undo-due"), ("q", "refused")]);
+    s.deferred("q", 60_000).acts(Action::Cancel);
+    assert_eq!(
+        s.steps()[..2],
+        [("p", "compensation-due"), ("q", "refused")]
+    );
     let then = s.when(Event::Reply(reply));
     assert_eq!(then, Then::Ignored(Reason::NotAwaited));
 }
 
 #[test]
-fn a_failure_that_waits_to_be_retried_is_undone_only_in_doubt() {
-    for (outcome, state) in [(failed(), "undo-due"), (failed_cleanly(), "refused")] {
+fn a_failure_that_waits_to_be_retried_is_compensated_only_in_doubt() {
+    for (outcome, state) in [
+        (failed(), "compensation-due"),
+        (failed_cleanly(), "refused"),
+    ] {
         let mut s = Story::of(&counted(FORK)).claimed();
         s.answer("p", outcome).overdue().acts(Action::Cancel);
         assert_eq!(s.steps()[0], ("p", state));
@@ -105,9 +114,12 @@ fn a_failure_that_waits_to_be_retried_is_undone_only_in_doubt() {
 #[test]
 fn where_calls_are_not_counted_one_deliverys_word_is_no_proof_that_nothing_happened() {
     let mut s = Story::of(FORK).claimed();
-    s.answer("p", failed_cleanly()).put_off("q", 60_000);
+    s.answer("p", failed_cleanly()).deferred("q", 60_000);
     s.overdue().acts(Action::Cancel);
-    assert_eq!(s.steps()[..2], [("p", "undo-due"), ("q", "undo-due")]);
+    assert_eq!(
+        s.steps()[..2],
+        [("p", "compensation-due"), ("q", "compensation-due")]
+    );
     let mut s = Story::of(PIVOT).claimed();
     s.succeed("a").answer("pivot", failed_cleanly());
     let pivot = OperationRefusal::PastPivot("pivot".to_owned().try_into().unwrap());
@@ -157,7 +169,9 @@ fn an_order_whose_point_of_no_return_has_had_no_effect_can_be_cancelled() {
         assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
     }
     let mut s = Story::of(&counted(PIVOT)).claimed();
-    s.succeed("a").put_off("pivot", 60_000).acts(Action::Cancel);
+    s.succeed("a")
+        .deferred("pivot", 60_000)
+        .acts(Action::Cancel);
     assert_eq!(s.steps()[1], ("pivot", "refused"));
 }
 
@@ -178,7 +192,7 @@ fn a_point_of_no_return_that_was_skipped_is_passed() {
 }
 
 #[test]
-fn cancelled_with_an_effect_in_doubt_that_may_not_be_repeated_it_is_half_undone() {
+fn cancelled_with_an_effect_in_doubt_that_may_not_be_repeated_it_is_half_compensated() {
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a").acts(Action::Cancel).claim();
     assert_eq!(s.state(), "CompensationFailed");
@@ -188,13 +202,16 @@ fn cancelled_with_an_effect_in_doubt_that_may_not_be_repeated_it_is_half_undone(
 }
 
 #[test]
-fn a_failed_undo_is_tried_again_with_its_failures_counted_from_zero() {
-    let mut s = half_undone();
+fn a_failed_compensation_is_tried_again_with_its_failures_counted_from_zero() {
+    let mut s = half_compensated();
     s.when(Event::Confirmed);
     s.acts(Action::RetryCompensation);
-    assert_eq!((s.state(), s.order.round), ("Compensating", 1));
+    assert_eq!((s.state(), s.order.run), ("Compensating", 1));
     assert_eq!(
-        (s.record("a").compensation.failures, s.undo_calls("a")),
+        (
+            s.record("a").compensation.failures,
+            s.compensation_calls("a")
+        ),
         (0, 0)
     );
     assert!(s.announces());
@@ -203,23 +220,23 @@ fn a_failed_undo_is_tried_again_with_its_failures_counted_from_zero() {
     let request = &s.requests()[0];
     assert_eq!(
         (request.attempt.0, request.idempotency_key.0.as_str()),
-        (3, "o-1/a/undo")
+        (3, "o-1/a/compensate")
     );
     s.succeed("a");
     assert_eq!(s.state(), "Compensated");
 }
 
 #[test]
-fn its_cause_is_again_why_it_is_undone() {
-    let mut s = half_undone();
+fn its_cause_is_again_why_it_is_compensated() {
+    let mut s = half_compensated();
     assert_eq!(s.order.state.cause().unwrap().code, "http-503");
     s.acts(Action::RetryCompensation);
     assert_eq!(s.order.state.cause().unwrap().code, "out-of-stock");
 }
 
 #[test]
-fn an_alert_of_a_failed_undo_is_carried_when_it_is_tried_again() {
-    let mut s = half_undone();
+fn an_alert_of_a_failed_compensation_is_carried_when_it_is_tried_again() {
+    let mut s = half_compensated();
     s.acts(Action::RetryCompensation);
     assert!(s.alerts());
     s.sent().claim();
@@ -227,8 +244,8 @@ fn an_alert_of_a_failed_undo_is_carried_when_it_is_tried_again() {
 }
 
 #[test]
-fn retried_and_failing_again_it_is_half_undone_again_with_an_alert() {
-    let mut s = half_undone();
+fn retried_and_failing_again_it_is_half_compensated_again_with_an_alert() {
+    let mut s = half_compensated();
     s.acts(Action::RetryCompensation)
         .sent()
         .claim()
@@ -240,16 +257,19 @@ fn retried_and_failing_again_it_is_half_undone_again_with_an_alert() {
 }
 
 #[test]
-fn of_two_failed_undos_both_are_tried_again() {
+fn of_two_failed_compensations_both_are_tried_again() {
     let w = FORK.replace(
-        "\"threshold\": 3, \"delay\": \"4s\", \"max_delay\": \"10s\"",
-        "\"threshold\": 0",
+        "\"failure_threshold\": 3, \"delay\": \"4s\", \"max_delay\": \"10s\"",
+        "\"failure_threshold\": 0",
     );
     let mut s = Story::of(&w).claimed();
     s.succeed("p").succeed("q").refuse("join");
     s.answer("p", failed()).overdue();
     assert_eq!(s.state(), "Compensating", "q is still out");
-    assert_eq!(s.steps()[..2], [("p", "not-undone"), ("q", "undoing")]);
+    assert_eq!(
+        s.steps()[..2],
+        [("p", "not-compensated"), ("q", "compensating")]
+    );
     assert!(s.order.state.locked_by().is_some());
     s.answer("q", failed()).overdue();
     assert_eq!(s.state(), "CompensationFailed");
@@ -258,16 +278,19 @@ fn of_two_failed_undos_both_are_tried_again() {
 }
 
 #[test]
-fn the_supervisor_gives_up_one_undo_and_the_one_beside_it_ends_the_order() {
+fn the_supervisor_gives_up_one_compensation_and_the_one_beside_it_ends_the_order() {
     let w = FORK.replace(
-        "\"threshold\": 3, \"delay\": \"4s\", \"max_delay\": \"10s\"",
-        "\"threshold\": 0",
+        "\"failure_threshold\": 3, \"delay\": \"4s\", \"max_delay\": \"10s\"",
+        "\"failure_threshold\": 0",
     );
     let mut s = Story::of(&w).claimed();
     s.succeed("p").succeed("q").refuse("join");
     s.answer("p", failed()).overdue().succeed("q");
     assert_eq!(s.state(), "CompensationFailed");
-    assert_eq!(s.steps()[..2], [("p", "not-undone"), ("q", "undone")]);
+    assert_eq!(
+        s.steps()[..2],
+        [("p", "not-compensated"), ("q", "compensated")]
+    );
     assert_eq!(
         s.order.state.cause().unwrap().fingerprint(),
         "transient/p/http-503"
@@ -278,7 +301,7 @@ fn the_supervisor_gives_up_one_undo_and_the_one_beside_it_ends_the_order() {
 
 #[test]
 fn a_closed_order_stays_what_it_is_and_says_who_and_why() {
-    for mut s in [stopped(), half_undone()] {
+    for mut s in [stopped(), half_compensated()] {
         let before = s.order.clone();
         s.after(9).acts(Action::Close);
         let closed = s.order.closed.as_ref().unwrap();
@@ -316,7 +339,7 @@ fn what_was_closed_can_be_taken_up_again() {
     let mut s = stopped();
     s.acts(Action::Close).acts(Action::Cancel);
     assert_eq!(s.order.closed, None);
-    let mut s = half_undone();
+    let mut s = half_compensated();
     s.acts(Action::Close).acts(Action::RetryCompensation);
     assert_eq!(s.order.closed, None);
 }

@@ -76,7 +76,7 @@ fn the_scheduler_writes_then_sends_everything_at_once_and_keeps_a_copy_with_noth
     assert!(carried.was_written && carried.was_sent && !carried.was_confirmed);
     assert_ne!(carried.order.outbox.entries, []);
     let copy = carried.copy.as_ref().expect("it is alive");
-    assert_eq!(copy.outbox, carried.order.outbox.settled());
+    assert_eq!(copy.outbox, carried.order.outbox.acknowledged());
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_write_of_which_nothing_is_known_sends_nothing() {
 }
 
 #[test]
-fn nothing_is_left_undone_on_the_word_of_a_copy() {
+fn nothing_is_left_compensated_on_the_word_of_a_copy() {
     let mut other = Pass::new(Place::InLine, 0);
     let event = || Event::Claim(ClaimId("another".into()));
     let mut taken = Story::of(LINE).claimed();

@@ -14,7 +14,7 @@ fn paused(mut s: Story) -> Story {
     s
 }
 
-fn undoing() -> Story {
+fn compensating() -> Story {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").succeed("b").refuse("c");
     s
@@ -100,9 +100,9 @@ fn a_failure_that_waits_to_be_counted_is_counted_while_it_is_paused() {
 }
 
 #[test]
-fn work_that_is_put_off_waits_on_while_the_order_is_paused() {
+fn work_that_is_deferred_waits_on_while_the_order_is_paused() {
     let mut s = Story::of(LINE).claimed();
-    s.put_off("a", 60_000).acts(Action::Pause).overdue();
+    s.deferred("a", 60_000).acts(Action::Pause).overdue();
     assert_eq!((s.failures("a"), s.steps()[0].1), (0, "retry-due"));
     is_held(&mut s);
     s.acts(Action::Resume).claim();
@@ -121,7 +121,7 @@ fn the_supervisor_looks_at_it_once_a_day() {
 }
 
 #[test]
-fn a_paused_order_that_fails_turns_round_and_is_still_held() {
+fn a_paused_order_that_fails_begins_compensation_and_is_still_held() {
     let mut s = Story::of(FORK).claimed();
     s.succeed("q").acts(Action::Pause).refuse("p");
     assert_eq!(s.state(), "Compensating");
@@ -133,19 +133,22 @@ fn a_paused_order_that_fails_turns_round_and_is_still_held() {
 }
 
 #[test]
-fn paused_while_it_is_undone_the_undo_that_is_out_may_be_answered() {
-    let mut s = paused(undoing());
+fn paused_while_it_is_compensated_the_compensation_that_is_out_may_be_answered() {
+    let mut s = paused(compensating());
     assert_eq!(s.order.state.locked_by(), None);
     s.succeed("b");
-    assert_eq!(s.steps()[..2], [("a", "undo-due"), ("b", "undone")]);
+    assert_eq!(
+        s.steps()[..2],
+        [("a", "compensation-due"), ("b", "compensated")]
+    );
     is_held(&mut s);
     s.acts(Action::Resume).claim();
     assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
-fn resumed_with_the_undo_still_out_it_is_not_asked_for_again() {
-    let mut s = paused(undoing());
+fn resumed_with_the_compensation_still_out_it_is_not_asked_for_again() {
+    let mut s = paused(compensating());
     s.acts(Action::Resume).claim();
     assert_eq!(s.asks(), []);
     s.succeed("b");
@@ -153,12 +156,12 @@ fn resumed_with_the_undo_still_out_it_is_not_asked_for_again() {
 }
 
 #[test]
-fn an_undo_that_times_out_while_the_order_is_paused_is_counted_and_waits() {
-    let mut s = paused(undoing());
+fn a_compensation_that_times_out_while_the_order_is_paused_is_counted_and_waits() {
+    let mut s = paused(compensating());
     s.overdue();
     assert_eq!(
         (s.record("b").compensation.failures, s.steps()[1].1),
-        (1, "undo-due")
+        (1, "compensation-due")
     );
     is_held(&mut s);
     s.acts(Action::Resume).claim();
@@ -166,28 +169,31 @@ fn an_undo_that_times_out_while_the_order_is_paused_is_counted_and_waits() {
 }
 
 #[test]
-fn an_undo_that_has_failed_when_the_order_is_paused_is_counted_all_the_same() {
-    let mut s = undoing();
+fn a_compensation_that_has_failed_when_the_order_is_paused_is_counted_all_the_same() {
+    let mut s = compensating();
     s.answer("b", failed()).acts(Action::Pause);
     assert_eq!(s.order.complete_by(), Some(s.now));
     s.overdue();
     assert_eq!(
         (s.record("b").compensation.failures, s.steps()[1].1),
-        (1, "undo-due")
+        (1, "compensation-due")
     );
     is_held(&mut s);
 }
 
 #[test]
-fn an_undo_given_up_while_the_order_is_paused_leaves_the_next_look_to_what_is_out() {
+fn a_compensation_given_up_while_the_order_is_paused_leaves_the_next_look_to_what_is_out() {
     let w = FORK.replace(
-        "\"threshold\": 3, \"delay\": \"4s\", \"max_delay\": \"10s\"",
-        "\"threshold\": 0",
+        "\"failure_threshold\": 3, \"delay\": \"4s\", \"max_delay\": \"10s\"",
+        "\"failure_threshold\": 0",
     );
     let mut s = Story::of(&w).claimed();
     s.succeed("p").succeed("q").refuse("join");
     s.acts(Action::Pause).overdue();
-    assert_eq!(s.steps()[..2], [("p", "not-undone"), ("q", "undoing")]);
+    assert_eq!(
+        s.steps()[..2],
+        [("p", "not-compensated"), ("q", "compensating")]
+    );
     let by = s.order.complete_by().unwrap();
     assert!(by > s.now, "{by:?}");
     assert_eq!(
@@ -199,7 +205,7 @@ fn an_undo_given_up_while_the_order_is_paused_leaves_the_next_look_to_what_is_ou
 }
 
 #[test]
-fn the_last_undo_answered_while_it_is_paused_finishes_when_let_go_on() {
+fn the_last_compensation_answered_while_it_is_paused_finishes_when_let_go_on() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").acts(Action::Pause).succeed("a");
     assert_eq!(s.state(), "Compensating");
@@ -208,10 +214,10 @@ fn the_last_undo_answered_while_it_is_paused_finishes_when_let_go_on() {
 }
 
 #[test]
-fn a_parked_undo_waits_on_while_the_order_is_paused() {
-    let mut s = undoing();
-    s.put_off("b", 60_000).acts(Action::Pause).overdue();
-    assert_eq!(s.steps()[1].1, "undo-due");
+fn a_deferred_compensation_waits_on_while_the_order_is_paused() {
+    let mut s = compensating();
+    s.deferred("b", 60_000).acts(Action::Pause).overdue();
+    assert_eq!(s.steps()[1].1, "compensation-due");
     is_held(&mut s);
 }
 
@@ -234,7 +240,7 @@ fn an_end_lifts_the_hold() {
 }
 
 #[test]
-fn a_paused_order_can_be_cancelled_and_is_undone_at_once() {
+fn a_paused_order_can_be_cancelled_and_is_compensated_at_once() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").acts(Action::Pause).acts(Action::Cancel);
     assert_eq!((s.state(), &s.order.paused), ("Compensating", &None));
@@ -245,7 +251,7 @@ fn a_paused_order_can_be_cancelled_and_is_undone_at_once() {
 
 #[test]
 fn a_resume_that_nobody_takes_up_is_announced_again() {
-    for mut s in [paused(Story::of(LINE)), paused(undoing())] {
+    for mut s in [paused(Story::of(LINE)), paused(compensating())] {
         s.acts(Action::Resume).sent().overdue();
         s.overdue();
         assert!(s.announces());

@@ -47,7 +47,7 @@ fn a_step_that_an_operator_says_is_done_is_told_too() {
     let mut s = telling(crate::support::ONCE);
     s.succeed("a").sent().answer("once", failed());
     assert_eq!(s.state(), "Error");
-    s.sent().settle("once", Some(json!({})));
+    s.sent().resolve("once", Some(json!({})));
     let now = told(&s);
     assert_eq!(now[0].1, Status::StepCompleted);
     assert_eq!(now[0].2.as_deref(), Some("once"));

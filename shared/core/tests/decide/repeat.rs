@@ -33,10 +33,10 @@ fn probing() -> Story {
 /// `once` or `pay` beside a step that can fail.
 fn beside(step: &str) -> String {
     format!(
-        r#"{{"workflow": "w", "defaults": {{"complete_within": "10s", "supervisor": {{"threshold": 1}}}}, "steps": [
-        {{"id": "first", "agent": "x", "action": "go", "compensation": {{"action": "undo"}}}},
+        r#"{{"workflow": "w", "defaults": {{"attempt_timeout": "10s", "supervisor": {{"failure_threshold": 1}}}}, "steps": [
+        {{"id": "first", "agent": "x", "action": "go", "compensation": {{"action": "compensate"}}}},
         {{"id": "s", "agent": "x", "action": "go", {step}}},
-        {{"id": "q", "agent": "y", "action": "go", "after": ["first"], "complete_within": "60s", "compensation": {{"action": "undo"}}}}]}}"#
+        {{"id": "q", "agent": "y", "action": "go", "after": ["first"], "attempt_timeout": "60s", "compensation": {{"action": "compensate"}}}}]}}"#
     )
 }
 
@@ -65,7 +65,7 @@ fn an_attempt_taken_and_not_heard_of_stops_the_order_for_an_operator_whatever_th
     s.overdue();
     is_stopped_in_doubt(&s, "once");
     assert_eq!((s.failures("once"), s.calls("once")), (1, 1));
-    assert_eq!(s.steps()[0], ("a", "completed"), "nothing is undone");
+    assert_eq!(s.steps()[0], ("a", "completed"), "nothing is compensated");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_failure_without_effect_is_retried_under_the_same_key() {
 }
 
 #[test]
-fn being_put_off_after_a_doubtful_call_is_a_failed_attempt_that_stops_the_order() {
+fn being_deferred_after_a_doubtful_call_is_a_failed_attempt_that_stops_the_order() {
     let mut s = once();
     s.answer("once", put_off_until(s.now, true));
     is_stopped_in_doubt(&s, "once");
@@ -109,26 +109,26 @@ fn a_clean_refusal_of_it_turns_the_order_round() {
 }
 
 #[test]
-fn being_put_off_without_a_call_is_no_doubt() {
+fn being_deferred_without_a_call_is_no_doubt() {
     let mut s = once();
-    s.put_off("once", 60_000);
-    assert_eq!(s.steps()[1], ("once", "parked"));
+    s.deferred("once", 60_000);
+    assert_eq!(s.steps()[1], ("once", "deferred"));
     s.overdue().claim();
     assert_eq!(s.asks(), [("once".into(), Direction::Forward, 2)]);
     assert_eq!(s.failures("once"), 0);
 }
 
 #[test]
-fn once_completed_it_is_undone_as_any_step() {
+fn once_completed_it_is_compensated_as_any_step() {
     let mut s = once();
     s.succeed("once").refuse("c");
     assert_eq!(s.asks(), [("once".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
-fn an_order_that_turns_round_over_another_step_does_not_undo_what_is_in_doubt() {
-    let may_not = r#""at_most_once": true, "compensation": {"action": "undo"}"#;
-    let probe = r#""probe": {"action": "ask"}, "compensation": {"action": "undo"}"#;
+fn an_order_that_begins_compensation_over_another_step_does_not_compensate_what_is_in_doubt() {
+    let may_not = r#""at_most_once": true, "compensation": {"action": "compensate"}"#;
+    let probe = r#""probe": {"action": "ask"}, "compensation": {"action": "compensate"}"#;
     for step in [may_not, probe] {
         let mut s = Story::of(&beside(step)).claimed();
         s.succeed("first").refuse("q");
@@ -136,7 +136,11 @@ fn an_order_that_turns_round_over_another_step_does_not_undo_what_is_in_doubt() 
         assert_eq!(s.asks(), []);
         assert_eq!(
             s.steps(),
-            [("first", "undo-due"), ("s", "not-undone"), ("q", "refused")],
+            [
+                ("first", "compensation-due"),
+                ("s", "not-compensated"),
+                ("q", "refused")
+            ],
             "what came before waits for it"
         );
         let cause = s.order.state.cause().unwrap();
@@ -146,8 +150,8 @@ fn an_order_that_turns_round_over_another_step_does_not_undo_what_is_in_doubt() 
 }
 
 #[test]
-fn the_rest_is_undone_before_an_operator_is_asked_about_what_is_in_doubt() {
-    let may_not = r#""at_most_once": true, "compensation": {"action": "undo"}"#;
+fn the_rest_is_compensated_before_an_operator_is_asked_about_what_is_in_doubt() {
+    let may_not = r#""at_most_once": true, "compensation": {"action": "compensate"}"#;
     let mut s = Story::of(&beside(may_not)).claimed();
     s.succeed("first").answer("q", refused(true));
     assert_eq!(s.state(), "Compensating");
@@ -159,7 +163,7 @@ fn the_rest_is_undone_before_an_operator_is_asked_about_what_is_in_doubt() {
 }
 
 #[test]
-fn in_doubt_with_nothing_to_undo_it_stays_ambiguous() {
+fn in_doubt_with_nothing_to_compensate_it_stays_ambiguous() {
     let mut s = Story::of(&beside(r#""at_most_once": true, "compensation": "none""#)).claimed();
     s.succeed("first").refuse("q").succeed("first");
     assert_eq!(s.state(), "Compensated");
@@ -175,7 +179,7 @@ fn after_an_attempt_taken_and_not_heard_of_the_service_is_asked_under_the_key_of
     assert_eq!(request.action, "find-pay");
     assert_eq!(request.agent.as_str(), "y");
     assert_eq!(request.idempotency_key.0, "o-1/pay/forward");
-    assert_eq!(request.undoes, None);
+    assert_eq!(request.compensates, None);
     assert_eq!(request.input, json!({"sum": 7}), "the effect's own");
     assert_eq!(request.complete_by, Timestamp(s.now.0 + QUEUE + 4_000));
     assert_eq!((request.allowance, request.counted), (3, true));
@@ -250,7 +254,7 @@ fn an_effect_that_did_not_happen_is_tried_again_at_once() {
 
 #[test]
 fn of_a_released_order_the_next_attempt_waits_for_the_claim() {
-    let w = beside(r#""probe": {"action": "ask"}, "compensation": {"action": "undo"}"#);
+    let w = beside(r#""probe": {"action": "ask"}, "compensation": {"action": "compensate"}"#);
     let mut s = Story::of(&w.replace("60s", "12s")).claimed();
     s.succeed("first").overdue().claim();
     s.overdue();
@@ -298,11 +302,11 @@ fn above_the_threshold_a_question_without_answer_stops_for_an_operator() {
 }
 
 #[test]
-fn a_question_that_is_put_off_is_asked_later() {
+fn a_question_that_is_deferred_is_asked_later() {
     let mut s = probing();
     let until = Timestamp(s.now.0 + 60_000);
     s.answer("pay", put_off_until(until, true));
-    assert_eq!(s.steps()[1], ("pay", "parked"));
+    assert_eq!(s.steps()[1], ("pay", "deferred"));
     s.overdue().claim();
     assert_eq!(s.asks(), [("pay".into(), Direction::Probe, 3)]);
     assert_eq!(s.failures("pay"), 1);
@@ -318,7 +322,7 @@ fn a_lost_answer_of_a_step_with_a_probe_waits_to_be_counted_and_is_asked_about()
 }
 
 #[test]
-fn being_put_off_after_a_doubtful_call_the_service_is_asked() {
+fn being_deferred_after_a_doubtful_call_the_service_is_asked() {
     let mut s = paying();
     let until = s.now;
     s.answer("pay", put_off_until(until, true))
@@ -342,7 +346,7 @@ fn a_refusal_that_may_have_been_applied_stops_for_an_operator() {
 }
 
 #[test]
-fn the_reply_of_the_silent_attempt_does_not_settle_the_question() {
+fn the_reply_of_the_silent_attempt_does_not_resolve_the_question() {
     let mut s = paying();
     let late = s.reply("pay", done());
     s.overdue().claim();
@@ -360,7 +364,7 @@ fn the_answer_to_a_question_never_completes_a_call() {
 }
 
 #[test]
-fn a_late_answer_to_a_question_settles_nothing() {
+fn a_late_answer_to_a_question_resolves_nothing() {
     let mut s = probing();
     let late = s.reply("pay", found(true));
     s.after(QUEUE + 4_001);

@@ -109,7 +109,7 @@ fn an_attempt_that_the_supervisor_has_found_over_is_over_by_every_clock() {
 }
 
 #[test]
-fn a_late_reply_of_an_undo_changes_nothing() {
+fn a_late_reply_of_a_compensation_changes_nothing() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b");
     let reply = s.reply("a", done());
@@ -153,7 +153,7 @@ fn a_reply_of_an_attempt_that_was_never_made_is_illegal() {
 }
 
 #[test]
-fn an_undo_reply_never_completes_a_forward_step() {
+fn a_compensation_reply_never_completes_a_forward_step() {
     let mut s = Story::of(LINE).claimed();
     let mut reply = s.reply("a", done());
     reply.direction = Direction::Compensate;
@@ -164,7 +164,7 @@ fn an_undo_reply_never_completes_a_forward_step() {
 }
 
 #[test]
-fn a_forward_reply_never_completes_an_undo() {
+fn a_forward_reply_never_completes_a_compensation() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b");
     let mut reply = s.reply("a", done());
@@ -208,7 +208,7 @@ fn a_reply_met_again_after_the_order_went_on_changes_nothing() {
 }
 
 #[test]
-fn a_clean_refusal_ends_the_order_at_once_and_its_step_needs_no_undo() {
+fn a_clean_refusal_ends_the_order_at_once_and_its_step_needs_no_compensation() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b");
     assert_eq!(s.state(), "Compensating");
@@ -223,21 +223,21 @@ fn a_clean_refusal_ends_the_order_at_once_and_its_step_needs_no_undo() {
 }
 
 #[test]
-fn a_refusal_that_may_have_been_applied_is_undone_first() {
+fn a_refusal_that_may_have_been_applied_is_compensated_first() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").answer("b", refused(true));
     assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
-fn a_refusal_after_an_attempt_that_timed_out_is_undone_whatever_it_says() {
+fn a_refusal_after_an_attempt_that_timed_out_is_compensated_whatever_it_says() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").overdue().claim().refuse("b");
     assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
-fn a_doubtful_refusal_of_a_step_without_undo_stays_ambiguous() {
+fn a_doubtful_refusal_of_a_step_without_compensation_stays_ambiguous() {
     let w = r#"{"workflow": "w", "steps": [
         {"id": "a", "agent": "x", "action": "go", "compensation": "none"}]}"#;
     let mut s = Story::of(w).claimed();

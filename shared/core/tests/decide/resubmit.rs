@@ -1,4 +1,4 @@
-//! Resubmission: an order that has finished badly is set going again, in a round of its own.
+//! Resubmission: an order that has finished badly is set going again, in a run of its own.
 
 use serde_json::{Value, json};
 use triad_core::order::IncidentKind;
@@ -14,7 +14,10 @@ use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, faile
 
 /// A line of three that stops in Error over `b`.
 fn line() -> String {
-    LINE.replace("\"threshold\": 1", "\"threshold\": 1, \"then\": \"error\"")
+    LINE.replace(
+        "\"failure_threshold\": 1",
+        "\"failure_threshold\": 1, \"then\": \"error\"",
+    )
 }
 
 /// Stopped in Error: `b` was refused.
@@ -26,7 +29,7 @@ fn stopped() -> Story {
 }
 
 /// Compensated: `a` was completed, `b` refused.
-fn undone() -> Story {
+fn compensated() -> Story {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").succeed("a");
     assert_eq!(s.state(), "Compensated");
@@ -49,7 +52,7 @@ fn a_stopped_order_waits_for_a_scheduler_in_a_new_round() {
         complete_by: Some(by),
     };
     assert_eq!((&s.order.state, s.order.due), (&waits, Some(by)));
-    assert_eq!(s.order.round, 1);
+    assert_eq!(s.order.run, 1);
     assert!(s.announces());
     assert_eq!(s.told(), [(4, Status::Resubmitted)]);
     assert_eq!(
@@ -143,7 +146,7 @@ fn what_was_running_and_may_not_be_repeated_is_in_doubt_too() {
     let w = r#"{"workflow": "w", "steps": [
         {"id": "a", "agent": "x", "action": "go", "after": [], "at_most_once": true, "compensation": "none"},
         {"id": "b", "agent": "x", "action": "go", "after": [], "compensation": "none",
-         "supervisor": {"threshold": 0, "then": "error"}}]}"#;
+         "supervisor": {"failure_threshold": 0, "then": "error"}}]}"#;
     let mut s = Story::of(w).claimed();
     s.refuse("b");
     let a = "a".to_owned().try_into().unwrap();
@@ -206,12 +209,12 @@ fn a_resubmission_that_nobody_takes_up_is_announced_again() {
 }
 
 #[test]
-fn an_undone_order_is_run_from_the_beginning_under_new_keys() {
-    let mut s = undone();
+fn a_compensated_order_is_run_from_the_beginning_under_new_keys() {
+    let mut s = compensated();
     s.resubmit();
     assert!(s.steps().iter().all(|(_, state)| *state == "waiting"));
     assert_eq!(
-        (s.calls("a"), s.undo_calls("a"), s.failures("b")),
+        (s.calls("a"), s.compensation_calls("a"), s.failures("b")),
         (0, 0, 0)
     );
     s.claim();
@@ -223,12 +226,12 @@ fn an_undone_order_is_run_from_the_beginning_under_new_keys() {
 }
 
 #[test]
-fn undone_again_it_is_undone_under_new_keys_too() {
-    let mut s = undone();
+fn compensated_again_it_is_compensated_under_new_keys_too() {
+    let mut s = compensated();
     s.resubmit().claim().succeed("a").refuse("b");
     let request = &s.requests()[0];
-    assert_eq!(request.idempotency_key.0, "o-1/a/undo/1");
-    assert_eq!(request.undoes.as_ref().unwrap().0, "o-1/a/forward/1");
+    assert_eq!(request.idempotency_key.0, "o-1/a/compensate/1");
+    assert_eq!(request.compensates.as_ref().unwrap().0, "o-1/a/forward/1");
     assert_eq!(request.attempt, Attempt(2), "numbered on");
 }
 
@@ -238,14 +241,14 @@ fn no_reply_of_an_earlier_round_fits_a_later_one() {
     let forward = s.reply("a", done());
     s.succeed("a").refuse("b").answer("a", failed()).overdue();
     s.claim();
-    let undo = s.reply("a", failed());
-    assert_eq!(undo.attempt, Attempt(2));
+    let compensation = s.reply("a", failed());
+    assert_eq!(compensation.attempt, Attempt(2));
     s.succeed("a").resubmit().claim();
     // Not even where all of it happens at one moment.
     let then = s.when(Event::Reply(forward));
     assert_eq!(then, Then::Ignored(Reason::OlderAttempt));
     s.succeed("a").refuse("b");
-    let then = s.when(Event::Reply(undo));
+    let then = s.when(Event::Reply(compensation));
     assert_eq!(then, Then::Ignored(Reason::OlderAttempt));
     assert_eq!(s.asks()[0].2, 3);
 }
@@ -266,11 +269,11 @@ fn a_condition_is_looked_at_anew() {
 
 #[test]
 fn a_round_after_a_round_has_the_next_key() {
-    let mut s = undone();
+    let mut s = compensated();
     s.resubmit().claim().refuse("a");
     assert_eq!(s.state(), "Compensated");
     s.resubmit().claim();
-    assert_eq!(s.order.round, 2);
+    assert_eq!(s.order.run, 2);
     assert_eq!(s.requests()[0].idempotency_key.0, "o-1/a/forward/2");
 }
 
@@ -321,7 +324,7 @@ fn a_step_that_waits_can_be_given_an_input_before_its_turn() {
 #[test]
 fn an_input_is_held_against_the_one_that_it_replaces() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "supervisor": {"threshold": 0, "then": "error"},
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "supervisor": {"failure_threshold": 0, "then": "error"},
          "input": {"n": 1, "to": {"city": "Reims", "zip": null}, "tags": ["x"], "fast": true}}]}"#;
     let whole = |change: fn(&mut Value)| {
         let mut input =
@@ -348,7 +351,7 @@ fn an_input_is_held_against_the_one_that_it_replaces() {
 #[test]
 fn where_the_present_input_has_no_value_any_shape_will_do() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "supervisor": {"threshold": 0, "then": "error"},
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "supervisor": {"failure_threshold": 0, "then": "error"},
          "input": {"n": "${details.missing}"}}]}"#;
     let mut s = Story::of(w).claimed();
     assert_eq!(s.state(), "Error");
@@ -417,8 +420,8 @@ fn only_what_will_be_done_and_has_had_no_effect_can_be_given_an_input() {
 }
 
 #[test]
-fn an_undone_order_can_be_run_again_with_another_input() {
-    let mut s = undone();
+fn a_compensated_order_can_be_run_again_with_another_input() {
+    let mut s = compensated();
     assert_eq!(s.correct("b", json!({"from": 1})), Then::Written);
     s.claim().succeed("a");
     assert_eq!(s.requests()[0].input, json!({"from": 1}));

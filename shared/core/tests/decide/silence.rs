@@ -15,9 +15,9 @@ use crate::support::{
 
 /// One retry, at once, and ten minutes of patience with what is no failure.
 const PATIENT: &str = r#"{"workflow": "w",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "park": "10m"}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1, "defer_for": "10m"}},
   "steps": [
-    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a"}},
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a"}},
     {"id": "b", "agent": "x", "action": "do-b", "compensation": "none"}]}"#;
 const PATIENCE: Millis = Millis(10 * 60_000);
 
@@ -69,7 +69,7 @@ fn waits(s: &mut Story, attempts: usize) -> Vec<u64> {
 }
 
 /// `a` is done and is being compensated.
-fn undoing(workflow: &str) -> Story {
+fn compensating(workflow: &str) -> Story {
     let mut s = Story::of(workflow).claimed();
     s.succeed("a").refuse("b").sent();
     s
@@ -139,7 +139,7 @@ fn while_it_listens_a_paused_order_is_left_alone() {
 }
 
 #[test]
-fn while_it_listens_an_order_that_waits_to_be_undone_is_not_announced() {
+fn while_it_listens_an_order_that_waits_to_be_compensated_is_not_announced() {
     let mut s = Story::of(FORK).claimed();
     s.succeed("p").succeed("q").refuse("join");
     s.acts(Action::Pause).acts(Action::Resume).sent();
@@ -397,8 +397,8 @@ fn a_reply_sent_in_time_is_not_awaited_once_the_attempt_is_given_up() {
 }
 
 #[test]
-fn an_undo_sent_in_time_and_read_late_is_undone() {
-    let mut s = undoing(LINE);
+fn a_compensation_sent_in_time_and_read_late_is_compensated() {
+    let mut s = compensating(LINE);
     let mut reply = s.reply("a", done());
     reply.sent_at = Some(reply.complete_by);
     met(&mut s);
@@ -411,7 +411,7 @@ fn an_undo_sent_in_time_and_read_late_is_undone() {
 }
 
 #[test]
-fn an_answer_to_a_question_sent_in_time_and_read_late_settles_it() {
+fn an_answer_to_a_question_sent_in_time_and_read_late_resolves_it() {
     let mut s = Story::of(PROBED).claimed();
     s.succeed("a").overdue().claim();
     let mut reply = s.reply("pay", found(true));
@@ -445,7 +445,7 @@ fn an_untaken_attempt_whose_calls_are_counted_is_not_counted() {
 
 #[test]
 fn of_siblings_each_is_judged_by_its_own_mark() {
-    let together = FORK.replace("\"complete_within\": \"30s\", ", "");
+    let together = FORK.replace("\"attempt_timeout\": \"30s\", ", "");
     let mut s = Story::of(&counted(&together)).claimed();
     silent(&mut s, &["p"]);
     assert_eq!((s.failures("p"), s.failures("q")), (0, 1));
@@ -467,14 +467,17 @@ fn an_untaken_attempt_at_what_may_not_be_repeated_is_repeated_without_doubt() {
 
 #[test]
 fn an_untaken_attempt_at_what_may_not_be_repeated_counts_without_doubt_when_the_patience_ends() {
-    let w = ONCE.replace("\"threshold\": 1", "\"threshold\": 0, \"park\": \"1s\"");
+    let w = ONCE.replace(
+        "\"failure_threshold\": 1",
+        "\"failure_threshold\": 0, \"defer_for\": \"1s\"",
+    );
     let mut s = Story::of(&w).claimed();
     s.succeed("a").sent();
     silent(&mut s, &["once"]);
     s.claim();
     silent(&mut s, &["once"]);
     assert_eq!((s.state(), s.failures("once")), ("Compensating", 1));
-    assert_eq!(s.steps()[1], ("once", "refused"), "nothing to undo");
+    assert_eq!(s.steps()[1], ("once", "refused"), "nothing to compensate");
     assert_eq!(s.calls("once"), 0);
 }
 
@@ -510,15 +513,18 @@ fn a_taken_question_counts_with_its_whole_allowance() {
 }
 
 #[test]
-fn a_silent_undo_is_not_counted_where_calls_are_not_counted() {
-    let mut s = undoing(LINE);
+fn a_silent_compensation_is_not_counted_where_calls_are_not_counted() {
+    let mut s = compensating(LINE);
     silent(&mut s, &[]);
     assert_eq!(
         (s.state(), s.steps()[0]),
-        ("Compensating", ("a", "undo-due"))
+        ("Compensating", ("a", "compensation-due"))
     );
     assert_eq!(
-        (s.record("a").compensation.failures, s.undo_calls("a")),
+        (
+            s.record("a").compensation.failures,
+            s.compensation_calls("a")
+        ),
         (0, 0)
     );
     assert!(s.announces(), "the first time at once");
@@ -530,8 +536,8 @@ fn a_silent_undo_is_not_counted_where_calls_are_not_counted() {
 }
 
 #[test]
-fn the_waits_of_an_undo_grow_and_are_bounded_by_announce_within() {
-    let mut s = undoing(LINE);
+fn the_waits_of_a_compensation_grow_and_are_bounded_by_announce_within() {
+    let mut s = compensating(LINE);
     let waits = waits(&mut s, 6);
     assert_eq!((waits[0], waits[5]), (0, 60_000));
     assert!(waits.is_sorted(), "{waits:?}");
@@ -539,8 +545,8 @@ fn the_waits_of_an_undo_grow_and_are_bounded_by_announce_within() {
 }
 
 #[test]
-fn a_silent_undo_counts_once_when_the_patience_ends() {
-    let mut s = undoing(PATIENT);
+fn a_silent_compensation_counts_once_when_the_patience_ends() {
+    let mut s = compensating(PATIENT);
     for _ in 0..20 {
         silent(&mut s, &[]);
         if s.record("a").compensation.failures > 0 {
@@ -557,21 +563,27 @@ fn a_silent_undo_counts_once_when_the_patience_ends() {
 }
 
 #[test]
-fn a_taken_undo_whose_calls_are_counted_is_counted() {
-    let mut s = undoing(&counted(LINE));
+fn a_taken_compensation_whose_calls_are_counted_is_counted() {
+    let mut s = compensating(&counted(LINE));
     silent(&mut s, &[]);
     assert_eq!(
-        (s.record("a").compensation.failures, s.undo_calls("a")),
+        (
+            s.record("a").compensation.failures,
+            s.compensation_calls("a")
+        ),
         (1, 2)
     );
 }
 
 #[test]
-fn an_untaken_undo_whose_calls_are_counted_is_not_counted() {
-    let mut s = undoing(&counted(LINE));
+fn an_untaken_compensation_whose_calls_are_counted_is_not_counted() {
+    let mut s = compensating(&counted(LINE));
     silent(&mut s, &["a"]);
     assert_eq!(
-        (s.record("a").compensation.failures, s.undo_calls("a")),
+        (
+            s.record("a").compensation.failures,
+            s.compensation_calls("a")
+        ),
         (0, 0)
     );
 }
@@ -586,7 +598,7 @@ fn an_order_is_due_as_long_as_something_is_unheard_of() {
 }
 
 #[test]
-fn a_refusal_after_a_silence_is_undone_where_calls_are_not_counted() {
+fn a_refusal_after_a_silence_is_compensated_where_calls_are_not_counted() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a");
     silent(&mut s, &[]);

@@ -62,16 +62,19 @@ fn an_agent_whose_time_is_over_says_so_until_it_must_be_silent() {
 }
 
 #[test]
-fn a_request_says_what_the_step_the_question_or_the_undo_is_given() {
+fn a_request_says_what_the_step_the_question_or_the_compensation_is_given() {
     let mut s = Story::of(crate::support::PROBED).claimed();
     s.succeed("a");
-    assert_eq!(s.requests()[0].complete_within_ms, 10_000);
+    assert_eq!(s.requests()[0].attempt_timeout_ms, 10_000);
     s.overdue().claim();
-    assert_eq!(s.requests()[0].complete_within_ms, 4_000);
-    let w = LINE.replace("\"undo-a\"", "\"undo-a\", \"complete_within\": \"7s\"");
+    assert_eq!(s.requests()[0].attempt_timeout_ms, 4_000);
+    let w = LINE.replace(
+        "\"compensate-a\"",
+        "\"compensate-a\", \"attempt_timeout\": \"7s\"",
+    );
     let mut s = Story::of(&w).claimed();
     s.succeed("a").refuse("b");
-    let undo = s.requests().remove(0);
-    assert_eq!(undo.complete_within_ms, 7_000);
-    assert_eq!(undo.complete_by, at(QUEUE + 7_000));
+    let compensation = s.requests().remove(0);
+    assert_eq!(compensation.attempt_timeout_ms, 7_000);
+    assert_eq!(compensation.complete_by, at(QUEUE + 7_000));
 }

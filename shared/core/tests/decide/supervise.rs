@@ -7,8 +7,8 @@ use triad_workflow::Millis;
 use crate::support::{FORK, LINE, QUEUE, Story, Then, counted, failed};
 
 const PATIENT: &str = r#"{"workflow": "w", "steps": [
-    {"id": "a", "agent": "x", "action": "go", "complete_within": "10s", "compensation": "none",
-     "supervisor": {"threshold": 1, "wait": {"delay": "1h", "times": 2}, "then": "error"}}]}"#;
+    {"id": "a", "agent": "x", "action": "go", "attempt_timeout": "10s", "compensation": "none",
+     "supervisor": {"failure_threshold": 1, "wait": {"delay": "1h", "attempts": 2}, "then": "error"}}]}"#;
 
 #[test]
 fn nothing_is_counted_before_complete_by_has_passed_on_every_clock() {
@@ -138,14 +138,18 @@ fn giving_up_by_error_tells_and_alerts() {
 }
 
 #[test]
-fn giving_up_by_compensation_waits_for_a_scheduler_to_claim_the_undo() {
+fn giving_up_by_compensation_waits_for_a_scheduler_to_claim_the_compensation() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").overdue().claim().overdue();
     assert_eq!(s.state(), "Compensating");
     assert_eq!(s.order.state.locked_by(), None);
     assert_eq!(
         s.steps(),
-        [("a", "undo-due"), ("b", "undo-due"), ("c", "waiting")]
+        [
+            ("a", "compensation-due"),
+            ("b", "compensation-due"),
+            ("c", "waiting")
+        ]
     );
     assert!(s.announces());
     assert_eq!(s.asks(), [], "the Supervisor starts nothing");
@@ -213,7 +217,7 @@ fn a_new_order_that_nobody_claims_is_announced_again_and_again() {
 }
 
 #[test]
-fn an_undo_that_nobody_claims_is_announced_again() {
+fn a_compensation_that_nobody_claims_is_announced_again() {
     let mut s = Story::of(LINE).claimed();
     s.overdue().claim().overdue();
     assert_eq!(s.state(), "Compensating");
@@ -226,7 +230,7 @@ fn an_undo_that_nobody_claims_is_announced_again() {
 #[test]
 fn incidents_are_kept_up_to_a_bound() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "retry": {"calls": 1}, "supervisor": {"threshold": 99}}]}"#;
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "retry": {"calls_per_attempt": 1}, "supervisor": {"failure_threshold": 99}}]}"#;
     let mut s = Story::of(w).claimed();
     for _ in 0..99 {
         s.overdue().claim();

@@ -45,28 +45,28 @@ running once          | cl    R     E       R       R         R    old   ILL    
 running once unheard| cl    R     E       R       R         R    old   ILL    na        na      ILL     nd    nd      E       P       unf       in
 probing               | rep   R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in
 probing unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in
-parked                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in
+deferred                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in
 failed                | cl    na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in
-undo-due              | U     na    na      na      na        na   na    na     na        na      ILL     nd    U       U       U       unf       in
-undoing               | cl    C     U       U       C         late old   ILL    na        na      ILL     U     U       U       U       unf       in
-undoing unheard       | cl    C     U       U       C         late old   ILL    na        na      ILL     nd    nd      U       U       unf       in
-undoing paused        | held  U     U       U       U         late old   ILL    na        na      ILL     U     U       U       U       unf       in
-undo-parked           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in
-undo-failed           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in
+compensation-due              | U     na    na      na      na        na   na    na     na        na      ILL     nd    U       U       U       unf       in
+compensating               | cl    C     U       U       C         late old   ILL    na        na      ILL     U     U       U       U       unf       in
+compensating unheard       | cl    C     U       U       C         late old   ILL    na        na      ILL     nd    nd      U       U       unf       in
+compensating paused        | held  U     U       U       U         late old   ILL    na        na      ILL     U     U       U       U       unf       in
+compensation-deferred           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in
+compensation-failed           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in
 completed             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin
 refused               | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin
 refused confirmed     | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin
 refused closed        | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin
 failed in doubt       | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin
-undone                | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin
+compensated                | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin
 ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin
-not-undone            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin
-not-undone in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin";
+not-compensated            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin
+not-compensated in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin";
 
 /// Columns: what operators do. A refusal is for the `state`, the `step`, a `doubt`, the `pivot`,
 /// or because it is so already (`so`).
 const OPERATORS: &str = "
-                      | resubmit correct cancel retry-undo close pause resume applied not-applied
+                      | resubmit correct cancel retry-compensation close pause resume applied not-applied
 new                   | state    state   U      state      state P     so     state   state
 paused                | state    state   U      state      state so    P      state   state
 set aside             | state    state   U      state      state P     so     state   state
@@ -82,23 +82,23 @@ running once          | state    state   U      state      state P     so     st
 running once unheard| state    state   U      state      state P     so     state   state
 probing               | state    state   U      state      state P     so     state   state
 probing unheard       | state    state   U      state      state P     so     state   state
-parked                | state    state   U      state      state P     so     state   state
+deferred                | state    state   U      state      state P     so     state   state
 failed                | state    state   U      state      state P     so     state   state
-undo-due              | state    state   state  state      state U     so     state   state
-undoing               | state    state   state  state      state U     so     state   state
-undoing unheard       | state    state   state  state      state U     so     state   state
-undoing paused        | state    state   state  state      state so    U      state   state
-undo-parked           | state    state   state  state      state U     so     state   state
-undo-failed           | state    state   state  state      state U     so     state   state
+compensation-due              | state    state   state  state      state U     so     state   state
+compensating               | state    state   state  state      state U     so     state   state
+compensating unheard       | state    state   state  state      state U     so     state   state
+compensating paused        | state    state   state  state      state so    U      state   state
+compensation-deferred           | state    state   state  state      state U     so     state   state
+compensation-failed           | state    state   state  state      state U     so     state   state
 completed             | state    state   state  state      state state so     state   state
 refused               | P        P       U      state      E     state so     step    step
 refused confirmed     | P        P       U      state      E     state so     step    step
 refused closed        | P        P       U      state      so    state so     step    step
 failed in doubt       | doubt    step    U      state      E     state so     P       P
-undone                | P        P       state  state      state state so     step    step
+compensated                | P        P       state  state      state state so     step    step
 ambiguous             | doubt    doubt   state  state      state state so     C       C
-not-undone            | state    state   state  U          F     state so     step    step
-not-undone in doubt   | state    state   state  doubt      F     state so     U       step";
+not-compensated            | state    state   state  U          F     state so     step    step
+not-compensated in doubt   | state    state   state  doubt      F     state so     U       step";
 
 /// The order of a row, and the step that the events are about.
 fn given(row: &str) -> (Story, &'static str) {
@@ -110,7 +110,10 @@ fn given(row: &str) -> (Story, &'static str) {
         return (s, step);
     }
     let mut s = Story::of(LINE);
-    let stops = LINE.replace("\"threshold\": 1", "\"threshold\": 0, \"then\": \"error\"");
+    let stops = LINE.replace(
+        "\"failure_threshold\": 1",
+        "\"failure_threshold\": 0, \"then\": \"error\"",
+    );
     match row {
         "new" => return (s, "a"),
         "paused" => {
@@ -138,18 +141,17 @@ fn given(row: &str) -> (Story, &'static str) {
             s.claim().succeed("a");
         }
         "running pivot" => {
-            let not =
-                r#""do-b", "input": {"from": "${steps.a}"}, "compensation": {"action": "undo-b"}"#;
+            let not = r#""do-b", "input": {"from": "${steps.a}"}, "compensation": {"action": "compensate-b"}"#;
             let w = LINE.replace(not, r#""do-b", "point_of_no_return": true"#);
-            s = Story::of(&w.replace(", \"compensation\": {\"action\": \"undo-c\"}", ""));
+            s = Story::of(&w.replace(", \"compensation\": {\"action\": \"compensate-c\"}", ""));
             s.claim().succeed("a");
         }
-        "running once" | "failed in doubt" | "not-undone in doubt" => {
+        "running once" | "failed in doubt" | "not-compensated in doubt" => {
             s = Story::of(ONCE);
             s.claim().succeed("a");
             match row {
                 "failed in doubt" => drop(s.answer("once", failed())),
-                "not-undone in doubt" => drop(s.acts(Action::Cancel).claim()),
+                "not-compensated in doubt" => drop(s.acts(Action::Cancel).claim()),
                 _ => {}
             }
             return (s, "once");
@@ -159,22 +161,27 @@ fn given(row: &str) -> (Story, &'static str) {
             s.claim().succeed("a").overdue().claim();
             return (s, "pay");
         }
-        "parked" => {
-            s.claim().succeed("a").put_off("b", 60_000);
+        "deferred" => {
+            s.claim().succeed("a").deferred("b", 60_000);
         }
         "failed" => {
             s.claim().succeed("a").answer("b", failed());
         }
-        "undo-due" | "undoing" | "undoing paused" | "undo-parked" | "undo-failed" | "undone"
-        | "not-undone" => {
+        "compensation-due"
+        | "compensating"
+        | "compensating paused"
+        | "compensation-deferred"
+        | "compensation-failed"
+        | "compensated"
+        | "not-compensated" => {
             s.claim().succeed("a").refuse("b");
             match row {
-                "undo-due" => drop(s.overdue()),
-                "undoing paused" => drop(s.acts(Action::Pause)),
-                "undo-parked" => drop(s.put_off("a", 60_000)),
-                "undo-failed" => drop(s.answer("a", failed())),
-                "undone" => drop(s.succeed("a")),
-                "not-undone" => drop(s.overdue().claim().overdue()),
+                "compensation-due" => drop(s.overdue()),
+                "compensating paused" => drop(s.acts(Action::Pause)),
+                "compensation-deferred" => drop(s.deferred("a", 60_000)),
+                "compensation-failed" => drop(s.answer("a", failed())),
+                "compensated" => drop(s.succeed("a")),
+                "not-compensated" => drop(s.overdue().claim().overdue()),
                 _ => {}
             }
             return (s, "a");
@@ -193,7 +200,7 @@ fn given(row: &str) -> (Story, &'static str) {
         }
         "ambiguous" => {
             let none = "\"compensation\": \"none\"";
-            let w = ONCE.replace("\"compensation\": {\"action\": \"undo-once\"}", none);
+            let w = ONCE.replace("\"compensation\": {\"action\": \"compensate-once\"}", none);
             s = Story::of(&w);
             s.claim().succeed("a").answer("once", refused(true));
             s.acts(Action::Cancel).claim().succeed("a");
@@ -289,16 +296,16 @@ fn action(column: &str, step: &str) -> Action {
             input: Some((step, input)),
         },
         "cancel" => Action::Cancel,
-        "retry-undo" => Action::RetryCompensation,
+        "retry-compensation" => Action::RetryCompensation,
         "close" => Action::Close,
         "pause" => Action::Pause,
         "resume" => Action::Resume,
-        "applied" => Action::Settle {
+        "applied" => Action::Resolve {
             step,
             applied: Some(json!(1)),
             attempt: None,
         },
-        "not-applied" => Action::Settle {
+        "not-applied" => Action::Resolve {
             step,
             applied: None,
             attempt: None,

@@ -77,7 +77,7 @@ fn an_attempt_whose_time_is_up_is_left_to_the_supervisor() {
 fn a_compensation_is_asked_for_again() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b");
-    assert_eq!(sent_again(&s), ["a undo 1"]);
+    assert_eq!(sent_again(&s), ["a compensate 1"]);
 }
 
 #[test]

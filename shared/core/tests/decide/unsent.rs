@@ -60,7 +60,7 @@ fn what_the_bus_has_acknowledged_is_not_carried() {
 }
 
 #[test]
-fn an_input_met_again_after_its_messages_were_settled_is_still_known() {
+fn an_input_met_again_after_its_messages_were_resolved_is_still_known() {
     let mut s = Story::of(LINE).claimed();
     s.sent();
     let again = s.claim_event();
@@ -99,8 +99,15 @@ fn the_sequence_has_no_gap_over_a_whole_life() {
         s.claim();
         note(&s, &mut seen);
         while !s.order.state.is_finished() && s.order.state.locked_by().is_some() {
-            let undoing = s.order.steps.iter().find(|r| r.state.name() == "undoing");
-            let step = undoing.expect("an undo is out").step.to_string();
+            let compensating = s
+                .order
+                .steps
+                .iter()
+                .find(|r| r.state.name() == "compensating");
+            let step = compensating
+                .expect("a compensation is out")
+                .step
+                .to_string();
             s.succeed(&step);
             note(&s, &mut seen);
         }
@@ -113,7 +120,7 @@ fn the_sequence_has_no_gap_over_a_whole_life() {
 #[test]
 fn an_alert_waits_in_the_record_until_it_is_confirmed() {
     let w = r#"{"workflow": "w", "steps": [{"id": "a", "agent": "x", "action": "go",
-        "compensation": "none", "supervisor": {"threshold": 0, "then": "error"}}]}"#;
+        "compensation": "none", "supervisor": {"failure_threshold": 0, "then": "error"}}]}"#;
     let mut s = Story::of(w).claimed();
     s.overdue();
     for _ in 0..3 {
@@ -165,7 +172,7 @@ fn calls_never_pass_the_declared_budget_however_attempts_end() {
             if !silent {
                 let live = s.order.steps.iter();
                 let step = live
-                    .filter(|r| matches!(r.state.name(), "running" | "undoing"))
+                    .filter(|r| matches!(r.state.name(), "running" | "compensating"))
                     .map(|r| r.step.to_string())
                     .next()
                     .unwrap();

@@ -8,11 +8,11 @@ const MINUTE: u64 = 60_000;
 
 /// `slow` waits ten minutes after each failure, `quick` not at all; `next` comes after `quick` alone.
 const UNLIKE: &str = r#"{"workflow": "unlike",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 2}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}},
   "steps": [
-    {"id": "slow", "agent": "x", "action": "go", "after": [], "complete_within": "1m",
-     "supervisor": {"threshold": 3, "delay": "10m", "max_delay": "10m"}, "compensation": {"action": "back"}},
-    {"id": "quick", "agent": "y", "action": "go", "after": [], "supervisor": {"threshold": 9},
+    {"id": "slow", "agent": "x", "action": "go", "after": [], "attempt_timeout": "1m",
+     "supervisor": {"failure_threshold": 3, "delay": "10m", "max_delay": "10m"}, "compensation": {"action": "back"}},
+    {"id": "quick", "agent": "y", "action": "go", "after": [], "supervisor": {"failure_threshold": 9},
      "compensation": {"action": "back"}},
     {"id": "next", "agent": "y", "action": "go", "after": ["quick"], "compensation": "none"}]}"#;
 
@@ -34,7 +34,7 @@ fn a_deferred_step_does_not_end_the_wait_of_another() {
     let mut s = slow_waits();
     let until = s.step("slow").delayed_until().expect("it waits");
     for attempt in 2..5 {
-        s.put_off("quick", 5_000).overdue().claim();
+        s.deferred("quick", 5_000).overdue().claim();
         assert_eq!(s.asks(), asked("quick", Direction::Forward, attempt));
         assert_eq!(s.step("slow").delayed_until(), Some(until));
     }
@@ -98,7 +98,7 @@ fn compensations_keep_their_waits_apart_too() {
     s.overdue_now();
     assert_eq!(
         s.steps()[..2],
-        [("slow", "undo-delayed"), ("quick", "undoing")]
+        [("slow", "compensation-delayed"), ("quick", "compensating")]
     );
     let until = s.step("slow").delayed_until().expect("it waits");
     s.answer("quick", failed());

@@ -13,8 +13,8 @@ const PHASE: u64 = 250;
 
 /// One step with retries at once and after a delay.
 const STEP: &str = r#"{"workflow": "w",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 2, "total": 100},
-    "supervisor": {"threshold": 2, "delay": "3s", "wait": {"delay": "1m", "times": 1}}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2, "calls_per_run": 100},
+    "supervisor": {"failure_threshold": 2, "delay": "3s", "wait": {"delay": "1m", "attempts": 1}}},
   "steps": [{"id": "a", "agent": "x", "action": "do-a", "compensation": "none"}]}"#;
 
 fn stated(s: &Story) -> WorstCase {
@@ -90,10 +90,10 @@ fn an_order_is_processed_within_the_stated_worst_case() {
 fn steps_side_by_side_count_once_and_compensations_from_the_back() {
     let workflow = |after: &str| {
         let text = format!(
-            r#"{{"workflow": "w", "defaults": {{"complete_within": "10s", "supervisor": {{"threshold": 0}}}},
+            r#"{{"workflow": "w", "defaults": {{"attempt_timeout": "10s", "supervisor": {{"failure_threshold": 0}}}},
               "steps": [
-                {{"id": "a", "agent": "x", "action": "go", "compensation": {{"action": "undo"}}}},
-                {{"id": "b", "agent": "x", "action": "go", "after": [{after}], "compensation": {{"action": "undo"}}}}]}}"#
+                {{"id": "a", "agent": "x", "action": "go", "compensation": {{"action": "compensate"}}}},
+                {{"id": "b", "agent": "x", "action": "go", "after": [{after}], "compensation": {{"action": "compensate"}}}}]}}"#
         );
         Story::with_workflow(compile(&text), serde_json::json!({}))
     };

@@ -14,38 +14,38 @@ use triad_core::{
 use triad_core::{doubt, effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
 
-/// Three steps in a line, each undoable; one retry, at once.
+/// Three steps in a line, each compensable; one retry, at once.
 pub const LINE: &str = r#"{"workflow": "line",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 1}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
   "steps": [
-    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a", "input": {"of": "${output}"}}},
-    {"id": "b", "agent": "x", "action": "do-b", "input": {"from": "${steps.a}"}, "compensation": {"action": "undo-b"}},
-    {"id": "c", "agent": "y", "action": "do-c", "compensation": {"action": "undo-c"}}]}"#;
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a", "input": {"of": "${output}"}}},
+    {"id": "b", "agent": "x", "action": "do-b", "input": {"from": "${steps.a}"}, "compensation": {"action": "compensate-b"}},
+    {"id": "c", "agent": "y", "action": "do-c", "compensation": {"action": "compensate-c"}}]}"#;
 
 /// `p` and `q` side by side, then `join`; three retries with a growing delay.
 pub const FORK: &str = r#"{"workflow": "fork",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 3, "delay": "4s", "max_delay": "10s"}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 3, "delay": "4s", "max_delay": "10s"}},
   "steps": [
-    {"id": "p", "agent": "x", "action": "do-p", "after": [], "compensation": {"action": "undo-p"}},
-    {"id": "q", "agent": "y", "action": "do-q", "after": [], "complete_within": "30s", "compensation": {"action": "undo-q"}},
+    {"id": "p", "agent": "x", "action": "do-p", "after": [], "compensation": {"action": "compensate-p"}},
+    {"id": "q", "agent": "y", "action": "do-q", "after": [], "attempt_timeout": "30s", "compensation": {"action": "compensate-q"}},
     {"id": "join", "agent": "x", "action": "do-join", "after": ["p", "q"], "compensation": "none"}]}"#;
 
 /// `once` may not be repeated, and nobody can be asked; one retry, at once.
 pub const ONCE: &str = r#"{"workflow": "once",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 1}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
   "steps": [
-    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a"}},
-    {"id": "once", "agent": "y", "action": "do-once", "at_most_once": true, "compensation": {"action": "undo-once"}},
-    {"id": "c", "agent": "x", "action": "do-c", "compensation": {"action": "undo-c"}}]}"#;
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a"}},
+    {"id": "once", "agent": "y", "action": "do-once", "at_most_once": true, "compensation": {"action": "compensate-once"}},
+    {"id": "c", "agent": "x", "action": "do-c", "compensation": {"action": "compensate-c"}}]}"#;
 
 /// `pay` may not be repeated, and its service can be asked; two retries, at once.
 pub const PROBED: &str = r#"{"workflow": "probed",
-  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 2}},
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 2}},
   "steps": [
-    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a"}},
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a"}},
     {"id": "pay", "agent": "y", "action": "do-pay", "input": {"sum": "${details.amount}"},
-     "probe": {"action": "find-pay", "complete_within": "4s"}, "compensation": {"action": "undo-pay"}},
-    {"id": "c", "agent": "x", "action": "do-c", "input": {"paid": "${steps.pay}"}, "compensation": {"action": "undo-c"}}]}"#;
+     "probe": {"action": "find-pay", "attempt_timeout": "4s"}, "compensation": {"action": "compensate-pay"}},
+    {"id": "c", "agent": "x", "action": "do-c", "input": {"paid": "${steps.pay}"}, "compensation": {"action": "compensate-c"}}]}"#;
 
 /// What one event made of the order.
 #[derive(Debug, PartialEq)]
@@ -185,9 +185,9 @@ impl Story {
         }
     }
 
-    /// The bus has acknowledged everything: the next decision is made on a settled copy.
+    /// The bus has acknowledged everything: the next decision is made on a resolved copy.
     pub fn sent(&mut self) -> &mut Self {
-        self.order.outbox = self.order.outbox.settled();
+        self.order.outbox = self.order.outbox.acknowledged();
         self
     }
 
@@ -215,9 +215,9 @@ impl Story {
                 .filter(|(r, _)| r.state.complete_by().is_some())
                 .filter(|(r, _)| r.state.complete_by() <= Some(s.ripe().minus(s.timing.skew)))
                 .map(|(r, w)| {
-                    let undo = r.state.to_compensate().is_some();
+                    let compensation = r.state.to_compensate().is_some();
                     let counted = match &w.compensation {
-                        Some(c) if undo => c.is_counted,
+                        Some(c) if compensation => c.is_counted,
                         _ => w.is_counted,
                     };
                     (r.step.to_string(), counted)
@@ -325,9 +325,9 @@ impl Story {
     }
 
     /// An operator says whether an effect in doubt happened.
-    pub fn settle(&mut self, step: &str, applied: Option<Value>) -> Then {
+    pub fn resolve(&mut self, step: &str, applied: Option<Value>) -> Then {
         let step = StepId::new(step).unwrap();
-        self.tries(Action::Settle {
+        self.tries(Action::Resolve {
             step,
             applied,
             attempt: None,
@@ -335,7 +335,7 @@ impl Story {
     }
 
     /// The agent puts the running attempt off, without a call.
-    pub fn put_off(&mut self, step: &str, ms: u64) -> &mut Self {
+    pub fn deferred(&mut self, step: &str, ms: u64) -> &mut Self {
         let until = Timestamp(self.now.0 + ms);
         self.answer_after(0, step, put_off_until(until, false))
     }
@@ -438,7 +438,7 @@ impl Story {
         self.record(step).action.failures
     }
 
-    pub fn undo_calls(&self, step: &str) -> u32 {
+    pub fn compensation_calls(&self, step: &str) -> u32 {
         self.record(step).compensation.calls
     }
 
@@ -451,7 +451,7 @@ impl Story {
 /// delivery is then true of all of them.
 pub fn counted(json: &str) -> String {
     let mut definition: Value = serde_json::from_str(json).expect("a definition");
-    definition["defaults"]["retry"] = json!({"calls": 2, "total": 20});
+    definition["defaults"]["retry"] = json!({"calls_per_attempt": 2, "calls_per_run": 20});
     definition.to_string()
 }
 

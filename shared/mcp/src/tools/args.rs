@@ -185,7 +185,7 @@ pub(crate) struct DryRun {
     /// What the act is on.
     #[serde(skip_serializing)]
     pub(crate) on: On,
-    /// Orders: resubmit, cancel, retry-undo, close, pause, resume, settle, migrate. Campaigns: the same without settle
+    /// Orders: resubmit, cancel, retry-compensation, close, pause, resume, resolve, migrate. Campaigns: the same without resolve
     /// to start one; stop or resume for one that there is. Downstreams: pause, resume, force-open, force-closed,
     /// release. Dead letters: replay, dismiss.
     pub(super) act: String,
@@ -219,7 +219,7 @@ pub(crate) struct DryRun {
     /// To stop or to resume a campaign: its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) campaign: Option<String>,
-    /// To settle, or to resubmit with another input: the step.
+    /// To resolve, or to resubmit with another input: the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     step: Option<String>,
     /// To resubmit: the step's whole new input.
@@ -228,13 +228,13 @@ pub(crate) struct DryRun {
     /// To resubmit: values in the step's input, each such as amount=12.5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     set: Option<Vec<String>>,
-    /// To settle: whether the effect happened.
+    /// To resolve: whether the effect happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     applied: Option<bool>,
-    /// To settle as applied: what the service answered.
+    /// To resolve as applied: what the service answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output: Option<Value>,
-    /// To settle: the attempt that the service was asked about; refused if there has been another one since.
+    /// To resolve: the attempt that the service was asked about; refused if there has been another one since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
     /// To migrate: the workflow.

@@ -110,7 +110,7 @@ fn in_short(order: &Value) -> Value {
         "complete_by",
         "cause",
         "attempts",
-        "round",
+        "run",
     ];
     let kept = KEPT.into_iter();
     let mut short: Map<String, Value> = kept

@@ -96,7 +96,7 @@ async fn world() -> World {
         "acts",
         &text(&world.act("/v1/operate/acts", &correct).await),
     );
-    assert_eq!(world.stored("f").await.round, 1);
+    assert_eq!(world.stored("f").await.run, 1);
     let campaign = json!({"act": "resubmit", "filter": {"state": "Error"}, "step": "pay", "set": [set],
         "why": "w", "by": "ann", "dry_run": false});
     let started = world.act("/v1/operate/campaigns", &campaign).await;

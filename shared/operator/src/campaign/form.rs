@@ -94,7 +94,7 @@ pub enum What {
     /// Compensates the order.
     Cancel,
     /// Tries the order's failed compensations again.
-    #[serde(rename = "retry-undo")]
+    #[serde(rename = "retry-compensation")]
     RetryCompensation,
     /// Notes that the order was put right by hand, so that it needs no operator any more. Its state stays.
     Close,
@@ -110,13 +110,13 @@ pub enum What {
 }
 
 impl What {
-    /// The name of the act, such as `retry-undo`. That of [`Self::Correct`] is `resubmit`.
+    /// The name of the act, such as `retry-compensation`. That of [`Self::Correct`] is `resubmit`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Resubmit | Self::Correct { .. } => "resubmit",
             Self::Cancel => "cancel",
-            Self::RetryCompensation => "retry-undo",
+            Self::RetryCompensation => "retry-compensation",
             Self::Close => "close",
             Self::Pause => "pause",
             Self::Resume => "resume",

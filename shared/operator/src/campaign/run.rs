@@ -375,7 +375,7 @@ where
             let campaign = &turn.head.value;
             let outcome = act_on(&self.operator, &entry.order_id, campaign).await;
             turn.acted += 1;
-            if let Err(pause) = settle(entry, &outcome) {
+            if let Err(pause) = record_outcome(entry, &outcome) {
                 stopped = Some(pause);
                 break;
             }
@@ -564,7 +564,7 @@ where
 /// # Errors
 /// [`Pause::Failed`] where it is not known, and where the bus has not taken the messages of an act: each
 /// further order would wait for it in vain.
-fn settle(entry: &mut Entry, outcome: &Outcome) -> Result<(), Pause> {
+fn record_outcome(entry: &mut Entry, outcome: &Outcome) -> Result<(), Pause> {
     let is_ours = matches!(outcome, Outcome::Refused(OperationRefusal::ActedOn(_)));
     let result = match outcome.verdict() {
         OfOne::Done => Done::Done,

@@ -2,7 +2,7 @@
 
 use triad_core::{ProcessState, Timestamp};
 use triad_operator::versions::{
-    FindError, RemoveError, SETTLED, Uncounted, find, remove, versions,
+    FindError, RemoveError, SAFE_TO_REMOVE_AFTER, Uncounted, find, remove, versions,
 };
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Clock, DefinitionStore};
@@ -40,7 +40,7 @@ fn what_no_order_needs_can_be_removed_an_hour_after_it_was_replaced() {
         assert!(young.iter().all(|v| v.needed), "just replaced");
         let refused = remove(&store, &young[0]).await;
         assert!(matches!(refused, Err(RemoveError::Needed { .. })));
-        let [first, second, third] = seen(now.plus(SETTLED)).await;
+        let [first, second, third] = seen(now.plus(SAFE_TO_REMOVE_AFTER)).await;
         assert_eq!(
             (first.needed, second.needed, third.needed),
             (false, true, true)
@@ -50,7 +50,7 @@ fn what_no_order_needs_can_be_removed_an_hour_after_it_was_replaced() {
             (Some(1), Some(1), true)
         );
         // Uncounted, any of them may be needed.
-        let uncounted = versions(&store, now.plus(SETTLED), Uncounted::Leave).await;
+        let uncounted = versions(&store, now.plus(SAFE_TO_REMOVE_AFTER), Uncounted::Leave).await;
         let uncounted = uncounted.expect("the store works");
         assert!(uncounted.iter().all(|v| v.needed && v.under_way.is_none()));
         assert_eq!(remove(&store, &first).await, Ok(()));

@@ -240,7 +240,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             step: &request.step,
             direction: request.direction,
             idempotency_key: &request.idempotency_key,
-            undoes: request.undoes.as_ref(),
+            compensates: request.compensates.as_ref(),
             action: &request.action,
             input: &request.input,
             time_left: room,

@@ -270,7 +270,7 @@ where
         let digest = event.digest(priority);
         // The hint must not be later than any due time that the first claim may set.
         let timing = &self.settings.timing;
-        let shortest = workflow.as_ref().map(|w| w.shortest_complete_within());
+        let shortest = workflow.as_ref().map(|w| w.shortest_attempt_timeout());
         let first_due = timing.queue_within.0 + shortest.unwrap_or_default().0;
         let soon = timing.announce_within.min(Millis(first_due));
         let deadline = event.deadline(workflow.as_deref(), now);

@@ -51,12 +51,12 @@ impl Acknowledged {
     }
 
     /// A record as it was read, with nothing to send if all of this version is acknowledged.
-    pub(super) fn settled(&self, order: Order) -> Arc<Order> {
+    pub(super) fn without_sent(&self, order: Order) -> Arc<Order> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = known.versions.get(&order.id) == Some(&order.version);
         Arc::new(match is_known {
             true => Order {
-                outbox: order.outbox.settled(),
+                outbox: order.outbox.acknowledged(),
                 ..order
             },
             false => order,

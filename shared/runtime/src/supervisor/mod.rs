@@ -254,7 +254,7 @@ where
                 unreadable.insert(subject, why);
             }
         }
-        let mut put_off = plan.put_off;
+        let mut deferred = plan.deferred;
         let passes = plan.carry_out.into_iter().map(|due| {
             report_breaches(&due.breaches);
             let carried = Carried {
@@ -280,12 +280,12 @@ where
                 .iter()
                 .for_each(|e| self.misconfigured.note_bus(e));
             report.count(&read, &carried, now);
-            put_off.extend(refusing.note(&carried).map(|done| done.order));
+            deferred.extend(refusing.note(&carried).map(|done| done.order));
             if let Task::Ended(End::Illegal(illegal)) = carried.pass.task() {
                 unreadable.insert(Subject::Order(read.order.id.clone()), illegal.to_string());
             }
         }
-        self.put_off(&put_off, now, report).await;
+        self.deferred(&deferred, now, report).await;
         self.tell_unreadable(unreadable).await;
     }
 
@@ -315,7 +315,7 @@ where
                     match self.definitions.pinned(&order.workflow, now).await {
                         Ok(workflow) => {
                             let read = Snapshot {
-                                order: self.acknowledged.settled(order),
+                                order: self.acknowledged.without_sent(order),
                                 workflow,
                                 details: None,
                             };
@@ -424,7 +424,7 @@ impl Report {
     /// Counts what is planned, but for what is carried out: what comes of that is counted for each record.
     fn plan(&mut self, plan: &Plan) {
         self.left += plan.left;
-        self.failed += plan.unread.len() + plan.put_off.len();
+        self.failed += plan.unread.len() + plan.deferred.len();
         let waits = |(subject, why): &&(Option<Subject>, StoreError)| {
             matches!(subject, Some(Subject::Definition(_))) && matches!(why, StoreError::Item(_))
         };

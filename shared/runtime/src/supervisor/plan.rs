@@ -38,7 +38,7 @@ pub(super) struct Plan {
     /// Logged, and left for a later sweep. Operators are told of what can never be read, if it is named here.
     pub(super) unread: Vec<(Option<Subject>, StoreError)>,
     /// Moved in the due index: a finished order whose topic refuses what it wants sent.
-    pub(super) put_off: Vec<Arc<Order>>,
+    pub(super) deferred: Vec<Arc<Order>>,
     /// Written, sent and confirmed as decided; or the record does not fit its definition, and operators are told.
     pub(super) carry_out: Vec<Due>,
     /// Since when the most overdue of the records that were read had been due.
@@ -80,7 +80,7 @@ impl Plan {
             let oldest = [plan.oldest_due, read.order.due];
             plan.oldest_due = oldest.into_iter().flatten().min();
             if policy.refusing.concerns(&read.order) {
-                plan.put_off.push(read.order);
+                plan.deferred.push(read.order);
                 continue;
             }
             let untaken = match untaken {
@@ -177,10 +177,10 @@ mod tests {
         Plan::new(candidates, policy, NOW)
     }
 
-    /// How many are left, unread, put off and carried out.
+    /// How many are left, unread, deferred and carried out.
     fn sizes(plan: &Plan) -> [usize; 4] {
-        let (unread, put_off) = (plan.unread.len(), plan.put_off.len());
-        [plan.left, unread, put_off, plan.carry_out.len()]
+        let (unread, deferred) = (plan.unread.len(), plan.deferred.len());
+        [plan.left, unread, deferred, plan.carry_out.len()]
     }
 
     #[test]

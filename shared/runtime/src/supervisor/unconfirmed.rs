@@ -1,7 +1,7 @@
 //! Finished orders whose last messages a topic refuses.
 //!
 //! They stay in the due index until they are told, and lie at the head of their shards. If every sweep sent them
-//! again before all that is newer, some thousands of them would be all that sweeps do. So each is put off for as
+//! again before all that is newer, some thousands of them would be all that sweeps do. So each is deferred for as
 //! long as it has been waiting already, within bounds ([`Carried::kept_due`](triad_core::pass::Carried::kept_due)),
 //! and once a topic has refused one page of them in a sweep, this sweep sends it no more of them.
 
@@ -27,7 +27,7 @@ impl Refusing {
         order.state.is_finished() && topics_of(order).any(|topic| self.0.contains(topic))
     }
 
-    /// Notes what came of a pass; the record to put off, if its topic refuses what it wants sent.
+    /// Notes what came of a pass; the record to deferred, if its topic refuses what it wants sent.
     pub(super) fn note(&mut self, carried: &Carried) -> Option<pass::Carried> {
         let pass::Task::Ended(pass::End::Unsent(done)) = carried.pass.task() else {
             return None;
@@ -58,7 +58,12 @@ where
     E: Entropy,
 {
     /// Moves finished orders in the due index, so that the next sweeps do not meet them first.
-    pub(super) async fn put_off(&self, orders: &[Arc<Order>], now: Timestamp, report: &mut Report) {
+    pub(super) async fn deferred(
+        &self,
+        orders: &[Arc<Order>],
+        now: Timestamp,
+        report: &mut Report,
+    ) {
         let timing = self.settings.timing;
         let writes = orders.iter().filter_map(|order| {
             Some(Write {

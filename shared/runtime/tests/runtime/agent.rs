@@ -89,7 +89,7 @@ pub fn bank(world: &World, service: &Service, settings: Settings) -> Bank {
 /// A request for one call within ten minutes.
 pub fn request(order: &str) -> InputRecord {
     let request = json!({"order_id": order, "step": "pay", "direction": "forward", "attempt": 1,
-        "complete_by": BEGIN + 100_000_000, "complete_within_ms": 600_000, "allowance": 1,
+        "complete_by": BEGIN + 100_000_000, "attempt_timeout_ms": 600_000, "allowance": 1,
         "backoff_initial_ms": 1, "backoff_max_ms": 1, "idempotency_key": format!("{order}/pay/forward"),
         "action": "take", "input": {}, "agent": "bank", "workflow": "w"});
     InputRecord {

@@ -53,14 +53,14 @@ fn what_is_said_of_one_attempt_is_not_taken_for_another_one_when_a_race_is_lost(
     };
     let (first, again) = (at(1, stopped.version), at(2, stopped.version.next()));
     let operation = Operation {
-        action: Action::Settle {
+        action: Action::Resolve {
             step: stopped.steps[0].step.clone(),
             applied: None,
             attempt: None,
         },
         act: OperatorAct::new("ann", "a reason"),
     };
-    let settle = |overtaken| {
+    let resolve = |overtaken| {
         let mut inner = world.inner();
         inner.orders.insert(id.clone(), first.clone());
         inner.faults.overtaken = overtaken;
@@ -68,7 +68,7 @@ fn what_is_said_of_one_attempt_is_not_taken_for_another_one_when_a_race_is_lost(
         let done = world.run(operator(&world).operate(&id, &operation, false));
         done.expect("the store works")
     };
-    let refused = settle(Some(again.clone()));
+    let refused = resolve(Some(again.clone()));
     let Operated::Refused(OperationRefusal::Step { why, .. }) = refused else {
         panic!("{refused:?}");
     };
@@ -76,7 +76,7 @@ fn what_is_said_of_one_attempt_is_not_taken_for_another_one_when_a_race_is_lost(
     assert_eq!(world.inner().orders[&id], again);
     // Whatever else somebody has written meanwhile.
     let noted = at(1, stopped.version.next());
-    let done = settle(Some(noted));
+    let done = resolve(Some(noted));
     assert!(matches!(done, Operated::Done(_)), "{done:?}");
 }
 

@@ -126,7 +126,7 @@ fn untold(world: &World, orders: std::ops::Range<usize>, reply_topic: Option<&st
 }
 
 #[test]
-fn ends_that_a_topic_refuses_have_one_page_of_a_sweep_and_are_put_off_for_longer_each_time() {
+fn ends_that_a_topic_refuses_have_one_page_of_a_sweep_and_are_deferred_for_longer_each_time() {
     let world = World::new();
     untold(&world, 0..500, Some("reply.a"));
     untold(&world, 500..510, None);
@@ -145,7 +145,7 @@ fn ends_that_a_topic_refuses_have_one_page_of_a_sweep_and_are_put_off_for_longer
         );
         assert_eq!(report.failed, 500);
         let due: Vec<_> = (0..500).map(due_of).collect();
-        assert!(due.iter().all(|at| *at == due[0]), "each is put off");
+        assert!(due.iter().all(|at| *at == due[0]), "each is deferred");
         let wait = due[0].expect("it is due").0 - began;
         waited.push(wait);
         world.after(wait);
@@ -163,7 +163,7 @@ fn ends_that_a_topic_refuses_have_one_page_of_a_sweep_and_are_put_off_for_longer
 fn failed(world: &World) -> OrderId {
     let workflow = compiled_from(json!({"workflow": "w", "steps": [
         {"id": "pay", "agent": "bank", "action": "take", "compensation": "none",
-         "supervisor": {"threshold": 3, "delay": "5s"}}]}));
+         "supervisor": {"failure_threshold": 3, "delay": "5s"}}]}));
     world.publish(&workflow, canonical_json(&workflow.definition));
     let _ = world.announced(&workflow, "o-1", json!({}));
     let (id, now) = (order_id("o-1"), Timestamp(world.inner().now));

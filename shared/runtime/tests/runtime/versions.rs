@@ -55,7 +55,7 @@ fn orders_wait_for_a_definition_that_only_a_newer_version_can_read_and_no_others
     let world = World::new();
     world.workflow("w");
     let newer = compiled_from(json!({
-        "workflow": "newer", "complete_within": "1h", "search": {"customer": "${details.customer}"},
+        "workflow": "newer", "order_timeout": "1h", "search": {"customer": "${details.customer}"},
         "steps": [{"id": "pay", "agent": "bank", "action": "take", "compensation": "none"}]}));
     world.of_a_newer_version(&newer);
     let orders = [

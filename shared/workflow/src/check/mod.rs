@@ -27,7 +27,7 @@ pub const MAX_CALLS: u32 = 100;
 /// Largest threshold, inclusive, that an author may give: the number of failed attempts that are each
 /// followed by another attempt. It is also the largest number of extra attempts after a longer wait.
 pub const MAX_THRESHOLD: u32 = 100;
-/// Most calls that one order may cause in one round, inclusive, as [`Workflow::worst_case_calls`] counts
+/// Most calls that one order may cause in one run, inclusive, as [`Workflow::worst_case_calls`] counts
 /// them.
 pub const MAX_CALLS_PER_ORDER: u64 = 10_000;
 /// Longest name of an action, in bytes, inclusive. A name has at least one byte, and consists of ASCII
@@ -41,7 +41,7 @@ pub struct Limits {
     /// Names of the agents that exist; `None` where the caller cannot know them, and then any name
     /// is allowed.
     pub agents: Option<BTreeSet<String>>,
-    /// Largest clock difference between any two machines. Each complete-within of a step, a probe or a
+    /// Largest clock difference between any two machines. Each attempt timeout of a step, a probe or a
     /// compensation has to be at least twice this plus 10 ms.
     pub skew: Millis,
 }
@@ -317,13 +317,13 @@ fn check_compensation(
 pub(crate) fn check_compiled(workflow: &Workflow) -> Vec<Problem> {
     let mut problems = Problems::default();
     let least = workflow.one_attempt_each();
-    if let Some(within) = workflow.complete_within
+    if let Some(within) = workflow.order_timeout
         && within < least
     {
         let reason =
             format!("{within} cannot hold: the steps may take {least} in one attempt each");
         problems.push(
-            Problem::new(At::top().key("complete_within"), reason)
+            Problem::new(At::top().key("order_timeout"), reason)
                 .hint("give the order more time, or its steps less"),
         );
     }
@@ -331,7 +331,7 @@ pub(crate) fn check_compiled(workflow: &Workflow) -> Vec<Problem> {
     if calls > MAX_CALLS_PER_ORDER {
         problems.add(
             At::top().key("steps"),
-            format!("one order could cause {calls} calls; {MAX_CALLS_PER_ORDER} are allowed: lower retry.calls or thresholds"),
+            format!("one order could cause {calls} calls; {MAX_CALLS_PER_ORDER} are allowed: lower retry.calls_per_attempt or thresholds"),
         );
     }
     problems.0

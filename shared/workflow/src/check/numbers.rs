@@ -8,33 +8,33 @@ use crate::problem::{At, Problem, Problems};
 pub(super) fn check(definition: &Definition, limits: &Limits, problems: &mut Problems) {
     let defaults = &definition.defaults;
     let top = At::top().key("defaults");
-    check_within(&top, defaults.complete_within, limits, problems);
+    check_within(&top, defaults.attempt_timeout, limits, problems);
     if let Some(retry) = &defaults.retry {
-        check_retry(&top, retry, defaults.complete_within, problems);
+        check_retry(&top, retry, defaults.attempt_timeout, problems);
     }
     if let Some(policy) = &defaults.supervisor {
         check_policy(&top.key("supervisor"), policy, problems);
     }
     for (index, step) in definition.steps.iter().enumerate() {
         let at = At::step(index);
-        check_within(&at, step.complete_within, limits, problems);
+        check_within(&at, step.attempt_timeout, limits, problems);
         if let Some(retry) = &step.retry {
-            let within = step.complete_within.or(defaults.complete_within);
+            let within = step.attempt_timeout.or(defaults.attempt_timeout);
             check_retry(&at, retry, within, problems);
         }
         if let Some(policy) = &step.supervisor {
             check_policy(&at.key("supervisor"), policy, problems);
         }
         if let Some(probe) = &step.probe {
-            check_within(&at.key("probe"), probe.complete_within, limits, problems);
+            check_within(&at.key("probe"), probe.attempt_timeout, limits, problems);
         }
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {
             let at = at.key("compensation");
-            check_within(&at, c.complete_within, limits, problems);
+            check_within(&at, c.attempt_timeout, limits, problems);
             if let Some(retry) = &c.retry {
-                check_retry(&at, retry, c.complete_within, problems);
+                check_retry(&at, retry, c.attempt_timeout, problems);
             }
-            check_threshold(&at, c.threshold, problems);
+            check_threshold(&at, c.failure_threshold, problems);
         }
     }
 }
@@ -45,7 +45,7 @@ fn check_within(at: &At, within: Option<Millis>, limits: &Limits, problems: &mut
         && within < least
     {
         problems.add(
-            at.key("complete_within"),
+            at.key("attempt_timeout"),
             format!(
                 "{within} cannot fit: with clocks {} apart it needs at least {least}",
                 limits.skew
@@ -56,14 +56,14 @@ fn check_within(at: &At, within: Option<Millis>, limits: &Limits, problems: &mut
 
 fn check_retry(at: &At, retry: &RetryDefinition, within: Option<Millis>, problems: &mut Problems) {
     let at = at.key("retry");
-    let calls = retry.calls;
+    let calls = retry.calls_per_attempt;
     if calls == 0 || calls > MAX_CALLS {
         let reason = format!("is {calls}; use 1 to {MAX_CALLS}");
-        problems.add(at.key("calls"), reason);
+        problems.add(at.key("calls_per_attempt"), reason);
     }
-    if let Some(total) = retry.total.filter(|t| *t < calls) {
-        let reason = format!("is {total}, below retry.calls, which is {calls}");
-        problems.add(at.key("total"), reason);
+    if let Some(total) = retry.calls_per_run.filter(|t| *t < calls) {
+        let reason = format!("is {total}, below retry.calls_per_attempt, which is {calls}");
+        problems.add(at.key("calls_per_run"), reason);
     }
     let Some(initial) = retry.initial else {
         return;
@@ -77,29 +77,29 @@ fn check_retry(at: &At, retry: &RetryDefinition, within: Option<Millis>, problem
     if let Some(within) = within.filter(|within| initial >= *within)
         && calls > 1
     {
-        let reason = format!("{initial} cannot fit in complete_within {within}");
+        let reason = format!("{initial} cannot fit in attempt_timeout {within}");
         problems.add(at.key("initial"), reason);
     }
 }
 
 fn check_policy(at: &At, policy: &PolicyDefinition, problems: &mut Problems) {
-    check_threshold(at, Some(policy.threshold), problems);
+    check_threshold(at, Some(policy.failure_threshold), problems);
     if policy.retry_at_once && policy.delay.is_some_and(|d| d > Millis(0)) {
         let reason = "supervisor.retry_at_once and supervisor.delay exclude one another";
         problems.push(Problem::new(at.key("retry_at_once"), reason).hint("remove one of the two"));
     }
     if let Some(wait) = &policy.wait
-        && wait.times > MAX_THRESHOLD
+        && wait.attempts > MAX_THRESHOLD
     {
-        let reason = format!("is {}, above {MAX_THRESHOLD}", wait.times);
-        problems.add(at.keys("wait.times"), reason);
+        let reason = format!("is {}, above {MAX_THRESHOLD}", wait.attempts);
+        problems.add(at.keys("wait.attempts"), reason);
     }
 }
 
 fn check_threshold(at: &At, threshold: Option<u32>, problems: &mut Problems) {
     if let Some(threshold) = threshold.filter(|t| *t > MAX_THRESHOLD) {
         let reason = format!("is {threshold}, above {MAX_THRESHOLD}");
-        problems.add(at.key("threshold"), reason);
+        problems.add(at.key("failure_threshold"), reason);
     }
 }
 
@@ -114,16 +114,16 @@ pub(super) fn check_repeat(definition: &Definition, problems: &mut Problems) {
             );
         }
         let once = step.at_most_once || step.probe.is_some();
-        if once && step.retry.as_ref().is_some_and(|r| r.calls > 1) {
+        if once && step.retry.as_ref().is_some_and(|r| r.calls_per_attempt > 1) {
             problems.add(
-                at.keys("retry.calls"),
-                "the effect may not be repeated, so an attempt is one call: write retry.calls: 1",
+                at.keys("retry.calls_per_attempt"),
+                "the effect may not be repeated, so an attempt is one call: write retry.calls_per_attempt: 1",
             );
         }
         let retry = step.retry.as_ref().or(definition.defaults.retry.as_ref());
-        if step.probe.is_some() && retry.and_then(|r| r.total) == Some(1) {
+        if step.probe.is_some() && retry.and_then(|r| r.calls_per_run) == Some(1) {
             problems.add(
-                at.keys("retry.total"),
+                at.keys("retry.calls_per_run"),
                 "1 leaves no call to ask whether the effect happened: write at_most_once, or a larger total",
             );
         }

@@ -190,7 +190,8 @@ impl Shape<'_> {
                 .filter(|k| !map.contains_key(*k))
                 .collect();
             let mut problem = Problem::new(at, "unknown key").on_key();
-            match nearest(&key, free.iter().copied())
+            match other_word(&key, &free)
+                .or_else(|| nearest(&key, free.iter().copied()))
                 .or_else(|| nearest(&key, known.iter().copied()))
             {
                 Some(near) => {
@@ -303,16 +304,33 @@ pub(super) fn made_up_id(index: usize) -> String {
     format!("number-{}", index + 1)
 }
 
+/// The key that is meant by a word which other tools, or people, have for it: the first that is known here.
+fn other_word<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+    const WORDS: [(&str, &[&str]); 8] = [
+        ("complete_within", &["attempt_timeout", "order_timeout"]),
+        ("timeout", &["attempt_timeout", "order_timeout"]),
+        ("deadline", &["order_timeout"]),
+        ("calls", &["calls_per_attempt"]),
+        ("total", &["calls_per_run"]),
+        ("threshold", &["failure_threshold"]),
+        ("times", &["attempts"]),
+        ("park", &["defer_for"]),
+    ];
+    let (_, meant) = WORDS.iter().find(|(word, _)| *word == key)?;
+    let is_meant = |name: &&&str| meant.contains(*name);
+    known.iter().find(is_meant).copied()
+}
+
 /// Where a key belongs that is known elsewhere.
 fn elsewhere(key: &str, known: &[&str]) -> String {
-    let of_retry = ["calls", "total", "initial", "max"];
+    let of_retry = ["calls_per_attempt", "calls_per_run", "initial", "max"];
     let of_supervisor = [
-        "threshold",
+        "failure_threshold",
         "delay",
         "retry_at_once",
         "max_delay",
         "wait",
-        "park",
+        "defer_for",
         "then",
     ];
     let of_step = [
@@ -344,10 +362,14 @@ fn purpose(key: &str) -> &'static str {
         "id" => "give the step a name, unique in the workflow: `id: charge-payment`",
         "agent" => "say who does it: `agent: payment`",
         "action" => "say what the agent is asked to do: `action: charge`",
-        "calls" => "say how often the service is called in one attempt: `calls: 3`",
-        "threshold" => "say how many failed attempts are met with another one: `threshold: 3`",
+        "calls_per_attempt" => {
+            "say how often the service is called in one attempt: `calls_per_attempt: 3`"
+        }
+        "failure_threshold" => {
+            "say how many failed attempts are met with another one: `failure_threshold: 3`"
+        }
         "delay" => "say how long to wait: `delay: 10m`",
-        "times" => "say how many more attempts there are: `times: 2`",
+        "attempts" => "say how many more attempts there are: `attempts: 2`",
         _ => "write it",
     }
 }

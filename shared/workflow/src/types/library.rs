@@ -292,7 +292,7 @@ mod tests {
             "sum",
             "now",
             "abs",
-            "round",
+            "run",
             "floor",
             "len",
             "length",

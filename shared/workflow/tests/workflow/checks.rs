@@ -122,9 +122,9 @@ fn a_missing_field_is_refused_by_name() {
 #[test]
 fn a_bad_duration_is_refused() {
     refused(
-        &one(", complete_within: soon"),
+        &one(", attempt_timeout: soon"),
         Some("a"),
-        "complete_within",
+        "attempt_timeout",
     );
 }
 
@@ -143,7 +143,7 @@ fn a_workflow_without_steps_is_refused() {
 fn too_many_steps_are_refused() {
     let step = |n| {
         format!(
-            "  - {{id: s{n}, agent: shop, action: go, compensation: none, retry: {{calls: 1}}}}\n"
+            "  - {{id: s{n}, agent: shop, action: go, compensation: none, retry: {{calls_per_attempt: 1}}}}\n"
         )
     };
     let steps: String = (0..=MAX_STEPS).map(step).collect();
@@ -194,7 +194,7 @@ fn an_unknown_agent_is_refused_with_those_that_exist() {
 fn an_unknown_agent_of_a_compensation_is_refused() {
     let text = one("").replace(
         "compensation: none",
-        "compensation: {agent: nobody, action: undo}",
+        "compensation: {agent: nobody, action: compensate}",
     );
     refused(&text, Some("a"), "unknown agent \"nobody\"");
 }
@@ -216,13 +216,13 @@ fn a_step_that_comes_after_itself_is_refused() {
 }
 
 #[test]
-fn a_missing_undo_before_the_point_of_no_return_is_refused() {
+fn a_missing_compensation_before_the_point_of_no_return_is_refused() {
     let text = "workflow: w\nsteps:\n  - {id: a, agent: shop, action: go}\n  - {id: p, agent: shop, action: go, point_of_no_return: true}";
     refused(text, Some("a"), "has no compensation");
 }
 
 #[test]
-fn a_missing_undo_where_there_is_no_such_point_is_refused_too() {
+fn a_missing_compensation_where_there_is_no_such_point_is_refused_too() {
     refused(
         "workflow: w\nsteps: [{id: a, agent: shop, action: go}]",
         Some("a"),
@@ -245,80 +245,90 @@ fn a_step_beside_the_point_of_no_return_is_refused() {
 
 #[test]
 fn compensating_from_the_point_of_no_return_on_is_refused() {
-    let text = "workflow: w\nsteps:\n  - {id: p, agent: shop, action: go, point_of_no_return: true, supervisor: {threshold: 1, then: compensate}}";
+    let text = "workflow: w\nsteps:\n  - {id: p, agent: shop, action: go, point_of_no_return: true, supervisor: {failure_threshold: 1, then: compensate}}";
     refused(text, Some("p"), "then: error");
 }
 
 #[test]
 fn a_compensation_that_would_never_run_is_refused() {
-    let text = "workflow: w\nsteps:\n  - {id: p, agent: shop, action: go, point_of_no_return: true, compensation: {action: undo}}";
+    let text = "workflow: w\nsteps:\n  - {id: p, agent: shop, action: go, point_of_no_return: true, compensation: {action: compensate}}";
     refused(text, Some("p"), "would never run");
 }
 
 #[test]
 fn a_deadline_that_cannot_fit_the_clocks_is_refused() {
-    refused(&one(", complete_within: 1s"), Some("a"), "cannot fit");
+    refused(&one(", attempt_timeout: 1s"), Some("a"), "cannot fit");
 }
 
 #[test]
 fn a_deadline_that_the_steps_may_pass_in_one_attempt_each_is_refused() {
     let text = r#"
 workflow: w
-complete_within: TIME
+order_timeout: TIME
 steps:
-  - {id: a, agent: shop, action: go, complete_within: 20s, compensation: none}
-  - {id: b, agent: shop, action: go, complete_within: 30s, after: [], compensation: none}
-  - {id: c, agent: shop, action: go, complete_within: 5s, after: [a, b], compensation: none}
+  - {id: a, agent: shop, action: go, attempt_timeout: 20s, compensation: none}
+  - {id: b, agent: shop, action: go, attempt_timeout: 30s, after: [], compensation: none}
+  - {id: c, agent: shop, action: go, attempt_timeout: 5s, after: [a, b], compensation: none}
 "#;
     let bad = text.replace("TIME", "34s");
     refused(
         &bad,
         None,
-        "complete_within: 34s cannot hold: the steps may take 35s",
+        "order_timeout: 34s cannot hold: the steps may take 35s",
     );
     assert_eq!(told(&text.replace("TIME", "35s")), Vec::<String>::new());
 }
 
 #[test]
 fn a_retry_at_once_with_a_delay_is_refused() {
-    let text = one(", supervisor: {threshold: 1, delay: 1s, retry_at_once: true}");
+    let text = one(", supervisor: {failure_threshold: 1, delay: 1s, retry_at_once: true}");
     refused(&text, Some("a"), "exclude one another");
-    let text = one(", supervisor: {threshold: 1, retry_at_once: true}");
+    let text = one(", supervisor: {failure_threshold: 1, retry_at_once: true}");
     assert_eq!(told(&text), Vec::<String>::new());
 }
 
 #[test]
 fn a_bad_default_is_refused_too() {
-    let text = one("").replace("steps:", "defaults: {retry: {calls: 0}}\nsteps:");
-    refused(&text, None, "retry.calls: is 0");
+    let text = one("").replace(
+        "steps:",
+        "defaults: {retry: {calls_per_attempt: 0}}\nsteps:",
+    );
+    refused(&text, None, "retry.calls_per_attempt: is 0");
 }
 
 #[test]
 fn a_compensations_deadline_that_cannot_fit_is_refused() {
     let text = one("").replace(
         "compensation: none",
-        "compensation: {action: undo, complete_within: 900ms}",
+        "compensation: {action: compensate, attempt_timeout: 900ms}",
     );
     refused(&text, Some("a"), "cannot fit");
 }
 
 #[test]
 fn no_calls_and_too_many_calls_are_refused() {
-    refused(&one(", retry: {calls: 0}"), Some("a"), "retry.calls: is 0");
-    let many = format!(", retry: {{calls: {}}}", MAX_CALLS + 1);
-    refused(&one(&many), Some("a"), "retry.calls: is 101");
+    refused(
+        &one(", retry: {calls_per_attempt: 0}"),
+        Some("a"),
+        "retry.calls_per_attempt: is 0",
+    );
+    let many = format!(", retry: {{calls_per_attempt: {}}}", MAX_CALLS + 1);
+    refused(&one(&many), Some("a"), "retry.calls_per_attempt: is 101");
 }
 
 #[test]
 fn a_total_below_the_calls_of_one_attempt_is_refused() {
-    let text = one(", retry: {calls: 3, total: 2}");
-    refused(&text, Some("a"), "below retry.calls");
-    assert_eq!(told(&one(", retry: {calls: 3, total: 3}")), [""; 0]);
-    let undo = one("").replace(
-        "compensation: none",
-        "compensation: {action: undo, retry: {calls: 3, total: 2}}",
+    let text = one(", retry: {calls_per_attempt: 3, calls_per_run: 2}");
+    refused(&text, Some("a"), "below retry.calls_per_attempt");
+    assert_eq!(
+        told(&one(", retry: {calls_per_attempt: 3, calls_per_run: 3}")),
+        [""; 0]
     );
-    refused(&undo, Some("a"), "below retry.calls");
+    let compensation = one("").replace(
+        "compensation: none",
+        "compensation: {action: compensate, retry: {calls_per_attempt: 3, calls_per_run: 2}}",
+    );
+    refused(&compensation, Some("a"), "below retry.calls_per_attempt");
 }
 
 #[test]
@@ -330,22 +340,26 @@ fn a_step_that_stops_for_an_operator_and_asks_the_service_is_refused() {
 #[test]
 fn several_calls_of_an_attempt_that_may_not_be_repeated_are_refused() {
     for rule in ["at_most_once: true", "probe: {action: ask}"] {
-        let text = one(&format!(", {rule}, retry: {{calls: 2}}"));
-        refused(&text, Some("a"), "write retry.calls: 1");
-        let by_default =
-            one(&format!(", {rule}")).replace("steps:", "defaults: {retry: {calls: 2}}\nsteps:");
+        let text = one(&format!(", {rule}, retry: {{calls_per_attempt: 2}}"));
+        refused(&text, Some("a"), "write retry.calls_per_attempt: 1");
+        let by_default = one(&format!(", {rule}")).replace(
+            "steps:",
+            "defaults: {retry: {calls_per_attempt: 2}}\nsteps:",
+        );
         assert_eq!(told(&by_default), [""; 0], "a default gives way");
     }
 }
 
 #[test]
 fn a_total_that_leaves_no_call_for_the_probe_is_refused() {
-    let text = one(", probe: {action: ask}, retry: {calls: 1, total: 1}");
+    let text = one(", probe: {action: ask}, retry: {calls_per_attempt: 1, calls_per_run: 1}");
     refused(&text, Some("a"), "leaves no call to ask");
-    let by_default = one(", probe: {action: ask}")
-        .replace("steps:", "defaults: {retry: {calls: 1, total: 1}}\nsteps:");
+    let by_default = one(", probe: {action: ask}").replace(
+        "steps:",
+        "defaults: {retry: {calls_per_attempt: 1, calls_per_run: 1}}\nsteps:",
+    );
     refused(&by_default, Some("a"), "leaves no call to ask");
-    let enough = one(", probe: {action: ask}, retry: {calls: 1, total: 2}");
+    let enough = one(", probe: {action: ask}, retry: {calls_per_attempt: 1, calls_per_run: 2}");
     assert_eq!(told(&enough), [""; 0]);
 }
 
@@ -356,7 +370,7 @@ fn a_bad_action_of_a_probe_is_refused() {
 
 #[test]
 fn a_probes_deadline_that_cannot_fit_is_refused() {
-    let text = one(", probe: {action: ask, complete_within: 900ms}");
+    let text = one(", probe: {action: ask, attempt_timeout: 900ms}");
     refused(&text, Some("a"), "cannot fit");
 }
 
@@ -367,40 +381,45 @@ fn a_misspelt_field_of_a_probe_is_refused_by_name() {
 
 #[test]
 fn a_first_wait_above_the_longest_is_refused() {
-    let text = one(", retry: {calls: 2, initial: 2s, max: 1s}");
+    let text = one(", retry: {calls_per_attempt: 2, initial: 2s, max: 1s}");
     refused(&text, Some("a"), "above retry.max");
 }
 
 #[test]
 fn a_first_wait_that_does_not_fit_the_deadline_is_refused() {
-    let text = one(", complete_within: 5s, retry: {calls: 2, initial: 5s}");
-    refused(&text, Some("a"), "cannot fit in complete_within");
+    let text = one(", attempt_timeout: 5s, retry: {calls_per_attempt: 2, initial: 5s}");
+    refused(&text, Some("a"), "cannot fit in attempt_timeout");
 }
 
 #[test]
 fn thresholds_above_the_bound_are_refused() {
     let above = MAX_THRESHOLD + 1;
     refused(
-        &one(&format!(", supervisor: {{threshold: {above}}}")),
+        &one(&format!(", supervisor: {{failure_threshold: {above}}}")),
         Some("a"),
-        "threshold: is 101, above 100",
+        "failure_threshold: is 101, above 100",
     );
-    let waits = format!(", supervisor: {{threshold: 1, wait: {{delay: 1h, times: {above}}}}}");
+    let waits =
+        format!(", supervisor: {{failure_threshold: 1, wait: {{delay: 1h, attempts: {above}}}}}");
     refused(
         &one(&waits),
         Some("a"),
-        "supervisor.wait.times: is 101, above",
+        "supervisor.wait.attempts: is 101, above",
     );
-    let undo = one("").replace(
+    let compensation = one("").replace(
         "compensation: none",
-        &format!("compensation: {{action: undo, threshold: {above}}}"),
+        &format!("compensation: {{action: compensate, failure_threshold: {above}}}"),
     );
-    refused(&undo, Some("a"), "threshold: is 101, above 100");
+    refused(
+        &compensation,
+        Some("a"),
+        "failure_threshold: is 101, above 100",
+    );
 }
 
 #[test]
 fn more_calls_than_an_order_may_cause_are_refused() {
-    let text = one(", retry: {calls: 100}, supervisor: {threshold: 100}");
+    let text = one(", retry: {calls_per_attempt: 100}, supervisor: {failure_threshold: 100}");
     refused(&text, None, "10100 calls");
 }
 
@@ -410,7 +429,7 @@ fn expressions_that_do_not_compile_are_refused_with_their_place() {
     refused(&one(", input: {n: '${1 +}'}"), Some("a"), "input.n: ");
     let text = one("").replace(
         "compensation: none",
-        "compensation: {action: undo, input: '${oops}'}",
+        "compensation: {action: compensate, input: '${oops}'}",
     );
     refused(&text, Some("a"), "compensation.input: ");
 }
@@ -442,7 +461,7 @@ fn a_condition_reading_a_later_step_is_refused() {
 fn a_compensation_reading_its_own_step_is_told_of_output() {
     let text = one("").replace(
         "compensation: none",
-        "compensation: {action: undo, input: '${steps.a}'}",
+        "compensation: {action: compensate, input: '${steps.a}'}",
     );
     refused(&text, Some("a"), "as `output`");
 }
@@ -451,7 +470,7 @@ fn a_compensation_reading_its_own_step_is_told_of_output() {
 fn a_compensation_reading_a_step_it_does_not_come_after_is_refused() {
     let text = one("").replace(
         "compensation: none",
-        "compensation: {action: undo, input: '${steps.b}'}",
+        "compensation: {action: compensate, input: '${steps.b}'}",
     ) + "\n  - {id: b, agent: shop, action: go, compensation: none}";
     refused(&text, Some("a"), "does not come after");
 }
@@ -464,7 +483,7 @@ fn a_file_beyond_the_bound_is_refused_unread() {
 
 #[test]
 fn all_problems_of_a_file_are_told_at_once() {
-    let text = "workflow: W\nsteps:\n  - {id: a, agent: nobody, action: go}\n  - {id: b, agent: shop, action: 'x y', after: [zz], compensation: none, retry: {calls: 0}}";
+    let text = "workflow: W\nsteps:\n  - {id: a, agent: nobody, action: go}\n  - {id: b, agent: shop, action: 'x y', after: [zz], compensation: none, retry: {calls_per_attempt: 0}}";
     let told = told(text);
     assert_eq!(told.len(), 6, "{told:#?}");
     assert!(told.iter().all(|t| t.starts_with(FILE)));
@@ -487,7 +506,7 @@ steps:
     action: go
     compensation: none
     supervisor:
-      treshold: 3
+      failure_treshold: 3
   - id: b
     agent: shpo
     action: go
@@ -500,7 +519,7 @@ steps:
     assert_eq!(
         placed(text),
         [
-            "8:7: step a: supervisor.treshold: unknown key, did you mean `threshold`?",
+            "8:7: step a: supervisor.failure_treshold: unknown key, did you mean `failure_threshold`?",
             "10:12: step b: agent: unknown agent \"shpo\"; configured are: bank, shop, did you mean `shop`?",
             "13:11: step b: when: `details.x >` is not an expression: it ends too early",
             "15:42: step b: input.n: reads the output of \"c\", and there is no such step",
@@ -545,7 +564,7 @@ fn what_cannot_be_used_hides_nothing_else_and_makes_nothing_up() {
 steps:
   - {agent: shop, action: go, compensation: none, retry: 3, when: 1, input: '${steps.later.x}'}
   - charge
-  - {id: c, agent: shop, action: go, compensation: {actoin: undo}, complete_within: 30, input: '${1 +}'}
+  - {id: c, agent: shop, action: go, compensation: {actoin: compensation}, attempt_timeout: 30, input: '${1 +}'}
   - {id: d, agnt: bank, action: go, compensation: nothing, at_most_once: yes, after: [c, 7]}
 ";
     let told = placed(text);
@@ -555,7 +574,7 @@ steps:
         "3:67: step number 1: when: is 1, and has to be a text; put it in quotes",
         "4:5: step number 2: is \"charge\", and has to be a mapping",
         "5:53: step c: compensation.actoin: unknown key, did you mean `action`?",
-        "5:85: step c: complete_within: is 30, and has to be a duration; say of what: `30ms`",
+        "5:93: step c: attempt_timeout: is 30, and has to be a duration; say of what: `30ms`",
         "5:99: step c: input: `1 +` is not an expression",
         "6:13: step d: agnt: unknown key, did you mean `agent`?",
         "6:51: step d: compensation: is \"nothing\", and cannot be used; write `none`, or a mapping with `action`",
@@ -653,7 +672,7 @@ fn problems_are_given_to_programs_whole() {
         [serde_json::json!({
             "file": FILE, "line": 3, "column": 58, "step": "a", "path": "retires",
             "reason": "unknown key",
-            "hint": "there are action, after, agent, at_most_once, compensation, complete_within, id, input, point_of_no_return, probe, retry, supervisor, when",
+            "hint": "there are action, after, agent, at_most_once, attempt_timeout, compensation, id, input, point_of_no_return, probe, retry, supervisor, when",
         })]
     );
 }
@@ -663,12 +682,12 @@ fn problems_are_given_to_programs_whole() {
 #[test]
 fn what_the_form_takes_the_model_takes() {
     let sound = serde_json::json!({
-        "workflow": "w", "complete_within": "1h", "progress": true,
-        "defaults": {"complete_within": "5s", "retry": {"calls": 2, "max": "1s"},
-            "supervisor": {"threshold": 1, "wait": {"delay": "1m", "times": 1}, "then": "error"}},
+        "workflow": "w", "order_timeout": "1h", "progress": true,
+        "defaults": {"attempt_timeout": "5s", "retry": {"calls_per_attempt": 2, "max": "1s"},
+            "supervisor": {"failure_threshold": 1, "wait": {"delay": "1m", "attempts": 1}, "then": "error"}},
         "steps": [{"id": "a", "agent": "shop", "action": "go", "after": [], "when": "true",
             "probe": {"action": "ask"}, "input": {"x": 1},
-            "compensation": {"action": "undo", "agent": "bank", "threshold": 2, "retry": {"calls": 1}}}],
+            "compensation": {"action": "compensate", "agent": "bank", "failure_threshold": 2, "retry": {"calls_per_attempt": 1}}}],
     });
     let mut places = vec![String::new()];
     paths(&sound, "", &mut places);

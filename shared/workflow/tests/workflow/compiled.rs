@@ -7,7 +7,7 @@ use triad_workflow::{Limits, Millis, Repeat, Step, Workflow};
 /// A workflow of one step with these fields, and with these defaults.
 fn workflow(fields: &Value, defaults: &Value) -> Workflow {
     let mut step = json!({"id": "a", "agent": "x", "action": "go",
-        "compensation": {"action": "undo"}});
+        "compensation": {"action": "compensate"}});
     for (field, value) in fields.as_object().unwrap() {
         step[field] = value.clone();
     }
@@ -24,7 +24,7 @@ fn step(fields: &Value) -> Step {
 fn a_step_is_safe_to_repeat_unless_it_says_otherwise() {
     let step = step(&json!({}));
     assert_eq!(step.repeat, Repeat::Safe);
-    assert_eq!((step.retry.calls, step.is_counted), (3, false));
+    assert_eq!((step.retry.calls_per_attempt, step.is_counted), (3, false));
 }
 
 #[test]
@@ -33,15 +33,21 @@ fn an_attempt_that_may_not_be_repeated_is_one_counted_call() {
         ("at_most_once", json!(true)),
         ("probe", json!({"action": "ask"})),
     ] {
-        let workflow = workflow(&json!({rule: value}), &json!({"retry": {"calls": 5}}));
+        let workflow = workflow(
+            &json!({rule: value}),
+            &json!({"retry": {"calls_per_attempt": 5}}),
+        );
         let step = &workflow.steps[0];
         assert!(!step.repeat.is_safe());
-        assert_eq!((step.retry.calls, step.is_counted), (1, true));
-        let undo = step.compensation.as_ref().unwrap();
+        assert_eq!((step.retry.calls_per_attempt, step.is_counted), (1, true));
+        let compensation = step.compensation.as_ref().unwrap();
         assert_eq!(
-            (undo.retry.calls, undo.is_counted),
+            (
+                compensation.retry.calls_per_attempt,
+                compensation.is_counted
+            ),
             (5, false),
-            "an undo may"
+            "a compensation may"
         );
     }
 }
@@ -49,27 +55,27 @@ fn an_attempt_that_may_not_be_repeated_is_one_counted_call() {
 #[test]
 fn a_probe_has_its_own_deadline_or_the_steps() {
     let within = |probe: Value| {
-        let step = step(&json!({"probe": probe, "complete_within": "20s"}));
+        let step = step(&json!({"probe": probe, "attempt_timeout": "20s"}));
         let Repeat::Probe(probe) = step.repeat else {
             panic!("{:?}", step.repeat)
         };
-        assert_eq!(probe.retry.calls, 3);
-        probe.complete_within
+        assert_eq!(probe.retry.calls_per_attempt, 3);
+        probe.attempt_timeout
     };
     assert_eq!(within(json!({"action": "ask"})), Millis(20_000));
-    let own = json!({"action": "ask", "complete_within": "5s"});
+    let own = json!({"action": "ask", "attempt_timeout": "5s"});
     assert_eq!(within(own), Millis(5_000));
 }
 
 #[test]
 fn without_a_declared_total_it_is_what_the_attempts_add_up_to() {
-    let supervisor = json!({"threshold": 2, "wait": {"delay": "1h", "times": 4}});
+    let supervisor = json!({"failure_threshold": 2, "wait": {"delay": "1h", "attempts": 4}});
     let total = |fields: Value| {
         let mut fields = fields;
         fields["supervisor"] = supervisor.clone();
-        step(&fields).total_calls
+        step(&fields).calls_per_run
     };
-    assert_eq!(total(json!({"retry": {"calls": 2}})), 2 * 7);
+    assert_eq!(total(json!({"retry": {"calls_per_attempt": 2}})), 2 * 7);
     assert_eq!(total(json!({"at_most_once": true})), 7);
     assert_eq!(
         total(json!({"probe": {"action": "ask"}})),
@@ -80,41 +86,45 @@ fn without_a_declared_total_it_is_what_the_attempts_add_up_to() {
 
 #[test]
 fn a_declared_total_is_kept_and_counted() {
-    let step = step(&json!({"retry": {"calls": 2, "total": 5}}));
-    assert_eq!((step.total_calls, step.is_counted), (5, true));
+    let step = step(&json!({"retry": {"calls_per_attempt": 2, "calls_per_run": 5}}));
+    assert_eq!((step.calls_per_run, step.is_counted), (5, true));
 }
 
 #[test]
-fn an_undo_inherits_the_steps_retry_and_declares_its_own() {
-    let retry = json!({"calls": 2, "total": 5});
+fn a_compensation_inherits_the_steps_retry_and_declares_its_own() {
+    let retry = json!({"calls_per_attempt": 2, "calls_per_run": 5});
     let inherited = step(&json!({"retry": retry})).compensation.unwrap();
-    assert_eq!((inherited.total_calls, inherited.is_counted), (5, true));
-    let own = json!({"action": "undo", "threshold": 4, "retry": {"calls": 3}});
+    assert_eq!((inherited.calls_per_run, inherited.is_counted), (5, true));
+    let own =
+        json!({"action": "compensate", "failure_threshold": 4, "retry": {"calls_per_attempt": 3}});
     let own = step(&json!({"retry": retry, "compensation": own}));
     let own = own.compensation.unwrap();
-    assert_eq!((own.total_calls, own.is_counted), (3 * 5, false));
+    assert_eq!((own.calls_per_run, own.is_counted), (3 * 5, false));
 }
 
 #[test]
 fn a_total_in_the_defaults_is_each_steps() {
-    let defaults = json!({"retry": {"calls": 1, "total": 6}});
+    let defaults = json!({"retry": {"calls_per_attempt": 1, "calls_per_run": 6}});
     let workflow = workflow(&json!({}), &defaults);
-    assert_eq!(workflow.steps[0].total_calls, 6);
-    assert_eq!(workflow.worst_case_calls(), 12, "forward and undo");
+    assert_eq!(workflow.steps[0].calls_per_run, 6);
+    assert_eq!(workflow.worst_case_calls(), 12, "forward and compensation");
 }
 
 #[test]
-fn work_may_be_parked_for_a_day_or_as_long_as_is_said_forward_and_back() {
+fn work_may_be_deferred_for_a_day_or_as_long_as_is_said_forward_and_back() {
     let day = Millis(24 * 3_600_000);
-    let park = |supervisor: Option<Value>| {
+    let defer_for = |supervisor: Option<Value>| {
         let fields = supervisor.map_or(json!({}), |s| json!({"supervisor": s}));
         let step = step(&fields);
-        (step.policy.park, step.compensation.unwrap().policy.park)
+        (
+            step.policy.defer_for,
+            step.compensation.unwrap().policy.defer_for,
+        )
     };
-    assert_eq!(park(None), (day, day));
-    assert_eq!(park(Some(json!({"threshold": 1}))), (day, day));
-    let said = json!({"threshold": 1, "park": "10m"});
-    assert_eq!(park(Some(said)), (Millis(600_000), Millis(600_000)));
+    assert_eq!(defer_for(None), (day, day));
+    assert_eq!(defer_for(Some(json!({"failure_threshold": 1}))), (day, day));
+    let said = json!({"failure_threshold": 1, "defer_for": "10m"});
+    assert_eq!(defer_for(Some(said)), (Millis(600_000), Millis(600_000)));
 }
 
 #[test]

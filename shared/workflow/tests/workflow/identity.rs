@@ -12,8 +12,8 @@ steps:
   - id: a
     agent: shop
     action: go
-    complete_within: 90s
-    retry: {calls: 2}
+    attempt_timeout: 90s
+    retry: {calls_per_attempt: 2}
     compensation: none
 ";
 
@@ -27,13 +27,13 @@ fn hash_of(text: &str) -> String {
 
 #[test]
 fn the_hash_of_a_stored_definition_never_changes() {
-    assert_eq!(hash_of(FILE), "f1abec96893059b7");
+    assert_eq!(hash_of(FILE), "e36a844f18c9a6aa");
 }
 
 #[test]
 fn comments_order_and_spelling_do_not_change_the_hash() {
     let respelt = "# A comment.
-steps: [{compensation: 'none', retry: {calls: 2}, complete_within: 1m 30s, action: go, agent: shop, id: a}]
+steps: [{compensation: 'none', retry: {calls_per_attempt: 2}, attempt_timeout: 1m 30s, action: go, agent: shop, id: a}]
 workflow: \"w\"
 ";
     assert_eq!(hash_of(respelt), hash_of(FILE));
@@ -50,9 +50,9 @@ fn every_meaning_changes_the_hash() {
         ("agent: shop", "agent: bank"),
         ("action: go", "action: stay"),
         ("90s", "91s"),
-        ("calls: 2", "calls: 3"),
-        ("calls: 2", "calls: 2, initial: 1s"),
-        ("compensation: none", "compensation: {action: undo}"),
+        ("attempt: 2", "attempt: 3"),
+        ("attempt: 2", "attempt: 2, initial: 1s"),
+        ("compensation: none", "compensation: {action: compensate}"),
         ("compensation: none", "point_of_no_return: true"),
         ("compensation: none", "compensation: none\n    when: 'true'"),
         ("compensation: none", "compensation: none\n    after: []"),
@@ -62,11 +62,11 @@ fn every_meaning_changes_the_hash() {
         ),
         (
             "compensation: none",
-            "compensation: none\n    supervisor: {threshold: 3}",
+            "compensation: none\n    supervisor: {failure_threshold: 3}",
         ),
         (
             "workflow: w",
-            "workflow: w\ndefaults: {complete_within: 5s}",
+            "workflow: w\ndefaults: {attempt_timeout: 5s}",
         ),
     ];
     let mut seen = BTreeSet::from([hash_of(FILE)]);

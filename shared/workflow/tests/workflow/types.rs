@@ -261,7 +261,8 @@ fn the_output_of_a_step_that_may_be_skipped_needs_a_guard() {
         assert_eq!(both(same), [""; 0], "{same}");
     }
     refused(&both("details.other"), "give this step the same `when`");
-    let told = told("    compensation: {action: undo, input: {x: \"${steps.gift.price}\"}}");
+    let told =
+        told("    compensation: {action: compensate, input: {x: \"${steps.gift.price}\"}}");
     refused(&told, "compensation.input.x: step gift is skipped");
 }
 
@@ -418,16 +419,16 @@ fn a_step_with_a_hyphen_is_written_in_brackets() {
 #[test]
 fn delays_that_shrink_are_told_of() {
     refused(
-        &told("    supervisor: {threshold: 3, delay: 10s, max_delay: 1s}"),
+        &told("    supervisor: {failure_threshold: 3, delay: 10s, max_delay: 1s}"),
         "supervisor.max_delay: 1s is below supervisor.delay, which is 10s; raise it, or leave it out",
     );
     assert_eq!(
-        told("    supervisor: {threshold: 3, delay: 10s, max_delay: 10s}"),
+        told("    supervisor: {failure_threshold: 3, delay: 10s, max_delay: 10s}"),
         [""; 0]
     );
     refused(
-        &told("    complete_within: 5M"),
-        "complete_within: \"5M\" has `M`, which is months; write `m` for minutes",
+        &told("    attempt_timeout: 5M"),
+        "attempt_timeout: \"5M\" has `M`, which is months; write `m` for minutes",
     );
 }
 

@@ -5,7 +5,7 @@ use triad_workflow::{Limits, Problem, Workflow};
 
 fn warnings(step: &Value, input: &Value) -> Vec<Problem> {
     let mut one = json!({"id": "a", "agent": "x", "action": "go",
-        "compensation": {"action": "undo", "input": input}});
+        "compensation": {"action": "compensate", "input": input}});
     for (field, value) in step.as_object().unwrap() {
         one[field] = value.clone();
     }
@@ -27,7 +27,7 @@ fn reading_inside_an_output_that_may_be_missing_is_warned_of() {
         "output.a.b.c",
         "output[\"reference\"]",
         "output[0]",
-        "output.reference + \"-undo\"",
+        "output.reference + \"-compensation\"",
         "[output.reference]",
         "{\"r\": output.reference}",
         "output.items.map(i, i.sku)",
@@ -78,9 +78,12 @@ fn what_has_a_value_without_an_output_is_not() {
 
 #[test]
 fn text_around_it_makes_no_difference() {
-    let found = warnings(&json!({}), &json!("undo of ${output} for ${order.id}"));
+    let found = warnings(
+        &json!({}),
+        &json!("compensation of ${output} for ${order.id}"),
+    );
     assert_eq!(found, []);
-    let found = warnings(&json!({}), &json!("undo of ${output.reference}"));
+    let found = warnings(&json!({}), &json!("compensation of ${output.reference}"));
     assert_eq!(found.len(), 1);
 }
 
@@ -128,7 +131,7 @@ fn each_expression_is_warned_of() {
 }
 
 #[test]
-fn a_step_that_is_undone_only_with_its_output_is_not_warned_of() {
+fn a_step_that_is_compensated_only_with_its_output_is_not_warned_of() {
     let input = json!("${output.reference}");
     let once = json!({"at_most_once": true});
     assert_eq!(warnings(&once, &input), []);
@@ -138,7 +141,7 @@ fn a_step_that_is_undone_only_with_its_output_is_not_warned_of() {
 }
 
 #[test]
-fn a_step_with_nothing_to_undo_is_not_warned_of() {
+fn a_step_with_nothing_to_compensate_is_not_warned_of() {
     let definition = json!({"workflow": "w", "steps": [
         {"id": "a", "agent": "x", "action": "go", "compensation": "none"},
         {"id": "p", "agent": "x", "action": "go", "point_of_no_return": true}]});

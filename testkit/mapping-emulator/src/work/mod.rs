@@ -41,9 +41,9 @@ pub struct GivenUp {
     pub cause: String,
 }
 
-/// What is settled after one invocation.
+/// What is resolved after one invocation.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Settled {
+pub struct Resolved {
     /// Records that are done.
     pub done: Vec<InputRecord>,
     /// Records that are given up, which must be stored before their offsets are committed. `None` if none
@@ -102,23 +102,23 @@ impl Work {
     /// Takes note of what came of the invocation with the records of [`next`](Self::next), and returns which
     /// of them are done or given up by that. `now` is the time by which their age is judged. Does nothing if
     /// no records are left.
-    pub fn settle(&mut self, verdict: Verdict, now: Timestamp) -> Settled {
+    pub fn resolve(&mut self, verdict: Verdict, now: Timestamp) -> Resolved {
         let Some(mut chunk) = self.chunks.pop_front() else {
-            return Settled::default();
+            return Resolved::default();
         };
         chunk.invocations += 1;
         match verdict {
-            Verdict::Success => Settled {
+            Verdict::Success => Resolved {
                 done: chunk.records,
-                ..Settled::default()
+                ..Resolved::default()
             },
             Verdict::From(from) => {
                 let (left, done) = part(chunk.records, &from);
                 let moved = !done.is_empty();
                 chunk.records = left;
                 let cause = "named in the partial batch response".to_owned();
-                let mut settled = if chunk.records.is_empty() {
-                    Settled::default()
+                let mut resolved = if chunk.records.is_empty() {
+                    Resolved::default()
                 } else if moved {
                     // Another record is at the head of it: counted anew.
                     chunk.failures = 0;
@@ -126,39 +126,39 @@ impl Work {
                 } else {
                     self.fail(chunk, cause, now)
                 };
-                settled.done = done;
-                settled
+                resolved.done = done;
+                resolved
             }
             Verdict::Failure(cause) => self.fail(chunk, cause, now),
         }
     }
 
     /// Takes note that the event with the records of [`next`](Self::next) is too large. Several records are
-    /// cut into two halves, of which the first is next; nothing is settled then. A single record is given up:
-    /// it is in [`Settled::given_up`], with [`Why::PayloadTooLarge`]. Does nothing if no records are left.
-    pub fn too_large(&mut self) -> Settled {
+    /// cut into two halves, of which the first is next; nothing is resolved then. A single record is given up:
+    /// it is in [`Resolved::given_up`], with [`Why::PayloadTooLarge`]. Does nothing if no records are left.
+    pub fn too_large(&mut self) -> Resolved {
         match self.chunks.pop_front() {
-            None => Settled::default(),
+            None => Resolved::default(),
             Some(chunk) if chunk.records.len() > 1 => {
                 self.halve(chunk);
-                Settled::default()
+                Resolved::default()
             }
             Some(chunk) => give_up(chunk, Why::PayloadTooLarge, String::new()),
         }
     }
 
-    fn fail(&mut self, chunk: Chunk, cause: String, now: Timestamp) -> Settled {
+    fn fail(&mut self, chunk: Chunk, cause: String, now: Timestamp) -> Resolved {
         if self.bisect && chunk.records.len() > 1 && !self.too_old(&chunk, now) {
             self.halve(chunk);
-            return Settled {
+            return Resolved {
                 again: true,
-                ..Settled::default()
+                ..Resolved::default()
             };
         }
         self.count(chunk, cause, now)
     }
 
-    fn count(&mut self, mut chunk: Chunk, cause: String, now: Timestamp) -> Settled {
+    fn count(&mut self, mut chunk: Chunk, cause: String, now: Timestamp) -> Resolved {
         chunk.failures += 1;
         if self.too_old(&chunk, now) {
             return give_up(chunk, Why::EventAgeExceeded, cause);
@@ -167,9 +167,9 @@ impl Work {
             return give_up(chunk, Why::RetryAttemptsExhausted, cause);
         }
         self.chunks.push_front(chunk);
-        Settled {
+        Resolved {
             again: true,
-            ..Settled::default()
+            ..Resolved::default()
         }
     }
 
@@ -203,15 +203,15 @@ fn part(
     records.into_iter().partition(again)
 }
 
-fn give_up(chunk: Chunk, why: Why, cause: String) -> Settled {
-    Settled {
+fn give_up(chunk: Chunk, why: Why, cause: String) -> Resolved {
+    Resolved {
         given_up: Some(GivenUp {
             records: chunk.records,
             why,
             invocations: chunk.invocations,
             cause,
         }),
-        ..Settled::default()
+        ..Resolved::default()
     }
 }
 

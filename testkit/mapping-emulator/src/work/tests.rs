@@ -45,9 +45,9 @@ fn run(
         assert!(handed.len() < 1000, "it never ends");
         handed.push(offsets(next));
         let verdict = function(next);
-        let settled = work.settle(verdict, NOW);
-        done.extend(offsets(&settled.done));
-        given_up.extend(settled.given_up.map(|g| (offsets(&g.records), g.why)));
+        let resolved = work.resolve(verdict, NOW);
+        done.extend(offsets(&resolved.done));
+        given_up.extend(resolved.given_up.map(|g| (offsets(&g.records), g.why)));
     }
     (handed, done, given_up)
 }
@@ -71,11 +71,11 @@ fn a_batch_that_fails_comes_again_as_a_whole_until_it_succeeds() {
 fn a_partial_answer_lets_go_of_what_is_before_the_failed_record_of_its_partition_alone() {
     let records = vec![record(0, 5), record(0, 6), record(1, 5), record(0, 7)];
     let mut work = Work::new(records, &Settings::default());
-    let settled = work.settle(from("t-0", 6), NOW);
-    assert_eq!(settled.done, [record(0, 5), record(1, 5)]);
-    assert!(settled.again);
+    let resolved = work.resolve(from("t-0", 6), NOW);
+    assert_eq!(resolved.done, [record(0, 5), record(1, 5)]);
+    assert!(resolved.again);
     assert_eq!(work.next().unwrap(), [record(0, 6), record(0, 7)]);
-    assert_eq!(work.settle(Verdict::Success, NOW).done.len(), 2);
+    assert_eq!(work.resolve(Verdict::Success, NOW).done.len(), 2);
     assert!(work.next().is_none());
 }
 
@@ -134,7 +134,7 @@ fn no_retries_and_endless_ones_are_not_the_same() {
     assert_eq!(handed.len(), 1);
     let mut work = Work::new(batch(1), &Settings::default());
     for _ in 0..10_000 {
-        assert!(work.settle(failure(), NOW).again);
+        assert!(work.resolve(failure(), NOW).again);
     }
 }
 
@@ -144,11 +144,11 @@ fn an_old_record_is_given_up_when_it_fails_and_one_without_a_time_is_not() {
         record_age: Some(Duration::from_millis(age)),
         ..Settings::default()
     };
-    let settled = Work::new(batch(1), &settings(999)).settle(failure(), NOW);
-    assert_eq!(settled.given_up.unwrap().why, Why::EventAgeExceeded);
+    let resolved = Work::new(batch(1), &settings(999)).resolve(failure(), NOW);
+    assert_eq!(resolved.given_up.unwrap().why, Why::EventAgeExceeded);
     assert!(
         Work::new(batch(1), &settings(1000))
-            .settle(failure(), NOW)
+            .resolve(failure(), NOW)
             .again
     );
     let timeless = InputRecord {
@@ -157,19 +157,19 @@ fn an_old_record_is_given_up_when_it_fails_and_one_without_a_time_is_not() {
     };
     assert!(
         Work::new(vec![timeless], &settings(1))
-            .settle(failure(), NOW)
+            .resolve(failure(), NOW)
             .again
     );
-    let done = Work::new(batch(1), &settings(1)).settle(Verdict::Success, NOW);
+    let done = Work::new(batch(1), &settings(1)).resolve(Verdict::Success, NOW);
     assert_eq!(done.done.len(), 1, "age alone is no failure");
 }
 
 #[test]
 fn what_is_too_large_is_halved_and_one_record_that_is_too_large_given_up() {
     let mut work = Work::new(batch(2), &Settings::default());
-    assert_eq!(work.too_large(), Settled::default());
-    let settled = work.too_large();
-    assert_eq!(settled.given_up.unwrap().why, Why::PayloadTooLarge);
+    assert_eq!(work.too_large(), Resolved::default());
+    let resolved = work.too_large();
+    assert_eq!(resolved.given_up.unwrap().why, Why::PayloadTooLarge);
     assert_eq!(offsets(work.next().unwrap()), [1]);
 }
 

@@ -37,7 +37,7 @@ async fn the_same_key_with_another_request_is_refused() {
     let (service, client) = start(Config::default()).await;
     client.forward("k", json!({"amount": 5})).await;
     let other_body = client.forward("k", json!({"amount": 6})).await;
-    let as_compensation = client.undo("k", "other").await;
+    let as_compensation = client.compensation("k", "other").await;
     assert_eq!(other_body.code(), (422, "key_reused".to_owned()));
     assert_eq!(as_compensation.code(), (422, "key_reused".to_owned()));
     assert_eq!(service.summary().total.applied, 1);
@@ -59,39 +59,42 @@ async fn keys_of_different_services_are_different_keys() {
 }
 
 #[tokio::test]
-async fn an_undo_reverses_the_effect_once_under_whatever_key() {
+async fn a_compensation_reverses_the_effect_once_under_whatever_key() {
     let (service, client) = start(Config::default()).await;
     client.forward("k", json!({})).await;
-    let first = client.undo("u", "k").await;
-    let again = client.undo("u", "k").await;
-    let other = client.undo("u2", "k").await;
+    let first = client.compensation("u", "k").await;
+    let again = client.compensation("u", "k").await;
+    let other = client.compensation("u2", "k").await;
     assert_eq!(first.json()["reversed"], true);
     assert_eq!(first.body, again.body);
     assert_eq!(other.status, 200);
     let keys = service.ledger();
-    assert_eq!((keys[0].applied, keys[0].undone), (1, 1));
+    assert_eq!((keys[0].applied, keys[0].compensated), (1, 1));
     assert_eq!(keys[0].status, KeyStatus::Compensated);
-    assert_eq!(service.summary().total.undone, 1);
-    assert_eq!(client.undo("u", "k3").await.code().1, "key_reused");
-    assert_eq!(client.undo("u4", "u").await.code().1, "not_forward");
+    assert_eq!(service.summary().total.compensated, 1);
+    assert_eq!(client.compensation("u", "k3").await.code().1, "key_reused");
+    assert_eq!(client.compensation("u4", "u").await.code().1, "not_forward");
 }
 
 #[tokio::test]
-async fn a_forward_call_after_its_undo_has_no_effect() {
+async fn a_forward_call_after_its_compensation_has_no_effect() {
     let (service, client) = start(Config::default()).await;
-    let early = client.undo("u", "k").await;
+    let early = client.compensation("u", "k").await;
     assert_eq!(early.status, 200);
     assert_eq!(early.json()["reversed"], false);
-    assert_eq!(client.undo("u", "k").await.body, early.body);
+    assert_eq!(client.compensation("u", "k").await.body, early.body);
     let late = client.forward("k", json!({})).await;
-    assert_eq!(late.code(), (409, "undone".to_owned()));
+    assert_eq!(late.code(), (409, "compensated".to_owned()));
     let total = service.summary().total;
-    assert_eq!((total.applied, total.undone, total.tombstoned), (0, 0, 1));
+    assert_eq!(
+        (total.applied, total.compensated, total.tombstoned),
+        (0, 0, 1)
+    );
 
     client.forward("k2", json!({})).await;
-    client.undo("u2", "k2").await;
+    client.compensation("u2", "k2").await;
     let again = client.forward("k2", json!({})).await;
-    assert_eq!(again.code(), (409, "undone".to_owned()));
+    assert_eq!(again.code(), (409, "compensated".to_owned()));
 }
 
 /// Method, path, headers, body and the status that is due.
@@ -102,7 +105,7 @@ async fn what_is_not_a_call_is_refused_and_leaves_no_key() {
     let (service, client) = start(Config::default()).await;
     let key = ("idempotency-key", "k");
     let long = "x".repeat(600);
-    let undo = ("triad-direction", "undo");
+    let compensation = ("triad-direction", "compensate");
     let cases: [Case<'_>; 13] = [
         (Method::POST, "/a/b", vec![], "{}", 400),
         (
@@ -127,18 +130,18 @@ async fn what_is_not_a_call_is_refused_and_leaves_no_key() {
             "{}",
             400,
         ),
-        (Method::POST, "/a/b", vec![key, undo], "{}", 400),
+        (Method::POST, "/a/b", vec![key, compensation], "{}", 400),
         (
             Method::POST,
             "/a/b",
-            vec![key, undo, ("triad-undoes", "k")],
+            vec![key, compensation, ("triad-compensates", "k")],
             "{}",
             400,
         ),
         (
             Method::POST,
             "/a/b",
-            vec![key, ("triad-undoes", "j")],
+            vec![key, ("triad-compensates", "j")],
             "{}",
             400,
         ),
@@ -195,7 +198,7 @@ async fn a_key_that_arrives_many_times_at_once_applies_once() {
 }
 
 #[tokio::test]
-async fn a_full_book_refuses_new_keys_but_answers_old_ones_and_undos() {
+async fn a_full_book_refuses_new_keys_but_answers_old_ones_and_compensations() {
     let (service, client) = start(Config {
         max_keys: 2,
         ..Config::default()
@@ -206,9 +209,9 @@ async fn a_full_book_refuses_new_keys_but_answers_old_ones_and_undos() {
     let refused = client.forward("k3", json!({})).await;
     assert_eq!(refused.code(), (507, "ledger_full".to_owned()));
     assert_eq!(client.forward("k1", json!({})).await.status, 200);
-    assert_eq!(client.undo("u1", "k1").await.status, 200);
+    assert_eq!(client.compensation("u1", "k1").await.status, 200);
     assert_eq!(service.summary().full, 1);
-    assert_eq!(service.summary().total.undone, 1);
+    assert_eq!(service.summary().total.compensated, 1);
 }
 
 #[tokio::test]
@@ -267,8 +270,8 @@ async fn what_an_action_is_said_to_answer_is_answered_each_time_and_to_a_probe()
         .await;
     assert_eq!(probed.json(), json!({"applied": true, "output": said}));
     // Other actions are answered as ever, and a refusal stays one.
-    assert_eq!(client.undo("u", "k").await.json()["reversed"], true);
+    assert_eq!(client.compensation("u", "k").await.json()["reversed"], true);
     let late = client.forward("k", json!({"amount": 9})).await;
-    assert_eq!(late.code(), (409, "undone".to_owned()));
+    assert_eq!(late.code(), (409, "compensated".to_owned()));
     assert_eq!(service.summary().total.applied, 1);
 }

@@ -59,7 +59,7 @@ async fn a_declined_key_stays_declined_without_effect_until_the_settings_change(
         assert_eq!(declined.code(), (422, "declined".to_owned()));
     }
     assert_eq!(service.summary().total.applied, 0);
-    assert_eq!(client.undo("u", "other").await.status, 200);
+    assert_eq!(client.compensation("u", "other").await.status, 200);
     service.set_faults(Faults::default()).unwrap();
     assert_eq!(client.forward("k", json!({})).await.status, 200);
 }
@@ -101,7 +101,7 @@ async fn down_and_garbage_are_set_by_service_at_run_time() {
 }
 
 #[tokio::test]
-async fn a_stalled_forward_call_whose_caller_hung_up_lands_after_its_undo_without_effect() {
+async fn a_stalled_forward_call_whose_caller_hung_up_lands_after_its_compensation_without_effect() {
     let slow = FaultPlan {
         latency_ms: 1_500,
         ..FaultPlan::default()
@@ -112,7 +112,10 @@ async fn a_stalled_forward_call_whose_caller_hung_up_lands_after_its_undo_withou
     eventually(&service, |service| service.summary().total.calls == 1).await;
     call.abort();
     service.set_faults(Faults::default()).unwrap();
-    assert_eq!(client.undo("u", "k").await.json()["reversed"], false);
+    assert_eq!(
+        client.compensation("u", "k").await.json()["reversed"],
+        false
+    );
     eventually(&service, |service| service.summary().total.refused == 1).await;
     let keys = service.ledger();
     assert_eq!(keys[0].status, KeyStatus::Tombstoned);

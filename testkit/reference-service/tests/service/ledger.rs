@@ -26,8 +26,8 @@ async fn a_restart_knows_every_effect_and_every_count() {
     let first = client.forward("k1", json!({"amount": 5})).await;
     client.forward("k1", json!({"amount": 5})).await;
     client.forward("k2", json!({})).await;
-    client.undo("u2", "k2").await;
-    client.undo("u3", "k3").await;
+    client.compensation("u2", "k2").await;
+    client.compensation("u3", "k3").await;
     let (keys, summary) = (service.ledger(), service.summary());
     service.shutdown().await;
 
@@ -40,9 +40,12 @@ async fn a_restart_knows_every_effect_and_every_count() {
     assert_eq!(client.forward("k1", json!({"amount": 6})).await.status, 422);
     assert_eq!(client.forward("k2", json!({})).await.status, 409);
     assert_eq!(client.forward("k3", json!({})).await.status, 409);
-    assert_eq!(client.undo("u2", "k2").await.json()["reversed"], true);
+    assert_eq!(
+        client.compensation("u2", "k2").await.json()["reversed"],
+        true
+    );
     let total = service.summary().total;
-    assert_eq!((total.applied, total.undone), (2, 1));
+    assert_eq!((total.applied, total.compensated), (2, 1));
 }
 
 #[tokio::test]

@@ -87,13 +87,13 @@ impl Client {
         self.try_send(request).await
     }
 
-    pub async fn undo(&self, key: &str, forward: &str) -> Answered {
+    pub async fn compensation(&self, key: &str, forward: &str) -> Answered {
         let headers = [
             ("idempotency-key", key),
             ("triad-order", "o-1"),
             ("triad-step", forward),
-            ("triad-direction", "undo"),
-            ("triad-undoes", forward),
+            ("triad-direction", "compensate"),
+            ("triad-compensates", forward),
         ];
         let body = json!({"amount": 5}).to_string();
         self.send(Method::POST, "/payment/refund", &headers, body)

@@ -44,7 +44,7 @@ impl State {
         if call.direction == Direction::Forward {
             self.history.places.insert(call.key.clone(), call.service);
         }
-        let Some(forward) = call.undoes.as_ref() else {
+        let Some(forward) = call.compensates.as_ref() else {
             return;
         };
         let place = self.history.places.get(forward).copied();
@@ -126,7 +126,7 @@ impl State {
             }
             let is_compensated = self.remote.effects_of(&order, later, &workflow) == 0;
             self.kernel.check(
-                "g3-undone-in-reverse-at-the-service",
+                "g3-compensated-in-reverse-at-the-service",
                 is_compensated,
                 || format!("{}: {} before {}", order.id, call.step, step.id),
             );

@@ -36,13 +36,13 @@ pub(crate) fn bound_ms(state: &State) -> u64 {
         true => (WILD_MS, ASKS_LATE_AFTER_MS),
         false => (0, ASKED_WITHIN_MS),
     };
-    let compensations_fail = kernel.faults.decline_undo > 0;
+    let compensations_fail = kernel.faults.decline_compensation > 0;
     let clean = |w: &Workflow| clean_ms(w, compensations_fail);
     let one = |w: &Arc<Workflow>| {
-        // What is in doubt and may not be repeated is settled by an operator, and the order begins anew.
+        // What is in doubt and may not be repeated is resolved by an operator, and the order begins anew.
         let may_need_one = w.steps.iter().any(|s| !s.repeat.is_safe());
-        let settled = asks + ROUND_MS + NOTICED_MS + clean(w);
-        lost_ms(w) + clean(w) + u64::from(may_need_one) * settled
+        let resolved = asks + ROUND_MS + NOTICED_MS + clean(w);
+        lost_ms(w) + clean(w) + u64::from(may_need_one) * resolved
     };
     let open = open(state);
     // What is at rest may be set going once more, by who was frozen in the middle of doing so.
@@ -50,7 +50,7 @@ pub(crate) fn bound_ms(state: &State) -> u64 {
     let all: Vec<_> = all.filter_map(definitions::compiled).collect();
     let longest = all.iter().chain(&open).map(one).max().unwrap_or(0);
     let turns = in_turns_ms(state, &open, clean);
-    // Who has been refused is put off before the end is told again.
+    // Who has been refused is deferred before the end is told again.
     let confirmed = TIMING.confirm_within.max(CONFIRM_AT_MOST).0 + LOOK_MS;
     // An order whose announcement was lost rests until those of all others were made again.
     let rests = state.setup.announce_apart().0 * open.len() as u64;
@@ -81,12 +81,12 @@ fn lost_ms(workflow: &Workflow) -> u64 {
     };
     let steps = workflow.steps.iter().map(|s| {
         let delays = (1..=s.policy.max_attempts()).filter_map(|n| s.policy.retry_after(n));
-        let forward = attempt(s.complete_within.0, delays.max().unwrap_or_default().0);
-        let undo = s.compensation.as_ref().map_or(0, |c| {
-            let delays = (1..=c.policy.threshold).filter_map(|n| c.policy.retry_after(n));
-            attempt(c.complete_within.0, delays.max().unwrap_or_default().0)
+        let forward = attempt(s.attempt_timeout.0, delays.max().unwrap_or_default().0);
+        let compensation = s.compensation.as_ref().map_or(0, |c| {
+            let delays = (1..=c.policy.failure_threshold).filter_map(|n| c.policy.retry_after(n));
+            attempt(c.attempt_timeout.0, delays.max().unwrap_or_default().0)
         });
-        forward.max(undo)
+        forward.max(compensation)
     });
     steps.max().unwrap_or(0)
 }
@@ -101,7 +101,7 @@ fn clean_ms(workflow: &Workflow, compensations_fail: bool) -> u64 {
         .filter_map(|s| s.compensation.as_ref());
     let refused = refused
         .map(|c| {
-            let delays = (1..=c.policy.threshold).filter_map(|n| c.policy.retry_after(n));
+            let delays = (1..=c.policy.failure_threshold).filter_map(|n| c.policy.retry_after(n));
             delays.map(|d| d.0 + NOTICED_MS + 2 * HOP_MS).sum::<u64>()
         })
         .max();
@@ -123,7 +123,7 @@ fn in_turns_ms(state: &State, all: &[Arc<Workflow>], clean: impl Fn(&Workflow) -
     of_one.chain(of_all).max().unwrap_or(0)
 }
 
-/// Where calls to a service are limited in a second, each may have to wait for all others, and is put off
+/// Where calls to a service are limited in a second, each may have to wait for all others, and is deferred
 /// until a sweep takes it up.
 fn limited_ms(state: &State, workflows: &[Arc<Workflow>]) -> u64 {
     let calls: u64 = workflows.iter().map(|w| 2 * w.steps.len() as u64).sum();

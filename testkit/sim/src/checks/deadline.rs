@@ -37,7 +37,7 @@ impl State {
         if self.setup.wild_clocks
             || after.outbox.writer != Writer::Supervisor
             || !is_running(before)
-            || before.round > 0
+            || before.run > 0
             || before.paused.is_some()
             || before.set_aside.is_some()
         {

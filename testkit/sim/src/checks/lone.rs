@@ -22,7 +22,7 @@ const TOLD_WITHIN_MS: u64 = 60_000;
 ///
 /// Where no call of a service fails it goes from process to process: Submission, a Scheduler, and for
 /// each step an agent and a Scheduler again. Where some fail, its steps may also have to be waited
-/// for, put off and retried, as after any fault.
+/// for, deferred and retried, as after any fault.
 ///
 /// Where records cannot be put aside, it may first have to wait for room ([`room_ms`]), and is then
 /// announced once more by a sweep.

@@ -48,7 +48,7 @@ impl State {
             let line = lines.find(|line| line.step.as_ref() == Some(&is.step));
             let decided = line.map_or(now, |line| line.at.0);
             let wait = policy.retry_after(failures).map(|wait| Wait {
-                after: (after.round, failures),
+                after: (after.run, failures),
                 until: decided + wait.0,
             });
             self.history
@@ -63,7 +63,7 @@ impl State {
             return;
         }
         let wait = self.history.waits.get(&leg);
-        let wait = wait.filter(|wait| wait.after == (after.round, failures));
+        let wait = wait.filter(|wait| wait.after == (after.run, failures));
         let early = wait.is_some_and(|wait| now + TIMING.skew.0 < wait.until);
         let until = wait.map(|wait| wait.until);
         self.kernel.check("a-wait-belongs-to-its-step", !early, || {

@@ -133,7 +133,7 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findin
         }
         match &record.state {
             StepState::Compensated { .. } => {
-                found.check("g10-undone-is-not-in-place", !by_this_key, || {
+                found.check("g10-compensated-is-not-in-place", !by_this_key, || {
                     told("is in place")
                 });
             }
@@ -175,7 +175,7 @@ fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &m
 /// G5: attempts within the threshold; calls within the allowance of each delivered request, and
 /// where a total is declared, within that for every round, whatever was delivered how often.
 fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
-    let rounds = 1 + state.history.resets.get(&order.id).copied().unwrap_or(0);
+    let runs = 1 + state.history.resets.get(&order.id).copied().unwrap_or(0);
     let uneven = state.history.uneven.contains(&order.id);
     for (record, step) in order.steps.iter().zip(&workflow.steps) {
         for direction in [Direction::Forward, Direction::Compensate, Direction::Probe] {
@@ -191,7 +191,7 @@ fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings
                 deliveries(state, &key, direction, (!uneven).then_some(most), found);
             }
         }
-        totals(state, order, step, rounds, found);
+        totals(state, order, step, runs, found);
     }
 }
 
@@ -222,17 +222,17 @@ fn deliveries(
 }
 
 /// The declared total of a step, at the service itself.
-fn totals(state: &State, order: &Order, step: &Step, rounds: u32, found: &mut Findings) {
-    for undo in [false, true] {
+fn totals(state: &State, order: &Order, step: &Step, runs: u32, found: &mut Findings) {
+    for compensation in [false, true] {
         // An order may have been moved between versions: the largest total of them.
         let of = |s: &Step| {
-            let undo_total = s
+            let compensation_total = s
                 .compensation
                 .as_ref()
-                .map(|c| (c.is_counted, c.total_calls));
-            match undo {
-                true => undo_total,
-                false => Some((s.is_counted, s.total_calls)),
+                .map(|c| (c.is_counted, c.calls_per_run));
+            match compensation {
+                true => compensation_total,
+                false => Some((s.is_counted, s.calls_per_run)),
             }
         };
         let declared: Vec<_> = definitions::versions()
@@ -245,15 +245,15 @@ fn totals(state: &State, order: &Order, step: &Step, rounds: u32, found: &mut Fi
             continue;
         }
         let total = declared.iter().map(|(_, total)| *total).max().unwrap_or(0);
-        let id = (order.id.clone(), step.id.to_string(), undo);
+        let id = (order.id.clone(), step.id.to_string(), compensation);
         let calls = state.remote.of_step.get(&id).copied().unwrap_or(0);
         if calls == 0 {
             continue;
         }
-        let holds = calls <= total * rounds;
+        let holds = calls <= total * runs;
         found.check("g5-calls-within-the-declared-total", holds, || {
             format!(
-                "{}/{}: {calls} calls of {total}, {rounds} rounds",
+                "{}/{}: {calls} calls of {total}, {runs} runs",
                 order.id, step.id
             )
         });

@@ -167,14 +167,14 @@ impl State {
         if matches!(pivot, Some(StepState::Completed { .. })) {
             let goes_on = !turned(after) || turned(before);
             self.kernel
-                .check("past-the-pivot-nothing-is-undone", goes_on, || {
-                    format!("{} is undone", after.id)
+                .check("past-the-pivot-nothing-is-compensated", goes_on, || {
+                    format!("{} is compensated", after.id)
                 });
         }
     }
 
     /// The Supervisor retries a silent attempt when complete-by has passed on every clock, and
-    /// what was put off for no longer than allowed is no failure.
+    /// what was deferred for no longer than allowed is no failure.
     fn check_patience(&mut self, was: &StepRecord, is: &StepRecord, step: &Step) {
         let retried = matches!(
             is.state.work(),
@@ -184,7 +184,7 @@ impl State {
             return;
         }
         let slack = TIMING.skew.0 / 2;
-        // Of an order that turns round the silent steps are compensated without waiting.
+        // Of an order that begins compensation the silent steps are compensated without waiting.
         let turns = was.state.to_compensate().is_none() && is.state.to_compensate().is_some();
         let now = self.kernel.now;
         if let Some(at) = was.state.complete_by().filter(|_| !turns) {
@@ -197,7 +197,7 @@ impl State {
         let failed = is.action.failures > was.action.failures
             || is.compensation.failures > was.compensation.failures;
         if let Some(since) = was.state.deferred_until().and(was.state.deferred_since()) {
-            let holds = !failed || now + slack > since.0 + step.policy.park.0;
+            let holds = !failed || now + slack > since.0 + step.policy.defer_for.0;
             self.kernel
                 .check("what-is-put-off-is-no-failure", holds, || {
                     format!("{was:?} at {now}")
@@ -250,7 +250,7 @@ impl State {
         let heard = out
             .unheard_since
             .map(|since| since.plus(TIMING.hear_within));
-        // Of an order that turns round the silent steps are compensated without waiting.
+        // Of an order that begins compensation the silent steps are compensated without waiting.
         let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
         let turns = turned(after) && !turned(order);
         let slack = TIMING.skew.0;
@@ -277,8 +277,8 @@ impl State {
             .deferred_since
             .map_or(0, |since| self.kernel.now.saturating_sub(since.0));
         let patience = match (&step.compensation, out.direction) {
-            (Some(compensation), Direction::Compensate) => compensation.policy.park,
-            _ => step.policy.park,
+            (Some(compensation), Direction::Compensate) => compensation.policy.defer_for,
+            _ => step.policy.defer_for,
         };
         self.kernel.coverage.reach(match taken {
             true => "silence: counted, for an agent had taken it",
@@ -299,7 +299,9 @@ impl State {
         let reached = match &after.state {
             ProcessState::Pending { .. } | ProcessState::Processing(_) => {
                 match (delayed, record.state.is_retry_due()) {
-                    (true, _) if record.action.failures > policy.threshold => "policy: wait long",
+                    (true, _) if record.action.failures > policy.failure_threshold => {
+                        "policy: wait long"
+                    }
                     (true, _) => "policy: retry after a delay",
                     (_, true) if record.action.failures > 0 => "policy: retry at once",
                     _ => return,
@@ -307,10 +309,10 @@ impl State {
             }
             ProcessState::Error { .. } => "policy: error",
             ProcessState::Compensating { .. } if record.compensation.failures > 0 => {
-                "policy: retry the undo"
+                "policy: retry the compensation"
             }
             ProcessState::Compensating { .. } => "policy: compensate",
-            ProcessState::CompensationFailed { .. } => "policy: give the undo up",
+            ProcessState::CompensationFailed { .. } => "policy: give the compensation up",
             _ => return,
         };
         self.kernel.coverage.reach(reached);
@@ -357,7 +359,7 @@ impl State {
 
     /// G6: every entry into a bad end calls for one alert, with the cause of that end.
     fn remember_end(&mut self, before: &Order, after: &Order) {
-        // A doubt that is settled while another stands changes the cause, and is no new end.
+        // A doubt that is resolved while another stands changes the cause, and is no new end.
         let same_end = before.state.finished_at() == after.state.finished_at();
         if before.state == after.state || same_end {
             return;
@@ -389,21 +391,21 @@ impl State {
             }
             self.kernel.coverage.reach(match incident.what {
                 Is::AttemptFailed => "incident: attempt failed",
-                Is::CompensationFailed => "incident: undo failed",
-                Is::CompensationBegan => "incident: undo began",
+                Is::CompensationFailed => "incident: compensation failed",
+                Is::CompensationBegan => "incident: compensation began",
                 Is::Completed => "incident: had completed",
                 Is::Compensated => "incident: had been compensated",
                 Is::Abandoned => "incident: attempt abandoned",
-                Is::Deferred => "incident: parked",
+                Is::Deferred => "incident: deferred",
                 Is::Late => "deadline: missed past the point of no return",
                 Is::Probed => "incident: probed",
                 Is::Resubmitted => "operator: resubmit",
                 Is::Cancelled => "operator: cancel",
-                Is::CompensationRetried => "operator: retry-undo",
+                Is::CompensationRetried => "operator: retry-compensation",
                 Is::Closed => "operator: close",
                 Is::Paused => "operator: pause",
                 Is::Resumed => "operator: resume",
-                Is::Settled => "operator: settle",
+                Is::Resolved => "operator: resolve",
                 Is::Migrated => "operator: migrate",
             });
             self.check_refused_caller(after, incident);
@@ -414,7 +416,7 @@ impl State {
             }
             if matches!(
                 incident.what,
-                Is::Resubmitted | Is::CompensationRetried | Is::Settled
+                Is::Resubmitted | Is::CompensationRetried | Is::Resolved
             ) {
                 *self.history.resets.entry(after.id.clone()).or_default() += 1;
                 self.history.uneven.insert(after.id.clone());

@@ -12,7 +12,7 @@ use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
 use triad_workflow::{Limits, Workflow};
 
 const DEFINITION: &str = r#"{"workflow": "contract", "steps": [
-    {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
+    {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "compensate"}},
     {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
 
 pub(super) fn workflow() -> &'static Workflow {

@@ -541,8 +541,8 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
         let mut definition = workflow().definition.clone();
         definition.workflow = name.to_string();
         definition.steps[0].retry = Some(triad_workflow::model::RetryDefinition {
-            total: None,
-            calls,
+            calls_per_run: None,
+            calls_per_attempt: calls,
             initial: None,
             max: None,
         });

@@ -77,7 +77,7 @@ pub(crate) struct Faults {
     /// Declined keys; these stay so when the faults stop.
     pub decline: u32,
     /// Declined keys of compensations.
-    pub decline_undo: u32,
+    pub decline_compensation: u32,
     /// What is declined is a step of an order and not a key: who tries again under another key is declined again.
     pub decline_again: bool,
 }
@@ -117,7 +117,7 @@ impl Faults {
             rebalance: level(300),
             outage: level(80),
             decline: level(120),
-            decline_undo: level(250),
+            decline_compensation: level(250),
             stale_read: level(300),
             hang: level(24),
             remote_hang: level(60),
@@ -155,7 +155,7 @@ impl Faults {
         Self {
             earlier: self.earlier,
             decline: self.decline,
-            decline_undo: self.decline_undo,
+            decline_compensation: self.decline_compensation,
             decline_again: self.decline_again,
             ..Self::default()
         }

@@ -34,7 +34,10 @@ impl RemoteState {
     fn declines(k: &mut Kernel, call: &Arriving) -> bool {
         let (kind, permille) = match call.direction {
             Direction::Forward => ("fault: remote declined", k.faults.decline),
-            Direction::Compensate => ("fault: undo declined", k.faults.decline_undo),
+            Direction::Compensate => (
+                "fault: compensation declined",
+                k.faults.decline_compensation,
+            ),
             Direction::Probe => return false,
         };
         let of = match k.faults.decline_again {
@@ -73,7 +76,8 @@ impl RemoteState {
             k.coverage.reach("saw: tombstone before its forward call");
         }
         if kind == Kind::Refused && cause == Some(Cause::Compensated) {
-            k.coverage.reach("saw: forward call refused after its undo");
+            k.coverage
+                .reach("saw: forward call refused after its compensation");
         }
         k.note(OUTSIDE, || {
             let Arriving { service, key, .. } = call;
@@ -108,7 +112,7 @@ impl RemoteState {
                 direction,
                 attempt: call.attempt,
                 key: call.key.clone(),
-                undoes: call.undoes.clone(),
+                compensates: call.compensates.clone(),
             },
             input: call.input.clone(),
         };
@@ -172,12 +176,12 @@ impl RemoteState {
             });
             Kind::Applied
         } else {
-            let forward = call.undoes.clone().unwrap_or_default();
-            let first = self.undos.insert(call.key.clone());
+            let forward = call.compensates.clone().unwrap_or_default();
+            let first = self.compensations.insert(call.key.clone());
             let once = self.once.entry(forward).or_default();
-            let reverses = first && once.applied > once.undone;
+            let reverses = first && once.applied > once.compensated;
             if reverses {
-                once.undone += 1;
+                once.compensated += 1;
             }
             match (first, reverses) {
                 (_, true) => Kind::Compensated,

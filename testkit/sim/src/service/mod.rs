@@ -31,7 +31,7 @@ pub(crate) struct Arriving {
     pub direction: Direction,
     pub attempt: u32,
     pub key: String,
-    pub undoes: Option<String>,
+    pub compensates: Option<String>,
     pub input: Value,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct CallFate {
 #[derive(Debug, Default)]
 struct Once {
     applied: u32,
-    undone: u32,
+    compensated: u32,
     output: Value,
 }
 
@@ -98,7 +98,7 @@ impl Servers {
 pub(crate) struct RemoteState {
     book: Book,
     once: BTreeMap<String, Once>,
-    undos: BTreeSet<String>,
+    compensations: BTreeSet<String>,
     /// Steps in the order in which they took effect, by order.
     pub applied: BTreeMap<OrderId, Vec<String>>,
     /// Calls made, by idempotency key and direction.
@@ -125,7 +125,7 @@ impl Default for RemoteState {
         Self {
             book: Book::new(MAX_KEYS),
             once: BTreeMap::new(),
-            undos: BTreeSet::new(),
+            compensations: BTreeSet::new(),
             applied: BTreeMap::new(),
             calls: BTreeMap::new(),
             of_step: BTreeMap::new(),
@@ -145,7 +145,7 @@ impl RemoteState {
     pub(crate) fn in_place(&self, service: &str, key: &str) -> u32 {
         if service == ONCE {
             let found = self.once.get(key);
-            return found.map_or(0, |o| o.applied.saturating_sub(o.undone));
+            return found.map_or(0, |o| o.applied.saturating_sub(o.compensated));
         }
         u32::from(matches!(
             self.book.status(service, key),
@@ -168,7 +168,7 @@ impl RemoteState {
     /// place: for an operator who asks it.
     pub(crate) fn truth(&self, key: &str) -> Option<Value> {
         let once = self.once.get(key)?;
-        (once.applied > once.undone).then(|| once.output.clone())
+        (once.applied > once.compensated).then(|| once.output.clone())
     }
 
     /// How many keys the idempotent services have seen, and those whose effect was applied, or
@@ -179,10 +179,10 @@ impl RemoteState {
         let keys = self.book.page(0, usize::MAX);
         let count = keys.len();
         for view in keys {
-            if view.applied > 1 || view.undone > 1 {
+            if view.applied > 1 || view.compensated > 1 {
                 found.push(format!(
                     "{}: {} and {}",
-                    view.key, view.applied, view.undone
+                    view.key, view.applied, view.compensated
                 ));
             }
         }
@@ -194,7 +194,7 @@ impl RemoteState {
 pub(crate) fn named(direction: Direction) -> &'static str {
     match direction {
         Direction::Forward => "forward",
-        Direction::Compensate => "undo",
+        Direction::Compensate => "compensate",
         Direction::Probe => "probe",
     }
 }
@@ -297,8 +297,8 @@ impl RemoteState {
 
     /// Counts a call that is being made; how many have been made under its key by now.
     pub(crate) fn count(&mut self, call: &Arriving) -> u32 {
-        let undo = call.direction == Direction::Compensate;
-        let of_step = (call.order.clone(), call.step.clone(), undo);
+        let compensation = call.direction == Direction::Compensate;
+        let of_step = (call.order.clone(), call.step.clone(), compensation);
         *self.of_step.entry(of_step).or_default() += 1;
         let made = self
             .calls

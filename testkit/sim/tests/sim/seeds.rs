@@ -30,12 +30,12 @@ const SEEDS: [(u64, &str); 26] = [
     (9554, LATE),
     (
         7,
-        "two steps of one order in doubt: neither could be settled, on account of the other",
+        "two steps of one order in doubt: neither could be resolved, on account of the other",
     ),
     (58, "as 7, and the stopped order expired"),
     (
         251,
-        "put off by one delivery, done by the other, and not undone when the order was cancelled",
+        "deferred by one delivery, done by the other, and not compensated when the order was cancelled",
     ),
     (
         259,
@@ -57,7 +57,7 @@ const SEEDS: [(u64, &str); 26] = [
     (50162, "as 30030"),
     (
         25499,
-        "work that was put off without a call counted as a repeated call, and one order never had its turn",
+        "work that was deferred without a call counted as a repeated call, and one order never had its turn",
     ),
     (
         179_749,

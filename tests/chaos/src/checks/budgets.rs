@@ -16,8 +16,8 @@ fn step<'a>(workflow: &'a Workflow, id: &AttemptId) -> Option<&'a Step> {
 fn total(workflow: &Workflow, id: &AttemptId) -> Option<u32> {
     let step = step(workflow, id)?;
     match (id.is_compensation, &step.compensation) {
-        (false, _) => step.is_counted.then_some(step.total_calls),
-        (true, Some(c)) => c.is_counted.then_some(c.total_calls),
+        (false, _) => step.is_counted.then_some(step.calls_per_run),
+        (true, Some(c)) => c.is_counted.then_some(c.calls_per_run),
         (true, None) => None,
     }
 }
@@ -32,8 +32,8 @@ fn most_attempts(workflow: &Workflow, id: &AttemptId) -> u32 {
 }
 
 pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
-    // What was put off is tried again without being counted.
-    let put_off: BTreeSet<&str> = e
+    // What was deferred is tried again without being counted.
+    let deferred: BTreeSet<&str> = e
         .replies
         .iter()
         .filter(|r| r.said == Said::PutOff)
@@ -62,18 +62,18 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             steps,
             |(order, step, record)| {
                 let compensation = step.compensation.as_ref();
-                let undo = compensation.map_or(0, |c| c.policy.max_attempts());
+                let compensation = compensation.map_or(0, |c| c.policy.max_attempts());
                 let above = record.action.failures > step.policy.max_attempts()
-                    || record.compensation.failures > undo;
+                    || record.compensation.failures > compensation;
                 above.then(|| format!("{}/{}: {record:?}", order.id, step.id))
             },
         ),
         Verdict::each(
             Guarantee::G5,
-            "no attempt beyond the threshold, where nothing was put off",
+            "no attempt beyond the threshold, where nothing was deferred",
             allowances
                 .keys()
-                .filter(|id| !put_off.contains(id.order.as_str())),
+                .filter(|id| !deferred.contains(id.order.as_str())),
             |id| (id.attempt > most_attempts(&e.workflow, id)).then(|| format!("{id:?}")),
         ),
         Verdict::each(
@@ -124,7 +124,7 @@ mod tests {
         e.requests.push(asked("done", "pack", false, 7));
         assert_eq!(
             breached(&e),
-            ["no attempt beyond the threshold, where nothing was put off"]
+            ["no attempt beyond the threshold, where nothing was deferred"]
         );
     }
 

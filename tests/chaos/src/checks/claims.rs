@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(of_two_looks(&before, &now).len(), 1);
         before.version = now.version;
         assert!(of_two_looks(&before, &now).is_empty());
-        before.round = 1;
+        before.run = 1;
         assert_eq!(of_two_looks(&before, &now).len(), 1);
         let mut later = e.records["back"].clone();
         later.version = now.version.next();

@@ -9,7 +9,7 @@ use triad_reference_service::{KeyStatus, KeyView};
 use triad_workflow::Step;
 
 use super::{Guarantee, Verdict};
-use crate::evidence::{Evidence, undoes};
+use crate::evidence::{Evidence, compensates};
 
 /// Service and key.
 type Key<'a> = (&'a str, &'a str);
@@ -18,7 +18,7 @@ type Key<'a> = (&'a str, &'a str);
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Done {
     applied: u32,
-    undone: u32,
+    compensated: u32,
     /// An effect came after the compensation.
     is_revived: bool,
 }
@@ -50,9 +50,9 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
     vec![
         Verdict::each(
             Guarantee::G2,
-            "a key is applied once and undone once at most",
+            "a key is applied once and compensated once at most",
             &e.keys,
-            |k| (k.applied > 1 || k.undone > 1).then(|| format!("{k:?}")),
+            |k| (k.applied > 1 || k.compensated > 1).then(|| format!("{k:?}")),
         ),
         Verdict::each(
             Guarantee::G2,
@@ -69,7 +69,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             |k| {
                 let told = done.get(&(k.service.as_str(), k.key.as_str()));
                 let told = told.copied().unwrap_or_default();
-                let is_same = told.applied == k.applied && told.undone == k.undone;
+                let is_same = told.applied == k.applied && told.compensated == k.compensated;
                 (!is_same).then(|| format!("{k:?} and {told:?}"))
             },
         ),
@@ -95,19 +95,20 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
         ),
         Verdict::each(
             Guarantee::G10,
-            "what is undone is not in place, and nothing of a compensated order",
+            "what is compensated is not in place, and nothing of a compensated order",
             steps(),
             |(order, step, record)| {
-                let undone = matches!(record.state, StepState::Compensated { .. });
+                let step_compensated = matches!(record.state, StepState::Compensated { .. });
                 let compensated = matches!(order.state, ProcessState::Compensated { .. })
                     && step.compensation.is_some();
-                let left = (undone || compensated) && is_in_place(order, step, record.key);
+                let left =
+                    (step_compensated || compensated) && is_in_place(order, step, record.key);
                 left.then(|| format!("{}/{}", order.id, step.id))
             },
         ),
         Verdict::each(
             Guarantee::G10,
-            "no effect lands after its own undo",
+            "no effect lands after its own compensation",
             &done,
             |(key, done)| done.is_revived.then(|| format!("{key:?}")),
         ),
@@ -120,8 +121,8 @@ fn done(calls: &[LedgerLine]) -> BTreeMap<Key<'_>, Done> {
     let mut spent: BTreeSet<Key<'_>> = BTreeSet::new();
     for call in calls {
         let service = call.head.service.as_str();
-        let target = match undoes(call) {
-            true => call.head.undoes.as_deref().unwrap_or_default(),
+        let target = match compensates(call) {
+            true => call.head.compensates.as_deref().unwrap_or_default(),
             false => call.head.key.as_str(),
         };
         let key = (service, target);
@@ -132,7 +133,7 @@ fn done(calls: &[LedgerLine]) -> BTreeMap<Key<'_>, Done> {
                 done.is_revived |= spent.contains(&key);
             }
             Kind::Compensated => {
-                done.undone += 1;
+                done.compensated += 1;
                 spent.insert(key);
             }
             Kind::Tombstoned => {
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(
             breached(&e),
             [
-                "a key is applied once and undone once at most",
+                "a key is applied once and compensated once at most",
                 "a step of an order has one effect at most, under whatever key"
             ]
         );
@@ -207,15 +208,15 @@ mod tests {
         key.unwrap().status = KeyStatus::Applied;
         assert_eq!(
             breached(&e),
-            ["what is undone is not in place, and nothing of a compensated order"]
+            ["what is compensated is not in place, and nothing of a compensated order"]
         );
     }
 
     #[test]
-    fn an_effect_after_its_undo_is_seen() {
+    fn an_effect_after_its_compensation_is_seen() {
         let mut e = sound();
         e.calls
             .push(call("back", "reserve-inventory", false, Kind::Applied));
-        assert!(breached(&e).contains(&"no effect lands after its own undo"));
+        assert!(breached(&e).contains(&"no effect lands after its own compensation"));
     }
 }

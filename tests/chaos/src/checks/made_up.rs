@@ -85,10 +85,10 @@ pub(super) fn asked(order: &str, step: &str, is_compensation: bool, attempt: u32
 pub(super) fn call(order: &str, step: &str, is_compensation: bool, kind: Kind) -> LedgerLine {
     let workflow = workflow();
     let agent = &workflow.steps[workflow.step_index(step).unwrap()].agent;
-    let (key, undoes) = match is_compensation {
+    let (key, compensates) = match is_compensation {
         false => (format!("{order}/{step}/forward"), None),
         true => (
-            format!("{order}/{step}/undo"),
+            format!("{order}/{step}/compensate"),
             Some(format!("{order}/{step}/forward")),
         ),
     };
@@ -105,7 +105,7 @@ pub(super) fn call(order: &str, step: &str, is_compensation: bool, kind: Kind) -
             },
             attempt: 1,
             key,
-            undoes,
+            compensates,
         },
         fingerprint: 1,
         call: 1,

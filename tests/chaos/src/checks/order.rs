@@ -45,7 +45,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
         },
         Verdict {
             guarantee: Guarantee::G3,
-            what: "a step is undone after everything that came after it",
+            what: "a step is compensated after everything that came after it",
             checked: e
                 .calls
                 .iter()
@@ -98,17 +98,17 @@ mod tests {
     }
 
     #[test]
-    fn an_undo_before_its_turn_is_seen() {
+    fn a_compensation_before_its_turn_is_seen() {
         let mut e = sound();
         let of = |key: &str| e.calls.iter().position(|c| c.head.key == key).unwrap();
         let (reserve, charge) = (
-            of("back/reserve-inventory/undo"),
-            of("back/charge-payment/undo"),
+            of("back/reserve-inventory/compensate"),
+            of("back/charge-payment/compensate"),
         );
         e.calls.swap(reserve, charge);
         assert_eq!(
             breached(&e),
-            ["a step is undone after everything that came after it"]
+            ["a step is compensated after everything that came after it"]
         );
     }
 }

@@ -18,7 +18,7 @@ use crate::collect::collect;
 use crate::installation::Installation;
 use crate::judged;
 use crate::options::Options;
-use crate::settle::settle;
+use crate::quiet::wait_until_quiet;
 use crate::submit::submit;
 use crate::tell::say;
 use crate::watch::Sightings;
@@ -102,7 +102,7 @@ async fn on(
         lasted.push(one(outage, span, each, installation, &ends).await?);
     }
     say("no more outages: waiting until everything has finished");
-    let settled = settle(installation, options.settle_within).await?;
+    let resolved = wait_until_quiet(installation, options.quiet_within).await?;
     stop.cancel();
     following
         .join_next()
@@ -110,7 +110,7 @@ async fn on(
         .context("somebody followed")???;
     let died = installation.dead().await;
     say("reading tables, topics and ledger");
-    let evidence = collect(installation, Vec::new(), Sightings::default(), settled).await?;
+    let evidence = collect(installation, Vec::new(), Sightings::default(), resolved).await?;
     let judged = judged::of_run(installation, &evidence).await?;
     let mut all = verdicts(&lasted, &evidence, died);
     all.extend(judged::verdicts(&judged));

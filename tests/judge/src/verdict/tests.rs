@@ -143,7 +143,7 @@ fn an_acknowledged_write_that_nobody_finds_is_no_history() {
     all.push(during(7, 8, READ, found(&record(2, None))));
     assert!(is_explained(&all), "it has by now");
     all.push(during(9, 10, READ, found(&record(1, None))));
-    assert!(!is_explained(&all), "it cannot be undone");
+    assert!(!is_explained(&all), "it cannot be compensated");
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub(super) async fn run(installation: &Installation, agent: &str, policy: &Polic
     let request = |id: &str, lane: Priority, counted: bool| -> InputRecord {
         let request = json!({
             "order_id": id, "step": "charge", "direction": "forward", "attempt": 1,
-            "complete_by": world.now() + 90_000, "complete_within_ms": 30_000, "allowance": 1,
+            "complete_by": world.now() + 90_000, "attempt_timeout_ms": 30_000, "allowance": 1,
             "backoff_initial_ms": 10, "backoff_max_ms": 10, "counted": counted,
             "idempotency_key": format!("{id}/charge/forward"), "action": "charge", "input": {},
             "priority": lane, "agent": agent, "workflow": "shop",

@@ -165,7 +165,7 @@ fn apart(from: &str) -> String {
     ids.find(|id| !others.contains(&shard(id))).expect("one is")
 }
 
-/// Steps that have failed above their threshold: their orders stop in Error.
+/// Steps that have failed above their failure_threshold: their orders stop in Error.
 async fn given_up(world: &World) {
     let orders = [
         Submitted::new("strict", "strict"),

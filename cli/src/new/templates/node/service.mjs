@@ -83,14 +83,14 @@ function answer(agent, action, headers, body) {
   }
   const act = actions[`${agent}/${action}`];
   if (!act) throw new Refused("no-such-action", `there is no action ${agent}/${action}`, 404);
-  const undoes = direction === "undo" ? headers["triad-undoes"] : null;
-  if (direction === "undo" && !undoes) {
-    throw new Refused("no-undoes", "the header Triad-Undoes is missing", 400);
+  const compensates = direction === "compensate" ? headers["triad-compensates"] : null;
+  if (direction === "compensate" && !compensates) {
+    throw new Refused("no-compensates", "the header Triad-Compensates is missing", 400);
   }
-  const request = canonical([action, undoes, body]);
-  if (known?.state === "undone" || known?.state === "tombstone") {
+  const request = canonical([action, compensates, body]);
+  if (known?.state === "compensated" || known?.state === "tombstone") {
     // the call was compensated, perhaps before it came
-    throw new Refused("undone", "this was undone", 409);
+    throw new Refused("compensated", "this was compensated", 409);
   }
   if (known) {
     // the same again is answered the same
@@ -98,13 +98,13 @@ function answer(agent, action, headers, body) {
     return known.output;
   }
   const number = keys.size + 1;
-  if (direction === "undo") {
-    const target = keys.get(`${agent} ${undoes}`);
+  if (direction === "compensate") {
+    const target = keys.get(`${agent} ${compensates}`);
     // What comes first leaves a tombstone: should the forward call come later, it is refused.
     const output = target?.state === "applied" ? act(body, number) : {};
-    const state = target && target.state !== "tombstone" ? "undone" : "tombstone";
+    const state = target && target.state !== "tombstone" ? "compensated" : "tombstone";
     keep([
-      [`${agent} ${undoes}`, { ...target, state }],
+      [`${agent} ${compensates}`, { ...target, state }],
       [name, { state: "done", request, output }],
     ]);
     return output;

@@ -98,21 +98,21 @@ def answer(agent, action, headers, body):
         return {"applied": True, "output": json.loads(kept)} if happened else {"applied": False}
     if (agent, action) not in ACTIONS:
         raise Refused("no-such-action", f"there is no action {agent}/{action}", 404)
-    undoes = headers.get("Triad-Undoes") if direction == "undo" else None
-    if direction == "undo" and not undoes:
-        raise Refused("no-undoes", "the header Triad-Undoes is missing", 400)
-    request = json.dumps([action, undoes, body], sort_keys=True)
-    if state in ("undone", "tombstone"):  # compensated, perhaps before it came
-        raise Refused("undone", "this was undone", 409)
+    compensates = headers.get("Triad-Compensates") if direction == "compensate" else None
+    if direction == "compensate" and not compensates:
+        raise Refused("no-compensates", "the header Triad-Compensates is missing", 400)
+    request = json.dumps([action, compensates, body], sort_keys=True)
+    if state in ("compensated", "tombstone"):  # compensated, perhaps before it came
+        raise Refused("compensated", "this was compensated", 409)
     if state:  # the same again is answered the same
         if request != before:
             raise Refused("key-reused", "this key came with another request")
         return json.loads(kept)
-    if direction == "undo":
-        target, _, _ = find(agent, undoes)
+    if direction == "compensate":
+        target, _, _ = find(agent, compensates)
         # What comes first leaves a tombstone: should the forward call come later, it is refused.
         reversed_now = do(agent, action, body) if target == "applied" else {}
-        keep(agent, undoes, "undone" if target in ("applied", "undone") else "tombstone")
+        keep(agent, compensates, "compensated" if target in ("applied", "compensated") else "tombstone")
         keep(agent, key, "done", request, reversed_now)
         return reversed_now
     output = do(agent, action, body)

@@ -269,7 +269,7 @@ impl Group {
                     ));
                 }
                 if is_leader {
-                    self.settle(request.assignments, now, out);
+                    self.distribute(request.assignments, now, out);
                 }
                 Ok(())
             }
@@ -289,7 +289,7 @@ impl Group {
         }
     }
 
-    fn settle(&mut self, assignments: Vec<(String, Bytes)>, now: Millis, out: &mut Answers) {
+    fn distribute(&mut self, assignments: Vec<(String, Bytes)>, now: Millis, out: &mut Answers) {
         for (id, share) in assignments {
             if let Some(member) = self.members.get_mut(&id) {
                 member.assignment = share;

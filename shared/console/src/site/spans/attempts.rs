@@ -79,7 +79,7 @@ fn of_line(line: &Incident, before: Option<&Told>) -> Option<Told> {
         | IncidentKind::Closed
         | IncidentKind::Paused
         | IncidentKind::Resumed
-        | IncidentKind::Settled
+        | IncidentKind::Resolved
         | IncidentKind::Migrated => return None,
     };
     let failure = line.failure.as_ref().map(|f| format!(": {f}"));

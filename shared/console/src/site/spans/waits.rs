@@ -73,7 +73,7 @@ const AGAIN: [IncidentKind; 2] = [IncidentKind::Resubmitted, IncidentKind::Compe
 const ENDS: [IncidentKind; 3] = [
     IncidentKind::CompensationBegan,
     IncidentKind::Cancelled,
-    IncidentKind::Settled,
+    IncidentKind::Resolved,
 ];
 
 /// When the latest line of one of these kinds was written, within these bounds.

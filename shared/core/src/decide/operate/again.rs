@@ -1,4 +1,4 @@
-//! Setting a finished order going again, in a new, recorded round: forward, or back.
+//! Setting a finished order going again, in a new, recorded run: forward, or back.
 
 use serde_json::Value;
 use triad_workflow::{StepId, StepIndex, bounds};
@@ -16,7 +16,7 @@ use crate::outbox::Writer;
 use crate::status::Status;
 use crate::step::{StepRecord, StepState, Work};
 
-/// Sets a finished order going again: a new, recorded round.
+/// Sets a finished order going again: a new, recorded run.
 pub(super) fn resubmit(
     ctx: &Context<'_>,
     order: &Order,
@@ -192,7 +192,7 @@ fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusa
     })
 }
 
-/// Refuses a new round while too much of the earlier ones is untold: each round adds to what is unsent.
+/// Refuses a new run while too much of the earlier ones is untold: each run adds to what is unsent.
 pub(super) fn has_told(order: &Order) -> Result<(), OperationRefusal> {
     match order.outbox.is_full() {
         true => Err(OperationRefusal::Already(
@@ -203,7 +203,7 @@ pub(super) fn has_told(order: &Order) -> Result<(), OperationRefusal> {
 }
 
 pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
-    order.round += 1;
+    order.run += 1;
     order.closed = None;
     order.paused = None;
     order.due = None;
@@ -222,7 +222,7 @@ pub(super) fn retry_compensation(
     now: Timestamp,
 ) -> Result<Draft, Halt> {
     if !matches!(order.state, ProcessState::CompensationFailed { .. }) {
-        return Err(refused(order, "retry-undo", "CompensationFailed"));
+        return Err(refused(order, "retry-compensation", "CompensationFailed"));
     }
     in_doubt(ctx, order)?;
     has_told(order)?;
@@ -251,7 +251,7 @@ pub(super) fn compensate_again(ctx: &Context<'_>, order: &mut Order, now: Timest
             };
         }
     }
-    order.round += 1;
+    order.run += 1;
     order.closed = None;
     order.due = None;
     tell(order, Status::Compensating, Some(&cause), now);

@@ -1,7 +1,7 @@
 //! What operators do to an order. Each act is one conditional write, and a line of the timeline.
 
 mod again;
-mod settle;
+mod resolve;
 
 use triad_workflow::Millis;
 
@@ -36,11 +36,11 @@ pub(super) fn decide(
         Action::Close => close(order, act, now),
         Action::Pause => pause(order, act, now),
         Action::Resume => resume(ctx, order, act, now),
-        Action::Settle {
+        Action::Resolve {
             step,
             applied,
             attempt,
-        } => settle::settle(ctx, order, (step, *attempt), applied.as_ref(), act, now),
+        } => resolve::resolve(ctx, order, (step, *attempt), applied.as_ref(), act, now),
     };
     if let Ok(next) = &mut done {
         note_campaign(next, act);
@@ -97,7 +97,7 @@ fn cancel(
     Ok(next)
 }
 
-/// Takes an order as settled by hand. Its state stays what it is.
+/// Takes an order as resolved by hand. Its state stays what it is.
 fn close(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Error { .. } | ProcessState::CompensationFailed { .. } => {}

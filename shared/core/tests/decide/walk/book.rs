@@ -66,13 +66,13 @@ impl Book {
             let restarted = was.is_some_and(|w| {
                 w.action.calls > step.action.calls || w.compensation.calls > step.compensation.calls
             });
-            let operator = after.round != before.round;
+            let operator = after.run != before.run;
             assert!(operator || !restarted || self.moved, "calls are counted on");
             if matches!(step.state, StepState::Compensated { .. }) {
                 self.in_doubt.remove(step.step.as_str());
             }
         }
-        self.count += after.round - before.round;
+        self.count += after.run - before.run;
         // A hint that is only moved leaves the outbox as it was.
         let only_moved = before.outbox == after.outbox;
         for entry in after.outbox.entries.iter().filter(|_| !only_moved) {
@@ -98,7 +98,7 @@ impl Book {
         let step = reply.step.to_string();
         let asked = self.asked.iter_mut().rev().find(|a| a.fits(reply));
         asked.expect("only what was asked is taken").calls = reply.calls;
-        let settled = match (&reply.outcome, reply.direction) {
+        let resolved = match (&reply.outcome, reply.direction) {
             (_, Direction::Compensate) => false,
             (Outcome::Succeeded { .. }, Direction::Forward) => true,
             (Outcome::Succeeded { output }, Direction::Probe) => output["applied"].is_boolean(),
@@ -106,7 +106,7 @@ impl Book {
             | (Outcome::Deferred { maybe_applied, .. }, Direction::Forward) => !maybe_applied,
             (Outcome::Failed { .. } | Outcome::Deferred { .. }, Direction::Probe) => false,
         };
-        if settled {
+        if resolved {
             self.in_doubt.remove(&step);
         }
     }
@@ -128,7 +128,7 @@ impl Book {
     }
 
     /// An operator has said whether it happened.
-    pub fn settled(&mut self, step: &str) {
+    pub fn resolved(&mut self, step: &str) {
         self.in_doubt.remove(step);
     }
 
@@ -185,15 +185,15 @@ impl Book {
         }
         let mut calls: BTreeMap<(&str, bool), u32> = BTreeMap::new();
         for asked in self.asked.iter().filter(|a| a.count == self.count) {
-            let undo = asked.direction == Direction::Compensate;
-            *calls.entry((&asked.step, undo)).or_default() += asked.calls;
+            let compensation = asked.direction == Direction::Compensate;
+            *calls.entry((&asked.step, compensation)).or_default() += asked.calls;
         }
-        for ((step, undo), made) in calls {
+        for ((step, compensation), made) in calls {
             let step = &workflow.steps[workflow.step_index(step).unwrap()];
             // Where no total is declared, deferred attempts are beside it.
-            let (total, counted) = match (undo, &step.compensation) {
-                (false, _) => (step.total_calls, step.is_counted),
-                (true, Some(c)) => (c.total_calls, c.is_counted),
+            let (total, counted) = match (compensation, &step.compensation) {
+                (false, _) => (step.calls_per_run, step.is_counted),
+                (true, Some(c)) => (c.calls_per_run, c.is_counted),
                 (true, None) => (0, true),
             };
             assert!(

@@ -80,7 +80,7 @@ impl World<'_> {
                 ProcessState::Error { .. } => Action::Resubmit { input: None },
                 _ => Action::RetryCompensation,
             };
-            self.settle_all();
+            self.resolve_all();
             if self.story.order.state.is_finished() {
                 assert_eq!(self.act(again), Then::Written, "it can be set going");
             }
@@ -88,7 +88,7 @@ impl World<'_> {
         panic!("no good end");
     }
 
-    fn settle_all(&mut self) {
+    fn resolve_all(&mut self) {
         let steps = self.story.order.steps.iter();
         let doubtful: Vec<StepId> = steps
             .filter(|s| s.in_doubt.is_some() || s.state.is_running())
@@ -97,7 +97,7 @@ impl World<'_> {
         for step in doubtful {
             let applied = self.chance.one_in(2).then(|| json!({"ref": 4}));
             self.story.silent();
-            self.act(Action::Settle {
+            self.act(Action::Resolve {
                 step,
                 applied,
                 attempt: None,

@@ -16,18 +16,18 @@ const STEP_STATES: [&str; 16] = [
     "skipped",
     "running",
     "probing",
-    "parked",
+    "deferred",
     "failed",
     "retry-due",
     "completed",
     "refused",
     "ambiguous",
-    "undo-due",
-    "undoing",
-    "undo-parked",
-    "undo-failed",
-    "not-undone",
-    "undone",
+    "compensation-due",
+    "compensating",
+    "compensation-deferred",
+    "compensation-failed",
+    "not-compensated",
+    "compensated",
 ];
 const INCIDENTS: [IncidentKind; 14] = [
     IncidentKind::AttemptFailed,
@@ -42,7 +42,7 @@ const INCIDENTS: [IncidentKind; 14] = [
     IncidentKind::Closed,
     IncidentKind::Paused,
     IncidentKind::Resumed,
-    IncidentKind::Settled,
+    IncidentKind::Resolved,
     IncidentKind::Migrated,
 ];
 const REASONS: [Reason; 10] = [
@@ -66,8 +66,8 @@ const SILENCES: [&str; 7] = [
     "untaken forward",
     "taken probe",
     "untaken probe",
-    "taken undo",
-    "untaken undo",
+    "taken compensation",
+    "untaken compensation",
 ];
 
 /// Fails to compile when a kind is added that the lists above do not have.
@@ -100,7 +100,7 @@ fn listed(reason: Reason, incident: IncidentKind) {
         | IncidentKind::Closed
         | IncidentKind::Paused
         | IncidentKind::Resumed
-        | IncidentKind::Settled
+        | IncidentKind::Resolved
         | IncidentKind::Migrated => {}
     }
 }
@@ -156,11 +156,11 @@ impl Reached {
             "resubmit",
             "correct",
             "cancel",
-            "retry-undo",
+            "retry-compensation",
             "close",
             "pause",
             "resume",
-            "settle",
+            "resolve",
         ];
         let named = |kind, names: &[&str]| -> Vec<(&'static str, String)> {
             names.iter().map(|n| (kind, (*n).to_owned())).collect()

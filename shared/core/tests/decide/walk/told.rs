@@ -37,7 +37,7 @@ impl Told {
                 false => record.action,
             };
             assert!(
-                leg.made == *calls || leg.made == 0 && order.round > 0,
+                leg.made == *calls || leg.made == 0 && order.run > 0,
                 "calls of {step}"
             );
         }

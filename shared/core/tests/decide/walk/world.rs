@@ -336,7 +336,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A reply to a request that is over changes nothing, in whatever round it was asked.
+    /// A reply to a request that is over changes nothing, in whatever run it was asked.
     fn stale(&mut self) {
         let out = self.out();
         let mut over = self.book.asked.clone();
@@ -468,12 +468,12 @@ impl<'a> World<'a> {
             Action::Pause,
             Action::Resume,
             Action::Resume,
-            Action::Settle {
+            Action::Resolve {
                 step: step.clone(),
                 applied: applied.clone(),
                 attempt: None,
             },
-            Action::Settle {
+            Action::Resolve {
                 step,
                 applied,
                 attempt: None,
@@ -487,14 +487,14 @@ impl<'a> World<'a> {
             Action::Resubmit { input: Some(_) } => "correct",
             other => other.name(),
         };
-        if let Action::Settle { step, .. } = &action {
+        if let Action::Resolve { step, .. } = &action {
             // Before the write is checked: it may let the service be called again.
             let could = matches!(
                 self.story.asked(operated(action.clone())),
                 Ok(triad_core::Decision::Transition(_))
             );
             if could {
-                self.book.settled(step.as_str());
+                self.book.resolved(step.as_str());
             }
         }
         let then = self.happens(operated(action));

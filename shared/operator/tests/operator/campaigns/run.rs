@@ -119,7 +119,7 @@ fn where_the_cause_is_cured_batches_grow_until_every_order_was_acted_on_once() {
         };
         assert_eq!(view.orders, counts);
         for id in &orders {
-            assert_eq!(read(&ports, id).await.round, 1, "{id}");
+            assert_eq!(read(&ports, id).await.run, 1, "{id}");
         }
         assert_eq!(alerts(&bus), []);
     });
@@ -436,7 +436,7 @@ fn one_that_is_resumed_within_a_batch_acts_on_little_of_it_before_it_sees_whethe
             }
         }
         for id in &orders {
-            assert_eq!(read(&ports, id).await.round, 1, "{id}");
+            assert_eq!(read(&ports, id).await.run, 1, "{id}");
         }
     });
 }

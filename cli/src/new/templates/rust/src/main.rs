@@ -121,15 +121,15 @@ impl Service {
                 _ => json!({"applied": false}),
             });
         }
-        let undoes = header("triad-undoes").filter(|_| direction == "undo");
-        if direction == "undo" && undoes.is_none() {
-            return Err(refused(400, "no-undoes", "the header Triad-Undoes is missing"));
+        let compensates = header("triad-compensates").filter(|_| direction == "compensate");
+        if direction == "compensate" && compensates.is_none() {
+            return Err(refused(400, "no-compensates", "the header Triad-Compensates is missing"));
         }
         // The keys of an object are sorted: the same request has the same text.
-        let request = json!([action, undoes, body]).to_string();
+        let request = json!([action, compensates, body]).to_string();
         // The call was compensated, perhaps before it came.
-        if let Some("undone" | "tombstone") = state {
-            return Err(refused(409, "undone", "this was undone"));
+        if let Some("compensated" | "tombstone") = state {
+            return Err(refused(409, "compensated", "this was compensated"));
         }
         // The same again is answered the same.
         if state.is_some() {
@@ -139,13 +139,13 @@ impl Service {
             return Ok(known["output"].clone());
         }
         let number = self.keys.len() + 1;
-        if let Some(undoes) = undoes {
-            let target = format!("{agent} {undoes}");
+        if let Some(compensates) = compensates {
+            let target = format!("{agent} {compensates}");
             let before = self.keys.get(&target).and_then(|t| t["state"].as_str());
             // What comes first leaves a tombstone: should the forward call come later, it is refused.
             let (after, output) = match before {
-                Some("applied") => ("undone", act(agent, action, body, number)?),
-                Some("undone") => ("undone", json!({})),
+                Some("applied") => ("compensated", act(agent, action, body, number)?),
+                Some("compensated") => ("compensated", json!({})),
                 _ => ("tombstone", json!({})),
             };
             let entry = json!({"state": "done", "request": request, "output": output});

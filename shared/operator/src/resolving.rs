@@ -1,4 +1,4 @@
-//! Whether the output that an operator settles a step with has what other steps read of it.
+//! Whether the output that an operator resolves a step with has what other steps read of it.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -27,16 +27,16 @@ impl std::fmt::Display for Lacking {
     }
 }
 
-/// The fields that `output` lacks, each once, if the step at the position `settled` is settled with it:
+/// The fields that `output` lacks, each once, if the step at the position `resolved` is resolved with it:
 /// fields of the step's output that the workflow reads for every order. Empty if none is missing. Fields that
 /// are read only under a condition are not looked at, because the output may be right without them. A field
 /// that is null is not missing.
 ///
 /// # Panics
-/// If the workflow has no step at the position `settled`.
+/// If the workflow has no step at the position `resolved`.
 #[must_use]
-pub fn lacking(workflow: &Workflow, settled: StepIndex, output: &Value) -> Vec<Lacking> {
-    let id = workflow.steps[settled].id.as_str();
+pub fn lacking(workflow: &Workflow, resolved: StepIndex, output: &Value) -> Vec<Lacking> {
+    let id = workflow.steps[resolved].id.as_str();
     let mut found = Vec::new();
     for (index, step) in workflow.steps.iter().enumerate() {
         let mut look = |place, expressions: Vec<&Expression>, is_own_output: bool| {
@@ -59,7 +59,7 @@ pub fn lacking(workflow: &Workflow, settled: StepIndex, output: &Value) -> Vec<L
         look("when", step.when.iter().collect(), false);
         if let Some(compensation) = &step.compensation {
             let expressions = compensation.input.expressions();
-            look("compensation", expressions, index == settled);
+            look("compensation", expressions, index == resolved);
         }
     }
     found.sort();

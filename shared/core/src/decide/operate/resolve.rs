@@ -7,7 +7,7 @@ use super::again::{compensate_again, first_in_doubt, has_told, set_going, try_ag
 use super::{line, refused};
 use crate::context::Context;
 use crate::decide::{Draft, Halt, forward, next_version, tell_progress};
-use crate::doubt::{self, can_be_settled};
+use crate::doubt::{self, can_be_resolved};
 use crate::history;
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::MAX_OUTPUT_BYTES;
@@ -18,7 +18,7 @@ use crate::step::{StepRecord, StepState, Work};
 
 /// Says whether an effect in doubt happened, of a step as it was at an attempt. The order goes on when nothing
 /// else is in doubt that may not be repeated; until then it stays as it is, and asks for the next word.
-pub(super) fn settle(
+pub(super) fn resolve(
     ctx: &Context<'_>,
     order: &Order,
     (step, attempt): (&StepId, Option<Attempt>),
@@ -26,7 +26,7 @@ pub(super) fn settle(
     act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
-    let index = settled_step(ctx, order, step, output)?;
+    let index = resolved_step(ctx, order, step, output)?;
     is_of_the_latest(&order.steps[index], attempt)?;
     if output.is_none() {
         cannot_happen_later(&order.steps[index], now)?;
@@ -39,7 +39,7 @@ pub(super) fn settle(
             Some(output) => format!("applied: {output}"),
             None => "not applied".to_owned(),
         }),
-        ..line(IncidentKind::Settled, act, now)
+        ..line(IncidentKind::Resolved, act, now)
     });
     let position = forward::next_position(&next);
     history::change(&mut next, index, now, |record| {
@@ -83,13 +83,13 @@ pub(super) fn settle(
             compensate_again(ctx, &mut next, now);
             Ok(next)
         }
-        // Nothing waited for it but a later round.
+        // Nothing waited for it but a later run.
         _ => Ok(next),
     }
 }
 
 /// The step, if there is something to say about it.
-fn settled_step(
+fn resolved_step(
     ctx: &Context<'_>,
     order: &Order,
     step: &StepId,
@@ -107,17 +107,17 @@ fn settled_step(
         .ok_or_else(|| refuse("the workflow has no such step".into()))?;
     let record = &order.steps[index];
     let waits = match &order.state {
-        ProcessState::Error { .. } => can_be_settled(record),
+        ProcessState::Error { .. } => can_be_resolved(record),
         ProcessState::CompensationFailed { .. } | ProcessState::Compensated { .. } => {
             let open = matches!(
                 record.state,
                 StepState::NotCompensated { .. } | StepState::Ambiguous { .. }
             );
-            can_be_settled(record) && open
+            can_be_resolved(record) && open
         }
         _ => {
             let wanted = "Error, CompensationFailed or Compensated";
-            return Err(refused(order, "settle", wanted));
+            return Err(refused(order, "resolve", wanted));
         }
     };
     if !waits {

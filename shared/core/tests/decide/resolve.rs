@@ -11,10 +11,10 @@ use triad_core::{
 use crate::support::{LINE, ONCE, PROBED, Story, Then, refused};
 
 /// `p` and `q` may not be repeated, and run side by side after `first`.
-const TWO: &str = r#"{"workflow": "two", "defaults": {"complete_within": "10s"}, "steps": [
-    {"id": "first", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
-    {"id": "p", "agent": "x", "action": "go", "after": ["first"], "at_most_once": true, "compensation": {"action": "undo"}},
-    {"id": "q", "agent": "y", "action": "go", "after": ["first"], "at_most_once": true, "compensation": {"action": "undo"}},
+const TWO: &str = r#"{"workflow": "two", "defaults": {"attempt_timeout": "10s"}, "steps": [
+    {"id": "first", "agent": "x", "action": "go", "compensation": {"action": "compensate"}},
+    {"id": "p", "agent": "x", "action": "go", "after": ["first"], "at_most_once": true, "compensation": {"action": "compensate"}},
+    {"id": "q", "agent": "y", "action": "go", "after": ["first"], "at_most_once": true, "compensation": {"action": "compensate"}},
     {"id": "join", "agent": "x", "action": "go", "after": ["p", "q"], "compensation": "none"}]}"#;
 
 /// Stopped in Error: it is not known whether `once` happened.
@@ -25,7 +25,7 @@ fn stopped() -> Story {
 }
 
 /// Half compensated: it is not known whether `once` happened.
-fn half_undone() -> Story {
+fn half_compensated() -> Story {
     let mut s = stopped();
     s.acts(Action::Cancel).claim();
     assert_eq!(s.state(), "CompensationFailed");
@@ -55,7 +55,7 @@ fn doubt(s: &Story) -> String {
 fn an_effect_that_happened_completes_its_step_and_the_order_goes_on() {
     let mut s = stopped();
     s.sent();
-    assert_eq!(s.settle("once", Some(json!({"ref": 5}))), Then::Written);
+    assert_eq!(s.resolve("once", Some(json!({"ref": 5}))), Then::Written);
     let StepState::Completed {
         position, output, ..
     } = s.step("once")
@@ -64,7 +64,7 @@ fn an_effect_that_happened_completes_its_step_and_the_order_goes_on() {
     };
     assert_eq!((*position, output), (1, &json!({"ref": 5})));
     assert!(s.record("once").in_doubt.is_none());
-    assert_eq!((s.state(), s.order.round), ("Pending", 1));
+    assert_eq!((s.state(), s.order.run), ("Pending", 1));
     assert!(s.announces());
     assert_eq!(s.told().last().unwrap().1, Status::Resubmitted);
     s.claim();
@@ -74,7 +74,7 @@ fn an_effect_that_happened_completes_its_step_and_the_order_goes_on() {
 #[test]
 fn an_effect_that_did_not_happen_is_tried_again_under_its_key() {
     let mut s = stopped();
-    assert_eq!(s.settle("once", None), Then::Written);
+    assert_eq!(s.resolve("once", None), Then::Written);
     s.claim();
     assert_eq!(s.asks(), [("once".into(), Direction::Forward, 2)]);
     let request = &s.requests()[0];
@@ -90,9 +90,9 @@ fn what_the_operator_said_is_in_the_timeline() {
         (None, "not applied"),
     ] {
         let mut s = stopped();
-        s.settle("once", output);
+        s.resolve("once", output);
         let line = s.order.incidents.last().unwrap();
-        assert_eq!(line.what, IncidentKind::Settled);
+        assert_eq!(line.what, IncidentKind::Resolved);
         assert_eq!(line.note.as_deref(), Some(note));
         assert_eq!(line.step.as_ref().unwrap().as_str(), "once");
         assert_eq!(line.act.as_ref().unwrap().by, "ann");
@@ -100,38 +100,38 @@ fn what_the_operator_said_is_in_the_timeline() {
 }
 
 #[test]
-fn a_step_whose_service_did_not_answer_the_probe_is_settled_too() {
+fn a_step_whose_service_did_not_answer_the_probe_is_resolved_too() {
     let mut s = Story::of(PROBED).claimed();
     s.succeed("a").answer("pay", refused(true));
-    assert_eq!(s.settle("pay", None), Then::Written);
+    assert_eq!(s.resolve("pay", None), Then::Written);
     s.claim();
     assert_eq!(s.asks(), [("pay".into(), Direction::Forward, 2)]);
 }
 
 #[test]
-fn a_step_that_was_out_when_the_order_stopped_can_be_settled() {
+fn a_step_that_was_out_when_the_order_stopped_can_be_resolved() {
     let mut s = both_in_doubt();
     s.after(60_000);
-    assert_eq!(s.settle("q", Some(json!(1))), Then::Written);
+    assert_eq!(s.resolve("q", Some(json!(1))), Then::Written);
     assert_eq!(s.steps()[2], ("q", "completed"), "however late");
 }
 
 #[test]
-fn with_two_in_doubt_each_is_settled_and_the_last_word_lets_the_order_go_on() {
+fn with_two_in_doubt_each_is_resolved_and_the_last_word_lets_the_order_go_on() {
     for first in [None, Some(json!(1))] {
         let mut s = both_in_doubt();
         assert_eq!(doubt(&s), "ambiguous/p/in-doubt");
         let stopped_at = s.order.state.finished_at();
-        assert_eq!(s.settle("p", first.clone()), Then::Written);
-        assert_eq!((s.state(), s.order.round), ("Error", 0));
+        assert_eq!(s.resolve("p", first.clone()), Then::Written);
+        assert_eq!((s.state(), s.order.run), ("Error", 0));
         assert_eq!(doubt(&s), "ambiguous/q/in-doubt", "what is asked now");
         assert_eq!(s.order.state.finished_at(), stopped_at);
         assert_eq!(s.asks(), []);
-        is_step_refused(&s.settle("p", None), "not in doubt");
+        is_step_refused(&s.resolve("p", None), "not in doubt");
         let q = "q".to_owned().try_into().unwrap();
         let then = s.tries(Action::Resubmit { input: None });
         assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(q)));
-        assert_eq!(s.silent().settle("q", None), Then::Written);
+        assert_eq!(s.silent().resolve("q", None), Then::Written);
         assert_eq!(s.state(), "Pending");
         s.claim();
         let again = s.asks().iter().any(|(step, _, _)| step == "p");
@@ -143,21 +143,21 @@ fn with_two_in_doubt_each_is_settled_and_the_last_word_lets_the_order_go_on() {
 fn a_word_that_leaves_the_order_stopped_keeps_what_is_unsent_and_the_hint() {
     let mut s = both_in_doubt();
     let due = s.order.due;
-    s.settle("p", None);
+    s.resolve("p", None);
     assert!(s.alerts());
     assert_eq!(s.order.due, due);
     assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Repeat);
     let mut s = both_in_doubt();
     s.when(Event::Confirmed);
-    s.settle("p", None);
+    s.resolve("p", None);
     assert_eq!((s.alerts(), s.order.due), (false, None));
 }
 
 #[test]
-fn half_undone_an_effect_that_happened_is_undone_with_its_output() {
-    let mut s = half_undone();
+fn half_compensated_an_effect_that_happened_is_compensated_with_its_output() {
+    let mut s = half_compensated();
     assert_eq!(doubt(&s), "ambiguous/once/in-doubt");
-    assert_eq!(s.settle("once", Some(json!({"ref": 5}))), Then::Written);
+    assert_eq!(s.resolve("once", Some(json!({"ref": 5}))), Then::Written);
     assert_eq!(s.state(), "Compensating");
     assert_eq!(s.order.state.cause().unwrap().code, "cancelled");
     s.claim();
@@ -169,26 +169,26 @@ fn half_undone_an_effect_that_happened_is_undone_with_its_output() {
 }
 
 #[test]
-fn half_undone_an_effect_that_did_not_happen_needs_no_undo() {
-    let mut s = half_undone();
-    assert_eq!(s.settle("once", None), Then::Written);
+fn half_compensated_an_effect_that_did_not_happen_needs_no_compensation() {
+    let mut s = half_compensated();
+    assert_eq!(s.resolve("once", None), Then::Written);
     assert_eq!(s.steps()[1], ("once", "refused"));
     s.claim();
     assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
-fn half_undone_with_two_in_doubt_the_last_word_lets_the_undo_go_on() {
+fn half_compensated_with_two_in_doubt_the_last_word_lets_the_compensation_go_on() {
     let mut s = both_in_doubt();
     s.acts(Action::Cancel).claim();
     assert_eq!(s.state(), "CompensationFailed");
-    assert_eq!(s.settle("p", Some(json!(1))), Then::Written);
+    assert_eq!(s.resolve("p", Some(json!(1))), Then::Written);
     assert_eq!(s.state(), "CompensationFailed");
     assert_eq!(doubt(&s), "ambiguous/q/in-doubt");
     let q = "q".to_owned().try_into().unwrap();
     let then = s.tries(Action::RetryCompensation);
     assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(q)));
-    assert_eq!(s.silent().settle("q", None), Then::Written);
+    assert_eq!(s.silent().resolve("q", None), Then::Written);
     s.claim();
     assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
     s.succeed("p").succeed("first");
@@ -196,9 +196,9 @@ fn half_undone_with_two_in_doubt_the_last_word_lets_the_undo_go_on() {
 }
 
 #[test]
-fn undone_with_an_effect_in_doubt_the_order_is_not_run_again_before_that_is_settled() {
+fn compensated_with_an_effect_in_doubt_the_order_is_not_run_again_before_that_is_resolved() {
     let w = TWO.replace(
-        "\"compensation\": {\"action\": \"undo\"}",
+        "\"compensation\": {\"action\": \"compensate\"}",
         "\"compensation\": \"none\"",
     );
     for happened in [None, Some(json!(1))] {
@@ -213,8 +213,8 @@ fn undone_with_an_effect_in_doubt_the_order_is_not_run_again_before_that_is_sett
             let id = step.to_owned().try_into().unwrap();
             let then = s.tries(Action::Resubmit { input: None });
             assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(id)));
-            assert_eq!(s.silent().settle(step, happened.clone()), Then::Written);
-            assert_eq!(s.state(), "Compensated", "it stays undone");
+            assert_eq!(s.silent().resolve(step, happened.clone()), Then::Written);
+            assert_eq!(s.state(), "Compensated", "it stays compensated");
         }
         s.resubmit().claim().succeed("first");
         assert_eq!(s.asks().len(), 2);
@@ -224,9 +224,9 @@ fn undone_with_an_effect_in_doubt_the_order_is_not_run_again_before_that_is_sett
 }
 
 #[test]
-fn an_ambiguous_step_of_a_half_undone_order_is_settled_without_setting_it_going() {
+fn an_ambiguous_step_of_a_half_compensated_order_is_resolved_without_setting_it_going() {
     let w = TWO.replace(
-        "\"at_most_once\": true, \"compensation\": {\"action\": \"undo\"}},\n    {\"id\": \"q\"",
+        "\"at_most_once\": true, \"compensation\": {\"action\": \"compensate\"}},\n    {\"id\": \"q\"",
         "\"at_most_once\": true, \"compensation\": \"none\"},\n    {\"id\": \"q\"",
     );
     let mut s = Story::of(&w).claimed();
@@ -241,7 +241,7 @@ fn an_ambiguous_step_of_a_half_undone_order_is_settled_without_setting_it_going(
         .overdue();
     assert_eq!(s.state(), "CompensationFailed");
     assert_eq!(s.steps()[1], ("p", "ambiguous"));
-    assert_eq!(s.settle("p", None), Then::Written);
+    assert_eq!(s.resolve("p", None), Then::Written);
     assert_eq!(s.state(), "CompensationFailed");
     assert_eq!(s.steps()[1], ("p", "refused"));
     s.acts(Action::RetryCompensation);
@@ -256,14 +256,14 @@ fn nobody_can_say_that_it_has_not_happened_while_its_request_may_still_be_carrie
     for mut s in [out, half] {
         let until = open_until(s.record("q")).expect("it may be");
         s.now = Timestamp(until.0 - 1);
-        is_step_refused(&s.settle("q", None), "for another 1ms");
+        is_step_refused(&s.resolve("q", None), "for another 1ms");
         s.now = until;
-        assert_eq!(s.settle("q", None), Then::Written);
+        assert_eq!(s.resolve("q", None), Then::Written);
         assert_eq!(open_until(s.record("q")), None);
     }
     // That it has happened is true for good.
     let mut s = both_in_doubt();
-    assert_eq!(s.settle("q", Some(json!(1))), Then::Written);
+    assert_eq!(s.resolve("q", Some(json!(1))), Then::Written);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn an_answer_leaves_nothing_open_where_calls_are_counted() {
 #[test]
 fn a_word_about_an_earlier_attempt_is_refused() {
     let mut s = stopped();
-    let of = |attempt| Action::Settle {
+    let of = |attempt| Action::Resolve {
         step: s.record("once").step.clone(),
         applied: None,
         attempt: Some(Attempt(attempt)),
@@ -305,16 +305,16 @@ fn a_word_about_an_earlier_attempt_is_refused() {
 #[test]
 fn a_word_is_bound_to_the_attempt_that_is_seen_first() {
     let (mut s, mut later) = (stopped(), stopped());
-    later.settle("once", None);
+    later.resolve("once", None);
     later.claim();
-    let mut word = Action::Settle {
+    let mut word = Action::Resolve {
         step: s.record("once").step.clone(),
         applied: None,
         attempt: None,
     };
     word.see(&s.order);
     word.see(&later.order);
-    let Action::Settle { attempt, .. } = &word else {
+    let Action::Resolve { attempt, .. } = &word else {
         panic!("{word:?}");
     };
     assert_eq!(*attempt, Some(Attempt(1)));
@@ -322,25 +322,25 @@ fn a_word_is_bound_to_the_attempt_that_is_seen_first() {
 }
 
 #[test]
-fn only_what_is_in_doubt_can_be_settled() {
+fn only_what_is_in_doubt_can_be_resolved() {
     let mut s = stopped();
     let before = s.order.clone();
-    is_step_refused(&s.settle("a", None), "not in doubt");
-    is_step_refused(&s.settle("c", Some(json!(1))), "not in doubt");
-    is_step_refused(&s.settle("zzz", None), "no such step");
+    is_step_refused(&s.resolve("a", None), "not in doubt");
+    is_step_refused(&s.resolve("c", Some(json!(1))), "not in doubt");
+    is_step_refused(&s.resolve("zzz", None), "no such step");
     assert_eq!(s.order, before);
 }
 
 #[test]
-fn what_is_undone_whether_it_happened_or_not_need_not_be_settled() {
+fn what_is_compensated_whether_it_happened_or_not_need_not_be_resolved() {
     let w = TWO.replace(
         "\"id\": \"first\", \"agent\": \"x\", \"action\": \"go\"",
-        "\"id\": \"first\", \"agent\": \"x\", \"action\": \"go\", \"retry\": {\"calls\": 1}",
+        "\"id\": \"first\", \"agent\": \"x\", \"action\": \"go\", \"retry\": {\"calls_per_attempt\": 1}",
     );
     let mut s = Story::of(&w).claimed();
     s.answer("first", refused(true));
-    assert_eq!(s.steps()[0], ("first", "undoing"));
-    let then = s.settle("first", None);
+    assert_eq!(s.steps()[0], ("first", "compensating"));
+    let then = s.resolve("first", None);
     assert!(
         matches!(then, Then::Refused(OperationRefusal::State { .. })),
         "{then:?}"
@@ -351,7 +351,7 @@ fn what_is_undone_whether_it_happened_or_not_need_not_be_settled() {
 fn an_operators_output_is_bounded_as_an_agents_is() {
     for (bytes, fits) in [(8 * 1024 - 2, true), (8 * 1024 - 1, false)] {
         let mut s = stopped();
-        let then = s.settle("once", Some(json!("x".repeat(bytes))));
+        let then = s.resolve("once", Some(json!("x".repeat(bytes))));
         if fits {
             assert_eq!(then, Then::Written);
         } else {
@@ -364,14 +364,14 @@ fn an_operators_output_is_bounded_as_an_agents_is() {
 fn an_operators_output_that_could_not_be_read_back_is_refused() {
     let mut s = stopped();
     let deep = (0..65).fold(json!(7), |inner, _| json!([inner]));
-    let then = s.settle("once", Some(deep));
+    let then = s.resolve("once", Some(deep));
     is_step_refused(&then, "nested deeper");
 }
 
 #[test]
 fn what_is_said_at_length_is_cut_in_the_timeline() {
     let mut s = stopped();
-    s.settle("once", Some(json!("x".repeat(5_000))));
+    s.resolve("once", Some(json!("x".repeat(5_000))));
     let note = s.order.incidents.last().unwrap().note.as_ref().unwrap();
     assert_eq!(note.len(), triad_core::timeline::MAX_NOTE_BYTES);
 }

@@ -14,30 +14,30 @@ const MINUTE: u64 = 60_000;
 
 /// One step, no patience with failures, ten minutes of it with being deferred.
 const PATIENT: &str = r#"{"workflow": "w", "steps": [
-    {"id": "a", "agent": "x", "action": "go", "complete_within": "10s",
-     "supervisor": {"threshold": 0, "park": "10m"}, "compensation": {"action": "undo"}},
-    {"id": "b", "agent": "x", "action": "go", "complete_within": "10s",
-     "supervisor": {"threshold": 0, "park": "10m"}, "compensation": "none"}]}"#;
+    {"id": "a", "agent": "x", "action": "go", "attempt_timeout": "10s",
+     "supervisor": {"failure_threshold": 0, "defer_for": "10m"}, "compensation": {"action": "compensate"}},
+    {"id": "b", "agent": "x", "action": "go", "attempt_timeout": "10s",
+     "supervisor": {"failure_threshold": 0, "defer_for": "10m"}, "compensation": "none"}]}"#;
 
 #[test]
-fn work_that_is_put_off_is_parked_and_the_order_stays_claimed() {
+fn work_that_is_deferred_is_deferred_and_the_order_stays_claimed() {
     let mut s = Story::of(LINE).claimed();
-    s.sent().after(1_000).put_off("a", 5 * MINUTE);
-    let parked = StepState::Acting(Work::Deferred {
+    s.sent().after(1_000).deferred("a", 5 * MINUTE);
+    let deferred = StepState::Acting(Work::Deferred {
         attempt: Attempt(1),
         until: Timestamp(s.now.0 + 5 * MINUTE),
         deferred_since: s.now,
     });
-    assert_eq!(s.step("a"), &parked);
+    assert_eq!(s.step("a"), &deferred);
     assert_eq!(s.state(), "Processing");
     assert!(s.order.state.locked_by().is_some());
     assert_eq!((s.asks(), s.told()), (vec![], vec![]), "nobody is bothered");
 }
 
 #[test]
-fn a_parked_order_is_due_when_its_work_is_to_be_tried_again() {
+fn a_deferred_order_is_due_when_its_work_is_to_be_tried_again() {
     let mut s = Story::of(LINE).claimed();
-    s.put_off("a", 5 * MINUTE);
+    s.deferred("a", 5 * MINUTE);
     let until = Timestamp(BEGIN + 5 * MINUTE);
     assert_eq!(s.order.complete_by(), Some(until));
     assert_eq!(true_due(&s.ctx(), &s.order), Some(until));
@@ -53,7 +53,7 @@ fn a_parked_order_is_due_when_its_work_is_to_be_tried_again() {
 #[test]
 fn trying_again_is_no_failure_and_makes_the_next_attempt_under_the_same_key() {
     let mut s = Story::of(LINE).claimed();
-    s.sent().put_off("a", MINUTE).overdue();
+    s.sent().deferred("a", MINUTE).overdue();
     assert_eq!((s.state(), s.failures("a")), ("Pending", 0));
     assert!(s.announces());
     assert_eq!(s.told(), [], "waiting is not told as retrying");
@@ -79,14 +79,14 @@ fn the_time_to_try_again_is_kept_within_bounds() {
 fn a_wait_is_one_line_of_the_timeline_however_often_it_is_found_so() {
     let mut s = Story::of(LINE).claimed();
     for _ in 0..5 {
-        s.put_off("a", MINUTE).overdue().claim();
+        s.deferred("a", MINUTE).overdue().claim();
     }
     assert_eq!(s.timeline(), [IncidentKind::Deferred]);
     let line = &s.order.incidents[0];
     assert_eq!(line.attempt, Some(Attempt(1)));
     assert_eq!(line.failure.as_ref().unwrap().code, "breaker-open");
     s.answer("a", failed()).overdue().claim();
-    s.put_off("a", MINUTE);
+    s.deferred("a", MINUTE);
     let again = [
         IncidentKind::Deferred,
         IncidentKind::AttemptFailed,
@@ -96,13 +96,13 @@ fn a_wait_is_one_line_of_the_timeline_however_often_it_is_found_so() {
 }
 
 #[test]
-fn being_put_off_for_longer_than_the_policy_allows_counts_as_a_failure() {
+fn being_deferred_for_longer_than_the_policy_allows_counts_as_a_failure() {
     let mut s = Story::of(&counted(PATIENT)).claimed();
     s.succeed("a");
     for _ in 0..2 {
-        s.put_off("b", 4 * MINUTE).overdue().claim();
+        s.deferred("b", 4 * MINUTE).overdue().claim();
     }
-    s.put_off("b", 4 * MINUTE).overdue();
+    s.deferred("b", 4 * MINUTE).overdue();
     assert_eq!((s.state(), s.failures("b")), ("Compensating", 1));
     let cause = s.order.state.cause().unwrap();
     assert_eq!(cause.fingerprint(), "transient/b/breaker-open");
@@ -115,55 +115,55 @@ fn being_put_off_for_longer_than_the_policy_allows_counts_as_a_failure() {
 #[test]
 fn the_patience_is_a_day_where_nothing_is_said() {
     let mut s = Story::of(LINE).claimed();
-    let mut rounds = 0;
+    let mut runs = 0;
     for _ in 0..100 {
-        rounds += 1;
-        s.put_off("a", 15 * MINUTE).overdue();
+        runs += 1;
+        s.deferred("a", 15 * MINUTE).overdue();
         if s.failures("a") > 0 {
             break;
         }
         s.claim();
     }
-    assert_eq!(rounds, 96, "quarters of an hour");
+    assert_eq!(runs, 96, "quarters of an hour");
 }
 
 #[test]
 fn a_failure_ends_the_wait_and_the_next_one_is_measured_anew() {
-    let w = PATIENT.replace("\"threshold\": 0", "\"threshold\": 3");
+    let w = PATIENT.replace("\"failure_threshold\": 0", "\"failure_threshold\": 3");
     let mut s = Story::of(&w).claimed();
-    s.put_off("a", 6 * MINUTE).overdue().claim();
+    s.deferred("a", 6 * MINUTE).overdue().claim();
     s.answer("a", failed()).overdue().claim();
-    s.put_off("a", 6 * MINUTE).overdue();
+    s.deferred("a", 6 * MINUTE).overdue();
     assert_eq!(s.failures("a"), 1, "twelve minutes, but not of one wait");
 }
 
 #[test]
 fn an_answer_of_a_probe_ends_the_wait_too() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "complete_within": "10s", "probe": {"action": "ask"},
-         "supervisor": {"threshold": 3, "park": "10m"}, "compensation": "none"}]}"#;
+        {"id": "a", "agent": "x", "action": "go", "attempt_timeout": "10s", "probe": {"action": "ask"},
+         "supervisor": {"failure_threshold": 3, "defer_for": "10m"}, "compensation": "none"}]}"#;
     let mut s = Story::of(w).claimed();
-    s.overdue().claim().put_off("a", 6 * MINUTE);
+    s.overdue().claim().deferred("a", 6 * MINUTE);
     s.overdue().claim().answer("a", found(false));
     assert_eq!(
         s.record("a").state.deferred_since(),
         None,
         "the service is there"
     );
-    s.put_off("a", 6 * MINUTE).overdue();
+    s.deferred("a", 6 * MINUTE).overdue();
     assert_eq!(s.failures("a"), 1, "only the attempt that was not heard of");
 }
 
 #[test]
-fn an_attempt_that_was_put_off_without_a_call_needs_no_undo() {
+fn an_attempt_that_was_deferred_without_a_call_needs_no_compensation() {
     let mut s = Story::of(&counted(FORK)).claimed();
-    s.put_off("p", MINUTE).refuse("q");
+    s.deferred("p", MINUTE).refuse("q");
     assert_eq!(s.state(), "Compensated");
     assert_eq!(s.steps()[0], ("p", "refused"));
 }
 
 #[test]
-fn an_attempt_that_was_put_off_after_a_doubtful_call_is_undone() {
+fn an_attempt_that_was_deferred_after_a_doubtful_call_is_compensated() {
     let mut s = Story::of(FORK).claimed();
     let until = s.now;
     s.answer("p", put_off_until(until, true)).refuse("q");
@@ -174,8 +174,8 @@ fn an_attempt_that_was_put_off_after_a_doubtful_call_is_undone() {
 fn a_doubt_outlives_the_wait() {
     let mut s = Story::of(FORK).claimed();
     s.overdue().overdue().claim();
-    s.put_off("p", 0).overdue().claim();
-    s.put_off("p", MINUTE);
+    s.deferred("p", 0).overdue().claim();
+    s.deferred("p", MINUTE);
     assert!(
         s.record("p").in_doubt.is_some(),
         "the first attempt timed out"
@@ -185,39 +185,39 @@ fn a_doubt_outlives_the_wait() {
 }
 
 #[test]
-fn a_parked_step_does_not_hold_up_its_siblings() {
+fn a_deferred_step_does_not_hold_up_its_siblings() {
     let mut s = Story::of(FORK).claimed();
-    s.put_off("p", 5 * MINUTE).succeed("q");
+    s.deferred("p", 5 * MINUTE).succeed("q");
     assert_eq!(
         s.steps(),
-        [("p", "parked"), ("q", "completed"), ("join", "waiting")]
+        [("p", "deferred"), ("q", "completed"), ("join", "waiting")]
     );
     s.overdue().claim().succeed("p").succeed("join");
     assert_eq!(s.state(), "Processed");
 }
 
 #[test]
-fn a_failing_sibling_is_retried_while_a_step_stays_parked() {
+fn a_failing_sibling_is_retried_while_a_step_stays_deferred() {
     let mut s = Story::of(FORK).claimed();
-    s.put_off("q", 10 * MINUTE).answer("p", failed()).overdue();
+    s.deferred("q", 10 * MINUTE).answer("p", failed()).overdue();
     assert_eq!((s.state(), s.failures("p")), ("Pending", 1));
-    assert_eq!(s.steps()[1], ("q", "parked"));
+    assert_eq!(s.steps()[1], ("q", "deferred"));
     s.overdue().claim();
     assert_eq!(s.asks(), [("p".into(), Direction::Forward, 2)]);
-    assert_eq!(s.steps()[1], ("q", "parked"), "until its own time");
+    assert_eq!(s.steps()[1], ("q", "deferred"), "until its own time");
     s.succeed("p").overdue().claim().succeed("q");
     assert_eq!(s.steps()[2], ("join", "running"));
 }
 
 #[test]
-fn an_order_that_stops_in_error_keeps_its_parked_step_for_the_next_round() {
+fn an_order_that_stops_in_error_keeps_its_deferred_step_for_the_next_round() {
     let w = FORK.replace(
         "\"delay\": \"4s\"",
         "\"then\": \"error\", \"delay\": \"4s\"",
     );
     let mut s = Story::of(&w).claimed();
-    s.put_off("p", 5 * MINUTE).refuse("q");
-    assert_eq!((s.state(), s.steps()[0]), ("Error", ("p", "parked")));
+    s.deferred("p", 5 * MINUTE).refuse("q");
+    assert_eq!((s.state(), s.steps()[0]), ("Error", ("p", "deferred")));
     s.acts(Action::Resubmit { input: None });
     assert_eq!(s.record("p").state.deferred_since(), None);
     s.claim();
@@ -229,12 +229,12 @@ fn an_order_that_stops_in_error_keeps_its_parked_step_for_the_next_round() {
 }
 
 #[test]
-fn a_reply_to_an_attempt_that_was_put_off_changes_nothing() {
+fn a_reply_to_an_attempt_that_was_deferred_changes_nothing() {
     let mut s = Story::of(LINE).claimed();
-    let put_off = s.reply("a", put_off_until(s.now, false));
+    let deferred = s.reply("a", put_off_until(s.now, false));
     let success = s.reply("a", done());
-    assert_eq!(s.when(Event::Reply(put_off.clone())), Then::Written);
-    assert_eq!(s.when(Event::Reply(put_off)), Then::Repeat);
+    assert_eq!(s.when(Event::Reply(deferred.clone())), Then::Written);
+    assert_eq!(s.when(Event::Reply(deferred)), Then::Repeat);
     s.sent().overdue();
     let stale = s.when(Event::Reply(success.clone()));
     assert_eq!(stale, Then::Ignored(Reason::NotAwaited));
@@ -244,10 +244,10 @@ fn a_reply_to_an_attempt_that_was_put_off_changes_nothing() {
 }
 
 #[test]
-fn an_undo_that_is_put_off_is_parked_and_is_no_failure() {
+fn a_compensation_that_is_deferred_is_deferred_and_is_no_failure() {
     let mut s = Story::of(LINE).claimed();
-    s.succeed("a").refuse("b").put_off("a", 5 * MINUTE);
-    assert_eq!(s.steps()[0], ("a", "undo-parked"));
+    s.succeed("a").refuse("b").deferred("a", 5 * MINUTE);
+    assert_eq!(s.steps()[0], ("a", "compensation-deferred"));
     let until = Timestamp(BEGIN + 5 * MINUTE);
     assert_eq!(true_due(&s.ctx(), &s.order), Some(until));
     s.overdue();
@@ -261,7 +261,7 @@ fn an_undo_that_is_put_off_is_parked_and_is_no_failure() {
     let request = &s.requests()[0];
     assert_eq!(
         (request.attempt.0, request.idempotency_key.0.as_str()),
-        (2, "o-1/a/undo")
+        (2, "o-1/a/compensate")
     );
     s.succeed("a");
     assert_eq!(
@@ -271,15 +271,15 @@ fn an_undo_that_is_put_off_is_parked_and_is_no_failure() {
 }
 
 #[test]
-fn a_parked_undo_does_not_hold_up_the_one_beside_it_but_what_came_before() {
-    let w = r#"{"workflow": "w", "defaults": {"complete_within": "10s"}, "steps": [
-        {"id": "first", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
-        {"id": "p", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
-        {"id": "q", "agent": "y", "action": "go", "after": ["first"], "compensation": {"action": "undo"}},
+fn a_deferred_compensation_does_not_hold_up_the_one_beside_it_but_what_came_before() {
+    let w = r#"{"workflow": "w", "defaults": {"attempt_timeout": "10s"}, "steps": [
+        {"id": "first", "agent": "x", "action": "go", "compensation": {"action": "compensate"}},
+        {"id": "p", "agent": "x", "action": "go", "compensation": {"action": "compensate"}},
+        {"id": "q", "agent": "y", "action": "go", "after": ["first"], "compensation": {"action": "compensate"}},
         {"id": "join", "agent": "x", "action": "go", "after": ["p", "q"], "compensation": "none"}]}"#;
     let mut s = Story::of(w).claimed();
     s.succeed("first").succeed("p").succeed("q").refuse("join");
-    s.put_off("p", MINUTE).succeed("q");
+    s.deferred("p", MINUTE).succeed("q");
     assert_eq!(s.asks(), [], "first waits for p");
     s.overdue().claim();
     assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 2)]);
@@ -288,11 +288,11 @@ fn a_parked_undo_does_not_hold_up_the_one_beside_it_but_what_came_before() {
 }
 
 #[test]
-fn an_undo_that_is_put_off_for_too_long_counts_as_a_failure() {
+fn a_compensation_that_is_deferred_for_too_long_counts_as_a_failure() {
     let mut s = Story::of(PATIENT).claimed();
     s.succeed("a").refuse("b");
-    s.put_off("a", 8 * MINUTE).overdue().claim();
-    s.put_off("a", 8 * MINUTE).overdue();
+    s.deferred("a", 8 * MINUTE).overdue().claim();
+    s.deferred("a", 8 * MINUTE).overdue();
     assert_eq!(s.state(), "CompensationFailed");
     assert_eq!(s.record("a").compensation.failures, 1);
     assert_eq!(
@@ -309,13 +309,13 @@ fn an_undo_that_is_put_off_for_too_long_counts_as_a_failure() {
 }
 
 #[test]
-fn a_claim_of_an_order_with_nothing_but_parked_work_keeps_its_time() {
+fn a_claim_of_an_order_with_nothing_but_deferred_work_keeps_its_time() {
     let mut s = Story::of(FORK).claimed();
-    s.put_off("p", 10 * MINUTE)
-        .put_off("q", 5 * MINUTE)
+    s.deferred("p", 10 * MINUTE)
+        .deferred("q", 5 * MINUTE)
         .overdue();
     assert_eq!(s.steps()[1], ("q", "retry-due"));
-    s.claim().put_off("q", 12 * MINUTE);
+    s.claim().deferred("q", 12 * MINUTE);
     let ProcessState::Processing(claim) = &s.order.state else {
         panic!("{:?}", s.order.state)
     };

@@ -28,7 +28,7 @@ const ROWS: u32 = 1_000;
 ///
 /// # Errors
 /// When broker or store do not answer.
-pub async fn settle(
+pub async fn wait_until_quiet(
     installation: &Installation,
     within: Duration,
 ) -> Result<(Vec<String>, Vec<Offsets>)> {

@@ -8,7 +8,7 @@ use triad_core::{Direction, Event, Overdue, Reason, StepState};
 use crate::support::{FORK, LINE, ONCE, Story, Then, counted, done, failed, refused};
 
 #[test]
-fn undo_runs_in_the_reverse_order_of_completion() {
+fn compensation_runs_in_the_reverse_order_of_completion() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").succeed("b").refuse("c");
     assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
@@ -19,7 +19,7 @@ fn undo_runs_in_the_reverse_order_of_completion() {
 }
 
 #[test]
-fn steps_that_ran_in_parallel_are_undone_in_parallel() {
+fn steps_that_ran_in_parallel_are_compensated_in_parallel() {
     let mut s = Story::of(FORK).claimed();
     s.succeed("q").succeed("p").refuse("join");
     let both = [
@@ -34,7 +34,7 @@ fn steps_that_ran_in_parallel_are_undone_in_parallel() {
 }
 
 #[test]
-fn an_ambiguous_step_is_undone_before_what_it_came_after() {
+fn an_ambiguous_step_is_compensated_before_what_it_came_after() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").answer("b", refused(true));
     assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
@@ -55,24 +55,24 @@ fn a_sibling_that_still_runs_is_ambiguous_and_its_late_reply_changes_nothing() {
 }
 
 #[test]
-fn an_undo_request_names_the_key_that_it_undoes_and_gets_the_output() {
+fn a_compensation_request_names_the_key_that_it_compensates_and_gets_the_output() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b");
     let request = &s.requests()[0];
-    assert_eq!(request.idempotency_key.0, "o-1/a/undo");
-    assert_eq!(request.undoes.as_ref().unwrap().0, "o-1/a/forward");
+    assert_eq!(request.idempotency_key.0, "o-1/a/compensate");
+    assert_eq!(request.compensates.as_ref().unwrap().0, "o-1/a/forward");
     assert_eq!(request.input, json!({"of": {"ref": 1}}));
 }
 
 #[test]
-fn the_undo_of_an_ambiguous_step_gets_null_for_its_output() {
+fn the_compensation_of_an_ambiguous_step_gets_null_for_its_output() {
     let mut s = Story::of(LINE).claimed();
     s.answer("a", refused(true));
     assert_eq!(s.requests()[0].input, json!({"of": null}));
 }
 
 #[test]
-fn a_step_with_nothing_to_undo_is_left_as_it_is() {
+fn a_step_with_nothing_to_compensate_is_left_as_it_is() {
     let w = r#"{"workflow": "w", "steps": [
         {"id": "a", "agent": "x", "action": "go", "compensation": "none"},
         {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
@@ -83,7 +83,7 @@ fn a_step_with_nothing_to_undo_is_left_as_it_is() {
 }
 
 #[test]
-fn with_nothing_to_undo_both_statuses_go_out_in_order() {
+fn with_nothing_to_compensate_both_statuses_go_out_in_order() {
     let mut s = Story::of(LINE).claimed();
     s.sent().refuse("a");
     assert_eq!(s.state(), "Compensated");
@@ -95,9 +95,9 @@ fn with_nothing_to_undo_both_statuses_go_out_in_order() {
 }
 
 #[test]
-fn with_nothing_to_undo_the_supervisors_turn_is_finished_by_the_next_claim() {
+fn with_nothing_to_compensate_the_supervisors_turn_is_finished_by_the_next_claim() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "supervisor": {"threshold": 0}}]}"#;
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "supervisor": {"failure_threshold": 0}}]}"#;
     let mut s = Story::of(w).claimed();
     s.overdue();
     assert_eq!(s.state(), "Compensating");
@@ -106,17 +106,21 @@ fn with_nothing_to_undo_the_supervisors_turn_is_finished_by_the_next_claim() {
 }
 
 #[test]
-fn in_a_line_one_undo_is_out_at_a_time() {
+fn in_a_line_one_compensation_is_out_at_a_time() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").succeed("b").refuse("c");
-    let running = s.order.steps.iter().filter(|r| r.state.name() == "undoing");
+    let running = s
+        .order
+        .steps
+        .iter()
+        .filter(|r| r.state.name() == "compensating");
     assert_eq!(running.count(), 1);
     let again = s.claim_event();
     assert_eq!(s.when(again), Then::Ignored(Reason::Claimed));
 }
 
 #[test]
-fn a_failed_undo_is_retried_under_the_same_key() {
+fn a_failed_compensation_is_retried_under_the_same_key() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").answer("a", failed());
     assert!(s.step("a").is_failed());
@@ -127,21 +131,21 @@ fn a_failed_undo_is_retried_under_the_same_key() {
     let request = &s.requests()[0];
     assert_eq!(
         (request.attempt.0, request.idempotency_key.0.as_str()),
-        (2, "o-1/a/undo")
+        (2, "o-1/a/compensate")
     );
     s.succeed("a");
     assert_eq!(s.state(), "Compensated");
 }
 
 #[test]
-fn an_undo_that_was_taken_and_not_heard_of_is_counted_with_its_whole_allowance() {
+fn a_compensation_that_was_taken_and_not_heard_of_is_counted_with_its_whole_allowance() {
     let mut s = Story::of(&counted(LINE)).claimed();
     s.succeed("a").refuse("b").overdue();
-    assert_eq!((s.calls("a"), s.undo_calls("a")), (1, 2));
+    assert_eq!((s.calls("a"), s.compensation_calls("a")), (1, 2));
 }
 
 #[test]
-fn above_its_threshold_a_failing_undo_ends_in_compensation_failed_with_an_alert() {
+fn above_its_threshold_a_failing_compensation_ends_in_compensation_failed_with_an_alert() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a")
         .refuse("b")
@@ -159,9 +163,9 @@ fn above_its_threshold_a_failing_undo_ends_in_compensation_failed_with_an_alert(
 }
 
 #[test]
-fn an_undo_whose_input_has_no_value_ends_in_compensation_failed() {
+fn a_compensation_whose_input_has_no_value_ends_in_compensation_failed() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo", "input": {"r": "${output.missing}"}}},
+        {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "compensate", "input": {"r": "${output.missing}"}}},
         {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
     let mut s = Story::of(w).claimed();
     s.succeed("a").refuse("b");
@@ -170,9 +174,9 @@ fn an_undo_whose_input_has_no_value_ends_in_compensation_failed() {
 }
 
 #[test]
-fn an_ambiguous_steps_undo_without_a_value_is_told_by_its_own_cause() {
+fn an_ambiguous_steps_compensation_without_a_value_is_told_by_its_own_cause() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo", "input": {"r": "${output.reference}"}}}]}"#;
+        {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "compensate", "input": {"r": "${output.reference}"}}}]}"#;
     let mut s = Story::of(w).claimed();
     s.answer("a", refused(true));
     assert_eq!(s.state(), "CompensationFailed");
@@ -231,8 +235,8 @@ fn null_for_an_output_is_shown_only_where_it_is_sent() {
     assert_eq!(shown(&s, 0), Ok(s.requests()[0].input.clone()));
 
     let once = ONCE.replace(
-        r#""undo-once""#,
-        r#""undo-once", "input": {"of": "${output.ref}"}"#,
+        r#""compensate-once""#,
+        r#""compensate-once", "input": {"of": "${output.ref}"}"#,
     );
     let mut s = Story::of(&once).claimed();
     s.succeed("a").silent();
