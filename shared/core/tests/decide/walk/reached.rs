@@ -66,8 +66,8 @@ const SILENCES: [&str; 7] = [
     "untaken forward",
     "taken probe",
     "untaken probe",
-    "taken compensation",
-    "untaken compensation",
+    "taken compensate",
+    "untaken compensate",
 ];
 
 /// Fails to compile when a kind is added that the lists above do not have.
