@@ -18,7 +18,7 @@ use triad_runtime::Bus;
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
-use crate::commands::connection::{KafkaArgs, StoreArgs, both};
+use crate::commands::connection::{KafkaArgs, StoreArgs, connect_store_and_bus};
 use crate::machine::signals::interrupted;
 use crate::mounted::mounted;
 use crate::output::{Usage, print_line};
@@ -89,7 +89,7 @@ impl ConsoleArgs {
 pub async fn run(args: ConsoleArgs) -> Result<ExitCode> {
     let user_header = believed(args.user_header, args.listen)?;
     let timing = args.store.spans()?.timing;
-    let (store, bus) = both(&args.store, &args.kafka).await?;
+    let (store, bus) = connect_store_and_bus(&args.store, &args.kafka).await?;
     let handlers = triad_runtime::settings::Settings {
         timing,
         traces: traces::of_environment(&store, Sending::Beside)?,

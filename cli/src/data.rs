@@ -16,7 +16,7 @@ use triad_kafka::KafkaConfig;
 
 use crate::output::{Usage, command, quoted};
 use crate::values::Values;
-use crate::{moved, read};
+use crate::{moved_mark, user_files};
 
 /// What values that a data directory gives are said to come from: this, and its path.
 pub const WORDS: &str = "the data directory";
@@ -70,7 +70,7 @@ pub fn nobody_runs(data: &Path) -> Option<String> {
 /// That the orders of a data directory were moved away, where they go on, and what to type if they do not; `None` if
 /// they were not, or the mark cannot be read.
 pub fn moved_away(data: &Path) -> Option<String> {
-    let moved = moved::look(data).ok().flatten()?;
+    let moved = moved_mark::read_mark(data).ok().flatten()?;
     let dir = data.display().to_string();
     let revert = command(["triad", "export", "--data", &dir, "--revert"]);
     Some(format!(
@@ -81,7 +81,7 @@ pub fn moved_away(data: &Path) -> Option<String> {
 
 /// What is said of a running process: values of options, by their ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Running(BTreeMap<String, Vec<String>>);
+pub struct RunningProcess(BTreeMap<String, Vec<String>>);
 
 /// The options that it has values of, by their ids.
 const SAID: [&str; 7] = [
@@ -96,16 +96,16 @@ const SAID: [&str; 7] = [
 
 /// The file that says it, until this is dropped.
 #[derive(Debug)]
-pub struct Said(PathBuf);
+pub struct ConnectionFile(PathBuf);
 
-impl Drop for Said {
+impl Drop for ConnectionFile {
     fn drop(&mut self) {
         // Where this fails nobody has the store, and so the file is not believed.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-impl Running {
+impl RunningProcess {
     /// What there is to say of a process with this configuration.
     pub fn of(config: &Config) -> Self {
         let timing = &config.settings.timing;
@@ -129,14 +129,14 @@ impl Running {
     ///
     /// # Errors
     /// Naming the file, if it cannot be written.
-    pub fn say(&self, data: &Path) -> Result<Said> {
+    pub fn write_connection_file(&self, data: &Path) -> Result<ConnectionFile> {
         let path = data.join(FILE);
         let named = || format!("{} cannot be written", path.display());
         let mut new = tempfile::NamedTempFile::new_in(data).with_context(named)?;
         serde_json::to_writer_pretty(new.as_file_mut(), self)?;
         new.as_file_mut().flush().with_context(named)?;
         new.persist(&path).with_context(named)?;
-        Ok(Said(path))
+        Ok(ConnectionFile(path))
     }
 
     /// Its values as defaults of options. If no process runs, the address of the brokers is empty. DynamoDB has no
@@ -167,7 +167,7 @@ impl Running {
     ///
     /// # Errors
     /// [`Usage`] naming the file, if it cannot be read.
-    pub fn look(data: &Path) -> Result<Option<Self>, Usage> {
+    pub fn read_connection_file(data: &Path) -> Result<Option<Self>, Usage> {
         // First this: a file that was left behind is removed before the store has a new owner.
         if !triad_sqlite::is_taken(&store_in(data)) {
             return Ok(None);
@@ -177,7 +177,7 @@ impl Running {
             Ok(text) => text,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             Err(e) => {
-                let why = read::why(&path, &e);
+                let why = user_files::why(&path, &e);
                 return Err(Usage(format!("{}: {why}", path.display())));
             }
         };
@@ -199,12 +199,14 @@ mod tests {
     #[test]
     fn what_is_said_is_there_until_it_is_dropped_and_believed_while_somebody_has_the_store() {
         let dir = tempfile::tempdir().expect("a directory");
-        let running = Running(BTreeMap::from([(
+        let running = RunningProcess(BTreeMap::from([(
             BROKERS.to_owned(),
             vec!["h:1".to_owned()],
         )]));
-        let said = running.say(dir.path()).expect("it can be written");
-        let looked = || Running::look(dir.path()).expect("it can be read");
+        let said = running
+            .write_connection_file(dir.path())
+            .expect("it can be written");
+        let looked = || RunningProcess::read_connection_file(dir.path()).expect("it can be read");
         assert_eq!(looked(), None, "nobody has the store");
         let store = store_in(dir.path());
         let clock = triad_runtime::system::SystemClock;

@@ -25,7 +25,7 @@ fn command() -> clap::Command {
 
 /// The words of a shown line from `triad` on, up to a pipe, a redirection, the next command or a comment; `None` for
 /// any other line.
-fn words(line: &str) -> Option<Vec<String>> {
+fn split_words(line: &str) -> Option<Vec<String>> {
     let line = line.trim().trim_start_matches("$ ");
     // In a list of examples an explanation stands behind some blanks.
     let line = line.split("  ").next()?;
@@ -68,7 +68,7 @@ fn every_example_of_help_is_taken() {
             .get_after_help()
             .map(ToString::to_string)
             .unwrap_or_default();
-        found.extend(text.replace("\\\n", " ").lines().filter_map(words));
+        found.extend(text.replace("\\\n", " ").lines().filter_map(split_words));
         for deeper in command.get_subcommands() {
             examples(deeper, found);
         }
@@ -112,7 +112,7 @@ fn every_command_line_of_the_pages_is_taken() {
                     .filter(|code| code.contains(" --"))
                     .collect(),
             };
-            for words in lines.into_iter().filter_map(words) {
+            for words in lines.into_iter().filter_map(split_words) {
                 found += 1;
                 let name = page.file_name().expect("a name").to_string_lossy();
                 all.extend(wrong(&words).map(|why| format!("{name}: {why}")));

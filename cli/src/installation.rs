@@ -20,7 +20,7 @@ use clap::{Arg, ArgMatches, Command};
 use triad_bootstrap::environment;
 
 use crate::contexts::{self, Chosen};
-use crate::data::{self, Running};
+use crate::data::{self, RunningProcess};
 use crate::output::Usage;
 use crate::terraform::Output;
 use crate::values::Values;
@@ -57,7 +57,7 @@ const TERRAFORM: &str = "--from-terraform";
 
 /// Reads a command line as far as it can be read: nothing is required, and what is wrong is left out.
 fn lenient(command: Command, arguments: &[OsString]) -> Option<ArgMatches> {
-    let command = each(command, &|arg| arg.required(false)).ignore_errors(true);
+    let command = map_args(command, &|arg| arg.required(false)).ignore_errors(true);
     // What fails all the same asks for help or the version.
     command.try_get_matches_from(arguments).ok()
 }
@@ -79,7 +79,7 @@ fn source(matches: &ArgMatches, id: &str) -> Option<ValueSource> {
 ///
 /// # Errors
 /// [`Usage`] if it means two, there is no context of that name, or the file of contexts cannot be read.
-pub fn meant(command: Command, arguments: &[OsString]) -> Result<Meant, Usage> {
+pub fn select_installation(command: Command, arguments: &[OsString]) -> Result<Meant, Usage> {
     let none = Meant {
         installation: None,
         ignores_data: false,
@@ -159,7 +159,9 @@ impl Installation {
     /// If it cannot be read.
     pub fn defaults_of(&self, command: Command) -> Result<Command> {
         let values = match self {
-            Self::Data(dir) => Running::look(dir)?.unwrap_or_default().values(),
+            Self::Data(dir) => RunningProcess::read_connection_file(dir)?
+                .unwrap_or_default()
+                .values(),
             Self::Terraform(path) => Output::read(path)?.values(),
             Self::Context(chosen) => chosen.context.values(),
         };
@@ -171,7 +173,7 @@ impl Installation {
 /// The command line, in which an option of `values` has these as its default; with none of its own, if there are
 /// none. With `before_variables` the variables of these options do not count.
 pub fn with_defaults(command: Command, values: &Values, before_variables: bool) -> Command {
-    each(command, &|arg| {
+    map_args(command, &|arg| {
         let Some(values) = values.get(arg.get_id().as_str()) else {
             return arg;
         };
@@ -188,16 +190,16 @@ pub fn with_defaults(command: Command, values: &Values, before_variables: bool) 
 
 /// The command line, in which the variable of a data directory does not count.
 pub fn without_data(command: Command) -> Command {
-    each(command, &|arg| match arg.get_id() == "data" {
+    map_args(command, &|arg| match arg.get_id() == "data" {
         true => arg.env(Resettable::Reset),
         false => arg,
     })
 }
 
 /// The command line, with each option of all commands changed.
-fn each(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
+fn map_args(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
     let command = command.mut_args(change);
-    command.mut_subcommands(|command| each(command, change))
+    command.mut_subcommands(|command| map_args(command, change))
 }
 
 /// The variable that an option's value was taken from which the command line refuses, if it was: the text of the
@@ -243,7 +245,7 @@ mod tests {
 
     fn meant_by(words: &[&str]) -> Result<Option<Installation>, String> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let meant = meant(crate::Cli::command(), &words);
+        let meant = select_installation(crate::Cli::command(), &words);
         meant.map(|m| m.installation).map_err(|e| e.to_string())
     }
 

@@ -31,17 +31,17 @@ mod machine;
 #[cfg_attr(not(feature = "mcp"), path = "no_mcp.rs")]
 mod mcp;
 mod mounted;
-mod moved;
+mod moved_mark;
 mod moving;
 mod new;
 mod operate;
 mod origin;
 mod output;
-mod read;
 mod serve;
 mod store;
 mod terraform;
 mod traces;
+mod user_files;
 mod values;
 
 use std::ffi::OsString;
@@ -205,7 +205,7 @@ fn main() -> ExitCode {
 /// the command is run, if there is one.
 fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let meant = installation::meant(Cli::command(), &arguments)?;
+    let meant = installation::select_installation(Cli::command(), &arguments)?;
     let mut command = Cli::command();
     if meant.ignores_data {
         command = installation::without_data(command);

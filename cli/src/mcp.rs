@@ -9,8 +9,8 @@ use triad_console::{Caller, Hidden, Role, Settings};
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
-use crate::commands::connection::{KafkaArgs, StoreArgs, both};
-use crate::commands::who::who;
+use crate::commands::connection::{KafkaArgs, StoreArgs, connect_store_and_bus};
+use crate::commands::who::operator_name;
 use crate::console::api;
 use crate::mounted::tools;
 use crate::traces;
@@ -59,7 +59,7 @@ impl McpArgs {
 pub async fn run(args: McpArgs) -> Result<ExitCode> {
     let caller = match args.allow_acts {
         true => Caller {
-            name: Some(who(args.by.as_deref())?),
+            name: Some(operator_name(args.by.as_deref())?),
             role: Role::Operate,
         },
         false => Caller {
@@ -68,7 +68,7 @@ pub async fn run(args: McpArgs) -> Result<ExitCode> {
         },
     };
     let timing = args.store.spans()?.timing;
-    let (store, bus) = both(&args.store, &args.kafka).await?;
+    let (store, bus) = connect_store_and_bus(&args.store, &args.kafka).await?;
     let handlers = triad_runtime::settings::Settings {
         timing,
         traces: traces::of_environment(&store, Sending::Beside)?,
@@ -88,6 +88,6 @@ pub async fn run(args: McpArgs) -> Result<ExitCode> {
     };
     let api = api(store, bus, operator, args.kafka.config().await?, settings)?;
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-    triad_mcp::talk(tools(args.allow_acts), api, caller, input, output).await?;
+    triad_mcp::serve(tools(args.allow_acts), api, caller, input, output).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -27,7 +27,7 @@ pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
 mod with_mcp {
     use std::sync::Arc;
 
-    use triad_mcp::{Found, Mcp, Pages, Settings};
+    use triad_mcp::{DocsMatch, Mcp, Pages, Settings};
     use triad_runtime::system::{SystemClock, SystemEntropy};
 
     use crate::commands::docs;
@@ -44,9 +44,9 @@ mod with_mcp {
             docs::page(name)
         }
 
-        fn find(&self, text: &str) -> Vec<Found> {
+        fn find(&self, text: &str) -> Vec<DocsMatch> {
             let found = docs::found(text).into_iter();
-            let found = found.map(|f| Found {
+            let found = found.map(|f| DocsMatch {
                 page: f.page,
                 heading: f.heading,
                 lines: f.lines,

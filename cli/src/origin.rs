@@ -52,7 +52,7 @@ pub fn keep(command: &Command, matches: &ArgMatches, installation: Option<&str>)
     let _ = ORIGINS.set(origins.collect());
 }
 
-fn kept(id: &str) -> Option<&'static Origin> {
+fn saved_origin(id: &str) -> Option<&'static Origin> {
     ORIGINS.get()?.get(id)
 }
 
@@ -63,12 +63,12 @@ pub fn origin(id: &str) -> String {
 
 /// What the value of an option came from, as `TRIAD_BROKERS`; `None` if that is not known.
 pub fn source(id: &str) -> Option<&'static str> {
-    kept(id)?.from.as_deref()
+    saved_origin(id)?.from.as_deref()
 }
 
 /// Whether an option was given on the command line itself.
 pub fn is_on_command_line(id: &str) -> bool {
-    kept(id).is_some_and(|origin| origin.from.as_ref() == Some(&origin.option))
+    saved_origin(id).is_some_and(|origin| origin.from.as_ref() == Some(&origin.option))
 }
 
 /// A problem with a setting, which begins with the name of its variable, told of what was really given: the

@@ -7,7 +7,7 @@ use std::process::Command as Process;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::read;
+use crate::user_files;
 use crate::values::Values;
 
 /// The option that names it.
@@ -76,7 +76,7 @@ impl Output {
             }
             said.stdout
         } else {
-            let why = |e| anyhow::anyhow!("{OPTION} {shown}: {}", read::why(path, &e));
+            let why = |e| anyhow::anyhow!("{OPTION} {shown}: {}", user_files::why(path, &e));
             std::fs::read(path).map_err(why)?
         };
         Self::parse(&json).with_context(|| {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use triad_kafka::{Read, Reader};
+use triad_kafka::{Polled, Reader};
 use triad_runtime::InputRecord;
 
 use crate::runtime_api::{Answer, Function, InvokeError, RuntimeApi};
@@ -54,7 +54,7 @@ impl EventSource {
     pub async fn turn(&mut self) -> Option<usize> {
         let mut wait = Duration::from_millis(20);
         while self.waiting.values().map(Vec::len).sum::<usize>() < BATCH {
-            let Read::Record(record) = self.reader.next(wait).await else {
+            let Polled::Record(record) = self.reader.next(wait).await else {
                 break;
             };
             wait = Duration::ZERO;

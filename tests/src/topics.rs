@@ -6,7 +6,7 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
-use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
+use triad_kafka::{KafkaConfig, Polled, Reader, ReaderStart};
 use triad_runtime::InputRecord;
 
 use crate::poll::PATIENCE;
@@ -117,7 +117,7 @@ pub async fn read_until(
             "{} records of {topics:?} are not enough",
             records.len()
         );
-        if let Read::Record(record) = reader.next(Duration::from_millis(200)).await {
+        if let Polled::Record(record) = reader.next(Duration::from_millis(200)).await {
             records.push(record);
         }
     }

@@ -21,7 +21,7 @@ pub(crate) const EVERY: Duration = Duration::from_secs(60);
 
 /// What the handlers of a process have done.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct HandlerCounts {
     handled: AtomicU64,
     redelivered: AtomicU64,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Beat {
     dead_lettered: u64,
 }
 
-impl Counts {
+impl HandlerCounts {
     /// Notes what handlers have said of records.
     pub(crate) fn note(&self, answers: &[Handled]) {
         for answer in answers {
@@ -63,7 +63,7 @@ impl Counts {
 
 /// Says a beat at the end of every minute, until `stop`.
 pub(crate) async fn beat(
-    counts: Arc<Counts>,
+    counts: Arc<HandlerCounts>,
     stop: CancellationToken,
     mut say: impl FnMut(Beat),
 ) -> anyhow::Result<()> {
@@ -151,7 +151,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn every_minute_it_says_what_was_done_since_the_last_one() {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(HandlerCounts::default());
         let stop = CancellationToken::new();
         let (said, mut beats) = tokio::sync::mpsc::unbounded_channel();
         let say = move |beat| {

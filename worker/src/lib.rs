@@ -3,8 +3,8 @@
 //! The binary `triad-worker` runs what it is told over an installation; `triad dev` runs all of it over
 //! its embedded engines.
 
+mod attention_gauge;
 mod heartbeat;
-mod needing;
 pub mod serving;
 
 use std::panic::AssertUnwindSafe;
@@ -24,7 +24,7 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Bus, Clock, metric};
 use triad_workflow::Millis;
 
-use heartbeat::Counts;
+use heartbeat::HandlerCounts;
 
 /// The prefix of the names of all consumer groups of a worker, such as `triad-scheduler`.
 pub const GROUPS: &str = "triad-";
@@ -122,7 +122,7 @@ pub async fn run_with<S: WholeStore, B: Broker>(
 ) -> anyhow::Result<()> {
     ensure!(!sweep_every.is_zero(), NO_SPAN);
     let mut loops: JoinSet<anyhow::Result<()>> = JoinSet::new();
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(HandlerCounts::default());
     let named = functions.to_vec();
     let say = move |beat| heartbeat::log(&named, beat);
     loops.spawn(heartbeat::beat(counts.clone(), stop.clone(), say));
@@ -210,7 +210,7 @@ fn submission<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
     handler: Arc<SubmissionHandler<S, B::Bus>>,
     wiring: &Wiring<S, B>,
-    counts: &Arc<Counts>,
+    counts: &Arc<HandlerCounts>,
     stop: &CancellationToken,
 ) {
     let topic = |lane| topics::orders(lane).to_owned();
@@ -232,7 +232,7 @@ fn submission<S: WholeStore, B: Broker>(
 fn scheduler<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
     wiring: &Wiring<S, B>,
-    counts: &Arc<Counts>,
+    counts: &Arc<HandlerCounts>,
     stop: &CancellationToken,
 ) {
     let topic = |lane| topics::scheduler(lane).to_owned();
@@ -299,7 +299,7 @@ fn agents<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
     wiring: &Wiring<S, B>,
     remotes: &Remotes,
-    counts: &Arc<Counts>,
+    counts: &Arc<HandlerCounts>,
     stop: &CancellationToken,
 ) {
     let handler = Arc::new(wiring.agent(remotes.clone()));
@@ -337,7 +337,10 @@ fn supervisor<S: WholeStore, B: Broker>(
     stop: &CancellationToken,
 ) {
     if metric::is_measured() {
-        loops.spawn(needing::tell(wiring.store.clone(), stop.clone()));
+        loops.spawn(attention_gauge::publish_gauge(
+            wiring.store.clone(),
+            stop.clone(),
+        ));
     }
     if B::ENDS_WITH_US {
         drive_on(loops, wiring.supervisor(), stop.clone());

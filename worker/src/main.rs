@@ -112,7 +112,7 @@ async fn run(args: Arguments) -> Result<()> {
     }
     wait_for_broker(&config, &stop).await;
     let wiring = Wiring::new(config, account).await?;
-    serving::say(&args.functions, &wiring.config);
+    serving::print_functions(&args.functions, &wiring.config);
     tokio::spawn(serving::watch(
         wiring.clone(),
         args.functions.clone(),

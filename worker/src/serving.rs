@@ -34,7 +34,7 @@ pub fn check(functions: &[Function], remotes: &Remotes) -> Result<(), ConfigErro
 
 /// Writes into the log which handlers this worker runs and, if the agents are among them, each agent of
 /// `config` with its address, or a warning if there is none.
-pub fn say(functions: &[Function], config: &Config) {
+pub fn print_functions(functions: &[Function], config: &Config) {
     tracing::info!(functions = names(functions), "running");
     if !functions.contains(&Function::Agent) {
         return;
@@ -95,7 +95,7 @@ async fn unserved<S: WholeStore, B: Broker>(
     if others.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let served = Served::look(&wiring.config.kafka, LOOK_WITHIN).await?;
+    let served = Served::discover(&wiring.config.kafka, LOOK_WITHIN).await?;
     Ok(served.by_nobody(others).into_iter().collect())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What is stored and carried out is `triad_operator::campaign`'s; here are the options and the output.
 
-mod look;
+mod show;
 mod start;
 
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use triad_core::CampaignId;
 use triad_operator::campaign::View;
-use triad_operator::campaign::desk::{self, CampaignError, Standing};
+use triad_operator::campaign::commands::{self, CampaignError, CampaignStatus};
 use triad_runtime::Clock;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
@@ -39,9 +39,9 @@ pub struct CampaignArgs {
 #[derive(Debug, Subcommand)]
 enum CampaignCommand {
     Start(Box<start::StartArgs>),
-    List(look::ListArgs),
-    Show(look::ShowArgs),
-    Watch(look::WatchArgs),
+    List(show::ListArgs),
+    Show(show::ShowArgs),
+    Watch(show::WatchArgs),
     Stop(ChangeArgs),
     Resume(ChangeArgs),
 }
@@ -81,9 +81,9 @@ impl CampaignArgs {
 pub async fn run(args: CampaignArgs) -> Result<ExitCode> {
     match args.command {
         CampaignCommand::Start(args) => start::run(*args).await,
-        CampaignCommand::List(args) => look::list(args).await,
-        CampaignCommand::Show(args) => look::show(args).await,
-        CampaignCommand::Watch(args) => look::watch(args).await,
+        CampaignCommand::List(args) => show::list(args).await,
+        CampaignCommand::Show(args) => show::show(args).await,
+        CampaignCommand::Watch(args) => show::watch(args).await,
         CampaignCommand::Stop(args) => change(args, false).await,
         CampaignCommand::Resume(args) => change(args, true).await,
     }
@@ -94,22 +94,22 @@ async fn change(args: ChangeArgs, resumes: bool) -> Result<ExitCode> {
     let store = args.store.store().await?;
     let (entropy, now) = (SystemEntropy, SystemClock.now());
     let changed = match resumes {
-        true => desk::resume(&store, &entropy, &args.id, &act, now).await,
-        false => desk::stop(&store, &entropy, &args.id, &act, now).await,
+        true => commands::resume(&store, &entropy, &args.id, &act, now).await,
+        false => commands::stop(&store, &entropy, &args.id, &act, now).await,
     };
     changed.map_err(refused)?;
-    let standing = desk::by_id(&store, &args.id).await.map_err(refused)?;
-    tell(&standing, args.json)?;
+    let standing = commands::by_id(&store, &args.id).await.map_err(refused)?;
+    print_status(&standing, args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A campaign in one line, or as JSON.
-fn tell(standing: &Standing, json: bool) -> Result<()> {
+fn print_status(standing: &CampaignStatus, json: bool) -> Result<()> {
     let view = View::of(standing);
     match json {
         true => output::print("campaign", &view),
         false => {
-            println!("{}", look::line(&view));
+            println!("{}", show::line(&view));
             Ok(())
         }
     }

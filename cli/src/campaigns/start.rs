@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json as value;
-use triad_operator::campaign::desk::{self, Preview, Standing, Wanted};
+use triad_operator::campaign::commands::{self, CampaignRequest, CampaignStatus, Preview};
 use triad_operator::campaign::form::{PATIENCE, STOP_SHARE};
-use triad_operator::campaign::{Pace, What};
+use triad_operator::campaign::{CampaignAct, Pace};
 use triad_operator::correction::{Correction, Set};
 use triad_operator::{Rate, versions};
 use triad_runtime::Clock;
@@ -15,7 +15,7 @@ use triad_runtime::ports::OperatorStore;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_workflow::{Millis, StepId};
 
-use super::{look, refused, tell};
+use super::{print_status, refused, show};
 use crate::commands::connection::StoreArgs;
 use crate::operate::orders::json;
 use crate::operate::select::FilterArgs;
@@ -103,7 +103,7 @@ impl StartArgs {
         self.yes
     }
 
-    async fn what(&self, store: &Store) -> Result<What> {
+    async fn campaign_act(&self, store: &Store) -> Result<CampaignAct> {
         let corrects = self.step.is_some();
         if corrects && self.what != CampaignAct::Resubmit {
             return Err(Usage("a corrected input is for resubmit".into()).into());
@@ -113,8 +113,8 @@ impl StartArgs {
         }
         Ok(match self.what {
             CampaignAct::Resubmit => match &self.step {
-                None => What::Resubmit,
-                Some(step) => What::Correct {
+                None => CampaignAct::Resubmit,
+                Some(step) => CampaignAct::Correct {
                     step: StepId::new(step.clone())
                         .map_err(|e| Usage(format!("--step {step:?}: {e}")))?,
                     correction: match &self.input {
@@ -123,16 +123,16 @@ impl StartArgs {
                     },
                 },
             },
-            CampaignAct::Cancel => What::Cancel,
-            CampaignAct::RetryCompensation => What::RetryCompensation,
-            CampaignAct::Close => What::Close,
-            CampaignAct::Pause => What::Pause,
-            CampaignAct::Resume => What::Resume,
+            CampaignAct::Cancel => CampaignAct::Cancel,
+            CampaignAct::RetryCompensation => CampaignAct::RetryCompensation,
+            CampaignAct::Close => CampaignAct::Close,
+            CampaignAct::Pause => CampaignAct::Pause,
+            CampaignAct::Resume => CampaignAct::Resume,
             CampaignAct::Migrate => {
                 let stored = store.versions().await?;
                 let name = self.to_workflow.as_deref().unwrap_or_default();
                 let to = versions::find(&stored, name, self.to_version.as_deref());
-                What::Migrate {
+                CampaignAct::Migrate {
                     to: to.map_err(|e| workflows::unknown(&e))?,
                 }
             }
@@ -144,8 +144,8 @@ impl StartArgs {
 pub(super) async fn run(args: StartArgs) -> Result<ExitCode> {
     let operator = args.act.act()?;
     let store = args.store.store().await?;
-    let wanted = Wanted {
-        what: args.what(&store).await?,
+    let wanted = CampaignRequest {
+        what: args.campaign_act(&store).await?,
         filter: args.filter.filter(),
         operator,
         pace: Pace {
@@ -156,17 +156,17 @@ pub(super) async fn run(args: StartArgs) -> Result<ExitCode> {
     };
     let now = SystemClock.now();
     if !args.yes {
-        desk::check(&wanted).map_err(refused)?;
-        let preview = desk::preview(&store, &wanted.filter, COUNTED, now).await?;
+        commands::check(&wanted).map_err(refused)?;
+        let preview = commands::preview(&store, &wanted.filter, COUNTED, now).await?;
         show(preview, &args)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let started = desk::start(&store, &SystemEntropy, wanted, now).await;
+    let started = commands::start(&store, &SystemEntropy, wanted, now).await;
     let campaign = started.map_err(refused)?;
     let (id, counts) = (campaign.id.clone(), campaign.counts);
-    tell(&Standing { campaign, counts }, args.json)?;
+    print_status(&CampaignStatus { campaign, counts }, args.json)?;
     match args.wait {
-        true => look::follow(&store, &id, args.json).await,
+        true => show::follow(&store, &id, args.json).await,
         false => Ok(ExitCode::SUCCESS),
     }
 }

@@ -124,13 +124,13 @@ impl Tested<'_> {
         let answer = self
             .call(Direction::Probe, action, key, None, input)
             .await
-            .map_err(|fault| told(&fault))?;
+            .map_err(|fault| fault_text(&fault))?;
         let applied = answer["applied"].as_bool();
         applied.ok_or_else(|| format!("it says {answer}, and no boolean `applied`"))
     }
 }
 
-fn told(fault: &Fault) -> String {
+fn fault_text(fault: &Fault) -> String {
     match fault {
         Fault::Permanent { code, message } => format!("it refuses: {code}: {message}"),
         Fault::Transient { code, message, .. } => format!("it fails: {code}: {message}"),
@@ -179,10 +179,10 @@ pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
         let (url, action) = (&args.url, &args.action);
         anyhow::anyhow!(
             "{url}/{action} does not do it, so nothing can be said: {}. Does it run there, and does --input fit it?",
-            told(&fault)
+            fault_text(&fault)
         )
     })?;
-    let points = look(&tested, &first).await;
+    let points = check_points(&tested, &first).await;
     let wrong = points.iter().filter(|point| point.wrong.is_some()).count();
     for Point { what, wrong } in &points {
         if args.json {
@@ -204,7 +204,7 @@ pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
 }
 
 /// Looks at every point. The effect of the key `once` is in place.
-async fn look(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
+async fn check_points(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
     let mut points = Vec::new();
     let mut note = |what, wrong: Result<(), String>| {
         points.push(Point {
@@ -251,7 +251,7 @@ async fn look(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
     let compensated = tested.compensate("once-compensated", "once").await;
     note(
         "a compensation reverses the effect",
-        compensated.clone().map(drop).map_err(|f| told(&f)),
+        compensated.clone().map(drop).map_err(|f| fault_text(&f)),
     );
     let again = tested.compensate("once-compensated", "once").await;
     note(
@@ -264,7 +264,7 @@ async fn look(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
     let another = tested.compensate("once-compensated-again", "once").await;
     note(
         "another one of what is compensated is no error",
-        another.map(drop).map_err(|fault| told(&fault)),
+        another.map(drop).map_err(|fault| fault_text(&fault)),
     );
     note(
         "a call that comes again after its compensation is refused",
@@ -273,7 +273,7 @@ async fn look(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
     let early = tested.compensate("early-compensated", "early").await;
     note(
         "a compensation that comes before its call is no error",
-        early.map(drop).map_err(|fault| told(&fault)),
+        early.map(drop).map_err(|fault| fault_text(&fault)),
     );
     note(
         "the call that comes after it is refused",
@@ -309,7 +309,7 @@ fn same(first: &Value, again: Answer) -> Result<(), String> {
     match again {
         Ok(again) if again == *first => Ok(()),
         Ok(again) => Err(format!("first {first}, then {again}")),
-        Err(fault) => Err(told(&fault)),
+        Err(fault) => Err(fault_text(&fault)),
     }
 }
 
@@ -320,7 +320,7 @@ fn all_same(answers: &[Answer]) -> Result<(), String> {
             Ok(answer) => same(first.get_or_insert(answer), Ok(answer.clone()))?,
             // One that says "try again" while another is at work is within its rights.
             Err(Fault::Transient { .. }) => {}
-            Err(fault) => return Err(told(fault)),
+            Err(fault) => return Err(fault_text(fault)),
         }
     }
     first
@@ -331,7 +331,7 @@ fn all_same(answers: &[Answer]) -> Result<(), String> {
 fn refused(answer: Answer) -> Result<(), String> {
     match answer {
         Err(Fault::Permanent { .. }) => Ok(()),
-        Err(fault) => Err(told(&fault)),
+        Err(fault) => Err(fault_text(&fault)),
         Ok(output) => Err(format!("it is answered {output}")),
     }
 }
@@ -343,7 +343,7 @@ fn coded(answer: Answer) -> Result<(), String> {
         Err(Fault::Permanent { code, .. }) => Err(format!(
             "its answer to an action that it does not have ({code}) is not {{\"error\": {{\"code\", \"message\"}}}}"
         )),
-        Err(fault) => Err(told(&fault)),
+        Err(fault) => Err(fault_text(&fault)),
         Ok(output) => Err(format!(
             "an action that it does not have is answered {output}"
         )),

@@ -383,7 +383,7 @@ impl KafkaArgs {
     /// # Errors
     /// As [`bus`](Self::bus); [`KafkaError::Refused`] if there is no such topic.
     pub async fn bus_to(&self, topic: &str) -> anyhow::Result<KafkaBus> {
-        let (config, topics) = self.look().await?;
+        let (config, topics) = self.discover().await?;
         if !topics.contains(topic) {
             return Err(no_topic(topic, &config.brokers).into());
         }
@@ -395,11 +395,11 @@ impl KafkaArgs {
     /// # Errors
     /// As [`bus`](Self::bus).
     pub async fn reached(&self) -> anyhow::Result<KafkaConfig> {
-        Ok(self.look().await?.0)
+        Ok(self.discover().await?.0)
     }
 
     /// The settings of a Kafka client, and the topics that a broker has told of.
-    async fn look(&self) -> anyhow::Result<(KafkaConfig, BTreeSet<String>)> {
+    async fn discover(&self) -> anyhow::Result<(KafkaConfig, BTreeSet<String>)> {
         asks(1);
         let began = Instant::now();
         let config = tokio::time::timeout(CREDENTIALS_WITHIN, self.config()).await;
@@ -419,12 +419,12 @@ impl KafkaArgs {
         // It blocks.
         let look = tokio::task::spawn_blocking(move || topics_seen(&asked, within));
         let looked = look.await.context("nothing was done")?;
-        let topics = looked.map_err(|error| self.told(error))?;
+        let topics = looked.map_err(|error| self.explain(error))?;
         Ok((config, topics))
     }
 
     /// The error of brokers that cannot be asked, with where their address came from and what to do.
-    fn told(&self, error: KafkaError) -> anyhow::Error {
+    fn explain(&self, error: KafkaError) -> anyhow::Error {
         let KafkaError::Unreachable { brokers, reason } = error else {
             return error.into();
         };
@@ -440,7 +440,10 @@ impl KafkaArgs {
 ///
 /// # Errors
 /// Those of [`StoreArgs::store`], else those of [`KafkaArgs::bus`].
-pub async fn both(store: &StoreArgs, kafka: &KafkaArgs) -> anyhow::Result<(Store, KafkaBus)> {
+pub async fn connect_store_and_bus(
+    store: &StoreArgs,
+    kafka: &KafkaArgs,
+) -> anyhow::Result<(Store, KafkaBus)> {
     let (store, bus) = tokio::join!(store.store(), kafka.bus());
     Ok((store?, bus?))
 }

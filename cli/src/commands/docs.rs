@@ -68,7 +68,7 @@ pub fn page(name: &str) -> Option<&'static str> {
 }
 
 /// A part of a page in which a text was found.
-pub struct Found {
+pub struct DocsMatch {
     /// The page's name.
     pub page: &'static str,
     /// The heading above the text.
@@ -123,7 +123,7 @@ fn show(name: &str, json: bool) -> Result<ExitCode> {
 
 fn find(text: &str, limit: usize, json: bool) -> Result<ExitCode> {
     let all = found(text);
-    for Found {
+    for DocsMatch {
         page,
         heading,
         lines,
@@ -149,7 +149,7 @@ fn find(text: &str, limit: usize, json: bool) -> Result<ExitCode> {
 }
 
 /// The sections that speak of a text, in small or large letters; in the order of the pages.
-pub fn found(text: &str) -> Vec<Found> {
+pub fn found(text: &str) -> Vec<DocsMatch> {
     let wanted = text.to_lowercase();
     let speaks = |line: &str| line.to_lowercase().contains(&wanted);
     let mut all = Vec::new();
@@ -159,7 +159,7 @@ pub fn found(text: &str) -> Vec<Found> {
             let lines: Vec<&str> = lines.take(MAX_LINES).collect();
             if !lines.is_empty() || speaks(section.heading) {
                 let heading = section.heading;
-                all.push(Found {
+                all.push(DocsMatch {
                     page,
                     heading,
                     lines,

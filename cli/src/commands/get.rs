@@ -8,7 +8,9 @@ use serde_json::Value;
 use triad_core::{Order, OrderId, Timing};
 use triad_operator::json;
 use triad_operator::order::{OrderView, TraceView};
-use triad_operator::timeline::{Entry, attempt, calls_in_words, gaps, state_in_words, timeline};
+use triad_operator::timeline::{
+    TimelineEntry, attempt, calls_in_words, gaps, state_in_words, timeline,
+};
 use triad_operator::{definition, find, next};
 
 use super::connection::StoreArgs;
@@ -187,7 +189,7 @@ pub fn print(order: &Order, timing: &Timing) {
     steps.print();
     println!();
     let mut table = output::table(["Time", "What"]);
-    for Entry { at, what } in timeline(order) {
+    for TimelineEntry { at, what } in timeline(order) {
         table.add_row([moment(at), what]);
     }
     table.print();

@@ -103,7 +103,7 @@ pub async fn run(args: PublishArgs) -> Result<ExitCode> {
 /// Warns of agents that nobody serves at the moment, on standard error.
 async fn warn_of_unserved(kafka: &KafkaArgs, workflows: &[Workflow]) -> Result<()> {
     let needed: BTreeSet<AgentName> = workflows.iter().flat_map(agents_of).collect();
-    let served = Served::look(&kafka.config().await?, LOOK_WITHIN).await?;
+    let served = Served::discover(&kafka.config().await?, LOOK_WITHIN).await?;
     for agent in served.by_nobody(needed) {
         let named = workflows.iter().filter(|w| agents_of(w).contains(&agent));
         let named: Vec<&str> = named.map(|w| w.name.as_str()).collect();

@@ -17,7 +17,7 @@ use triad_workflow::Millis;
 use super::connection::{KafkaArgs, StoreArgs};
 use super::watch::{Waited, until_finished};
 use crate::output::{Usage, command, print_line};
-use crate::read;
+use crate::user_files;
 
 /// Orders sent under one acknowledgement.
 const CHUNK: usize = 500;
@@ -73,8 +73,8 @@ enum Lane {
 /// sent; if no broker answers within 15 s or the broker refuses an order, and then earlier ones may
 /// be sent.
 pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
-    let shown = read::shown(&args.file);
-    let text = read::text(&args.file)?;
+    let shown = user_files::display_path(&args.file);
+    let text = user_files::text(&args.file)?;
     let priority = match args.priority {
         Lane::Normal => Priority::Normal,
         Lane::High => Priority::High,
@@ -151,7 +151,7 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
     match (args.wait, store) {
         (Some(patience), Some(store)) => {
             let waited = until_finished(&store, ids, patience).await?;
-            tell(&waited, args.json)?;
+            print_waited(&waited, args.json)?;
             Ok(waited.code())
         }
         _ => Ok(ExitCode::SUCCESS),
@@ -178,7 +178,7 @@ fn broken_line(text: &str) -> Option<usize> {
 }
 
 /// Says how the orders ended: so many in each state, and each that is not Processed.
-fn tell(waited: &Waited, as_json: bool) -> Result<()> {
+fn print_waited(waited: &Waited, as_json: bool) -> Result<()> {
     let mut states = BTreeMap::<&str, usize>::new();
     for order in waited.finished.values() {
         *states.entry(order.state.name()).or_default() += 1;

@@ -12,7 +12,7 @@ use triad_workflow::{EvalError, Expression, Limits, Scope, Step, Template, Workf
 
 use super::validate::read;
 use crate::output::{Usage, print_line};
-use crate::read;
+use crate::user_files;
 
 /// Show every input that a workflow would compute for an order; nothing is sent
 #[derive(Debug, Args)]
@@ -69,13 +69,13 @@ struct Outputs {
 }
 
 /// A step in the workflow file.
-struct At<'a> {
+struct StepLocation<'a> {
     file: &'a str,
     text: &'a str,
     step: &'a str,
 }
 
-impl At<'_> {
+impl StepLocation<'_> {
     /// Line and column, from 1, where an expression stands in the step; of the step itself where it is
     /// not found as it was read, as in a text with escapes.
     fn place(&self, expression: Option<&str>) -> (usize, usize) {
@@ -114,7 +114,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
         now: BTreeMap::new(),
         placeholders: Vec::new(),
     };
-    let text = read::text(&args.workflow)?;
+    let text = user_files::text(&args.workflow)?;
     let mut is_good = true;
     let schema = workflow.details.as_ref();
     let misfits = schema.map_or(Ok(Vec::new()), |schema| schema.misfits(&order.details));
@@ -141,8 +141,8 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
 }
 
 fn order(args: &TestArgs, workflow: &Workflow) -> Result<Order, Usage> {
-    let shown = read::shown(&args.order);
-    let text = read::text(&args.order)?;
+    let shown = user_files::display_path(&args.order);
+    let text = user_files::text(&args.order)?;
     let value: Value =
         serde_json::from_str(&text).map_err(|e| Usage(format!("{shown}: is not JSON: {e}")))?;
     let is_order = value.get("order_id").is_some() || value.get("workflow").is_some();
@@ -178,11 +178,12 @@ fn given(args: &TestArgs, workflow: &Workflow) -> Result<BTreeMap<String, Value>
     let mut given = BTreeMap::new();
     if let Some(file) = &args.outputs {
         let shown = file.display();
-        let all: Map<String, Value> = serde_json::from_str(&read::text(file)?).map_err(|e| {
-            Usage(format!(
-                "{shown}: is no JSON object of outputs by step: {e}"
-            ))
-        })?;
+        let all: Map<String, Value> =
+            serde_json::from_str(&user_files::text(file)?).map_err(|e| {
+                Usage(format!(
+                    "{shown}: is no JSON object of outputs by step: {e}"
+                ))
+            })?;
         given.extend(all);
     }
     for one in &args.output {
@@ -241,7 +242,7 @@ fn step(
         Some(Computed::Value(_, open)) if !open.is_empty() => Some(Computed::Open(open)),
         other => other,
     };
-    let at = At {
+    let at = StepLocation {
         file: &args.workflow.display().to_string(),
         text,
         step: id,
@@ -360,7 +361,7 @@ fn show(
     name: &str,
     of: &Computed,
     source: Option<&str>,
-    at: &At<'_>,
+    at: &StepLocation<'_>,
     shown: &mut Value,
     lines: &mut Vec<String>,
 ) {

@@ -12,7 +12,7 @@ use triad_workflow::load::{self, LoadError};
 use triad_workflow::{Limits, Millis, Workflow};
 
 use crate::output::{Usage, print_line};
-use crate::read;
+use crate::user_files;
 
 /// Check workflow files as a whole
 #[derive(Debug, Args)]
@@ -146,7 +146,7 @@ pub fn schema() -> Result<ExitCode> {
 /// Every problem of the file; a file that cannot be read has one.
 pub fn read(file: &Path, limits: &Limits) -> Result<Workflow, LoadError> {
     let shown = file.display().to_string();
-    let text = read::text_or_why(file).map_err(|why| LoadError::whole(&shown, why))?;
+    let text = user_files::text_or_why(file).map_err(|why| LoadError::whole_file(&shown, why))?;
     load::from_yaml(&shown, &text, limits)
 }
 

@@ -9,7 +9,7 @@ use crate::output::Usage;
 ///
 /// # Errors
 /// [`Usage`] if none of them names anybody.
-pub fn who(by: Option<&str>) -> Result<String, Usage> {
+pub fn operator_name(by: Option<&str>) -> Result<String, Usage> {
     let by = by.map(str::to_owned);
     let by = by.or_else(|| environment("USER").or_else(|| environment("LOGNAME")));
     let by = by.map(|name| name.trim().to_owned());

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use triad_bootstrap::environment;
 
 use crate::output::Usage;
-use crate::read;
+use crate::user_files;
 use crate::values::Values;
 
 /// Names another file.
@@ -120,7 +120,7 @@ impl Contexts {
             Ok(text) => text,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(e) => {
-                let why = read::why(path, &e);
+                let why = user_files::why(path, &e);
                 return Err(Usage(format!("the contexts in {shown}: {why}")));
             }
         };

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use triad_bootstrap::agents::{self, AgentErrors};
 use triad_bootstrap::{AgentConfig, environment, remotes_of};
 use triad_core::message::MAX_OUTPUT_BYTES;
-use triad_reference_service::Answers;
+use triad_reference_service::PlayedAnswers;
 use triad_workflow::{AgentName, Workflow, WorkflowName};
 
 use crate::output::Usage;
-use crate::read;
+use crate::user_files;
 
 /// Options that say which services the agents call.
 #[derive(Debug, Clone, Default, Args)]
@@ -53,7 +53,7 @@ pub struct Agents {
     /// The agents that another process serves.
     pub external: BTreeSet<AgentName>,
     /// What the reference service answers for the others.
-    pub answers: Answers,
+    pub answers: PlayedAnswers,
 }
 
 impl AgentArgs {
@@ -98,9 +98,9 @@ impl AgentArgs {
         let answers = match self.answers.clone().or(answers) {
             Some(file) => read_answers(&file).unwrap_or_else(|found| {
                 problems.extend(found);
-                Answers::default()
+                PlayedAnswers::default()
             }),
-            None => Answers::default(),
+            None => PlayedAnswers::default(),
         };
         for name in answers.0.keys() {
             let named = |agent: &AgentName| agent.as_str() == name;
@@ -169,20 +169,20 @@ impl Agents {
     }
 
     /// Where the service of this agent is.
-    pub fn place(&self, agent: &AgentName) -> Place {
+    pub fn place(&self, agent: &AgentName) -> ServiceAddress {
         if self.external.contains(agent) {
-            return Place::Elsewhere;
+            return ServiceAddress::Elsewhere;
         }
         match self.addressed.get(agent) {
-            Some(config) => Place::At(config.address()),
-            None => Place::Reference,
+            Some(config) => ServiceAddress::At(config.address()),
+            None => ServiceAddress::Reference,
         }
     }
 }
 
 /// Where the service of an agent is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ServiceAddress {
     /// At this address. No secret is in it.
     At(String),
     /// The reference service plays it.
@@ -191,7 +191,7 @@ pub enum Place {
     Elsewhere,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ServiceAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::At(address) => f.write_str(address),
@@ -203,28 +203,28 @@ impl std::fmt::Display for Place {
 
 /// One agent, where its service is, and the workflows that need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct AgentRow {
     /// The agent.
     pub agent: AgentName,
     /// Where its service is.
-    pub place: Place,
+    pub place: ServiceAddress,
     /// The workflows that name it; none of an agent that is only in the settings.
     pub workflows: BTreeSet<WorkflowName>,
 }
 
-impl Row {
+impl AgentRow {
     /// The row for programs.
     pub fn json(&self) -> Value {
         json!({
             "agent": self.agent.as_str(),
             "served_by": match self.place {
-                Place::At(_) => "address",
-                Place::Reference => "reference-service",
-                Place::Elsewhere => "external",
+                ServiceAddress::At(_) => "address",
+                ServiceAddress::Reference => "reference-service",
+                ServiceAddress::Elsewhere => "external",
             },
             "address": match &self.place {
-                Place::At(address) => Some(address),
-                Place::Reference | Place::Elsewhere => None,
+                ServiceAddress::At(address) => Some(address),
+                ServiceAddress::Reference | ServiceAddress::Elsewhere => None,
             },
             "workflows": self.workflows.iter().map(WorkflowName::as_str).collect::<Vec<_>>(),
         })
@@ -232,7 +232,7 @@ impl Row {
 }
 
 /// The rows as a table for people.
-pub fn table(rows: &[Row]) -> Table {
+pub fn table(rows: &[AgentRow]) -> Table {
     let mut table = Table::new();
     table
         .load_style(NOTHING)
@@ -250,9 +250,9 @@ pub fn table(rows: &[Row]) -> Table {
 }
 
 /// Reads outputs by agent and action.
-fn read_answers(file: &Path) -> Result<Answers, Vec<String>> {
+fn read_answers(file: &Path) -> Result<PlayedAnswers, Vec<String>> {
     let shown = file.display();
-    let text = read::text(file).map_err(|Usage(problem)| vec![problem])?;
+    let text = user_files::text(file).map_err(|Usage(problem)| vec![problem])?;
     let answers: BTreeMap<String, BTreeMap<String, Value>> = serde_saphyr::from_str(&text)
         .map_err(|e| {
             vec![format!(
@@ -271,7 +271,7 @@ fn read_answers(file: &Path) -> Result<Answers, Vec<String>> {
         }));
     }
     if problems.is_empty() {
-        Ok(Answers(answers))
+        Ok(PlayedAnswers(answers))
     } else {
         Err(problems)
     }

@@ -12,7 +12,7 @@ use triad_bootstrap::{Config, Wiring, http_remotes};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_consume::Broker as _;
 use triad_core::{Timing, topics};
-use triad_ingress::{Ends, MAX_WAITING};
+use triad_ingress::{MAX_WAITING, OrderEndWaiters};
 use triad_kafka::KafkaConfig;
 use triad_reference_service::Faults;
 use triad_runtime::agent::Remotes;
@@ -21,10 +21,10 @@ use triad_workflow::{Limits, Millis, Workflow, load};
 
 use super::agents::Agents;
 use super::publisher::{Publisher, REFRESH_DEFINITIONS, make_topics};
-use super::service::Service;
+use super::service::EmbeddedReferenceService;
 use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
-use crate::machine::stores::{At, Kind, Retention, Stored};
+use crate::machine::stores::{Kind, OpenStore, Retention, StoreAddress};
 use crate::output::quoted;
 
 const BUILT_IN: (&str, &str) = (
@@ -81,7 +81,7 @@ pub struct Addresses {
     /// The broker.
     pub kafka: SocketAddr,
     /// The store.
-    pub store: At,
+    pub store: StoreAddress,
     /// The reference service.
     pub service: SocketAddr,
 }
@@ -92,9 +92,11 @@ impl Addresses {
         let kafka = self.kafka;
         let brokers = format!("export TRIAD_BROKERS={kafka}\n");
         match &self.store {
-            At::Port(at) => brokers + &format!("export TRIAD_DYNAMODB_ENDPOINT=http://{at}\n"),
+            StoreAddress::Port(at) => {
+                brokers + &format!("export TRIAD_DYNAMODB_ENDPOINT=http://{at}\n")
+            }
             // Another one's address would be a second installation.
-            At::Data(dir) => {
+            StoreAddress::Data(dir) => {
                 let dir = quoted(&dir.display().to_string());
                 brokers + &format!("export TRIAD_DATA={dir}\nunset TRIAD_DYNAMODB_ENDPOINT\n")
             }
@@ -106,9 +108,9 @@ impl Addresses {
 /// Handlers are not part of it.
 pub struct Engines {
     broker: BrokerHandle,
-    stored: Stored,
+    stored: OpenStore,
     /// The reference remote service.
-    pub service: Service,
+    pub service: EmbeddedReferenceService,
     /// The clients of the broker and the store, from which handlers are made.
     pub wiring: Wired,
     /// The HTTP clients by which the agents call their services.
@@ -141,7 +143,7 @@ impl Engines {
             }
             error => unusable("the embedded broker", data, error.into()),
         })?;
-        let mut stored = Stored::start(kind, data, loopback(dynamodb_port), RETENTION).await?;
+        let mut stored = OpenStore::start(kind, data, loopback(dynamodb_port), RETENTION).await?;
         let reference = triad_reference_service::Config {
             listen: loopback(service_port),
             ledger: data.map(|d| d.join("ledger.jsonl")),
@@ -149,7 +151,7 @@ impl Engines {
             answers: options.agents.answers.clone(),
             ..triad_reference_service::Config::default()
         };
-        let service = Service::start(reference).map_err(|error| {
+        let service = EmbeddedReferenceService::start(reference).map_err(|error| {
             use triad_reference_service::StartError;
             match error.downcast::<StartError>() {
                 Ok(StartError::Listen { listen, source }) => {
@@ -192,7 +194,7 @@ impl Engines {
         };
         let first = topics::all(&[], &options.reply_topics);
         make_topics(&kafka, first, options.partitions).await?;
-        let local = LocalBroker::new(broker.line(), Ends::new(MAX_WAITING));
+        let local = LocalBroker::new(broker.line(), OrderEndWaiters::new(MAX_WAITING));
         let bus = local.bus()?;
         let wiring = Wiring::with(stored.store.clone(), local, bus, config);
         let mut publisher = Publisher {
@@ -205,7 +207,7 @@ impl Engines {
         publisher.begin(&options.workflows).await?;
         let wiring = publisher.wiring.clone();
         let remotes = http_remotes(&wiring.config)?;
-        stored.say(&wiring.config)?;
+        stored.announce(&wiring.config)?;
         Ok(Self {
             broker,
             stored,

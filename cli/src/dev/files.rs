@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// What a file looks like from outside: when it was written and how long it is. `None`: it is not there.
-type Look = Option<(SystemTime, u64)>;
+type FileStamp = Option<(SystemTime, u64)>;
 
-fn look(path: &PathBuf) -> Look {
+fn stamp_of(path: &PathBuf) -> FileStamp {
     let file = std::fs::metadata(path).ok()?;
     Some((file.modified().ok()?, file.len()))
 }
@@ -15,24 +15,24 @@ fn look(path: &PathBuf) -> Look {
 /// Files of which a change is to be noticed. An editor may write a file in several steps, or take it away
 /// for a moment: a change counts once the file has looked the same in two looks.
 #[derive(Debug)]
-pub struct Files(BTreeMap<PathBuf, Seen>);
+pub struct Files(BTreeMap<PathBuf, StampPair>);
 
 #[derive(Debug)]
-struct Seen {
+struct StampPair {
     /// As it was when its last change was told, or at first.
-    told: Look,
+    told: FileStamp,
     /// As it was at the last look.
-    last: Look,
+    last: FileStamp,
 }
 
 impl Files {
     /// These files, as they are now.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let seen = |path: PathBuf| {
-            let now = look(&path);
+            let now = stamp_of(&path);
             (
                 path,
-                Seen {
+                StampPair {
                     told: now,
                     last: now,
                 },
@@ -56,7 +56,7 @@ impl Files {
     pub fn changed(&mut self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         for (path, seen) in &mut self.0 {
-            let now = look(path);
+            let now = stamp_of(path);
             if now.is_some() && now == seen.last && now != seen.told {
                 seen.told = now;
                 changed.push(path.clone());

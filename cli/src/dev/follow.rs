@@ -9,14 +9,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use triad_core::message::StatusMessage;
 use triad_core::status::Status;
 use triad_core::{Envelope, Timestamp, topics};
-use triad_kafka::{Read, Reader, ReaderStart};
-use triad_runtime::dead_letter::Entry;
+use triad_kafka::{Polled, Reader, ReaderStart};
+use triad_runtime::dead_letter::LetterEntry;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock, InputRecord};
 
 use super::engines::Engines;
 use crate::output::Usage;
-use crate::read;
+use crate::user_files;
 
 /// Most orders of one file.
 const MAX_ORDERS: usize = 2_000_000;
@@ -42,7 +42,7 @@ impl OrderLine {
 
 /// How an order ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum OrderEnding {
     /// With this final status.
     With(Status),
     /// The order was dead-lettered, and so never stored, for this cause.
@@ -51,9 +51,9 @@ pub enum Ended {
 
 /// What became of the orders of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunResult {
     /// How each order ended, by its id.
-    pub finished: BTreeMap<String, Ended>,
+    pub finished: BTreeMap<String, OrderEnding>,
     /// How many of the orders ended in this run, and not in an earlier one.
     pub ended_here: usize,
     /// Time from submission to the final status, of each order that this run has submitted and that
@@ -72,7 +72,7 @@ pub struct Outcome {
 /// is not JSON or has no text `order_id`.
 pub fn read_orders(file: &Path) -> Result<Vec<OrderLine>> {
     let shown = file.display();
-    let text = read::text(file)?;
+    let text = user_files::text(file)?;
     let mut orders = Vec::new();
     let mut problems = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -178,12 +178,12 @@ impl<'a> Follower<'a> {
     ///
     /// # Errors
     /// If the broker does not take an order.
-    pub async fn run(&self) -> Result<Outcome> {
+    pub async fn run(&self) -> Result<RunResult> {
         let began = Instant::now();
         let begun_at = SystemClock.now();
         let mut last = began;
         let mut open: HashMap<String, Instant> = HashMap::new();
-        let mut ended: BTreeMap<String, Ended> = BTreeMap::new();
+        let mut ended: BTreeMap<String, OrderEnding> = BTreeMap::new();
         let mut ended_here = 0;
         let mut latencies = Vec::with_capacity(self.orders.len());
         let wanted: std::collections::HashSet<&str> =
@@ -208,9 +208,9 @@ impl<'a> Follower<'a> {
                 TICK
             };
             // Everything that is at hand, then back to submitting.
-            while let Read::Record(record) = self.statuses.next(wait).await {
+            while let Polled::Record(record) = self.statuses.next(wait).await {
                 wait = Duration::ZERO;
-                if let Some(End { id, how, at }) = end_of(record)
+                if let Some(OrderEnd { id, how, at }) = end_of(record)
                     && wanted.contains(id.as_str())
                 {
                     // The topics are read from their beginning, beside the submitting: an order
@@ -227,7 +227,7 @@ impl<'a> Follower<'a> {
             self.bar.set_position(ended.len() as u64);
         }
         self.bar.finish_and_clear();
-        Ok(Outcome {
+        Ok(RunResult {
             finished: ended,
             ended_here,
             latencies,
@@ -238,24 +238,24 @@ impl<'a> Follower<'a> {
 
 /// The end of an order.
 #[derive(Debug, PartialEq)]
-struct End {
+struct OrderEnd {
     id: String,
-    how: Ended,
+    how: OrderEnding,
     /// When it ended: not when this was told, which may be again.
     at: Timestamp,
 }
 
 /// The order that a record says has ended, and how; a dead letter ends the order whose id is
 /// its key.
-fn end_of(record: InputRecord) -> Option<End> {
+fn end_of(record: InputRecord) -> Option<OrderEnd> {
     if record.topic == topics::DEAD_LETTER {
         let at = Timestamp(u64::try_from(record.timestamp_ms).unwrap_or(0));
-        let Ok(Entry::Letter(letter)) = Entry::read(record) else {
+        let Ok(LetterEntry::Letter(letter)) = LetterEntry::read(record) else {
             return None;
         };
-        return Some(End {
+        return Some(OrderEnd {
             id: String::from_utf8(letter.key?).ok()?,
-            how: Ended::Rejected(letter.cause),
+            how: OrderEnding::Rejected(letter.cause),
             at,
         });
     }
@@ -264,9 +264,9 @@ fn end_of(record: InputRecord) -> Option<End> {
         message.status,
         Status::Completed | Status::Compensated | Status::CompensationFailed | Status::Failed
     );
-    is_final.then(|| End {
+    is_final.then(|| OrderEnd {
         id: message.order_id.to_string(),
-        how: Ended::With(message.status),
+        how: OrderEnding::With(message.status),
         at: message.at,
     })
 }

@@ -16,18 +16,18 @@ use tokio_util::sync::CancellationToken;
 use triad_operator::changes::changes;
 use triad_workflow::Workflow;
 
-use super::agents::{AgentArgs, Agents, Row, table};
+use super::agents::{AgentArgs, AgentRow, Agents, table};
 
 use super::engines::{self, Engines};
 use super::files::Files;
 use super::handlers::AgentHandlers;
+use super::output::Say;
 use super::project::Project;
 use super::publisher::Publisher;
 use super::reread::{self, Places};
-use super::say::Say;
 use super::services::{self, Services};
 use super::setup::Setup;
-use super::{beside, told};
+use super::{order_news, other_workers};
 use crate::commands::validate::read_all;
 use crate::output::Usage;
 
@@ -104,7 +104,7 @@ impl Live {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let kafka = &engines.wiring.config.kafka;
-        tasks.spawn(beside::watch(
+        tasks.spawn(other_workers::watch(
             kafka.clone(),
             engines.publisher.ours(),
             setup.agents.external.clone(),
@@ -134,9 +134,12 @@ impl Live {
         live.folder = Some(Folder::take(&project.dir, &live.addresses())?);
         let replies = &engines.wiring.config.settings.reply_topics;
         let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
-        let statuses = told::open(kafka, &replies)?;
-        live.tasks
-            .spawn(told::tell(statuses, say, live.stop.clone()));
+        let statuses = order_news::open(kafka, &replies)?;
+        live.tasks.spawn(order_news::follow_statuses(
+            statuses,
+            say,
+            live.stop.clone(),
+        ));
         let data = match &setup.data {
             Some(data) => data.join("services"),
             None => {
@@ -333,7 +336,7 @@ impl Live {
             None => self.workflows.push(Arc::new(workflow)),
         }
         if let Some(new) = new {
-            let rows: Vec<_> = new.rows.iter().map(Row::json).collect();
+            let rows: Vec<_> = new.rows.iter().map(AgentRow::json).collect();
             let json = json!({"event": "agents", "agents": rows});
             self.say.event(&table(&new.rows).to_string(), &json);
             self.handlers.add(new.wiring, new.remotes);

@@ -1,22 +1,22 @@
 //! `triad dev`: the whole system in one process, with nothing installed.
 
 mod agents;
-mod beside;
 pub mod engines;
 mod faults;
 mod files;
 pub mod follow;
 mod handlers;
 mod live;
+mod order_news;
+mod other_workers;
+mod output;
 mod project;
 mod publisher;
 mod reread;
-mod say;
 mod service;
 mod services;
 mod setup;
 pub mod summary;
-mod told;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -39,15 +39,15 @@ use triad_workflow::Millis;
 use crate::data::store_in;
 use crate::machine::directory::taken;
 use crate::machine::signals::interrupted;
-use crate::machine::stores::{At, Kind};
+use crate::machine::stores::{Kind, StoreAddress};
 use crate::output::{Usage, print_line, quoted};
 
-use agents::{AgentArgs, Place, Row};
+use agents::{AgentArgs, AgentRow, ServiceAddress};
 use engines::{Addresses, Engines};
 use faults::FaultArgs;
 use follow::Follower;
 use live::Live;
-use say::Say;
+use output::Say;
 use services::Services;
 use setup::Setup;
 use summary::Summary;
@@ -175,9 +175,9 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     });
     let mut live = Live::start(&setup, &engines, say, stop.clone())?;
     let result = tokio::select! {
-        result = work(&args, &engines, live.services(), orders) => result.map(Ended::Done),
-        result = live.follow() => result.map(Ended::With),
-        () = interrupted => Ok(Ended::With(ExitCode::from(130))),
+        result = work(&args, &engines, live.services(), orders) => result.map(RunEnding::Done),
+        result = live.follow() => result.map(RunEnding::With),
+        () = interrupted => Ok(RunEnding::With(ExitCode::from(130))),
         why = engines.failed() => Err(why.into()),
         // Engines without handlers look alive and do nothing: better no process at all.
         ended = &mut worker => {
@@ -198,7 +198,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let agents = live.stop().await;
     engines.shutdown().await;
     // Nobody tells of orders any more: the summary is the last line. It is there however the handlers ended.
-    if let Ok(Ended::Done(summary)) = &result {
+    if let Ok(RunEnding::Done(summary)) = &result {
         if args.json {
             print_line(&json!({"event": "summary", "summary": summary}))?;
         } else {
@@ -209,9 +209,9 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let result = result?;
     agents?;
     Ok(match result {
-        Ended::With(code) => code,
-        Ended::Done(summary) if summary.is_good() => ExitCode::SUCCESS,
-        Ended::Done(_) => ExitCode::FAILURE,
+        RunEnding::With(code) => code,
+        RunEnding::Done(summary) if summary.is_good() => ExitCode::SUCCESS,
+        RunEnding::Done(_) => ExitCode::FAILURE,
     })
 }
 
@@ -223,7 +223,7 @@ fn unmeasured(error: EndpointError) -> anyhow::Error {
 }
 
 /// How a run has ended.
-enum Ended {
+enum RunEnding {
     /// With this exit code; there is nothing to sum up.
     With(ExitCode),
     /// All orders of the file are finished.
@@ -308,17 +308,22 @@ fn announce(
             "metrics": metrics.map(|at| format!("http://{at}/metrics")),
             "data": args.data.as_ref().map(|d| d.display().to_string()),
             "project": setup.project.as_ref().map(|p| p.file.display().to_string()),
-            "agents": rows.iter().map(Row::json).collect::<Vec<Value>>(),
+            "agents": rows.iter().map(AgentRow::json).collect::<Vec<Value>>(),
         }));
     }
     println!("Kafka     {kafka}");
     match &store {
-        At::Port(at) => println!("DynamoDB  http://{at}   (any credentials, region us-east-1)"),
-        At::Data(dir) => {
+        StoreAddress::Port(at) => {
+            println!("DynamoDB  http://{at}   (any credentials, region us-east-1)")
+        }
+        StoreAddress::Data(dir) => {
             println!("Store     {}   (SQLite)", file(&store_in(dir)).display())
         }
     }
-    if rows.iter().any(|row| row.place == Place::Reference) {
+    if rows
+        .iter()
+        .any(|row| row.place == ServiceAddress::Reference)
+    {
         println!(
             "Service   http://{service}   (the reference service: GET /_ledger, PUT /_faults)"
         );
@@ -328,8 +333,8 @@ fn announce(
         println!("Metrics   http://{at}/metrics");
     }
     let memory = match store {
-        At::Port(_) => "memory",
-        At::Data(_) => "memory; the store is in a temporary directory, until the end",
+        StoreAddress::Port(_) => "memory",
+        StoreAddress::Data(_) => "memory; the store is in a temporary directory, until the end",
     };
     println!(
         "State     {}",
@@ -342,16 +347,16 @@ fn announce(
     println!();
     println!("In another terminal:");
     match (&setup.project, &store) {
-        (Some(_), At::Port(_)) => println!(
+        (Some(_), StoreAddress::Port(_)) => println!(
             "  . .triad/env      (in this directory; it says where Kafka and DynamoDB are)"
         ),
-        (Some(_), At::Data(_)) => println!(
+        (Some(_), StoreAddress::Data(_)) => println!(
             "  . .triad/env      (in this directory; it says where Kafka and the store are)"
         ),
-        (None, At::Port(at)) => {
+        (None, StoreAddress::Port(at)) => {
             println!("  export TRIAD_BROKERS={kafka} TRIAD_DYNAMODB_ENDPOINT=http://{at}")
         }
-        (None, At::Data(dir)) => {
+        (None, StoreAddress::Data(dir)) => {
             println!("  export TRIAD_DATA={}", quoted(&dir.display().to_string()))
         }
     }

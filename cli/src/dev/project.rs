@@ -10,7 +10,7 @@ use triad_bootstrap::agents::{self, AgentErrors};
 use triad_workflow::AgentName;
 
 use crate::output::Usage;
-use crate::read;
+use crate::user_files;
 
 /// The name of the file by which a directory is a project.
 pub const FILE: &str = "triad.yaml";
@@ -18,7 +18,7 @@ pub const FILE: &str = "triad.yaml";
 /// A project file, as it is written. Paths are relative to its directory.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ProjectFile {
     /// Workflow files.
     workflows: Vec<PathBuf>,
     /// Orders to submit when asked to, one JSON object a line.
@@ -29,7 +29,7 @@ struct Written {
     answers: Option<PathBuf>,
     /// Services that are started, by name.
     #[serde(default)]
-    services: BTreeMap<String, Service>,
+    services: BTreeMap<String, ProjectService>,
     /// Settings by agent, as in `TRIAD_AGENTS`; `service` and `path` may take the place of `base_url`.
     #[serde(default)]
     agents: BTreeMap<String, Map<String, Value>>,
@@ -38,7 +38,7 @@ struct Written {
 /// A service of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Service {
+pub struct ProjectService {
     /// What starts it, for `sh`. It is told in `PORT` where to listen, on 127.0.0.1, and in `DATA_DIR`
     /// which directory to keep its data in.
     pub command: String,
@@ -64,7 +64,7 @@ pub struct Project {
     /// What the reference service answers for agents without a service.
     pub answers: Option<PathBuf>,
     /// Services that are started, by name.
-    pub services: BTreeMap<String, Service>,
+    pub services: BTreeMap<String, ProjectService>,
     agents: BTreeMap<String, Map<String, Value>>,
 }
 
@@ -89,8 +89,8 @@ impl Project {
     /// Reads a project file.
     fn read(file: &Path) -> Result<Self, Usage> {
         let shown = file.display();
-        let text = read::text(file)?;
-        let written: Written =
+        let text = user_files::text(file)?;
+        let written: ProjectFile =
             serde_saphyr::from_str(&text).map_err(|e| Usage(format!("{shown}: {e}")))?;
         let dir = file.parent().unwrap_or(Path::new("")).to_path_buf();
         let project = Self {

@@ -12,7 +12,7 @@ use triad_runtime::DefinitionStore;
 use triad_runtime::agent::Remotes;
 use triad_workflow::{AgentName, Millis, Workflow, WorkflowName, hash::canonical_json};
 
-use super::agents::{Agents, Place, Row};
+use super::agents::{AgentRow, Agents, ServiceAddress};
 use crate::machine::broker::Wired;
 
 /// How long Submission may go on with the present version that it knows, in milliseconds.
@@ -36,7 +36,7 @@ pub struct Publisher {
 /// Agents that were not served until now: their rows, and what their handlers run with.
 pub struct New {
     /// The agents and where their services are.
-    pub rows: Vec<Row>,
+    pub rows: Vec<AgentRow>,
     /// The clients, with the settings of these agents alone.
     pub wiring: Wired,
     /// The HTTP clients of these agents.
@@ -109,10 +109,10 @@ impl Publisher {
     }
 
     /// The agents, those that are only in the settings included, and where the service of each is.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<AgentRow> {
         let settings = self.agents.addressed.keys().chain(&self.agents.external);
         let named: BTreeSet<&AgentName> = self.needed.keys().chain(settings).collect();
-        let row = |agent: &AgentName| Row {
+        let row = |agent: &AgentName| AgentRow {
             agent: agent.clone(),
             place: self.agents.place(agent),
             workflows: self.needed.get(agent).cloned().unwrap_or_default(),
@@ -135,9 +135,9 @@ impl Publisher {
         let topics = topics::all(&names, &[]);
         make_topics(&self.wiring.config.kafka, topics, self.partitions).await?;
         let config = |name: &AgentName| match self.agents.place(name) {
-            Place::Elsewhere => None,
-            Place::At(_) => self.agents.addressed.get(name).cloned(),
-            Place::Reference => Some(AgentConfig {
+            ServiceAddress::Elsewhere => None,
+            ServiceAddress::At(_) => self.agents.addressed.get(name).cloned(),
+            ServiceAddress::Reference => Some(AgentConfig {
                 // Longer than any stall: what ends a stalled call is the step's deadline.
                 call_timeout: Some(Millis(60_000)),
                 ..AgentConfig::at(format!("http://{}/{name}", self.service))

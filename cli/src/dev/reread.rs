@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use triad_bootstrap::AgentConfig;
 use triad_workflow::AgentName;
 
-use super::agents::{Agents, Row};
+use super::agents::{AgentRow, Agents};
 use super::project::Project;
 
 /// What counts at the next start alone.
@@ -54,8 +54,8 @@ pub struct Places {
 
 impl Places {
     /// The places of these rows, and the settings of these agents.
-    pub fn of(rows: &[Row], agents: &Agents) -> Self {
-        let place = |row: &Row| (row.agent.clone(), row.place.to_string());
+    pub fn of(rows: &[AgentRow], agents: &Agents) -> Self {
+        let place = |row: &AgentRow| (row.agent.clone(), row.place.to_string());
         Self {
             rows: rows.iter().map(place).collect(),
             settings: agents.addressed.clone(),
@@ -86,7 +86,7 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
-    use super::super::agents::Place;
+    use super::super::agents::ServiceAddress;
     use super::*;
 
     fn project(text: &str) -> Project {
@@ -136,15 +136,15 @@ services: { two: { command: ./two }, three: { command: ./three, port: 4711 }, fo
             let mut rows = Vec::new();
             for (agent, url) in agents {
                 let place = match url {
-                    None => Place::Reference,
+                    None => ServiceAddress::Reference,
                     Some(url) => {
                         let mut config = AgentConfig::at((*url).to_owned());
                         config.concurrency = std::num::NonZeroU16::new(concurrency);
                         all.addressed.insert(name(agent), config);
-                        Place::At((*url).to_owned())
+                        ServiceAddress::At((*url).to_owned())
                     }
                 };
-                rows.push(Row {
+                rows.push(AgentRow {
                     agent: name(agent),
                     place,
                     workflows: [].into(),

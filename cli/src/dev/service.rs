@@ -8,14 +8,14 @@ use tokio::sync::oneshot;
 use triad_reference_service::{Config, ReferenceService};
 
 /// The reference remote service, running on a thread of its own. It stops when this is dropped.
-pub struct Service {
+pub struct EmbeddedReferenceService {
     addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     questions: tokio::sync::mpsc::Sender<oneshot::Sender<triad_reference_service::Summary>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Service {
+impl EmbeddedReferenceService {
     /// Starts the service and blocks until it listens.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Service {
     }
 }
 
-impl Drop for Service {
+impl Drop for EmbeddedReferenceService {
     fn drop(&mut self) {
         self.end();
     }

@@ -17,10 +17,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::project::{Project, Service};
-use super::say::Say;
+use super::output::Say;
+use super::project::{Project, ProjectService};
 use crate::output::Usage;
-use crate::read::plain;
+use crate::user_files::plain;
 
 /// How long a service that is told to stop may take, before it is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
@@ -52,22 +52,22 @@ exec 3<&- sh -c "$1""#;
 
 /// What is known of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ServiceState {
     Starting,
     Listening,
     /// The service has ended by itself.
     Ended,
 }
 
-struct One {
-    service: Service,
+struct RunningService {
+    service: ProjectService,
     port: u16,
     restart: Arc<Notify>,
-    state: watch::Receiver<State>,
+    state: watch::Receiver<ServiceState>,
     stop: CancellationToken,
 }
 
-impl One {
+impl RunningService {
     /// Stops it, with everything that it has started.
     async fn stop(mut self) {
         self.stop.cancel();
@@ -78,7 +78,7 @@ impl One {
 
 /// The running services of a project. Without [`Services::stop`] they end when this process does.
 pub struct Services {
-    all: Mutex<BTreeMap<String, One>>,
+    all: Mutex<BTreeMap<String, RunningService>>,
     data: PathBuf,
     say: Say,
 }
@@ -148,10 +148,10 @@ impl Services {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn change(&self, project: &Project, ports: &BTreeMap<String, u16>) -> Result<()> {
-        let stays = |name: &String, one: &One| {
+        let stays = |name: &String, one: &RunningService| {
             project.services.get(name) == Some(&one.service) && ports.get(name) == Some(&one.port)
         };
-        let gone: Vec<One> = self
+        let gone: Vec<RunningService> = self
             .all()
             .extract_if(.., |name, one| !stays(name, one))
             .map(|(_, one)| one)
@@ -175,7 +175,7 @@ impl Services {
             // An absolute one: services may change their directory.
             let data = data.canonicalize().with_context(named)?;
             let (restart, stop) = (Arc::new(Notify::new()), CancellationToken::new());
-            let (tell, state) = watch::channel(State::Starting);
+            let (tell, state) = watch::channel(ServiceState::Starting);
             let runner = Runner {
                 name: name.clone(),
                 service: service.clone(),
@@ -188,7 +188,7 @@ impl Services {
                 stop: stop.clone(),
             };
             tokio::spawn(runner.run());
-            let one = One {
+            let one = RunningService {
                 service: service.clone(),
                 port: ports[name],
                 restart,
@@ -200,7 +200,7 @@ impl Services {
         Ok(())
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, One>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, RunningService>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,13 +215,13 @@ impl Services {
     pub async fn started(&self) -> Vec<String> {
         let states: Vec<_> = {
             let all = self.all();
-            let state = |(name, one): (&String, &One)| (name.clone(), one.state.clone());
+            let state = |(name, one): (&String, &RunningService)| (name.clone(), one.state.clone());
             all.iter().map(state).collect()
         };
         let mut ended = Vec::new();
         for (name, mut state) in states {
-            let known = state.wait_for(|s| *s != State::Starting).await;
-            if known.is_ok_and(|s| *s == State::Ended) {
+            let known = state.wait_for(|s| *s != ServiceState::Starting).await;
+            if known.is_ok_and(|s| *s == ServiceState::Ended) {
                 ended.push(name);
             }
         }
@@ -242,18 +242,18 @@ impl Services {
 
 struct Runner {
     name: String,
-    service: Service,
+    service: ProjectService,
     dir: PathBuf,
     port: u16,
     data: PathBuf,
     say: Say,
     restart: Arc<Notify>,
-    tell: watch::Sender<State>,
+    tell: watch::Sender<ServiceState>,
     stop: CancellationToken,
 }
 
 /// Why a service runs no more.
-enum End {
+enum ServiceExit {
     ByItself(ExitStatus),
     Restart,
     Stop,
@@ -264,12 +264,12 @@ impl Runner {
         let mut wait = FIRST_WAIT;
         loop {
             let began = Instant::now();
-            self.tell.send_replace(State::Starting);
+            self.tell.send_replace(ServiceState::Starting);
             let end = match self.spawn() {
                 Ok(child) => self.watch(child).await,
                 Err(e) => {
-                    self.tell.send_replace(State::Ended);
-                    self.say(&format!("cannot be started: {e}"));
+                    self.tell.send_replace(ServiceState::Ended);
+                    self.print_event(&format!("cannot be started: {e}"));
                     if !self.pause(&mut wait, false).await {
                         return;
                     }
@@ -277,13 +277,13 @@ impl Runner {
                 }
             };
             match end {
-                End::Stop => return,
-                End::Restart => {
+                ServiceExit::Stop => return,
+                ServiceExit::Restart => {
                     wait = FIRST_WAIT;
-                    self.say("a file of it has changed: it is started anew");
+                    self.print_event("a file of it has changed: it is started anew");
                 }
-                End::ByItself(status) => {
-                    self.tell.send_replace(State::Ended);
+                ServiceExit::ByItself(status) => {
+                    self.tell.send_replace(ServiceState::Ended);
                     let lived = began.elapsed() > LIVED;
                     if lived {
                         wait = FIRST_WAIT;
@@ -294,7 +294,7 @@ impl Runner {
                         false => format!("it is started again in {} s", wait.as_secs()),
                         true => "it is started again when a file of it changes".to_owned(),
                     };
-                    self.say(&format!("has ended by itself ({status}); {when}"));
+                    self.print_event(&format!("has ended by itself ({status}); {when}"));
                     if !self.pause(&mut wait, for_a_change).await {
                         return;
                     }
@@ -303,7 +303,7 @@ impl Runner {
         }
     }
 
-    fn say(&self, what: &str) {
+    fn print_event(&self, what: &str) {
         let text = format!("service {}: {what}", self.name);
         let json = json!({"event": "service", "service": self.name, "what": what});
         self.say.event(&text, &json);
@@ -347,7 +347,7 @@ impl Runner {
     }
 
     /// Follows one process to its end, and stops all of its group.
-    async fn watch(&self, mut child: Child) -> End {
+    async fn watch(&self, mut child: Child) -> ServiceExit {
         // Waiting for a child closes its input, by which it would be ended.
         let _held = child.stdin.take();
         let readers = [
@@ -357,16 +357,16 @@ impl Runner {
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let end = tokio::select! {
             status = child.wait() => match status {
-                Ok(status) => End::ByItself(status),
-                Err(_) => End::Restart,
+                Ok(status) => ServiceExit::ByItself(status),
+                Err(_) => ServiceExit::Restart,
             },
-            () = self.restart.notified() => End::Restart,
-            () = self.stop.cancelled() => End::Stop,
+            () = self.restart.notified() => ServiceExit::Restart,
+            () = self.stop.cancelled() => ServiceExit::Stop,
             // It never completes: once the service listens there is nothing more to look for.
             never = self.until_it_listens() => match never {},
         };
         if let Some(group) = group {
-            if !matches!(end, End::ByItself(_)) {
+            if !matches!(end, ServiceExit::ByItself(_)) {
                 signal(group, Signal::TERM);
                 let _ = tokio::time::timeout(STOP_WITHIN, child.wait()).await;
             }
@@ -394,12 +394,12 @@ impl Runner {
         while TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
             if !is_said && began.elapsed() >= LISTENS_WITHIN {
                 is_said = true;
-                self.say(&self.silence());
+                self.print_event(&self.silence());
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        self.tell.send_replace(State::Listening);
-        self.say("listens");
+        self.tell.send_replace(ServiceState::Listening);
+        self.print_event("listens");
         std::future::pending().await
     }
 

@@ -11,7 +11,7 @@ use triad_core::{Failure, Order, OrderId, ProcessState};
 use triad_runtime::StateStore;
 
 use super::engines::Engines;
-use super::follow::{Ended, Outcome};
+use super::follow::{OrderEnding, RunResult};
 
 /// Records read at once.
 const PAGE: usize = 100;
@@ -122,7 +122,7 @@ impl Summary {
     ///
     /// # Errors
     /// If the store fails, a record cannot be read, or the reference service has ended.
-    pub async fn of(engines: &Engines, outcome: &Outcome) -> Result<Self> {
+    pub async fn of(engines: &Engines, outcome: &RunResult) -> Result<Self> {
         let mut states: BTreeMap<String, usize> = BTreeMap::new();
         let mut failures: BTreeMap<String, usize> = BTreeMap::new();
         let mut causes = Causes::default();
@@ -130,12 +130,12 @@ impl Summary {
         let mut with_record = Vec::new();
         for (id, how) in &outcome.finished {
             let why = match (how, OrderId::new(id.as_str())) {
-                (Ended::With(_), Ok(id)) => {
+                (OrderEnding::With(_), Ok(id)) => {
                     with_record.push(id);
                     continue;
                 }
-                (Ended::With(_), Err(_)) => "order-id",
-                (Ended::Rejected(why), _) => why,
+                (OrderEnding::With(_), Err(_)) => "order-id",
+                (OrderEnding::Rejected(why), _) => why,
             };
             *states.entry("Rejected".into()).or_default() += 1;
             causes.note("Rejected", why.to_owned(), id, "");

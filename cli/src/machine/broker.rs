@@ -4,10 +4,10 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use triad_bootstrap::Wiring;
-use triad_broker::Line;
+use triad_broker::InProcessClient;
 use triad_consume::Broker;
 use triad_direct::{DirectBroker, DirectBus, DirectConsumer};
-use triad_ingress::{Ends, Noticing};
+use triad_ingress::{Noticing, OrderEndWaiters};
 use triad_runtime::BusError;
 
 use crate::store::Store;
@@ -19,12 +19,12 @@ pub type Wired = Wiring<Store, LocalBroker>;
 #[derive(Debug, Clone)]
 pub struct LocalBroker {
     direct: DirectBroker,
-    ends: Ends,
+    ends: OrderEndWaiters,
 }
 
 impl LocalBroker {
     /// Over this line; who waits is in `ends`.
-    pub fn new(line: Line, ends: Ends) -> Self {
+    pub fn new(line: InProcessClient, ends: OrderEndWaiters) -> Self {
         Self {
             direct: DirectBroker::new(line),
             ends,

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 
-use crate::moved;
+use crate::moved_mark;
 use rustix::process::geteuid;
 
 use crate::data;
 use crate::output::{Usage, command};
-use crate::read::plain;
+use crate::user_files::plain;
 
 /// Makes the directory and takes it for this process, to run on it. `runs` is its command, such as `triad serve`:
 /// the file of the lock says so later ([`data::last_command`](crate::data::last_command)).
@@ -20,7 +20,7 @@ use crate::read::plain;
 /// [`Usage`] if it cannot be made or written, another process has it, or its orders were moved away.
 pub fn lock(dir: &Path, runs: &str) -> Result<File, Usage> {
     let mut file = take(dir)?;
-    match moved::look(dir)? {
+    match moved_mark::read_mark(dir)? {
         None => {
             let written = file
                 .set_len(0)

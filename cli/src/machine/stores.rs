@@ -15,7 +15,7 @@ use triad_workflow::Millis;
 #[cfg(feature = "aws")]
 use super::directory::taken;
 use super::directory::unusable;
-use crate::data::{self, Running, Said};
+use crate::data::{self, ConnectionFile, RunningProcess};
 use crate::output::Usage;
 use crate::store::Store;
 use crate::store::tables;
@@ -68,14 +68,14 @@ impl Kind {
 
 /// Where other commands find a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum At {
+pub enum StoreAddress {
     /// At this port, by DynamoDB's API.
     Port(SocketAddr),
     /// In this data directory; the path is absolute.
     Data(PathBuf),
 }
 
-impl At {
+impl StoreAddress {
     /// Which store it is.
     pub fn kind(&self) -> Kind {
         match self {
@@ -121,25 +121,25 @@ impl Retention {
 }
 
 /// A store in use, and what belongs to it.
-pub struct Stored {
+pub struct OpenStore {
     /// The store.
     pub store: Store,
-    engine: Engine,
+    engine: StoreEngine,
 }
 
-enum Engine {
+enum StoreEngine {
     Dynamodb(tables::Engine),
     Sqlite {
         /// The data directory.
         dir: PathBuf,
         /// Deletes what has expired; it ends when it is dropped.
         sweep: JoinSet<()>,
-        said: Option<Said>,
+        said: Option<ConnectionFile>,
         _scratch: Option<TempDir>,
     },
 }
 
-impl Stored {
+impl OpenStore {
     /// Starts a store: in this data directory, which nobody else has, or else in memory or in a temporary
     /// directory, where nothing is synced. Finished orders are kept for `retention`. `port` is that of
     /// DynamoDB; 0 takes a free one.
@@ -165,7 +165,7 @@ impl Stored {
                 let (engine, tables) = started?;
                 Ok(Self {
                     store: tables.store(retention.records, retention.details),
-                    engine: Engine::Dynamodb(engine),
+                    engine: StoreEngine::Dynamodb(engine),
                 })
             }
             Kind::Sqlite if port.port() != 0 => Err(Usage(
@@ -178,10 +178,10 @@ impl Stored {
     }
 
     /// Where other commands find it.
-    pub fn at(&self) -> At {
+    pub fn at(&self) -> StoreAddress {
         match &self.engine {
-            Engine::Dynamodb(embedded) => At::Port(embedded.addr()),
-            Engine::Sqlite { dir, .. } => At::Data(dir.clone()),
+            StoreEngine::Dynamodb(embedded) => StoreAddress::Port(embedded.addr()),
+            StoreEngine::Sqlite { dir, .. } => StoreAddress::Data(dir.clone()),
         }
     }
 
@@ -190,9 +190,9 @@ impl Stored {
     ///
     /// # Errors
     /// If that cannot be written.
-    pub fn say(&mut self, config: &Config) -> Result<()> {
-        if let Engine::Sqlite { dir, said, .. } = &mut self.engine {
-            *said = Some(Running::of(config).say(dir)?);
+    pub fn announce(&mut self, config: &Config) -> Result<()> {
+        if let StoreEngine::Sqlite { dir, said, .. } = &mut self.engine {
+            *said = Some(RunningProcess::of(config).write_connection_file(dir)?);
         }
         Ok(())
     }
@@ -202,8 +202,8 @@ impl Stored {
         let Self { store, engine, .. } = self;
         drop(store);
         match engine {
-            Engine::Dynamodb(_) => {}
-            Engine::Sqlite {
+            StoreEngine::Dynamodb(_) => {}
+            StoreEngine::Sqlite {
                 mut sweep,
                 said,
                 _scratch,
@@ -217,7 +217,7 @@ impl Stored {
     }
 }
 
-fn file(data: Option<&Path>, retention: Retention) -> Result<Stored> {
+fn file(data: Option<&Path>, retention: Retention) -> Result<OpenStore> {
     let (dir, scratch) = match data {
         Some(dir) => (dir.to_path_buf(), None),
         None => {
@@ -239,9 +239,9 @@ fn file(data: Option<&Path>, retention: Retention) -> Result<Stored> {
     let mut sweep = JoinSet::new();
     let swept = store.clone();
     sweep.spawn(async move { swept.sweep(SWEEP_EVERY).await });
-    Ok(Stored {
+    Ok(OpenStore {
         store: Store::Sqlite(store),
-        engine: Engine::Sqlite {
+        engine: StoreEngine::Sqlite {
             dir,
             sweep,
             said: None,

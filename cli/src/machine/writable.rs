@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use triad_broker::Line;
+use triad_broker::InProcessClient;
 use triad_ingress::Writable;
 
 use crate::store::Store;
@@ -13,7 +13,7 @@ pub struct Disk {
     /// The store.
     pub store: Store,
     /// The way to the log.
-    pub log: Line,
+    pub log: InProcessClient,
 }
 
 impl Writable for Disk {

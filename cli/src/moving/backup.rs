@@ -12,16 +12,16 @@ use serde_json::json;
 use tempfile::TempDir;
 use triad_broker::BrokerHandle;
 use triad_kafka::KafkaConfig;
-use triad_operator::moving::{Counts, Exported, Writer, export};
+use triad_operator::moving::{Exported, MovedCounts, Writer, export};
 use triad_runtime::Clock as _;
 use triad_runtime::system::SystemClock;
 use triad_sqlite::{SqliteStore, snapshot};
 use triad_workflow::Millis;
 
-use super::place::broker;
+use super::endpoint::broker;
 use super::progress::Progress;
 use super::topics;
-use crate::data::{self, Running};
+use crate::data::{self, RunningProcess};
 use crate::machine::directory::{refuse_root, take};
 use crate::output::{Usage, command, count, print_line};
 
@@ -61,7 +61,7 @@ pub struct BackupArgs {
 pub async fn run(args: BackupArgs) -> Result<ExitCode> {
     let new = begin(&args)?;
     let progress = Progress::new(args.json);
-    let source = Source::open(&args.data)?;
+    let source = BackupSource::open(&args.data)?;
     let records = topics_to(&source.kafka, new.path(), &progress).await;
     let copied = match records {
         Ok(records) => store_to(&args.data, new.path(), &progress)
@@ -74,7 +74,7 @@ pub async fn run(args: BackupArgs) -> Result<ExitCode> {
     let records = copied?;
     let (counts, exported) = check(new.path()).await?;
     finish(new, &args)?;
-    told(&args, counts, &exported, records)
+    print_summary(&args, counts, &exported, records)
 }
 
 /// A directory beside the one that is to be: it gets its name when it is whole.
@@ -114,20 +114,20 @@ fn begin(args: &BackupArgs) -> Result<TempDir> {
         .prefix(".triad-backup-")
         .tempdir_in(folder);
     made.map_err(|e| {
-        let why = crate::read::plain(&e);
+        let why = crate::user_files::plain(&e);
         Usage(format!("--to {to}: cannot be made: {why}")).into()
     })
 }
 
 /// The brokers of a data directory: those of the process that runs on it, or one of our own.
-struct Source {
+struct BackupSource {
     kafka: KafkaConfig,
     own: Option<(BrokerHandle, std::fs::File)>,
 }
 
-impl Source {
+impl BackupSource {
     fn open(dir: &Path) -> Result<Self> {
-        if let Some(running) = Running::look(dir)? {
+        if let Some(running) = RunningProcess::read_connection_file(dir)? {
             return Ok(Self {
                 kafka: running.kafka(),
                 own: None,
@@ -175,7 +175,7 @@ async fn store_to(from: &Path, to: &Path, progress: &Progress) -> Result<()> {
 
 /// Reads everything in the copy, each record with its checksum. What is damaged in the original is so in the
 /// copy, which is kept all the same.
-async fn check(copy: &Path) -> Result<(Counts, Exported)> {
+async fn check(copy: &Path) -> Result<(MovedCounts, Exported)> {
     let store = SqliteStore::open(&data::store_in(copy), SystemClock, Millis(0))?;
     let mut nowhere = Writer::begin(std::io::sink(), "backup", SystemClock.now())?;
     let read = export(&store, &SystemClock, &mut nowhere, |_| {}).await?;
@@ -218,7 +218,12 @@ fn close_off(path: &Path, owner: Option<(u32, u32)>, level: u32) -> Result<()> {
     file.sync_all().with_context(named)
 }
 
-fn told(args: &BackupArgs, counts: Counts, exported: &Exported, messages: u64) -> Result<ExitCode> {
+fn print_summary(
+    args: &BackupArgs,
+    counts: MovedCounts,
+    exported: &Exported,
+    messages: u64,
+) -> Result<ExitCode> {
     for damaged in &exported.named {
         eprintln!(
             "triad backup: {} cannot be read, and neither in the original: {}",

@@ -9,16 +9,16 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use tempfile::NamedTempFile;
-use triad_operator::moving::{Counts, Exported, Message, Writer, export};
+use triad_operator::moving::{Exported, Message, MovedCounts, Writer, export};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock as _, StateStore as _};
 
-use super::place::Place;
+use super::endpoint::Endpoint;
 use super::progress::Progress;
 use super::topics;
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::machine::directory::take;
-use crate::moved::{self, Moved};
+use crate::moved_mark::{self, Moved};
 use crate::output::{Usage, count, moment, print_line};
 
 /// Write everything of an installation into a file: orders alive and finished, workflows, the call ledger
@@ -74,7 +74,7 @@ pub async fn run(args: ExportArgs) -> Result<ExitCode> {
     }
     let to = args.to.clone().unwrap_or_default();
     let file = begin(&to)?;
-    let place = Place::open(&args.store, &args.kafka, false).await?;
+    let place = Endpoint::open(&args.store, &args.kafka, false).await?;
     let progress = Progress::new(args.json);
     let written = write(&args, &place, file, &progress).await;
     progress.end();
@@ -92,10 +92,10 @@ pub async fn run(args: ExportArgs) -> Result<ExitCode> {
         let at = moment(SystemClock.now());
         let to = std::path::absolute(&to).unwrap_or(to);
         let to = to.display().to_string();
-        moved::note(dir, &Moved { to, at })?;
+        moved_mark::note(dir, &Moved { to, at })?;
     }
     place.close().await?;
-    told(&args, counts, &exported)?;
+    print_summary(&args, counts, &exported)?;
     Ok(if is_whole {
         ExitCode::SUCCESS
     } else {
@@ -108,7 +108,7 @@ fn revert(args: &ExportArgs) -> Result<ExitCode> {
         return Err(Usage("--revert: name the data directory: --data DIR".into()).into());
     };
     let _lock = take(dir)?;
-    let was = moved::forget(dir)?;
+    let was = moved_mark::forget(dir)?;
     if args.json {
         print_line(&json!({"kind": "summary", "reverted": was}))?;
     } else {
@@ -133,7 +133,7 @@ fn begin(to: &Path) -> Result<NamedTempFile> {
         .into());
     }
     NamedTempFile::new_in(folder(to)).map_err(|e| {
-        let why = crate::read::plain(&e);
+        let why = crate::user_files::plain(&e);
         Usage(format!("--to {}: cannot be made: {why}", to.display())).into()
     })
 }
@@ -155,14 +155,14 @@ fn finish(file: NamedTempFile, to: &Path) -> Result<()> {
         .with_context(named)
 }
 
-type Written = (BufWriter<NamedTempFile>, Counts, Exported);
+type ExportWritten = (BufWriter<NamedTempFile>, MovedCounts, Exported);
 
 async fn write(
     args: &ExportArgs,
-    place: &Place,
+    place: &Endpoint,
     file: NamedTempFile,
     progress: &Progress,
-) -> Result<Written> {
+) -> Result<ExportWritten> {
     let (from, now) = (place.kind.name(), SystemClock.now());
     let mut writer = Writer::begin(BufWriter::new(file), from, now)?;
     let before = at_work(place).await?;
@@ -186,7 +186,7 @@ async fn write(
 
 /// What changes when an order goes on, of an installation that others can reach: the sum over all records of
 /// a hash of id and version.
-async fn at_work(place: &Place) -> Result<u64> {
+async fn at_work(place: &Endpoint) -> Result<u64> {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut sum = 0_u64;
     if !place.is_shared() {
@@ -207,7 +207,7 @@ async fn at_work(place: &Place) -> Result<u64> {
     }
 }
 
-fn told(args: &ExportArgs, counts: Counts, exported: &Exported) -> Result<()> {
+fn print_summary(args: &ExportArgs, counts: MovedCounts, exported: &Exported) -> Result<()> {
     for unreadable in &exported.named {
         eprintln!(
             "triad export: {} cannot be read: {}",

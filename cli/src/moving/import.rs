@@ -9,17 +9,17 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use serde_json::json;
 use triad_kafka::{KafkaBus, Topic, create_topics};
-use triad_operator::moving::{Counts, Imported, Reader, TOPICS, Tally, import};
+use triad_operator::moving::{Imported, MovedCounts, Reader, TOPICS, Tally, import};
 use triad_runtime::settings::Settings;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
-use super::place::Place;
+use super::endpoint::Endpoint;
 use super::progress::Progress;
 use crate::commands::connection::{KafkaArgs, StoreArgs};
-use crate::moved;
+use crate::moved_mark;
 use crate::output::{Usage, count, print_line};
-use crate::read;
+use crate::user_files;
 
 /// Partitions of the topics where a new directory has none: what triad serve makes.
 const PARTITIONS: i32 = 4;
@@ -70,7 +70,7 @@ pub async fn run(args: ImportArgs) -> Result<ExitCode> {
     let progress = Progress::new(args.json);
     let counts = check(&args.from, &progress)?;
     let data = args.store.data.data.as_deref();
-    if let Some(moved) = data.map(moved::look).transpose()?.flatten() {
+    if let Some(moved) = data.map(moved_mark::read_mark).transpose()?.flatten() {
         return Err(Usage(format!(
             "the orders of this directory were moved to {} on {}: import into another, new one",
             moved.to, moved.at
@@ -90,28 +90,28 @@ pub async fn run(args: ImportArgs) -> Result<ExitCode> {
             messages: counts.submissions + counts.replies,
             named: Vec::new(),
         };
-        return told(&args, &imported);
+        return print_summary(&args, &imported);
     }
-    let place = Place::open(&args.store, &args.kafka, true).await?;
+    let place = Endpoint::open(&args.store, &args.kafka, true).await?;
     let imported = put(&args, &place, &progress).await;
     progress.end();
     let imported = imported.context(
         "the import has not come to its end; what was written stays: run the command again",
     );
     place.close().await?;
-    told(&args, &imported?)
+    print_summary(&args, &imported?)
 }
 
 fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
     let file = File::open(path).map_err(|e| {
-        let why = read::why(path, &e);
+        let why = user_files::why(path, &e);
         Usage(format!("--from {}: {why}", path.display()))
     })?;
     Reader::begin(BufReader::new(file)).with_context(|| path.display().to_string())
 }
 
 /// Reads the whole file: it is known to be sound before anything is written.
-fn check(path: &Path, progress: &Progress) -> Result<Counts> {
+fn check(path: &Path, progress: &Progress) -> Result<MovedCounts> {
     let mut reader = open(path)?;
     let named = || path.display().to_string();
     while reader.read().with_context(named)?.is_some() {
@@ -120,7 +120,7 @@ fn check(path: &Path, progress: &Progress) -> Result<Counts> {
     Ok(reader.counts())
 }
 
-async fn put(args: &ImportArgs, place: &Place, progress: &Progress) -> Result<Imported> {
+async fn put(args: &ImportArgs, place: &Endpoint, progress: &Progress) -> Result<Imported> {
     let mut reader = open(&args.from)?;
     let bus = match args.dry_run {
         true => None,
@@ -137,7 +137,7 @@ async fn put(args: &ImportArgs, place: &Place, progress: &Progress) -> Result<Im
 }
 
 /// Has alive orders go on: what they wait for lies in no topic of this installation.
-async fn drive_on(args: &ImportArgs, place: &Place, bus: KafkaBus) -> Result<()> {
+async fn drive_on(args: &ImportArgs, place: &Endpoint, bus: KafkaBus) -> Result<()> {
     let settings = Settings {
         timing: args.store.spans()?.timing,
         ..Settings::default()
@@ -154,7 +154,7 @@ async fn drive_on(args: &ImportArgs, place: &Place, bus: KafkaBus) -> Result<()>
 }
 
 /// A producer for the topics, which a new directory does not have.
-async fn bus(place: &Place) -> Result<KafkaBus> {
+async fn bus(place: &Endpoint) -> Result<KafkaBus> {
     if !place.is_shared() {
         let topic = |name: &str| Topic {
             name: name.to_owned(),
@@ -165,7 +165,7 @@ async fn bus(place: &Place) -> Result<KafkaBus> {
     Ok(KafkaBus::new(&place.kafka)?)
 }
 
-fn told(args: &ImportArgs, imported: &Imported) -> Result<ExitCode> {
+fn print_summary(args: &ImportArgs, imported: &Imported) -> Result<ExitCode> {
     for (what, why) in &imported.named {
         eprintln!("triad import: {what}: {why}");
     }

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use triad_operator::moving::Counts;
+use triad_operator::moving::MovedCounts;
 
 /// Between two movements of the line.
 const EVERY: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ impl Progress {
     }
 
     /// Says how much of a file is done.
-    pub fn counts(&self, doing: &str, counts: Counts) {
+    pub fn counts(&self, doing: &str, counts: MovedCounts) {
         let (orders, messages) = (counts.orders, counts.submissions + counts.replies);
         self.say(format!("{doing}: {orders} orders, {messages} messages"));
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use triad_broker::{BrokerHandle, Flush, Line, Position};
+use triad_broker::{BrokerHandle, Flush, InProcessClient, Position};
 use triad_core::{Envelope, topics};
 use triad_kafka::{HeldRecords, KafkaBus, KafkaConfig, Topic, create_topics, topics_seen};
 use triad_operator::moving::TOPICS;
@@ -20,11 +20,11 @@ const BATCH: usize = 500;
 /// # Errors
 /// If no broker answers.
 pub async fn moved(kafka: &KafkaConfig) -> Result<Vec<&'static str>> {
-    let there = seen(kafka).await?;
+    let there = existing_topics(kafka).await?;
     Ok(TOPICS.into_iter().filter(|t| there.contains(*t)).collect())
 }
 
-async fn seen(kafka: &KafkaConfig) -> Result<BTreeSet<String>> {
+async fn existing_topics(kafka: &KafkaConfig) -> Result<BTreeSet<String>> {
     let kafka = kafka.clone();
     // It blocks.
     let look = tokio::task::spawn_blocking(move || topics_seen(&kafka, ANSWER));
@@ -72,7 +72,7 @@ pub async fn copy(
     to: &BrokerHandle,
     mut progress: impl FnMut(u64),
 ) -> Result<u64> {
-    let there = seen(from).await?;
+    let there = existing_topics(from).await?;
     let (line, to) = (to.line(), KafkaConfig::new(to.addr().to_string()));
     let bus = KafkaBus::new(&to)?;
     let mut copied = 0;
@@ -100,7 +100,7 @@ pub async fn copy(
 }
 
 /// Has a new topic's partitions go on with these offsets, and the handlers' group begin there.
-async fn go_on(line: &Line, topic: &str, next: &BTreeMap<i32, i64>) -> Result<()> {
+async fn go_on(line: &InProcessClient, topic: &str, next: &BTreeMap<i32, i64>) -> Result<()> {
     line.begin_at(topic, next).await?;
     if topic == topics::DEAD_LETTER {
         return Ok(());

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use triad_core::Timestamp;
-use triad_operator::audit::{AuditError, LettersError, Line, On, export, letters};
+use triad_operator::audit::{AuditEntry, AuditError, AuditTarget, LettersError, export, letters};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
@@ -52,7 +52,7 @@ pub async fn run(args: AuditArgs) -> Result<ExitCode> {
     let mut shown = 0;
     let told = export(&store, since, |line| {
         shown += 1;
-        tell(line, args.json)
+        print_entry(line, args.json)
     });
     let skipped = match told.await {
         Ok(skipped) => skipped,
@@ -60,7 +60,7 @@ pub async fn run(args: AuditArgs) -> Result<ExitCode> {
         Err(AuditError::Store(e)) => return Err(e.into()),
         Err(AuditError::Downstreams(e)) => return Err(e.into()),
     };
-    super::list::tell(&skipped);
+    super::list::warn_skipped(&skipped);
     let is_of_letters = args.brokers.is_some();
     match args.brokers {
         Some(brokers) => {
@@ -69,7 +69,7 @@ pub async fn run(args: AuditArgs) -> Result<ExitCode> {
             let topic = KafkaLetters::of(&kafka, args.json).await?;
             let told = letters(&topic, since, |line| {
                 shown += 1;
-                tell(line, args.json)
+                print_entry(line, args.json)
             });
             match told.await {
                 Ok(()) => {}
@@ -87,15 +87,15 @@ pub async fn run(args: AuditArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(line: &Line, json: bool) -> Result<()> {
+fn print_entry(line: &AuditEntry, json: bool) -> Result<()> {
     if json {
         return print("audit", line);
     }
     let on = match &line.on {
-        On::Order { order_id } => order_id.to_string(),
-        On::Downstream { downstream } => format!("downstream {downstream}"),
-        On::Campaign { campaign_id } => campaign_id.to_string(),
-        On::DeadLetter { dead_letter } => format!("dead letter {dead_letter}"),
+        AuditTarget::Order { order_id } => order_id.to_string(),
+        AuditTarget::Downstream { downstream } => format!("downstream {downstream}"),
+        AuditTarget::Campaign { campaign_id } => campaign_id.to_string(),
+        AuditTarget::DeadLetter { dead_letter } => format!("dead letter {dead_letter}"),
     };
     let within = line
         .operator

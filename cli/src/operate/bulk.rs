@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use triad_core::OrderId;
-use triad_operator::bulk::{Bulk, Line, MAX_AT_ONCE, Tally};
+use triad_operator::bulk::{ActResult, Bulk, MAX_AT_ONCE, Tally};
 use triad_operator::correction::Difference;
 use triad_operator::outcome::Verdict;
 use triad_operator::{Rate, find};
@@ -63,7 +63,7 @@ impl BulkArgs {
             (false, true) => Ok(select::ids(&self.orders)?),
             (true, false) => {
                 let found = find::orders(store, &filter, self.limit, SystemClock.now()).await?;
-                super::list::tell(&found.skipped);
+                super::list::warn_skipped(&found.skipped);
                 if found.more {
                     eprintln!(
                         "triad: only the first {} are taken; a campaign acts on all that fit: triad campaign start --help",
@@ -92,7 +92,7 @@ impl BulkArgs {
     ///
     /// # Errors
     /// If the rate is not from 1 to [`Rate::MAX`].
-    pub fn how(&self) -> Result<Bulk> {
+    pub fn selection(&self) -> Result<Bulk> {
         Ok(Bulk {
             rate: Rate::new(self.rate)?,
             dry_run: self.is_dry(),
@@ -141,11 +141,11 @@ impl Progress<'_> {
     ///
     /// # Errors
     /// If standard output fails.
-    pub fn line(&self, line: &Line) -> Result<()> {
+    pub fn line(&self, line: &ActResult) -> Result<()> {
         if self.args.json {
             output::print("result", line)?;
         } else {
-            let Line { order, outcome, .. } = line;
+            let ActResult { order, outcome, .. } = line;
             let would = if line.dry_run { "would be " } else { "" };
             let result = match outcome.verdict() {
                 Verdict::Done => self.done,
@@ -198,7 +198,7 @@ impl Progress<'_> {
         if tally.unsent > 0 {
             println!("{}", unsent(tally, self.done));
         } else if tally.left > 0 {
-            println!("{}", left(tally));
+            println!("{}", untouched_text(tally));
         }
         if dry && !self.args.dry_run {
             println!("add --yes to do it");
@@ -215,12 +215,12 @@ fn unsent(tally: Tally, done: &str) -> String {
     );
     match tally.left {
         0 => sent,
-        _ => format!("{sent}\n{}", left(tally)),
+        _ => format!("{sent}\n{}", untouched_text(tally)),
     }
 }
 
 /// The orders that had no turn.
-fn left(tally: Tally) -> String {
+fn untouched_text(tally: Tally) -> String {
     let orders = count(tally.left as u64, "order was", "orders were");
     format!("{orders} not touched: run the same command again")
 }
@@ -260,7 +260,7 @@ mod tests {
         Some(
             command
                 .bulk
-                .how()
+                .selection()
                 .expect("its bounds are those of the option"),
         )
     }

@@ -23,7 +23,7 @@ use super::orders::{self, OrderArgs};
 use super::pressure;
 use super::{ActArgs, CliOperator, operator};
 use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
-use crate::output::{self, Usage, count, print_line, when};
+use crate::output::{self, Usage, count, print_line, relative_time};
 
 /// Hold orders, a step type or a downstream: nothing is started until it is resumed
 #[derive(Debug, Args)]
@@ -185,15 +185,15 @@ async fn hold(
     }
     let act = what.act.act()?;
     let (store, operator) = operator(&what.store, &what.kafka).await?;
-    let published = Published::read(&store).await.map_err(told)?;
+    let published = Published::read(&store).await.map_err(explain)?;
     let (agents, action) = match (&what.downstream, &what.step_type) {
         (Some(name), _) => {
-            let agent = published.agent(name).map_err(told)?;
+            let agent = published.agent(name).map_err(explain)?;
             (BTreeSet::from([agent]), of_downstream)
         }
         (None, Some(text)) => {
             let step = step_type(text)?;
-            let agents = published.agents_of(&step).map_err(told)?;
+            let agents = published.agents_of(&step).map_err(explain)?;
             (agents, of_step(step.workflow, step.step))
         }
         (None, None) => (BTreeSet::new(), of_downstream),
@@ -281,12 +281,12 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         };
         let act = act.act()?;
         let (store, operator) = operator(&args.store, &kafka).await?;
-        let published = Published::read(&store).await.map_err(told)?;
-        let agents = BTreeSet::from([published.agent(name).map_err(told)?]);
+        let published = Published::read(&store).await.map_err(explain)?;
+        let agents = BTreeSet::from([published.agent(name).map_err(explain)?]);
         return set(&operator, &agents, &action, &act, args.json).await;
     }
     let store = args.store.store().await?;
-    let published = Published::read(&store).await.map_err(told)?;
+    let published = Published::read(&store).await.map_err(explain)?;
     let now = SystemClock.now();
     let (mut all, mut not_called) = (0, 0);
     let mut table = output::table([
@@ -356,7 +356,7 @@ fn row(agent: &AgentName, record: &Downstream, now: Timestamp) -> [Cell; 6] {
     let at = if record.last.what.is_empty() {
         String::new()
     } else {
-        when(record.last.at, now)
+        relative_time(record.last.at, now)
     };
     [
         Cell::new(agent),
@@ -369,7 +369,7 @@ fn row(agent: &AgentName, record: &Downstream, now: Timestamp) -> [Cell; 6] {
 }
 
 /// What the command was told wrong is the user's; the rest is not.
-fn told(error: DownstreamError) -> anyhow::Error {
+fn explain(error: DownstreamError) -> anyhow::Error {
     match error {
         DownstreamError::NoSuchAgent { .. } | DownstreamError::NoSuchStep(_) => {
             Usage(error.to_string()).into()

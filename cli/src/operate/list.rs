@@ -17,7 +17,7 @@ use super::Store;
 use super::select::FilterArgs;
 use crate::commands::connection::StoreArgs;
 use crate::commands::get::as_json;
-use crate::output::{self, count, print_line, shown, when};
+use crate::output::{self, count, count_text, print_line, relative_time};
 
 /// List orders, by search key, by state, by cause and by age
 #[derive(Debug, Args)]
@@ -64,12 +64,12 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     let filter = args.filter.filter();
     let now = SystemClock.now();
     let found = find::orders(&store, &filter, output::limit(args.limit), now).await?;
-    let find::Found {
+    let find::FoundOrders {
         orders,
         more,
         skipped,
     } = found;
-    tell(&skipped);
+    warn_skipped(&skipped);
     if let (Some(key), true) = (&filter.search, orders.is_empty()) {
         let declared = search::declared(&store).await?;
         if let Some(hint) = search::hint(&declared, key, filter.workflow.as_deref()) {
@@ -110,7 +110,7 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
             Cell::new(order.id.to_string()),
             output::state(&state),
             Cell::new(order.workflow.name.to_string()),
-            Cell::new(when(order.submitted_at, now)),
+            Cell::new(relative_time(order.submitted_at, now)),
             Cell::new(order.failure_count().to_string()),
             Cell::new(why(order)),
         ]);
@@ -119,7 +119,10 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     for (what, orders) in waits(&orders) {
         println!("{orders} wait: {what}");
     }
-    println!("{}", shown(orders.len(), more, None, "order", "orders"));
+    println!(
+        "{}",
+        count_text(orders.len(), more, None, "order", "orders")
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -141,7 +144,7 @@ fn waits(orders: &[Order]) -> Vec<(String, usize)> {
 }
 
 /// Says on standard error which records cannot be read.
-pub(super) fn tell(skipped: &find::Skipped) {
+pub(super) fn warn_skipped(skipped: &find::Skipped) {
     for one in &skipped.unreadable {
         eprintln!("triad: order {} cannot be read: {}", one.order_id, one.why);
     }
@@ -170,7 +173,7 @@ async fn by_cause(store: &Store, args: &ListArgs) -> Result<ExitCode> {
     if found.others > 0 {
         eprintln!("triad: {} orders of further causes", found.others);
     }
-    tell(&found.skipped);
+    warn_skipped(&found.skipped);
     let groups = found.groups;
     let orders: u64 = groups.iter().map(|g| g.orders).sum();
     if args.json {
@@ -194,8 +197,8 @@ async fn by_cause(store: &Store, args: &ListArgs) -> Result<ExitCode> {
             Cell::new(g.orders.to_string()),
             output::state(g.state.name()),
             Cell::new(g.cause),
-            Cell::new(when(g.oldest, now)),
-            Cell::new(when(g.newest, now)),
+            Cell::new(relative_time(g.oldest, now)),
+            Cell::new(relative_time(g.newest, now)),
             Cell::new(g.example.to_string()),
         ]);
     }

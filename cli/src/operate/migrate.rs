@@ -64,7 +64,7 @@ pub async fn run(args: MigrateArgs) -> Result<ExitCode> {
         &SystemClock,
         orders,
         (&to, &act),
-        args.bulk.how()?,
+        args.bulk.selection()?,
         interrupted(),
         |line| progress.line(line),
     )

@@ -23,8 +23,8 @@ use triad_runtime::settings::Settings;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
 pub use crate::commands::connection::Store;
-use crate::commands::connection::{KafkaArgs, StoreArgs, both};
-use crate::commands::who::who;
+use crate::commands::connection::{KafkaArgs, StoreArgs, connect_store_and_bus};
+use crate::commands::who::operator_name;
 use crate::output::Usage;
 use crate::traces;
 
@@ -49,7 +49,7 @@ impl ActArgs {
     /// # Errors
     /// [`Usage`] if the name is missing, or the name or the reason is empty.
     pub fn act(&self) -> Result<OperatorAct, Usage> {
-        let by = who(self.by.as_deref())?;
+        let by = operator_name(self.by.as_deref())?;
         if self.why.trim().is_empty() {
             return Err(Usage(
                 "--why must not be empty: say why this is done".into(),
@@ -70,7 +70,7 @@ pub async fn operator(
     kafka: &KafkaArgs,
 ) -> anyhow::Result<(Store, CliOperator)> {
     let timing = store.spans()?.timing;
-    let (store, bus) = both(store, kafka).await?;
+    let (store, bus) = connect_store_and_bus(store, kafka).await?;
     let settings = Settings {
         timing,
         traces: traces::of_environment(&store, Sending::Flushed)?,

@@ -16,7 +16,7 @@ use super::bulk::{BulkArgs, interrupted};
 use super::{ActArgs, correct, operator};
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
-use crate::read;
+use crate::user_files;
 
 /// The options that all acts on orders share.
 #[derive(Debug, Args)]
@@ -158,7 +158,7 @@ pub(crate) fn json(name: &str, text: &str) -> Result<Value, Usage> {
             ))
         });
     };
-    let json = read::text(Path::new(file)).map_err(|why| Usage(format!("{name}: {why}")))?;
+    let json = user_files::text(Path::new(file)).map_err(|why| Usage(format!("{name}: {why}")))?;
     serde_json::from_str(&json).map_err(|e| Usage(format!("{name}: {file}: is not JSON: {e}")))
 }
 
@@ -211,7 +211,7 @@ pub async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
         &SystemClock,
         orders,
         corrected,
-        bulk.how()?,
+        bulk.selection()?,
         interrupted(),
         |order, differences| progress.show(order, &step, differences),
         |line| progress.line(line),
@@ -296,7 +296,7 @@ pub async fn run(args: OrderArgs, action: Action) -> Result<ExitCode> {
         &SystemClock,
         orders,
         &operation,
-        bulk.how()?,
+        bulk.selection()?,
         interrupted(),
         |line| progress.line(line),
     )

@@ -54,11 +54,11 @@ pub fn print(all: &[Waiting], now: Timestamp) {
 /// As [`output::print_line`].
 pub fn print_json(waiting: &Waiting) -> anyhow::Result<()> {
     #[derive(serde::Serialize)]
-    struct Line<'a> {
+    struct PressureRow<'a> {
         waiting_for: &'a str,
         pressure: &'a Pressure,
     }
-    let line = Line {
+    let line = PressureRow {
         waiting_for: &waiting.waiting_for,
         pressure: &waiting.pressure,
     };

@@ -56,7 +56,7 @@ pub struct StatusArgs {
 /// told, and looked at again.
 pub async fn run(args: StatusArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
-    let mut is_well = look(&store, &args).await?;
+    let mut is_well = print_once(&store, &args).await?;
     if args.watch {
         tokio::select! {
             () = interrupted() => {}
@@ -73,7 +73,7 @@ pub async fn run(args: StatusArgs) -> Result<ExitCode> {
 async fn watch(store: &Store, args: &StatusArgs, is_well: &mut bool) {
     while !stream::reader_is_gone() {
         tokio::time::sleep(args.every.max(SHORTEST).as_duration()).await;
-        match look(store, args).await {
+        match print_once(store, args).await {
             Ok(well) => *is_well = well,
             Err(e) => eprintln!("triad: {e:#}"),
         }
@@ -82,7 +82,7 @@ async fn watch(store: &Store, args: &StatusArgs, is_well: &mut bool) {
 
 /// What one look has found. As JSON one object.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct StatusView<'a> {
     #[serde(flatten)]
     status: &'a Status,
     /// Nobody runs in the data directory.
@@ -93,7 +93,7 @@ struct Shown<'a> {
 }
 
 /// Shows how things are, with rates where it is shown again and again; whether nothing needs an operator.
-async fn look(store: &Store, args: &StatusArgs) -> Result<bool> {
+async fn print_once(store: &Store, args: &StatusArgs) -> Result<bool> {
     let now = SystemClock.now();
     let mut found = status::of(store, now).await?;
     let stopped = args.store.nobody_runs();
@@ -108,7 +108,7 @@ async fn look(store: &Store, args: &StatusArgs) -> Result<bool> {
     if args.json {
         let status = &found;
         let is_stopped = stopped.is_some();
-        let shown = Shown {
+        let shown = StatusView {
             status,
             is_stopped,
             rates: rates.as_deref(),

@@ -10,7 +10,7 @@ use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
 use crate::commands::connection::StoreArgs;
-use crate::output::{self, Usage, count, print_line, when};
+use crate::output::{self, Usage, count, print_line, relative_time};
 
 /// Show the stored versions of workflows, and how many orders are pinned to each
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
             table.add_row([
                 version.workflow.to_string(),
                 version.version.to_string(),
-                when(version.published_at, now),
+                relative_time(version.published_at, now),
                 if version.present { "yes" } else { "" }.to_owned(),
                 version.under_way.unwrap_or_default().to_string(),
                 version.finished.unwrap_or_default().to_string(),

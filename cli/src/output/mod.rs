@@ -18,7 +18,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 pub use shell::{command, quoted};
-pub use style::{Colour, init_style, state, table, when};
+pub use style::{Colour, init_style, relative_time, state, table};
 pub use triad_operator::json::moment;
 
 /// The error of a command whose options or files are wrong. The exit code is 2.
@@ -86,7 +86,7 @@ pub fn count(number: u64, one: &str, many: &str) -> String {
 
 /// The last line of a list for people: how many it shows, and that it was cut, if it was. `of` is how
 /// many there are in all, where that is known.
-pub fn shown(number: usize, more: bool, of: Option<u64>, one: &str, many: &str) -> String {
+pub fn count_text(number: usize, more: bool, of: Option<u64>, one: &str, many: &str) -> String {
     let number = number as u64;
     match (more, of) {
         (false, _) => count(number, one, many),
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_list_that_is_cut_says_so_and_how_to_have_all() {
-        let said = |more, of| shown(100, more, of, "order", "orders");
+        let said = |more, of| count_text(100, more, of, "order", "orders");
         assert_eq!(said(false, None), "100 orders");
         assert_eq!(
             said(true, Some(1_200)),

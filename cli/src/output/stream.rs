@@ -16,7 +16,7 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use triad_operator::visible::visible;
+use triad_operator::visible_text::visible;
 
 static GONE: AtomicBool = AtomicBool::new(false);
 static FAULT: OnceLock<String> = OnceLock::new();

@@ -11,7 +11,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, Color, ContentArrangement};
 use triad_bootstrap::environment;
 use triad_core::Timestamp;
-use triad_operator::visible::visible;
+use triad_operator::visible_text::visible;
 use triad_workflow::Millis;
 
 use super::{moment, stream};
@@ -113,7 +113,7 @@ pub fn state(name: &str) -> Cell {
 
 /// When something was: on a terminal how long before `now`, such as `3m ago`, else as [`moment`]
 /// tells it.
-pub fn when(at: Timestamp, now: Timestamp) -> String {
+pub fn relative_time(at: Timestamp, now: Timestamp) -> String {
     if style().terminal {
         relative(at, now)
     } else {

@@ -9,8 +9,8 @@ use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 use triad_core::message::Alert;
 use triad_core::topics;
-use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
-use triad_operator::address::{ConsoleUrl, Place};
+use triad_kafka::{KafkaConfig, Polled, Reader, ReaderStart};
+use triad_operator::address::{ConsoleUrl, PageAddress};
 
 /// Most lines in one second.
 const MOST: usize = 20;
@@ -60,7 +60,7 @@ pub async fn log(alerts: Reader, console: ConsoleUrl, stop: CancellationToken) {
     loop {
         tokio::select! {
             read = alerts.next(SECOND) => {
-                let Read::Record(record) = read else { continue };
+                let Polled::Record(record) = read else { continue };
                 let value = record.value.unwrap_or_default();
                 let Ok(alert) = serde_json::from_slice::<Alert>(&value) else { continue };
                 if lines.take() {
@@ -79,7 +79,7 @@ pub async fn log(alerts: Reader, console: ConsoleUrl, stop: CancellationToken) {
 }
 
 fn line(alert: &Alert, console: &ConsoleUrl) {
-    let link = Place::of_alert(alert).map(|place| console.of(&place));
+    let link = PageAddress::of_alert(alert).map(|place| console.of(&place));
     let (id, cause, link) = (&*alert.alert_id, &*alert.cause, link.as_deref());
     tracing::warn!(id, cause, link, "alert");
 }

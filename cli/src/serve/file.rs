@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::output::Usage;
-use crate::read;
+use crate::user_files;
 
 /// What `triad serve` runs with. Paths are relative to this file's directory. A time is a text such as
 /// `30s` or `7days`.
@@ -229,7 +229,7 @@ impl File {
     /// # Errors
     /// [`Usage`] with the file, the line and what is wrong there.
     pub fn read(path: &Path) -> Result<Self, Usage> {
-        let text = read::text(path)?;
+        let text = user_files::text(path)?;
         let shown = path.display();
         let mut file: Self =
             serde_saphyr::from_str(&text).map_err(|e| Usage(format!("{shown}: {e}")))?;

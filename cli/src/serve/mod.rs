@@ -20,7 +20,7 @@ use triad_bootstrap::{Sending, Wiring, environment, export_traces, http_remotes,
 use triad_broker::{Broker, BrokerConfig, BrokerHandle, SaslConfig};
 use triad_consume::Broker as _;
 use triad_core::topics;
-use triad_ingress::{Ends, MAX_WAITING, Server};
+use triad_ingress::{MAX_WAITING, OrderEndWaiters, Server};
 use triad_kafka::{Topic, create_topics};
 use triad_metrics::prometheus::Endpoint;
 use triad_runtime::traces::Engines;
@@ -31,7 +31,7 @@ use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
 use crate::machine::raise_open_files;
 use crate::machine::signals::interrupted;
-use crate::machine::stores::{Kind, Retention, Stored};
+use crate::machine::stores::{Kind, OpenStore, Retention};
 use crate::machine::writable::Disk;
 use crate::mounted::mounted;
 use crate::output::Usage;
@@ -138,7 +138,7 @@ fn check(settings: &Settings) -> Result<ExitCode> {
 /// All that runs.
 struct Machine {
     broker: BrokerHandle,
-    stored: Stored,
+    stored: OpenStore,
     wiring: Wired,
     server: Server,
     handlers: tokio::task::JoinHandle<Result<()>>,
@@ -163,10 +163,10 @@ impl Machine {
         let broker = start_broker(&settings, login)?;
         let loopback = ([127, 0, 0, 1], 0).into();
         let retention = Retention::of(&settings.config);
-        let mut stored = Stored::start(kind, Some(&data), loopback, retention).await?;
+        let mut stored = OpenStore::start(kind, Some(&data), loopback, retention).await?;
         settings.config.kafka.brokers = broker.addr().to_string();
         make_topics(&settings).await?;
-        let ends = Ends::new(MAX_WAITING);
+        let ends = OrderEndWaiters::new(MAX_WAITING);
         let local = LocalBroker::new(broker.line(), ends.clone());
         let bus = local.bus()?;
         let remotes = http_remotes(&settings.config)?;
@@ -191,7 +191,7 @@ impl Machine {
         }
         let has_console = http.operators.is_some();
         let server = Server::start(http, submission.clone(), store, ends).await?;
-        stored.say(&wiring.config)?;
+        stored.announce(&wiring.config)?;
         if let Some(console) = wiring.config.console_url.clone() {
             let kafka = wiring.config.kafka.clone();
             let alerts = tokio::task::spawn_blocking(move || alerts::open(&kafka)).await??;

@@ -24,9 +24,9 @@ pub struct Files {
     from: Workflows,
     limits: Limits,
     /// What a file was when it was read last.
-    seen: BTreeMap<PathBuf, Seen>,
+    seen: BTreeMap<PathBuf, FileStamp>,
     /// What a file was that has changed, at the last look: it may be half written.
-    changing: BTreeMap<PathBuf, Seen>,
+    changing: BTreeMap<PathBuf, FileStamp>,
     /// There was a look before.
     has_looked: bool,
     published: BTreeMap<WorkflowName, DefinitionHash>,
@@ -36,7 +36,7 @@ pub struct Files {
 
 /// By what a change of a file is noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
+struct FileStamp {
     changed: Option<SystemTime>,
     bytes: u64,
 }
@@ -82,7 +82,7 @@ impl Files {
         let paths = self.paths(&mut looked.refused);
         self.leave(|_, home| paths.iter().any(|path| path == home));
         for path in paths {
-            let seen = seen(&path);
+            let seen = stamp_of(&path);
             if self.seen.get(&path) == Some(&seen) {
                 continue;
             }
@@ -119,7 +119,7 @@ impl Files {
     }
 
     /// Whether a changed file is as it was at the last look.
-    fn has_resolved(&mut self, path: &Path, seen: &Seen) -> bool {
+    fn has_resolved(&mut self, path: &Path, seen: &FileStamp) -> bool {
         let before = self.changing.insert(path.to_owned(), seen.clone());
         before.as_ref() == Some(seen)
     }
@@ -178,7 +178,7 @@ pub async fn watch(
     serves: impl Fn(&AgentName) -> bool,
     stop: CancellationToken,
 ) {
-    let mut configured = seen(&config);
+    let mut configured = stamp_of(&config);
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -188,7 +188,7 @@ pub async fn watch(
             Ok(looked) => looked.log(),
             Err(error) => tracing::warn!("workflows cannot be published for now: {error:#}"),
         }
-        let now = seen(&config);
+        let now = stamp_of(&config);
         if now != configured {
             configured = now;
             let file = config.display();
@@ -236,9 +236,9 @@ fn files_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn seen(path: &Path) -> Seen {
+fn stamp_of(path: &Path) -> FileStamp {
     let about = std::fs::metadata(path).ok();
-    Seen {
+    FileStamp {
         changed: about.as_ref().and_then(|about| about.modified().ok()),
         bytes: about.map_or(0, |about| about.len()),
     }
@@ -266,7 +266,7 @@ fn at_home(
 
 fn read(path: &Path, limits: &Limits) -> Result<Workflow, String> {
     let shown = path.display().to_string();
-    let text = crate::read::text(path).map_err(|e| e.to_string())?;
+    let text = crate::user_files::text(path).map_err(|e| e.to_string())?;
     load::from_yaml(&shown, &text, limits).map_err(|e| e.to_string())
 }
 
@@ -285,7 +285,7 @@ mod tests {
         let mut files = Files::new(Workflows::Files(Vec::new()), limits);
         let mut look = |bytes| {
             let changed = None;
-            files.has_resolved(Path::new("w.yaml"), &Seen { changed, bytes })
+            files.has_resolved(Path::new("w.yaml"), &FileStamp { changed, bytes })
         };
         assert_eq!([1, 2, 3, 3].map(&mut look), [false, false, false, true]);
         assert_eq!([9, 9].map(&mut look), [false, true], "changed once more");

@@ -9,7 +9,7 @@ use serde_json::Value;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
 #[cfg(feature = "aws")]
 use triad_dynamodb::DynamoStore;
-use triad_runtime::moving::{Keeping, Kept, KeptPage, MovingStore, Part};
+use triad_runtime::moving::{Keeping, KeptPage, MovingStore, StorePart, StoredItem};
 use triad_runtime::ports::{
     AttentionPage, Lately, OperatorStore, OrderPage, SearchPage, StoredVersion, Tally,
 };
@@ -91,7 +91,7 @@ ports! {
         fn remove(definition: WorkflowRef) -> Result<(), StoreError>;
     }
     MovingStore {
-        fn kept(part: Part, page: Option<String>) -> Result<KeptPage, StoreError>;
-        fn keep(items: Vec<Kept>, dry_run: bool) -> Each<Keeping>;
+        fn kept(part: StorePart, page: Option<String>) -> Result<KeptPage, StoreError>;
+        fn keep(items: Vec<StoredItem>, dry_run: bool) -> Each<Keeping>;
     }
 }

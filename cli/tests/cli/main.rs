@@ -1,10 +1,10 @@
 //! The commands as programs: what they are told, what they say, and what they leave behind.
 
-mod asked;
 mod commands;
 mod connections;
 mod mcp;
 mod output;
 mod project_changes;
 mod projects;
-mod trial;
+mod questions;
+mod workflow_test;

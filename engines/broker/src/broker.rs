@@ -9,9 +9,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
 use crate::config::BrokerConfig;
-use crate::core::Shared;
+use crate::core::SharedCore;
 use crate::error::Error;
-use crate::line::Line;
+use crate::in_process::InProcessClient;
 use crate::log::Fault;
 use crate::sasl::{Sasl, SaslConfig};
 use crate::server::tls::acceptor;
@@ -27,7 +27,7 @@ pub struct Broker;
 pub struct BrokerHandle {
     addr: SocketAddr,
     secured_addr: Option<SocketAddr>,
-    line: Line,
+    line: InProcessClient,
     fault: Arc<Fault>,
     stop: Arc<Notify>,
     done: Option<oneshot::Receiver<Result<(), Error>>>,
@@ -84,7 +84,7 @@ impl Broker {
                 addr,
                 secured_addr,
                 fault: core.with(|core| core.store.fault()).ok_or(Error::Thread)?,
-                line: Line::new(core),
+                line: InProcessClient::new(core),
                 stop,
                 done: Some(done),
             }),
@@ -109,7 +109,7 @@ impl BrokerHandle {
 
     /// The direct line for this process. What goes through it after the broker has stopped fails.
     #[must_use]
-    pub fn line(&self) -> Line {
+    pub fn line(&self) -> InProcessClient {
         self.line.clone()
     }
 
@@ -158,7 +158,7 @@ fn run(
     config: BrokerConfig,
     listeners: Listeners,
     stop: Arc<Notify>,
-    started: &std::sync::mpsc::SyncSender<Result<Shared, Error>>,
+    started: &std::sync::mpsc::SyncSender<Result<SharedCore, Error>>,
 ) -> Result<(), Error> {
     let opened = open(config, listeners);
     let (runtime, core, doors) = match opened {
@@ -170,7 +170,7 @@ fn run(
         }
     };
     let _ = started.send(Ok(core.clone()));
-    let ends = Ends(core.clone());
+    let ends = CloseOnDrop(core.clone());
     let tasks = LocalSet::new();
     tasks.block_on(&runtime, server::run(doors, core.clone(), stop));
     // Dropping the tasks closes the connections.
@@ -181,15 +181,15 @@ fn run(
 }
 
 /// Takes the core away from all lines also where the thread panics.
-struct Ends(Shared);
+struct CloseOnDrop(SharedCore);
 
-impl Drop for Ends {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.take();
     }
 }
 
-type Opened = (Runtime, Shared, Vec<Door>);
+type Opened = (Runtime, SharedCore, Vec<Door>);
 
 fn open(config: BrokerConfig, (plain, secured): Listeners) -> Result<Opened, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -210,7 +210,7 @@ fn open(config: BrokerConfig, (plain, secured): Listeners) -> Result<Opened, Err
         })
     });
     let securely = securely.transpose()?;
-    let core = Shared::open(config)?;
+    let core = SharedCore::open(config)?;
     let doors = {
         let _context = runtime.enter();
         let secured = secured.zip(securely);

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::config::BrokerConfig;
 use crate::error::Error;
 use crate::group::coordinator::Coordinator;
-use crate::group::messages::{Answer, Answers, Millis, Ticket};
+use crate::group::messages::{GroupAnswer, GroupAnswers, Millis, Ticket};
 use crate::log::flusher::{Lsn, Progress};
 use crate::log::meta::LogId;
 use crate::log::store::Store;
@@ -87,9 +87,9 @@ impl Waiter {
 
 /// The core of a broker, for all threads that use it. It is gone once the broker has stopped.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shared(Arc<Mutex<Option<Core>>>);
+pub(crate) struct SharedCore(Arc<Mutex<Option<Core>>>);
 
-impl Shared {
+impl SharedCore {
     pub(crate) fn open(config: BrokerConfig) -> Result<Self, Error> {
         let shared = Self::default();
         let flushed = Arc::downgrade(&shared.0);
@@ -140,7 +140,7 @@ pub(crate) struct Core {
     /// Who reads in a group's name through a line. Bounded by the groups that are read so.
     attending: BTreeMap<String, Vec<Weak<()>>>,
     /// Requests that wait for their group, and the answers that were not yet picked up.
-    tickets: HashMap<Ticket, (Arc<Signal>, Option<Answer>)>,
+    tickets: HashMap<Ticket, (Arc<Signal>, Option<GroupAnswer>)>,
 }
 
 impl Core {
@@ -250,7 +250,7 @@ impl Core {
     }
 
     /// The answer, if there is one by now.
-    pub(crate) fn redeem(&mut self, ticket: Ticket) -> Option<Answer> {
+    pub(crate) fn redeem(&mut self, ticket: Ticket) -> Option<GroupAnswer> {
         self.tickets.get(&ticket)?.1.as_ref()?;
         self.tickets.remove(&ticket)?.1
     }
@@ -260,7 +260,7 @@ impl Core {
     }
 
     /// Hands answers to those who wait, and lets the timer know if it must wake earlier.
-    pub(crate) fn deliver(&mut self, answers: Answers) {
+    pub(crate) fn deliver(&mut self, answers: GroupAnswers) {
         for (ticket, answer) in answers {
             if let Some((signal, slot)) = self.tickets.get_mut(&ticket) {
                 *slot = Some(answer);
@@ -275,7 +275,7 @@ impl Core {
 
     /// Lets time pass for the groups; returns when to come again.
     pub(crate) fn tick(&mut self) -> Option<Instant> {
-        let mut answers = Answers::new();
+        let mut answers = GroupAnswers::new();
         let now = self.now();
         self.groups.tick(now, &mut answers);
         self.armed = Some(0);

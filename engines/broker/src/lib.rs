@@ -44,7 +44,7 @@ mod config;
 mod core;
 mod error;
 mod group;
-mod line;
+mod in_process;
 mod log;
 mod offsets;
 mod sasl;
@@ -54,8 +54,9 @@ mod wire;
 pub use broker::{Broker, BrokerHandle};
 pub use config::{BrokerConfig, FlushPolicy, SecuredListener};
 pub use error::Error;
-pub use line::{
-    Attending, Batch, Committing, Line, LineError, Part, Position, Reading, TopicShape, Wanted,
+pub use in_process::{
+    Attending, Committing, InProcessClient, LineError, PartitionBatch, PartitionRead, PendingRead,
+    Position, ReadRequest, TopicShape,
 };
 pub use log::flusher::Flush;
 pub use sasl::msk::MskTokenForm;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use triad_broker::{Batch, Line, LineError};
+use triad_broker::{InProcessClient, LineError, PartitionBatch};
 use triad_core::Envelope;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, BusError, Clock};
@@ -27,16 +27,16 @@ const BATCH_BYTES: usize = 512 * 1024;
 /// The messages of one call that go to the same partition lie there in the order of the call. Messages
 /// without a key go to the partitions in turn.
 #[derive(Debug, Clone)]
-pub struct DirectBus(Arc<Shared>);
+pub struct DirectBus(Arc<DirectBusState>);
 
 #[derive(Debug)]
-struct Shared {
-    line: Line,
+struct DirectBusState {
+    line: InProcessClient,
     turn: AtomicUsize,
 }
 
 /// Messages of one call that go into one batch, by their places in the call.
-struct Group {
+struct BatchGroup {
     topic: Arc<str>,
     partition: i32,
     places: Vec<usize>,
@@ -48,8 +48,8 @@ struct Group {
 impl DirectBus {
     /// A bus that sends through this line.
     #[must_use]
-    pub fn new(line: Line) -> Self {
-        Self(Arc::new(Shared {
+    pub fn new(line: InProcessClient) -> Self {
+        Self(Arc::new(DirectBusState {
             line,
             turn: AtomicUsize::new(0),
         }))
@@ -80,10 +80,14 @@ impl Bus for DirectBus {
     }
 }
 
-impl Shared {
+impl DirectBusState {
     /// Which messages go where, together, in the order in which they were given.
-    fn groups(&self, messages: &[Envelope], results: &mut [Result<(), BusError>]) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
+    fn groups(
+        &self,
+        messages: &[Envelope],
+        results: &mut [Result<(), BusError>],
+    ) -> Vec<BatchGroup> {
+        let mut groups: Vec<BatchGroup> = Vec::new();
         for (place, message) in messages.iter().enumerate() {
             let topic = &*message.topic;
             let shape = match self.line.shape(topic) {
@@ -107,7 +111,7 @@ impl Shared {
                     group.places.push(place);
                     group.is_restorable &= message.is_restorable;
                 }
-                _ => groups.push(Group {
+                _ => groups.push(BatchGroup {
                     topic: topic.into(),
                     partition,
                     places: vec![place],
@@ -129,13 +133,13 @@ impl Shared {
     async fn append(
         &self,
         messages: &[Envelope],
-        groups: Vec<Group>,
+        groups: Vec<BatchGroup>,
         results: &mut [Result<(), BusError>],
     ) {
         let now = i64::try_from(SystemClock.now().0).unwrap_or(i64::MAX);
         let batches = groups.iter().map(|group| {
             let records: Vec<&Envelope> = group.places.iter().map(|at| &messages[*at]).collect();
-            Batch {
+            PartitionBatch {
                 topic: group.topic.clone(),
                 partition: group.partition,
                 bytes: batch::encode(&records, now),

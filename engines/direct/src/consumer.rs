@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use triad_broker::{Attending, Line, LineError, Part, Wanted};
-use triad_consume::{Assignment, Consumer, Found, Partition};
+use triad_broker::{Attending, InProcessClient, LineError, PartitionRead, ReadRequest};
+use triad_consume::{Assignment, Consumer, Partition, Polled};
 
 use crate::batch::{Batches, Readable};
 use crate::offsets::Offsets;
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// first asked for a record.
 #[derive(Debug)]
 pub struct DirectConsumer {
-    line: Line,
+    line: InProcessClient,
     group: Arc<str>,
     topic: Arc<str>,
     state: Mutex<State>,
@@ -41,14 +41,14 @@ struct State {
     attending: Option<Attending>,
     /// When to look whether the topic has more partitions.
     look_at: Option<Instant>,
-    partitions: BTreeMap<i32, Reader>,
+    partitions: BTreeMap<i32, PartitionReader>,
     /// The partition from which something was handed over last: the others come first then.
     last: i32,
 }
 
 /// One partition.
 #[derive(Debug)]
-struct Reader {
+struct PartitionReader {
     /// The offset of the next record that is to be read from the log.
     position: i64,
     /// The partition's end, as of the last read.
@@ -59,7 +59,7 @@ struct Reader {
 }
 
 impl DirectConsumer {
-    pub(crate) fn new(line: Line, group: &str, topic: &str) -> Self {
+    pub(crate) fn new(line: InProcessClient, group: &str, topic: &str) -> Self {
         let (group, topic): (Arc<str>, Arc<str>) = (group.into(), topic.into());
         Self {
             offsets: Mutex::new(Offsets::new(line.clone(), group.clone(), topic.clone())),
@@ -87,36 +87,39 @@ impl DirectConsumer {
         state.attending = Some(attending);
         state.look_at = Some(Instant::now() + LOOK_EVERY);
         for partition in 0..count {
-            state.partitions.entry(partition).or_insert(Reader {
-                position: position_of(partition),
-                end: 0,
-                at_hand: None,
-                is_paused: false,
-            });
+            state
+                .partitions
+                .entry(partition)
+                .or_insert(PartitionReader {
+                    position: position_of(partition),
+                    end: 0,
+                    at_hand: None,
+                    is_paused: false,
+                });
         }
         Ok(())
     }
 
     /// What is to be asked of the log now.
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> ReadRequest {
         let state = self.state();
         let open = state.partitions.iter().filter(|(_, r)| r.is_wanted());
         let mut positions: Vec<_> = open.map(|(p, reader)| (*p, reader.position)).collect();
         // The one that was read last is asked for last: the others have their share of the bytes.
         let behind = positions.partition_point(|(partition, _)| *partition <= state.last);
         positions.rotate_left(behind);
-        Wanted {
+        ReadRequest {
             topic: self.topic.clone(),
             positions,
             max_bytes: READ_BYTES,
         }
     }
 
-    fn take_in(&self, parts: Vec<Part>) {
+    fn take_in(&self, parts: Vec<PartitionRead>) {
         let mut state = self.state();
         for part in parts {
             match part {
-                Part::Batches {
+                PartitionRead::Batches {
                     partition,
                     bytes,
                     end,
@@ -127,7 +130,7 @@ impl DirectConsumer {
                         reader.at_hand = Some(Batches::new(topic, partition, bytes, from));
                     }
                 }
-                Part::OutOfRange {
+                PartitionRead::OutOfRange {
                     partition,
                     start,
                     end,
@@ -158,7 +161,7 @@ impl DirectConsumer {
     }
 }
 
-impl Reader {
+impl PartitionReader {
     /// Whether more of it is to be read from the log.
     fn is_wanted(&self) -> bool {
         !self.is_paused && self.at_hand.is_none()
@@ -177,7 +180,7 @@ impl Reader {
 
 impl State {
     /// The next record at hand, from the partitions in turn.
-    fn take(&mut self) -> Option<Found> {
+    fn take(&mut self) -> Option<Polled> {
         let last = self.last;
         let behind = self.partitions.range_mut(last.saturating_add(1)..);
         for (partition, reader) in behind {
@@ -196,7 +199,7 @@ impl State {
     }
 }
 
-impl From<Readable> for Found {
+impl From<Readable> for Polled {
     fn from(read: Readable) -> Self {
         match read {
             Readable::Record(record) => Self::Record(record),
@@ -205,15 +208,15 @@ impl From<Readable> for Found {
     }
 }
 
-fn failed(error: LineError) -> Found {
-    Found::Failed {
+fn failed(error: LineError) -> Polled {
+    Polled::Failed {
         reason: error.to_string(),
         is_fatal: error == LineError::Stopped,
     }
 }
 
 impl Consumer for DirectConsumer {
-    async fn next(&self) -> Found {
+    async fn next(&self) -> Polled {
         loop {
             if let Some(found) = self.state().take() {
                 return found;
@@ -235,7 +238,7 @@ impl Consumer for DirectConsumer {
         }
     }
 
-    fn at_hand(&self) -> Option<Found> {
+    fn at_hand(&self) -> Option<Polled> {
         if let Some(found) = self.state().take() {
             return Some(found);
         }
@@ -269,7 +272,8 @@ impl Consumer for DirectConsumer {
 
     fn unread(&self) -> Option<u64> {
         let state = self.state();
-        let left = |reader: &Reader| u64::try_from(reader.end - reader.position).unwrap_or(0);
+        let left =
+            |reader: &PartitionReader| u64::try_from(reader.end - reader.position).unwrap_or(0);
         (!state.partitions.is_empty()).then(|| state.partitions.values().map(left).sum())
     }
 

@@ -16,7 +16,7 @@ mod partition;
 
 use std::time::Duration;
 
-use triad_broker::Line;
+use triad_broker::InProcessClient;
 use triad_consume::Broker;
 use triad_runtime::BusError;
 
@@ -29,13 +29,13 @@ pub use consumer::DirectConsumer;
 /// topic under the name of a group, and no member of this group may come through the Kafka port.
 #[derive(Debug, Clone)]
 pub struct DirectBroker {
-    line: Line,
+    line: InProcessClient,
 }
 
 impl DirectBroker {
     /// The broker that this line leads to.
     #[must_use]
-    pub fn new(line: Line) -> Self {
+    pub fn new(line: InProcessClient) -> Self {
         Self { line }
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use triad_broker::{Committing, Flush, Line, LineError, Position};
+use triad_broker::{Committing, Flush, InProcessClient, LineError, Position};
 use triad_consume::COMMIT_WITHIN;
 
 /// The offsets of one group in one topic.
 #[derive(Debug)]
 pub(crate) struct Offsets {
-    line: Line,
+    line: InProcessClient,
     group: Arc<str>,
     topic: Arc<str>,
     /// Before which offset all is done, by partition.
@@ -21,7 +21,7 @@ pub(crate) struct Offsets {
 }
 
 impl Offsets {
-    pub(crate) fn new(line: Line, group: Arc<str>, topic: Arc<str>) -> Self {
+    pub(crate) fn new(line: InProcessClient, group: Arc<str>, topic: Arc<str>) -> Self {
         Self {
             line,
             group,
@@ -69,7 +69,7 @@ impl Offsets {
         }
         match self.begin(new, flush) {
             Ok(committing) => self.committing = Some(committing),
-            Err(error) => told(error),
+            Err(error) => log_failed_commit(error),
         }
     }
 
@@ -77,7 +77,7 @@ impl Offsets {
     pub(crate) fn commit_and_wait(&mut self) {
         self.commit_by(Flush::Now);
         if let Some(committing) = self.committing.take() {
-            self.came(committing.wait(COMMIT_WITHIN));
+            self.record_commit(committing.wait(COMMIT_WITHIN));
         }
     }
 
@@ -105,18 +105,18 @@ impl Offsets {
         };
         // One that has no answer yet is done before the next one, whose answer tells of both.
         if let Some(done) = committing.at_hand() {
-            self.came(done);
+            self.record_commit(done);
         }
     }
 
-    fn came(&mut self, done: Result<(), LineError>) {
+    fn record_commit(&mut self, done: Result<(), LineError>) {
         if let Err(error) = done {
             self.sent.clear();
-            told(error);
+            log_failed_commit(error);
         }
     }
 }
 
-fn told(error: LineError) {
+fn log_failed_commit(error: LineError) {
     tracing::warn!(%error, "offsets could not be committed; records may come again");
 }

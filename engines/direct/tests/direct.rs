@@ -10,7 +10,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
-use triad_consume::{Broker as _, COMMIT_EVERY, Consumer, Found, WorkerConfig, run_stream};
+use triad_consume::{Broker as _, COMMIT_EVERY, Consumer, Polled, WorkerConfig, run_stream};
 use triad_core::Envelope;
 use triad_direct::{DirectBroker, DirectConsumer};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
@@ -56,7 +56,7 @@ async fn produce(broker: &BrokerHandle, partition: i32, value: &str) {
 
 async fn next(consumer: &DirectConsumer) -> InputRecord {
     match consumer.next().await {
-        Found::Record(record) => record,
+        Polled::Record(record) => record,
         other => panic!("{other:?}"),
     }
 }
@@ -197,7 +197,7 @@ async fn a_paused_partition_is_left_out_and_read_on_where_it_was() {
     assert_eq!(text(&first), "0a");
     consumer.pause(&paused, true);
     let mut seen = Vec::new();
-    while let Some(Found::Record(record)) = consumer.at_hand() {
+    while let Some(Polled::Record(record)) = consumer.at_hand() {
         seen.push(text(&record).to_owned());
     }
     assert!(seen.iter().all(|value| value.starts_with('1')), "{seen:?}");

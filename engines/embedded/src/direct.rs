@@ -25,11 +25,11 @@ struct Job {
 
 /// The line, and its end in this process.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct DatabaseThread {
     jobs: Option<Sender<Job>>,
 }
 
-impl Line {
+impl DatabaseThread {
     /// Opens the line: one thread takes the requests one after the other, as the engine would.
     pub(crate) fn open(db: Database) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (jobs, inbox) = channel();

@@ -43,7 +43,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Embedded {
     addr: SocketAddr,
-    direct: direct::Line,
+    direct: direct::DatabaseThread,
     stop_server: Option<oneshot::Sender<()>>,
     stop_sweeper: Option<std::sync::mpsc::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
@@ -79,7 +79,7 @@ impl Embedded {
                 }
             })?
         };
-        let (direct, line) = direct::Line::open(db)?;
+        let (direct, line) = direct::DatabaseThread::open(db)?;
         Ok(Self {
             addr,
             direct,

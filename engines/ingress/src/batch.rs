@@ -26,7 +26,7 @@ const ALL_WITHIN: Duration = Duration::from_secs(60);
 /// What is said of one line.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Line<'a> {
+enum LineResult<'a> {
     Taken {
         line: usize,
         status: u16,
@@ -130,13 +130,13 @@ fn write(
     answered: &Result<(OrderId, Taken), Problem>,
 ) -> Result<(), Problem> {
     let told = match answered {
-        Ok((order_id, result)) => Line::Taken {
+        Ok((order_id, result)) => LineResult::Taken {
             line,
             status: result.status().as_u16(),
             order_id,
             result: *result,
         },
-        Err(problem) => Line::Refused {
+        Err(problem) => LineResult::Refused {
             line,
             problem: problem.body(),
         },

@@ -23,7 +23,7 @@ const AT_FIRST: usize = 64 * 1024;
 pub(crate) struct Memory(Arc<Semaphore>);
 
 /// A body, and what it takes of the memory.
-pub(crate) struct Read {
+pub(crate) struct BodyRead {
     pub(crate) bytes: Vec<u8>,
     pub(crate) held: OwnedSemaphorePermit,
 }
@@ -42,7 +42,7 @@ impl Memory {
         body: Incoming,
         limit: usize,
         within: Duration,
-    ) -> Result<Read, Problem> {
+    ) -> Result<BodyRead, Problem> {
         let told = body.size_hint().exact();
         let told = told.map_or(0, |told| usize::try_from(told).unwrap_or(usize::MAX));
         if told > limit.saturating_add(THROWN_AWAY) {
@@ -65,7 +65,7 @@ impl Memory {
         mut body: Incoming,
         limit: usize,
         told: usize,
-    ) -> Result<Read, Problem> {
+    ) -> Result<BodyRead, Problem> {
         let mut held = self.hold(1)?;
         let mut bytes = Vec::with_capacity(told.min(limit).min(AT_FIRST));
         let mut seen = 0_usize;
@@ -88,7 +88,7 @@ impl Memory {
         if seen > limit {
             return Err(too_large(limit));
         }
-        Ok(Read { bytes, held })
+        Ok(BodyRead { bytes, held })
     }
 
     fn hold(&self, units: usize) -> Result<OwnedSemaphorePermit, Problem> {

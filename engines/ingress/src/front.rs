@@ -42,7 +42,7 @@ pub(crate) trait Serves: Send + Sync + 'static {
 }
 
 /// An answer whose body is there as a whole.
-pub(crate) fn whole(answer: Answer) -> Response<Body> {
+pub(crate) fn into_response(answer: Answer) -> Response<Body> {
     answer.map(Either::Left)
 }
 
@@ -64,7 +64,7 @@ impl Front {
     pub(crate) async fn operate(&self, request: Request<Incoming>) -> Response<Body> {
         match self.of_operators(request).await {
             Ok(answer) => answer,
-            Err(problem) => whole(refused(&problem)),
+            Err(problem) => into_response(refused(&problem)),
         }
     }
 

@@ -21,7 +21,7 @@
 //! transaction; one that is alone goes at once.
 //!
 //! **What is bounded**: connections, orders that wait, bytes of bodies, headers, requests that wait for
-//! ends, and the time for each part of a request; see [`Limits`] and [`Ends`].
+//! ends, and the time for each part of a request; see [`Limits`] and [`OrderEndWaiters`].
 //!
 //! | module | owns |
 //! |---|---|
@@ -41,9 +41,9 @@ mod access;
 mod answer;
 mod batch;
 mod body;
-mod ends;
+mod end_noticing_bus;
 mod front;
-mod noticing;
+mod order_end_waiters;
 mod orders;
 mod problem;
 mod queue;
@@ -55,8 +55,8 @@ mod target;
 mod tls;
 mod watched;
 
-pub use ends::{Ends, MAX_WAITING};
-pub use noticing::Noticing;
+pub use end_noticing_bus::Noticing;
+pub use order_end_waiters::{MAX_WAITING, OrderEndWaiters};
 pub use ready::Writable;
 pub use server::Server;
 pub use settings::{Limits, Settings, StartError};

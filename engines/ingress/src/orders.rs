@@ -13,7 +13,7 @@ use triad_runtime::submission::Submitted;
 use triad_runtime::{InputRecord, StateStore};
 
 use crate::answer::{self, Answer, Taken};
-use crate::ends::Place;
+use crate::order_end_waiters::WaitPermit;
 use crate::problem::Problem;
 use crate::service::Service;
 use crate::target::Query;
@@ -89,7 +89,7 @@ impl<S: StateStore> Service<S> {
     }
 
     /// A place to wait, and until when.
-    fn place(&self, wait: Duration) -> Result<(Place, Instant), Problem> {
+    fn place(&self, wait: Duration) -> Result<(WaitPermit, Instant), Problem> {
         let until = Instant::now() + wait;
         let place = self.ends.place().ok_or_else(|| {
             let text = "too many requests wait for ends of orders";
@@ -102,7 +102,7 @@ impl<S: StateStore> Service<S> {
     /// such order. It is read when its end is told, at `look_at`, and from time to time without that.
     async fn until_end(
         &self,
-        place: Place,
+        place: WaitPermit,
         id: &OrderId,
         mut look_at: Instant,
         until: Instant,

@@ -63,7 +63,7 @@ impl Queue {
     {
         let most = most.clamp(GROUP, Semaphore::MAX_PERMITS);
         let (jobs, next) = mpsc::channel(most);
-        let waiting = Arc::new(Mutex::new(Waiting { next, left: None }));
+        let waiting = Arc::new(Mutex::new(JobReceiver { next, left: None }));
         let tasks = (0..GROUPS).map(|_| {
             let (submission, waiting) = (Arc::clone(submission), Arc::clone(&waiting));
             tokio::spawn(hand_over(submission, waiting))
@@ -123,13 +123,13 @@ impl Queue {
 }
 
 /// What waits, shared by the tasks that hand over.
-struct Waiting {
+struct JobReceiver {
     next: mpsc::Receiver<Job>,
     /// Taken, and too large for the group that was made then: the first of the next one.
     left: Option<Job>,
 }
 
-impl Waiting {
+impl JobReceiver {
     /// All that waits, up to [`GROUP`] orders; `None` at the end. One that is alone goes at once.
     async fn group(&mut self) -> Option<Vec<Job>> {
         let first = match self.left.take() {
@@ -152,7 +152,7 @@ impl Waiting {
     }
 }
 
-async fn hand_over<S, B, C>(submission: Arc<Submission<S, B, C>>, waiting: Arc<Mutex<Waiting>>)
+async fn hand_over<S, B, C>(submission: Arc<Submission<S, B, C>>, waiting: Arc<Mutex<JobReceiver>>)
 where
     S: StateStore + DefinitionStore + Clone,
     B: Bus,

@@ -25,8 +25,8 @@ use triad_runtime::{Bus, Clock, DefinitionStore, StateStore};
 
 use crate::access::Access;
 use crate::body::Memory;
-use crate::ends::Ends;
 use crate::front::{Front, OperatorsAlone, Serves};
+use crate::order_end_waiters::OrderEndWaiters;
 use crate::queue::Queue;
 use crate::service::Service;
 use crate::settings::{Settings, StartError};
@@ -83,7 +83,7 @@ impl Server {
         settings: Settings,
         submission: Arc<Submission<S, B, C>>,
         store: S,
-        ends: Ends,
+        ends: OrderEndWaiters,
     ) -> Result<Self, StartError>
     where
         S: StateStore + DefinitionStore + Clone,
@@ -307,18 +307,18 @@ impl<S: Serves> Door<S> {
         stream.set_write_timeout(Some(limits.body_within));
         let stream = Box::pin(stream);
         let Some(tls) = &self.tls else {
-            return self.talk(stream).await;
+            return self.serve_connection(stream).await;
         };
         let acceptor = TlsAcceptor::from(tls.get());
         let shaken = tokio::time::timeout(limits.header_within, acceptor.accept(stream)).await;
         match shaken {
-            Ok(Ok(stream)) => self.talk(stream).await,
+            Ok(Ok(stream)) => self.serve_connection(stream).await,
             Ok(Err(e)) => tracing::debug!(error = %e, "no TLS"),
             Err(_) => tracing::debug!("no TLS in time"),
         }
     }
 
-    async fn talk<T: AsyncRead + AsyncWrite + Unpin>(&self, stream: T) {
+    async fn serve_connection<T: AsyncRead + AsyncWrite + Unpin>(&self, stream: T) {
         let limits = &self.service.front().limits;
         let service =
             service_fn(|request| async { Ok::<_, Infallible>(self.service.answer(request).await) });
@@ -356,10 +356,10 @@ impl<S: Serves> Door<S> {
             // A file may lie where reading it takes long.
             let looked = tokio::task::spawn_blocking(move || {
                 if let Access::Tokens(tokens) = &*door.service.front().access {
-                    tokens.look();
+                    tokens.reload_if_changed();
                 }
                 if let Some(tls) = &door.tls {
-                    tls.look();
+                    tls.reload_if_changed();
                 }
             });
             if let Err(e) = looked.await {

@@ -13,8 +13,8 @@ use triad_core::{OrderId, Timing};
 use triad_runtime::StateStore;
 
 use crate::answer::{self, Answer};
-use crate::ends::Ends;
-use crate::front::{Front, Serves, refused, whole};
+use crate::front::{Front, Serves, into_response, refused};
+use crate::order_end_waiters::OrderEndWaiters;
 use crate::problem::Problem;
 use crate::queue::Queue;
 use crate::ready::Writable;
@@ -29,7 +29,7 @@ const READY_FOR: Duration = Duration::from_secs(1);
 pub(crate) struct Service<S> {
     pub(crate) store: S,
     pub(crate) queue: Queue,
-    pub(crate) ends: Ends,
+    pub(crate) ends: OrderEndWaiters,
     pub(crate) front: Front,
     pub(crate) timing: Timing,
     /// The fields of payloads whose values are not shown.
@@ -50,7 +50,7 @@ impl<S: StateStore> Serves for Service<S> {
             return self.front.operate(request).await;
         }
         let answered = self.route(request).await;
-        whole(answered.unwrap_or_else(|problem| refused(&problem)))
+        into_response(answered.unwrap_or_else(|problem| refused(&problem)))
     }
 }
 

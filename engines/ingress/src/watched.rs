@@ -7,20 +7,20 @@ use std::time::SystemTime;
 /// When a file was last changed, and how long it is; `None` where that cannot be told.
 type Stamp = Option<(SystemTime, u64)>;
 /// How files become a value.
-type Read<T, E> = Box<dyn Fn() -> Result<T, E> + Send + Sync>;
+type Parse<T, E> = Box<dyn Fn() -> Result<T, E> + Send + Sync>;
 
 /// A value that is made of files, and made again when one of them has changed. While the files are
 /// wrong, the last value that was right stays.
 pub(crate) struct Watched<T, E> {
     files: Vec<PathBuf>,
-    read: Read<T, E>,
+    read: Parse<T, E>,
     present: RwLock<Arc<T>>,
     seen: Mutex<Vec<Stamp>>,
 }
 
 impl<T, E: std::fmt::Display> Watched<T, E> {
     /// Makes the value for the first time.
-    pub(crate) fn open(files: Vec<PathBuf>, read: Read<T, E>) -> Result<Self, E> {
+    pub(crate) fn open(files: Vec<PathBuf>, read: Parse<T, E>) -> Result<Self, E> {
         // Looked at before they are read: a change in between is met by the next look.
         let seen = stamps(&files);
         let present = RwLock::new(Arc::new(read()?));
@@ -40,7 +40,7 @@ impl<T, E: std::fmt::Display> Watched<T, E> {
 
     /// Looks whether a file has changed, and makes the value again if so. It blocks for as long as the
     /// files take to be read.
-    pub(crate) fn look(&self) {
+    pub(crate) fn reload_if_changed(&self) {
         let now = stamps(&self.files);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == now {

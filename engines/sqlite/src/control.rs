@@ -7,7 +7,7 @@ use crate::SqliteStore;
 use crate::error::signed;
 
 /// A record as it stands.
-struct Standing {
+struct StoredControl {
     version: u64,
     token: u64,
     expires: Option<i64>,
@@ -52,7 +52,7 @@ fn put(db: &Connection, write: &ControlWrite, now: i64) -> rusqlite::Result<Writ
     let standing = db
         .prepare_cached("SELECT Version, WriteToken, ExpiresAt FROM control WHERE Key = ?1")?
         .query_row([&write.key], |row| {
-            Ok(Standing {
+            Ok(StoredControl {
                 version: row.get::<_, i64>(0)?.cast_unsigned(),
                 token: row.get::<_, i64>(1)?.cast_unsigned(),
                 expires: row.get(2)?,

@@ -17,13 +17,13 @@ use crate::{SqliteStore, definitions, tally};
 const PAGE: usize = 500;
 
 /// Behind which row of an index a page begins: its moment and its order.
-pub(crate) type Place = (i64, String);
+pub(crate) type IndexPosition = (i64, String);
 
 /// A page of an index from its name, `<moment>/<order>`; before the first row without one.
 ///
 /// # Errors
 /// [`StoreError::Item`] if the name is no page's.
-pub(crate) fn place(page: Option<&str>, index: &str) -> Result<Place, StoreError> {
+pub(crate) fn place(page: Option<&str>, index: &str) -> Result<IndexPosition, StoreError> {
     let Some(page) = page else {
         return Ok((i64::MIN, String::new()));
     };
@@ -38,7 +38,7 @@ pub(crate) fn due(
     shard: u32,
     until: Timestamp,
     limit: u32,
-    (at, id): Place,
+    (at, id): IndexPosition,
 ) -> rusqlite::Result<DuePage> {
     let mut read = db.prepare_cached(
         "SELECT OrderID, Workflow, DueAt FROM order_state
@@ -133,7 +133,7 @@ fn attention(
     db: &Connection,
     kind: Attention,
     shard: u32,
-    (at, id): Place,
+    (at, id): IndexPosition,
 ) -> rusqlite::Result<AttentionPage> {
     let mut read = db.prepare_cached(
         "SELECT OrderID, AttentionAt, Cause, Workflow FROM order_state
@@ -169,7 +169,7 @@ fn search(
     db: &Connection,
     column: &str,
     key: &SearchKey,
-    (at, id): Place,
+    (at, id): IndexPosition,
     now_s: i64,
 ) -> rusqlite::Result<SearchPage> {
     let mut read = db.prepare_cached(&format!(

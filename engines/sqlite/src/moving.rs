@@ -6,8 +6,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 use triad_core::{OrderId, Timestamp, WorkflowRef};
 use triad_runtime::moving::{
-    Keeping, Kept, KeptControl, KeptDetails, KeptOrder, KeptPage, KeptRecord, KeptWorkflow,
-    MovingStore, Part, compared,
+    Keeping, KeptControl, KeptDetails, KeptOrder, KeptPage, KeptRecord, KeptWorkflow, MovingStore,
+    StorePart, StoredItem, compared,
 };
 use triad_runtime::ports::Unreadable;
 use triad_runtime::{Clock, StoreError};
@@ -41,26 +41,30 @@ static READ_PAGE: LazyLock<String> =
 static READ_ONE: LazyLock<String> = LazyLock::new(|| format!("{} WHERE s.OrderID = ?1", *READ));
 
 impl<C: Clock + Clone> MovingStore for SqliteStore<C> {
-    async fn kept(&self, part: Part, page: Option<String>) -> Result<KeptPage, StoreError> {
+    async fn kept(&self, part: StorePart, page: Option<String>) -> Result<KeptPage, StoreError> {
         let now = self.clock.now();
         let page = page.unwrap_or_default();
         let read = self.engine.read(move |db| match part {
-            Part::Workflows => workflows(db, &page).map(Ok),
-            Part::Control => control(db, &page, signed(now.0)).map(Ok),
-            Part::Orders => orders(db, &page, now),
+            StorePart::Workflows => workflows(db, &page).map(Ok),
+            StorePart::Control => control(db, &page, signed(now.0)).map(Ok),
+            StorePart::Orders => orders(db, &page, now),
         });
         read.await?
     }
 
-    async fn keep(&self, items: Vec<Kept>, dry_run: bool) -> Vec<Result<Keeping, StoreError>> {
+    async fn keep(
+        &self,
+        items: Vec<StoredItem>,
+        dry_run: bool,
+    ) -> Vec<Result<Keeping, StoreError>> {
         let count = items.len();
         let now = signed(self.clock.now().0);
         let keep = move |db: &Connection| {
-            let one = |item: &Kept| match item {
-                Kept::Workflow(workflow) => keep_workflow(db, workflow, dry_run).map(Ok),
-                Kept::Present(definition) => keep_present(db, definition, dry_run).map(Ok),
-                Kept::Control(control) => keep_control(db, control, now, dry_run).map(Ok),
-                Kept::Order(order) => keep_order(db, order, dry_run),
+            let one = |item: &StoredItem| match item {
+                StoredItem::Workflow(workflow) => keep_workflow(db, workflow, dry_run).map(Ok),
+                StoredItem::Present(definition) => keep_present(db, definition, dry_run).map(Ok),
+                StoredItem::Control(control) => keep_control(db, control, now, dry_run).map(Ok),
+                StoredItem::Order(order) => keep_order(db, order, dry_run),
             };
             items.iter().map(one).collect()
         };
@@ -97,7 +101,7 @@ fn records(db: &Connection, after: i64, now: Timestamp) -> rusqlite::Result<Kept
     while let Some(row) = rows.next()? {
         (seen, last) = (seen + 1, row.get(COLUMNS.len() + 1)?);
         let id: String = row.get(0).unwrap_or_default();
-        add(&mut page, id, whole(row)?, now);
+        add(&mut page, id, read_order(row)?, now);
     }
     page.next = Some(match seen == PAGE {
         true => format!("{RECORDS}{last}"),
@@ -127,9 +131,11 @@ fn details_alone(db: &Connection, after: i64, now: Timestamp) -> rusqlite::Resul
 
 fn add(page: &mut KeptPage, id: String, read: Result<KeptOrder, StoreError>, now: Timestamp) {
     match read {
-        Ok(order) => page
-            .items
-            .extend(order.at(now).map(|order| Kept::Order(Box::new(order)))),
+        Ok(order) => page.items.extend(
+            order
+                .at(now)
+                .map(|order| StoredItem::Order(Box::new(order))),
+        ),
         Err(why) => page.unreadable.push(Unreadable {
             order_id: id,
             why: why.to_string(),
@@ -138,7 +144,7 @@ fn add(page: &mut KeptPage, id: String, read: Result<KeptOrder, StoreError>, now
 }
 
 /// A row of [`READ`], whether or not it has expired.
-fn whole(row: &Row<'_>) -> rusqlite::Result<Result<KeptOrder, StoreError>> {
+fn read_order(row: &Row<'_>) -> rusqlite::Result<Result<KeptOrder, StoreError>> {
     let id: String = row.get(0)?;
     let number = |name: &str| match record::place(name).map(|at| row.get_ref(at)) {
         Some(Ok(ValueRef::Integer(number))) => Some(number.cast_unsigned()),
@@ -191,14 +197,14 @@ fn details(
 }
 
 /// What stands under an id, whether or not it has expired.
-fn standing(
+fn stored_item(
     db: &Connection,
     id: &OrderId,
 ) -> rusqlite::Result<Result<Option<KeptOrder>, StoreError>> {
     let mut read = db.prepare_cached(&READ_ONE)?;
     let mut rows = read.query([id.as_str()])?;
     if let Some(row) = rows.next()? {
-        return Ok(whole(row)?.map(Some));
+        return Ok(read_order(row)?.map(Some));
     }
     let mut read = db.prepare_cached(
         "SELECT Details, Digest, ExpiresAt, Checksum FROM orders WHERE OrderID = ?1",
@@ -216,7 +222,7 @@ fn keep_order(
     own: &KeptOrder,
     dry_run: bool,
 ) -> rusqlite::Result<Result<Keeping, StoreError>> {
-    let keeping = match standing(db, &own.id)? {
+    let keeping = match stored_item(db, &own.id)? {
         Ok(standing) => compared(standing.as_ref(), own),
         Err(why) => return Ok(Err(why)),
     };
@@ -268,7 +274,7 @@ fn control(db: &Connection, after: &str, now: i64) -> rusqlite::Result<KeptPage>
     let full = records.len() == PAGE;
     Ok(KeptPage {
         next: records.last().filter(|_| full).map(|last| last.key.clone()),
-        items: records.into_iter().map(Kept::Control).collect(),
+        items: records.into_iter().map(StoredItem::Control).collect(),
         unreadable: Vec::new(),
     })
 }
@@ -342,13 +348,13 @@ fn workflows(db: &Connection, after: &str) -> rusqlite::Result<KeptPage> {
                 continue;
             }
         };
-        page.items.push(Kept::Workflow(KeptWorkflow {
+        page.items.push(StoredItem::Workflow(KeptWorkflow {
             definition: definition.clone(),
             json: row.get(1)?,
             published_at: Timestamp(row.get::<_, i64>(2)?.cast_unsigned()),
         }));
         if row.get(3)? {
-            page.items.push(Kept::Present(definition));
+            page.items.push(StoredItem::Present(definition));
         }
     }
     page.next = page.next.filter(|_| seen == PAGE);

@@ -49,7 +49,7 @@ fn update(is_set: impl Fn(&str) -> bool) -> String {
 }
 
 /// What the record that stands says about a write.
-struct Standing {
+struct StoredOrder {
     row: i64,
     version: u64,
     token: Option<u64>,
@@ -61,14 +61,14 @@ struct Standing {
 
 /// How finished orders are kept.
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct Retention {
     record: Millis,
     details: Option<Millis>,
 }
 
 impl<C: Clock + Clone> SqliteStore<C> {
-    fn kept(&self) -> Kept {
-        Kept {
+    fn retention(&self) -> Retention {
+        Retention {
             record: self.retention,
             details: self.details_retention,
         }
@@ -88,7 +88,7 @@ impl<C: Clock + Clone> SqliteStore<C> {
 
 impl<C: Clock + Clone> StateStore for SqliteStore<C> {
     async fn create(&self, orders: Vec<NewOrder>) -> Vec<Result<Created, StoreError>> {
-        let (items, kept) = (orders.len(), self.kept());
+        let (items, kept) = (orders.len(), self.retention());
         let created = self.engine.write(move |db| {
             let created = orders.iter().map(|new| create_one(db, new, kept));
             created.map(of_item).collect()
@@ -97,7 +97,7 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Vec<Result<Written, StoreError>> {
-        let (items, kept) = (writes.len(), self.kept());
+        let (items, kept) = (writes.len(), self.retention());
         let written = self.engine.write(move |db| {
             let written = writes.iter().map(|write| commit_one(db, write, kept));
             written.map(of_item).collect()
@@ -165,7 +165,7 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
 fn create_one(
     db: &Connection,
     new: &NewOrder,
-    kept: Kept,
+    kept: Retention,
 ) -> rusqlite::Result<Result<Created, StoreError>> {
     let id = new.order.id.as_str();
     let digest: Option<String> = db
@@ -228,9 +228,9 @@ pub(crate) fn insert_record(db: &Connection, record: Encoded) -> rusqlite::Resul
 fn commit_one(
     db: &Connection,
     write: &Write,
-    kept: Kept,
+    kept: Retention,
 ) -> rusqlite::Result<Result<Written, StoreError>> {
-    let Some(standing) = standing(db, &write.next.id)? else {
+    let Some(standing) = stored_order(db, &write.next.id)? else {
         return Ok(Ok(Written::Conflict));
     };
     // An earlier try of this very write may have taken effect.
@@ -270,7 +270,7 @@ fn commit_one(
     Ok(Ok(Written::Written))
 }
 
-fn standing(db: &Connection, id: &OrderId) -> rusqlite::Result<Option<Standing>> {
+fn stored_order(db: &Connection, id: &OrderId) -> rusqlite::Result<Option<StoredOrder>> {
     let mut read = db.prepare_cached(
         "SELECT Row, Version, WriteToken, LockedBy, ExpiresAt,
             OrderID, Workflow, DueShard, DueAt, Attention, AttentionAt, ExpiresAt,
@@ -283,7 +283,7 @@ fn standing(db: &Connection, id: &OrderId) -> rusqlite::Result<Option<Standing>>
         for (at, slot) in indexed.iter_mut().enumerate() {
             *slot = row.get(5 + at)?;
         }
-        Ok(Standing {
+        Ok(StoredOrder {
             row: row.get(0)?,
             version: number(row.get(1)?),
             token: row.get::<_, Option<i64>>(2)?.map(number),

@@ -1,7 +1,7 @@
 //! The alerts function: takes batches of the topic `alerts` and publishes each to an SNS topic.
 
-mod notice;
 mod sns;
+mod sns_message;
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use triad_aws::Account;
 use triad_operator::address::ConsoleUrl;
 use triad_runtime::{Handled, InputRecord, Redelivery};
 
-use crate::notice::Notice;
+use crate::sns_message::Notice;
 
 /// A client that publishes to one SNS topic.
 pub struct Sns {

@@ -139,7 +139,7 @@ pub fn read(agents: Map<String, Value>) -> Result<BTreeMap<AgentName, AgentConfi
     let mut read = BTreeMap::new();
     let mut problems = Vec::new();
     for (name, settings) in agents {
-        match one(&name, settings) {
+        match parse_agent(&name, settings) {
             Ok((name, agent)) => {
                 read.insert(name, agent);
             }
@@ -155,7 +155,7 @@ pub fn read(agents: Map<String, Value>) -> Result<BTreeMap<AgentName, AgentConfi
     }
 }
 
-fn one(name: &str, settings: Value) -> Result<(AgentName, AgentConfig), Vec<String>> {
+fn parse_agent(name: &str, settings: Value) -> Result<(AgentName, AgentConfig), Vec<String>> {
     let name = AgentName::new(name).map_err(|e| vec![e.to_string()])?;
     let Value::Object(settings) = settings else {
         return Err(vec!["is not an object of settings".to_owned()]);

@@ -119,15 +119,15 @@ impl AtUrl {
         match self.operators.is_ours(path) {
             true => {
                 let keys = Arc::clone(&self.keys);
-                whole(self.operators.answer(request, keys).await).await
+                into_response(self.operators.answer(request, keys).await).await
             }
-            false => whole(elsewhere(path)).await,
+            false => into_response(elsewhere(path)).await,
         }
     }
 }
 
 /// An answer with all of its body; none of these streams.
-async fn whole(answer: Answer) -> Response<Bytes> {
+async fn into_response(answer: Answer) -> Response<Bytes> {
     let (head, body) = answer.into_parts();
     let body = match body {
         Either::Left(whole) => whole.collect().await,

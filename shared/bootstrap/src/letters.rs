@@ -20,13 +20,13 @@ impl KafkaTopics {
 }
 
 /// The records that a topic held when it was opened, to be read once.
-pub struct Records(HeldRecords);
+pub struct LetterRecords(HeldRecords);
 
 impl TopicReader for KafkaTopics {
     type Error = KafkaError;
-    type Records = Records;
+    type Records = LetterRecords;
 
-    async fn open(&self, topic: LogTopic, extent: Extent) -> Result<Records, KafkaError> {
+    async fn open(&self, topic: LogTopic, extent: Extent) -> Result<LetterRecords, KafkaError> {
         let since = extent
             .since
             .map(|at| i64::try_from(at.0).unwrap_or(i64::MAX));
@@ -36,7 +36,7 @@ impl TopicReader for KafkaTopics {
             HeldRecords::open(&kafka, topic.name(), since, extent.last, ANSWER)
         });
         match opened.await {
-            Ok(opened) => Ok(Records(opened?)),
+            Ok(opened) => Ok(LetterRecords(opened?)),
             Err(e) => Err(KafkaError::Unreachable {
                 brokers: self.0.brokers.clone(),
                 reason: e.to_string(),
@@ -45,7 +45,7 @@ impl TopicReader for KafkaTopics {
     }
 }
 
-impl TopicRecords for Records {
+impl TopicRecords for LetterRecords {
     type Error = KafkaError;
 
     async fn next(&mut self) -> Result<Option<InputRecord>, KafkaError> {

@@ -23,7 +23,7 @@ impl Served {
     /// # Errors
     /// [`KafkaError::Unreachable`] or [`KafkaError::Login`] if a broker does not answer in time or does not
     /// let the client in, [`KafkaError::Settings`] if librdkafka refuses the settings.
-    pub async fn look(kafka: &KafkaConfig, within: Duration) -> Result<Self, KafkaError> {
+    pub async fn discover(kafka: &KafkaConfig, within: Duration) -> Result<Self, KafkaError> {
         let kafka = kafka.clone();
         // It blocks.
         let look = tokio::task::spawn_blocking(move || group_members(&kafka, within));

@@ -52,14 +52,14 @@ pub(crate) fn json(body: &impl Serialize) -> Result<Answer, Problem> {
 pub(crate) fn problem(problem: &Problem) -> Answer {
     // It holds texts and numbers alone, which have a form.
     let body = serde_json::to_vec(&problem.body()).unwrap_or_default();
-    told(
+    with_problem(
         problem,
         of(problem.status, "application/problem+json", body),
     )
 }
 
 /// The headers of a problem.
-pub(crate) fn told(problem: &Problem, mut answer: Answer) -> Answer {
+pub(crate) fn with_problem(problem: &Problem, mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     if let Some(after) = problem.retry_after {
         headers.insert(RETRY_AFTER, after.into());

@@ -8,11 +8,11 @@ use http::{HeaderMap, Request};
 
 use crate::answer::{self, Answer};
 use crate::caller::{Caller, Keys};
-use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::random::NoRandom;
 use crate::settings::Settings;
+use crate::shared_state::Desk;
 use crate::{api, site};
 
 fn is_ours(path: &str) -> bool {

@@ -15,15 +15,15 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use triad_core::{CampaignId, OrderId, Timestamp};
 use triad_operator::campaign::View;
-use triad_operator::campaign::desk::{self as campaigns, CampaignError};
+use triad_operator::campaign::commands::{self as campaigns, CampaignError};
 use triad_operator::{counts, downstreams, find, json as form};
 use triad_runtime::{Clock, StoreError};
 
 use crate::answer::{self, Answer, EVENTS, events};
-use crate::desk::{Desk, Look};
 use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::settings::{ASK_AGAIN, CAMPAIGNS, LISTEN_FOR, LOOK_EVERY, QUIET};
+use crate::shared_state::{CachedText, Desk};
 
 /// An event's name, and its data.
 type Event = (&'static str, String);
@@ -32,7 +32,7 @@ type Event = (&'static str, String);
 /// waits for that look.
 async fn recent<I: Installation>(
     desk: &Desk<I>,
-    last: &Look,
+    last: &CachedText,
     look: impl Future<Output = Result<Value, Problem>>,
 ) -> Result<Arc<str>, Problem> {
     let mut last = last.lock().await;
@@ -48,12 +48,12 @@ async fn recent<I: Installation>(
 }
 
 /// Counts and breakers.
-async fn look<I: Installation>(desk: &Desk<I>) -> Result<Value, Problem> {
+async fn overview_counts<I: Installation>(desk: &Desk<I>) -> Result<Value, Problem> {
     let store = desk.of.store();
     let counts = counts::counts(store, desk.now()).await?;
     let published = downstreams::Published::read(store).await;
     let mut breakers = serde_json::Map::new();
-    for agent in published.map_err(told)?.agents() {
+    for agent in published.map_err(problem_of)?.agents() {
         let found = downstreams::view(store, &agent).await?;
         breakers.insert(agent.to_string(), found.record.breaker.name().into());
     }
@@ -67,7 +67,7 @@ async fn look_at_campaigns<I: Installation>(desk: &Desk<I>) -> Result<Value, Pro
     let found = campaigns::list(desk.of.store(), CAMPAIGNS).await?;
     let all = found.iter().map(|found| {
         let view = View::of(found);
-        let mut stands = stands(&view);
+        let mut stands = campaign_state(&view);
         stands["id"] = json!(view.id);
         stands
     });
@@ -75,11 +75,11 @@ async fn look_at_campaigns<I: Installation>(desk: &Desk<I>) -> Result<Value, Pro
 }
 
 /// How a campaign stands.
-fn stands(view: &View) -> Value {
+fn campaign_state(view: &View) -> Value {
     json!({"phase": view.phase, "batch": view.batch, "orders": view.orders, "end": view.end})
 }
 
-fn told(error: downstreams::DownstreamError) -> Problem {
+fn problem_of(error: downstreams::DownstreamError) -> Problem {
     match error {
         downstreams::DownstreamError::Store(e) => e.into(),
         other => Problem::internal(other.to_string()),
@@ -160,7 +160,7 @@ async fn of_order<I: Installation>(desk: &Desk<I>, id: Option<&OrderId>) -> Opti
 /// How a campaign stands; `None` where there is nothing to tell.
 async fn of_campaign<I: Installation>(desk: &Desk<I>, id: Option<&CampaignId>) -> Option<Event> {
     match campaigns::by_id(desk.of.store(), id?).await {
-        Ok(found) => Some(("campaign", stands(&View::of(&found)).to_string())),
+        Ok(found) => Some(("campaign", campaign_state(&View::of(&found)).to_string())),
         Err(CampaignError::Store(_)) => Some(unavailable()),
         Err(_) => None,
     }
@@ -224,7 +224,7 @@ impl<I: Installation> Listener<I> {
 
     async fn look(&mut self) {
         let desk = Arc::clone(&self.desk);
-        let seen = recent(&desk, &desk.seen, look(&desk)).await;
+        let seen = recent(&desk, &desk.seen, overview_counts(&desk)).await;
         self.tell(0, event("counts", seen));
         if let Some(order) = of_order(&desk, self.of.order.as_ref()).await {
             self.tell(1, order);

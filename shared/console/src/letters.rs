@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 use triad_operator::dead_letters::{
-    LetterError, LetterFilter, Listing, Shown, list as newest, show,
+    LetterError, LetterFilter, LetterView, Listing, list as newest, show,
 };
 use triad_operator::json as form;
 use triad_runtime::dead_letter::LetterId;
 
 use crate::acts::letters::FilterForm;
-use crate::desk::Desk;
 use crate::hidden::Hidden;
 use crate::installation::Installation;
 use crate::params::Params;
 use crate::problem::Problem;
+use crate::shared_state::Desk;
 
 /// The letters that a query asks for: of all that fit, the newest.
 pub(crate) async fn list<I: Installation>(
@@ -44,11 +44,11 @@ pub(crate) async fn list<I: Installation>(
 
 /// One letter, and its form for programs without what is hidden. If the query says when it was `written`, the
 /// topic is not read from its beginning.
-pub(crate) async fn shown<I: Installation>(
+pub(crate) async fn letter_json<I: Installation>(
     desk: &Desk<I>,
     id: &str,
     query: &Params,
-) -> Result<(Shown, Value), Problem> {
+) -> Result<(LetterView, Value), Problem> {
     let written = query.moment("written")?;
     let bad = |e| Problem::bad("bad-letter-id", format!("{e}"));
     let id: LetterId = id.parse().map_err(bad)?;

@@ -6,9 +6,9 @@ use triad_operator::versions;
 use triad_runtime::ports::OperatorStore;
 use triad_workflow::Workflow;
 
-use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::problem::Problem;
+use crate::shared_state::Desk;
 
 /// The version whose hash begins so; `present` is the present one.
 pub(crate) async fn definition<I: Installation>(

@@ -19,13 +19,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use triad_runtime::{Handled, InputRecord, delivery};
 
-use crate::aside::{Aside, Item, Letter};
 use crate::assignment::Partition;
 use crate::broker::{Broker, Consumer};
 use crate::commits::{COMMIT_EVERY, Commits};
+use crate::dead_lettering::{Aside, Item, Letter};
 use crate::error::ConsumeError;
 use crate::lanes::{Lane, WorkerConfig, join_lanes};
-use crate::retry::tell;
+use crate::retry::log_redelivery;
 use crate::stuck::{Stuck, Why};
 
 /// How often a consumer is polled while a handler is at work.
@@ -263,7 +263,7 @@ where
         };
         for (record, answer) in records.iter().zip(&answers) {
             if let Handled::Redeliver(why) = answer {
-                tell(record, why);
+                log_redelivery(record, why);
             }
         }
         answers

@@ -5,7 +5,7 @@ use std::time::Duration;
 use triad_runtime::{Bus, BusError};
 
 use crate::assignment::{Assignment, Partition};
-use crate::found::Found;
+use crate::polled::Polled;
 
 /// A broker that the loops run on: they read records from it, and send dead letters to it.
 pub trait Broker: Clone + Send + Sync + 'static {
@@ -52,11 +52,11 @@ pub trait Consumer: Send + Sync + 'static {
     ///
     /// Records of a partition come in their order, each once as long as the partition stays with this
     /// consumer.
-    fn next(&self) -> impl Future<Output = Found> + Send;
+    fn next(&self) -> impl Future<Output = Polled> + Send;
 
     /// What comes next if it is here already, without waiting; `None` if nothing is. The call also keeps the
     /// consumer in its group: a loop calls it at least every 30 s, whatever a handler does.
-    fn at_hand(&self) -> Option<Found>;
+    fn at_hand(&self) -> Option<Polled>;
 
     /// If `paused` is true, hands over nothing more of this partition; if it is false, goes on behind the
     /// record that was handed over last. Does nothing for a partition that is no longer this consumer's. A

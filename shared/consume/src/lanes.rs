@@ -20,11 +20,11 @@ use triad_core::Timestamp;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock, metric};
 
-use crate::aside::Item;
 use crate::assignment::Partition;
 use crate::broker::{Broker, Consumer};
+use crate::dead_lettering::Item;
 use crate::error::ConsumeError;
-use crate::found::Found;
+use crate::polled::Polled;
 
 /// Longest time for which the normal lane takes up nothing because the high lane has records: 5 s.
 /// Then it takes up one batch or record, and waits for the high lane again.
@@ -109,12 +109,12 @@ impl<C: Consumer> Lane<C> {
                 Side::Normal => self.next_of_normal().await,
             };
             match found {
-                Found::Record(record) => return Ok(Item::Record(record)),
-                Found::Unreadable(unreadable) => return Ok(Item::unreadable(unreadable)),
-                Found::Failed { reason, is_fatal } if is_fatal => {
+                Polled::Record(record) => return Ok(Item::Record(record)),
+                Polled::Unreadable(unreadable) => return Ok(Item::unreadable(unreadable)),
+                Polled::Failed { reason, is_fatal } if is_fatal => {
                     return Err(ConsumeError::Fatal(reason));
                 }
-                Found::Failed { reason, .. } => {
+                Polled::Failed { reason, .. } => {
                     tracing::warn!(
                         error = reason,
                         brokers = self.address,
@@ -127,7 +127,7 @@ impl<C: Consumer> Lane<C> {
         }
     }
 
-    async fn next_of_high(&self) -> Found {
+    async fn next_of_high(&self) -> Polled {
         let next = match self.consumer.at_hand() {
             Some(next) => next,
             None => {
@@ -139,7 +139,7 @@ impl<C: Consumer> Lane<C> {
         next
     }
 
-    async fn next_of_normal(&self) -> Found {
+    async fn next_of_normal(&self) -> Polled {
         loop {
             let until = *self
                 .yields_until
@@ -168,10 +168,10 @@ impl<C: Consumer> Lane<C> {
     /// What is at hand already.
     pub(crate) fn at_hand(&self) -> Option<Item> {
         match self.consumer.at_hand()? {
-            Found::Record(record) => Some(Item::Record(record)),
-            Found::Unreadable(unreadable) => Some(Item::unreadable(unreadable)),
+            Polled::Record(record) => Some(Item::Record(record)),
+            Polled::Unreadable(unreadable) => Some(Item::unreadable(unreadable)),
             // It is met again by whoever waits for the next record.
-            Found::Failed { .. } => None,
+            Polled::Failed { .. } => None,
         }
     }
 

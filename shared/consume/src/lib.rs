@@ -5,14 +5,14 @@
 //! [`Broker`] and [`Consumer`]; what a handler may rely on is in [`run_batches`] and [`run_stream`].
 //! Nothing here knows of orders.
 
-mod aside;
 mod assignment;
 mod batches;
 mod broker;
 mod commits;
+mod dead_lettering;
 mod error;
-mod found;
 mod lanes;
+mod polled;
 mod progress;
 mod retry;
 mod stream;
@@ -23,6 +23,6 @@ pub use batches::run_batches;
 pub use broker::{Broker, Consumer};
 pub use commits::{COMMIT_EVERY, COMMIT_WITHIN};
 pub use error::ConsumeError;
-pub use found::{Found, Unreadable};
 pub use lanes::{LONGEST_YIELD, WorkerConfig};
+pub use polled::{Polled, Unreadable};
 pub use stream::{LAST_WAIT, run_stream};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::aside::Item;
 use crate::assignment::Partition;
 use crate::broker::Consumer;
+use crate::dead_lettering::Item;
 
 /// Which records of each partition are under way.
 #[derive(Debug, Default)]

@@ -29,7 +29,7 @@ pub(crate) async fn wait_to_retry(tries: &mut u32, stop: &CancellationToken) -> 
 }
 
 /// Says that a record is to be handled again, and why.
-pub(crate) fn tell(record: &InputRecord, why: &Redelivery) {
+pub(crate) fn log_redelivery(record: &InputRecord, why: &Redelivery) {
     let (topic, partition, offset) = (&record.topic, record.partition, record.offset);
     if why.is_for_room() {
         tracing::debug!(topic, partition, offset, %why, "no room for a record yet");

@@ -16,14 +16,14 @@ use tokio_util::task::TaskTracker;
 use triad_runtime::dead_letter::Cause;
 use triad_runtime::{Handled, InputRecord, delivery};
 
-use crate::aside::{Aside, Item, Letter};
 use crate::batches::first_end;
 use crate::broker::{Broker, Consumer};
 use crate::commits::{COMMIT_EVERY, Commits};
+use crate::dead_lettering::{Aside, Item, Letter};
 use crate::error::ConsumeError;
 use crate::lanes::{Lane, Side, WorkerConfig, join_lanes};
 use crate::progress::UnderWay;
-use crate::retry::{tell, wait_to_retry};
+use crate::retry::{log_redelivery, wait_to_retry};
 
 /// Longest wait, at the end, for what is under way: 12 s, so that a call of 10 s which has just begun may be
 /// answered. What is not done then comes again.
@@ -173,7 +173,7 @@ where
         while let Item::Letter(about) = &letter
             && let Handled::Redeliver(why) = self.aside.put(about).await
         {
-            tell(&about.record, &why);
+            log_redelivery(&about.record, &why);
             if !wait_to_retry(&mut tries, &self.stop).await {
                 return (letter, false);
             }
@@ -187,7 +187,7 @@ where
             let handle = || (self.handle)(record.clone());
             match delivery::catch(std::slice::from_ref(&**record), handle).await {
                 Ok(Handled::Done) => return Worked::Done,
-                Ok(Handled::Redeliver(why)) => tell(record, &why),
+                Ok(Handled::Redeliver(why)) => log_redelivery(record, &why),
                 Err(cause) => return Worked::Panicked(cause),
             }
             if !wait_to_retry(&mut tries, &self.stop).await {
@@ -213,7 +213,7 @@ async fn commit_now_and_then(lane: &Lane<impl Consumer>, under_way: &UnderWay, e
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            () = soon(lane.consumer(), ended) => {}
+            () = poll_soon(lane.consumer(), ended) => {}
         }
         if under_way.store(lane.consumer()) {
             commits.stored();
@@ -224,7 +224,7 @@ async fn commit_now_and_then(lane: &Lane<impl Consumer>, under_way: &UnderWay, e
 }
 
 /// Waits until a commit is worth its price.
-async fn soon(consumer: &impl Consumer, ended: &Notify) {
+async fn poll_soon(consumer: &impl Consumer, ended: &Notify) {
     let Some(span) = consumer.commits_after() else {
         return std::future::pending().await;
     };

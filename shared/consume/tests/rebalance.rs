@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use triad_consume::{
-    Assignment, Broker, Consumer, Found, Partition, WorkerConfig, run_batches, run_stream,
+    Assignment, Broker, Consumer, Partition, Polled, WorkerConfig, run_batches, run_stream,
 };
 use triad_core::Envelope;
 use triad_runtime::{Bus, BusError, Handled, InputRecord, Redelivery};
@@ -138,7 +138,7 @@ impl Group {
         self.is_ours = true;
     }
 
-    fn take(&mut self) -> Option<Found> {
+    fn take(&mut self) -> Option<Polled> {
         if !self.is_ours {
             return None;
         }
@@ -153,7 +153,7 @@ impl Group {
             if ahead > self.read_ahead && self.breach.is_none() {
                 self.breach = Some(format!("of {at} the loop has {ahead} records at once"));
             }
-            return Some(Found::Record(InputRecord {
+            return Some(Polled::Record(InputRecord {
                 topic: TOPIC.to_owned(),
                 partition: at,
                 offset: part.position - 1,
@@ -259,7 +259,7 @@ impl Member {
 }
 
 impl Consumer for Member {
-    async fn next(&self) -> Found {
+    async fn next(&self) -> Polled {
         loop {
             if let Some(found) = self.at_hand() {
                 return found;
@@ -268,7 +268,7 @@ impl Consumer for Member {
         }
     }
 
-    fn at_hand(&self) -> Option<Found> {
+    fn at_hand(&self) -> Option<Polled> {
         self.with(|group| {
             group.rebalance(&self.assignment);
             group.take()

@@ -375,13 +375,13 @@ const BESIDE: u32 = 2;
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     /// The order whose call ended last is last; at most [`BreakerSettings::window`].
-    orders: VecDeque<Met>,
+    orders: VecDeque<BreakerCase>,
     /// Orders that were asked to wait, and until when; at most [`BreakerSettings::window`].
     asked: VecDeque<(u64, Timestamp)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Met {
+struct BreakerCase {
     order: u64,
     calls: u32,
     last: Last,
@@ -481,7 +481,7 @@ impl Window {
         let calls = known
             .and_then(|at| self.orders.remove(at))
             .map_or(0, |met| met.calls);
-        self.orders.push_back(Met {
+        self.orders.push_back(BreakerCase {
             order,
             calls: calls.saturating_add(1),
             last,

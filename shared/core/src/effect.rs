@@ -36,7 +36,7 @@ pub enum Effect {
 /// may be handling another event of it, so they may not send everything at once. The Scheduler
 /// sends all effects at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum SendOrder {
     /// Before the wakes: the bus must have acknowledged the message before the Scheduler is woken, because
     /// the Scheduler may then write the record without this message in its outbox.
     First,
@@ -54,11 +54,11 @@ impl Effect {
 
     /// When the Supervisor or an operator sends this effect.
     #[must_use]
-    pub fn turn(&self) -> Turn {
+    pub fn turn(&self) -> SendOrder {
         match self {
-            Self::Status(_) | Self::Alert(_) => Turn::First,
-            Self::Wake => Turn::Then,
-            Self::Request(_) => Turn::SchedulerOnly,
+            Self::Status(_) | Self::Alert(_) => SendOrder::First,
+            Self::Wake => SendOrder::Then,
+            Self::Request(_) => SendOrder::SchedulerOnly,
         }
     }
 }
@@ -91,7 +91,7 @@ impl From<NeedsDetails> for Unmade {
 /// [`Unmade::NeedsDetails`] if the details have to be read first; [`Unmade::Damaged`] if the input of a
 /// request has no value. In both cases nothing is to be sent.
 pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade> {
-    let mut effects = told(order);
+    let mut effects = status_effects(order);
     for entry in &order.outbox.entries {
         let Emission::Request {
             step,
@@ -108,7 +108,7 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
         if out(order, index, *direction).is_none_or(|out| out.attempt != *attempt) {
             continue;
         }
-        effects.extend(asked(ctx, order, index, *direction)?);
+        effects.extend(request_effects(ctx, order, index, *direction)?);
     }
     Ok(effects)
 }
@@ -139,7 +139,7 @@ pub fn under_way(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Result<Vec
     }
     for (index, record) in order.steps.iter().enumerate() {
         if let Some(out) = record.state.out().filter(|out| now < out.complete_by) {
-            effects.extend(asked(ctx, order, index, out.direction)?);
+            effects.extend(request_effects(ctx, order, index, out.direction)?);
         }
     }
     Ok(effects)
@@ -147,7 +147,7 @@ pub fn under_way(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Result<Vec
 
 /// Whether the record's last write has asked for a Scheduler. Submission does so for each new order.
 fn is_asked_for(order: &Order) -> bool {
-    let was_asked = || order.outbox.entries.contains(&Emission::Retry);
+    let was_asked = || order.outbox.entries.contains(&Emission::Wake);
     order.paused.is_none() && order.set_aside.is_none() && (is_new(order) || was_asked())
 }
 
@@ -170,7 +170,7 @@ pub fn received(order: &Order) -> StatusMessage {
 }
 
 /// The request of the attempt that is out, with its input made again.
-fn asked(
+fn request_effects(
     ctx: &Context<'_>,
     order: &Order,
     index: StepIndex,
@@ -192,7 +192,7 @@ fn asked(
 /// The effects of a record's outbox that every writer may send: statuses and alerts first, then
 /// wakes. Requests are left out: only the Scheduler sends them.
 #[must_use]
-pub fn told(order: &Order) -> Vec<Effect> {
+pub fn status_effects(order: &Order) -> Vec<Effect> {
     let entries = &order.outbox.entries;
     let told = entries.iter().filter_map(|entry| match entry {
         Emission::Status {
@@ -216,9 +216,9 @@ pub fn told(order: &Order) -> Vec<Effect> {
             cause: cause.to_string(),
             at: *at,
         })),
-        Emission::Retry | Emission::Request { .. } => None,
+        Emission::Wake | Emission::Request { .. } => None,
     });
-    let wakes = entries.iter().filter(|e| matches!(e, Emission::Retry));
+    let wakes = entries.iter().filter(|e| matches!(e, Emission::Wake));
     told.chain(wakes.map(|_| Effect::Wake)).collect()
 }
 

@@ -56,7 +56,7 @@ fn known_by_state(record: &StepRecord, now: Timestamp) -> Option<Incident> {
             started,
             ..Incident::new(kind, at)
         };
-        line.toward(direction)
+        line.in_direction(direction)
     };
     match &record.state {
         StepState::Completed {
@@ -159,7 +159,7 @@ pub(crate) fn tell_deferral(order: &mut Order, index: usize, deferral: Deferral,
         started: Some(started),
         ..Incident::new(IncidentKind::Deferred, now).of(&why)
     };
-    order.note(line.toward(direction));
+    order.note(line.in_direction(direction));
 }
 
 /// What the deferred attempt of a step asked for, as its line says; `None` if it has none any more.

@@ -58,7 +58,7 @@ pub use ids::{
     Timestamp, Version, WorkflowRef,
 };
 pub use illegal::Illegal;
-pub use message::{Accepted, Alert, Envelope, Outcome, Reply, Retry, StepRequest};
+pub use message::{Accepted, Alert, Envelope, Reply, ReplyOutcome, StepRequest, Wake};
 pub use operate::{Action, Operation, OperationRefusal};
 pub use order::{Claim, OperatorAct, Order, ProcessState};
 pub use pass::{Pass, Snapshot};

@@ -145,7 +145,7 @@ pub enum SchedulerMessage {
     /// An order was accepted and stored; it waits for its first claim.
     Accepted(Accepted),
     /// An order waits to be claimed again: a Scheduler is to take it up.
-    Retry(Retry),
+    Wake(Wake),
     /// An agent has answered a request.
     Reply(Reply),
 }
@@ -184,7 +184,7 @@ pub struct Accepted {
 
 /// The message that wakes the Scheduler: an order waits to be claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retry {
+pub struct Wake {
     /// Id of the order.
     pub order_id: OrderId,
 }
@@ -265,7 +265,7 @@ pub struct Reply {
     /// How many calls to the remote service the agent made for this request.
     pub calls: u32,
     /// What became of the request.
-    pub outcome: Outcome,
+    pub outcome: ReplyOutcome,
     /// When the agent sent the reply, by its clock; `None` from an agent that is none of Triad's and does not
     /// say it, and then the time of reading counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -290,7 +290,7 @@ pub struct Pace {
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ReplyOutcome {
     /// The service has done what was asked; of a probe: it has answered.
     Succeeded {
         /// What the service answered, at most [`MAX_OUTPUT_BYTES`].

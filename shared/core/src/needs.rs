@@ -54,7 +54,7 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, Ne
 
 /// The agents that have been sent a request of this order and have not answered it.
 #[must_use]
-pub fn asked(ctx: &Context<'_>, order: &Order) -> BTreeSet<AgentName> {
+pub fn agents_with_requests_out(ctx: &Context<'_>, order: &Order) -> BTreeSet<AgentName> {
     let steps = order.steps.iter().zip(&ctx.workflow.steps);
     steps
         .filter_map(|(record, step)| declared(step, record.state.out()?.direction))

@@ -41,7 +41,7 @@ pub struct Outbox {
     /// Identity of the Scheduler's input that the write answered. When that input is redelivered, its
     /// messages are sent again and nothing is written. `None` if no input of the Scheduler led to the write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answers: Option<String>,
+    pub dedup_key: Option<String>,
     /// What to send, in the order of sending.
     pub entries: Vec<Emission>,
 }
@@ -59,7 +59,7 @@ pub const MAX_ENTRIES: usize = 64;
 #[serde(tag = "send", rename_all = "kebab-case")]
 pub enum Emission {
     /// Wake the Scheduler, so that it claims the order.
-    Retry,
+    Wake,
     /// Ask an agent for an attempt at a step. It is not sent once the attempt is not out any more.
     Request {
         /// The step of the attempt.
@@ -110,7 +110,7 @@ impl Outbox {
     pub fn empty(writer: Writer) -> Self {
         Self {
             writer,
-            answers: None,
+            dedup_key: None,
             entries: Vec::new(),
         }
     }
@@ -131,7 +131,7 @@ impl Outbox {
         let carried = self.entries.iter().filter(|e| e.is_carried());
         Self {
             writer,
-            answers: None,
+            dedup_key: None,
             entries: carried.cloned().collect(),
         }
     }

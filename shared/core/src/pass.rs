@@ -15,7 +15,7 @@
 //! - The Scheduler sends everything at once: its input is acknowledged only after all of it, and
 //!   redelivered otherwise. Whoever writes beside the order's line of events sends statuses and
 //!   alerts first, and what lets the Scheduler go on once those are acknowledged; requests it
-//!   never sends ([`Turn`]).
+//!   never sends ([`SendOrder`]).
 //! - What is kept as a copy has everything sent, so that the next write need not carry it on.
 //! - A finished order is confirmed once everything is acknowledged, and only then.
 //! - An end that nobody confirms is written only once the message that it was decided on is durable:
@@ -31,7 +31,7 @@ use triad_workflow::{Millis, Workflow};
 
 use crate::context::{Context, Timing};
 use crate::decide::{Decision, Reason, Transition, decide};
-use crate::effect::{self, Effect, Turn, Unmade};
+use crate::effect::{self, Effect, SendOrder, Unmade};
 use crate::event::Event;
 use crate::ids::{Timestamp, Version};
 use crate::illegal::Illegal;
@@ -44,7 +44,7 @@ use crate::render;
 /// Whether a writer handles the order's events in their order, as the Scheduler does, or writes
 /// beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum WriterOrder {
     /// The Scheduler: it handles the order's events one after the other, and each is redelivered
     /// until it is done.
     InLine,
@@ -113,12 +113,12 @@ pub enum Task<'a> {
         next: &'a Arc<Order>,
     },
     /// Do nothing more: the pass has ended in this way.
-    Ended(&'a End),
+    Ended(&'a PassEnd),
 }
 
 /// What became of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteResult {
     /// The write took place.
     Written,
     /// The write did not take place: the stored version was another one.
@@ -129,7 +129,7 @@ pub enum Outcome {
 
 /// How a pass ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum End {
+pub enum PassEnd {
     /// Everything is written, sent and acknowledged. If the confirmation of a finished order failed, a sweep
     /// of the Supervisor confirms the order later.
     Done(Carried),
@@ -191,7 +191,7 @@ pub fn kept_due(order: &Order, timing: Timing, now: Timestamp) -> Option<Order> 
 /// does none of this itself: it says what to do next, and is told what came of it.
 #[derive(Debug, Clone)]
 pub struct Pass {
-    place: Place,
+    place: WriterOrder,
     races_left: u32,
     stage: Stage,
 }
@@ -213,7 +213,7 @@ enum Stage {
         sent: Sent,
         next: Arc<Order>,
     },
-    Ended(End),
+    Ended(PassEnd),
 }
 
 /// The record whose messages are being sent, and on what occasion.
@@ -231,7 +231,7 @@ impl Pass {
     /// A pass whose first task is [`Task::Read`]. After a lost race it reads and decides again, at
     /// most `races` times.
     #[must_use]
-    pub fn new(place: Place, races: u32) -> Self {
+    pub fn new(place: WriterOrder, races: u32) -> Self {
         Self {
             place,
             races_left: races,
@@ -310,11 +310,11 @@ impl Pass {
                     self.place.sending(sent, &effects)
                 }
                 Err(Unmade::NeedsDetails) => Stage::ReadingDetails,
-                Err(Unmade::Damaged(illegal)) => Stage::Ended(End::Illegal(illegal)),
+                Err(Unmade::Damaged(illegal)) => Stage::Ended(PassEnd::Illegal(illegal)),
             },
-            Ok(Decision::Ignore(reason)) => Stage::Ended(End::Ignored(reason)),
-            Ok(Decision::Refuse(refusal)) => Stage::Ended(End::Refused(refusal)),
-            Err(illegal) => Stage::Ended(End::Illegal(illegal)),
+            Ok(Decision::Ignore(reason)) => Stage::Ended(PassEnd::Ignored(reason)),
+            Ok(Decision::Refuse(refusal)) => Stage::Ended(PassEnd::Refused(refusal)),
+            Err(illegal) => Stage::Ended(PassEnd::Illegal(illegal)),
         };
         breaches
     }
@@ -343,12 +343,12 @@ impl Pass {
     pub fn absent(&mut self, source: Source) {
         self.stage = match source {
             Source::Copy => Stage::Reading,
-            Source::Record => Stage::Ended(End::Absent),
+            Source::Record => Stage::Ended(PassEnd::Absent),
         };
     }
 
     /// Tells the pass what came of its write. Does nothing if the task is not [`Task::Write`].
-    pub fn written(&mut self, outcome: Outcome) {
+    pub fn written(&mut self, outcome: WriteResult) {
         let stage = std::mem::replace(&mut self.stage, Stage::Reading);
         let (sent, effects) = match stage {
             Stage::Writing { sent, effects, .. } => (sent, effects),
@@ -358,13 +358,13 @@ impl Pass {
             }
         };
         self.stage = match outcome {
-            Outcome::Written => self.place.sending(sent, &effects),
-            Outcome::Conflict if self.races_left > 0 => {
+            WriteResult::Written => self.place.sending(sent, &effects),
+            WriteResult::Conflict if self.races_left > 0 => {
                 self.races_left -= 1;
                 Stage::Reading
             }
-            Outcome::Conflict => Stage::Ended(End::Raced),
-            Outcome::Unknown => Stage::Ended(End::Unwritten),
+            WriteResult::Conflict => Stage::Ended(PassEnd::Raced),
+            WriteResult::Unknown => Stage::Ended(PassEnd::Unwritten),
         };
     }
 
@@ -381,7 +381,7 @@ impl Pass {
         };
         waves.pop_front();
         self.stage = if !all {
-            Stage::Ended(End::Unsent(sent.carried(false, None)))
+            Stage::Ended(PassEnd::Unsent(sent.carried(false, None)))
         } else if waves.is_empty() {
             self.place.all_sent(sent)
         } else {
@@ -394,7 +394,7 @@ impl Pass {
     pub fn confirmed(&mut self, was_written: bool) {
         if let Stage::Confirming { sent, .. } = &self.stage {
             let carried = sent.carried(was_written, None);
-            self.stage = Stage::Ended(End::Done(carried));
+            self.stage = Stage::Ended(PassEnd::Done(carried));
         }
     }
 }
@@ -417,7 +417,7 @@ impl Stage {
     }
 }
 
-impl Place {
+impl WriterOrder {
     /// Whether the input of a pass is what sends again whatever its write wants sent.
     fn needs_input(self, next: &Order) -> bool {
         self == Self::InLine && next.state.is_finished() && next.due.is_none()
@@ -441,7 +441,9 @@ impl Place {
         let mut waves: VecDeque<_> = match self {
             Self::InLine => [effects.iter().map(|e| render::effect(e, order)).collect()].into(),
             Self::Beside => {
-                let mine = effects.iter().filter(|e| e.turn() != Turn::SchedulerOnly);
+                let mine = effects
+                    .iter()
+                    .filter(|e| e.turn() != SendOrder::SchedulerOnly);
                 <[_; 2]>::from(render::by_turn(mine, order)).into()
             }
         };
@@ -466,7 +468,7 @@ impl Place {
             _ => {
                 let keeps = self == Self::InLine && sent.was_written && !finished;
                 let copy = keeps.then(|| sent.acknowledged());
-                Stage::Ended(End::Done(sent.carried(false, copy)))
+                Stage::Ended(PassEnd::Done(sent.carried(false, copy)))
             }
         }
     }

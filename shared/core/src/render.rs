@@ -1,10 +1,11 @@
 //! How what is to be sent becomes a message: its topic, key, identity and headers.
 
-use crate::effect::{self, Effect, Turn};
+use crate::effect::{self, Effect, SendOrder};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
 use crate::message::{
-    Accepted, Envelope, Outcome, Pace, Reply, Retry, SchedulerMessage, StatusMessage, StepRequest,
+    Accepted, Envelope, Pace, Reply, ReplyOutcome, SchedulerMessage, StatusMessage, StepRequest,
+    Wake,
 };
 use crate::order::Order;
 use crate::status::Status;
@@ -27,8 +28,8 @@ pub fn by_turn<'a>(
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for one in effects {
         let part = match one.turn() {
-            Turn::First => &mut first,
-            Turn::Then | Turn::SchedulerOnly => &mut then,
+            SendOrder::First => &mut first,
+            SendOrder::Then | SendOrder::SchedulerOnly => &mut then,
         };
         part.push(effect(one, order));
     }
@@ -63,14 +64,14 @@ fn status(order: &Order, body: &StatusMessage) -> Envelope {
 }
 
 fn wake(order: &Order) -> Envelope {
-    let body = SchedulerMessage::Retry(Retry {
+    let body = SchedulerMessage::Wake(Wake {
         order_id: order.id.clone(),
     });
     Envelope::about(
         topics::scheduler(order.priority).to_owned(),
         &order.id,
-        "triad.order.retry",
-        format!("{}/retry/{}", order.id, order.version),
+        "triad.order.wake",
+        format!("{}/wake/{}", order.id, order.version),
         trace_of(order),
         &body,
     )
@@ -196,7 +197,7 @@ pub fn received(order: &Order) -> Envelope {
 pub fn reply(
     request: &StepRequest,
     calls: u32,
-    outcome: Outcome,
+    outcome: ReplyOutcome,
     pace: Pace,
     sent_at: Timestamp,
     trace: Option<TraceContext>,

@@ -306,7 +306,7 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, NotScalar>) -> Resul
     })
 }
 
-fn search<R: Read>(item: &Stored<R>) -> Result<Vec<SearchKey>, Damaged> {
+fn search<R: ReadAttribute>(item: &Stored<R>) -> Result<Vec<SearchKey>, Damaged> {
     let mut keys = Vec::new();
     for name in SEARCH {
         let key = item.optional_string(name)?;
@@ -318,7 +318,7 @@ fn search<R: Read>(item: &Stored<R>) -> Result<Vec<SearchKey>, Damaged> {
     Ok(keys)
 }
 
-fn state<R: Read>(item: &Stored<R>) -> Result<ProcessState, Damaged> {
+fn state<R: ReadAttribute>(item: &Stored<R>) -> Result<ProcessState, Damaged> {
     let complete_by = item.optional_integer(attr::COMPLETE_BY)?.map(Timestamp);
     let locked_by = item.optional_string(attr::LOCKED_BY)?.map(ClaimId);
     let required = |value: Option<Timestamp>, name| value.ok_or_else(|| bad(name, "is missing"));
@@ -368,14 +368,14 @@ fn parse<T: DeserializeOwned>(json: &str, name: &'static str) -> Result<T, Damag
     serde_json::from_str(json).map_err(|e| bad(name, e))
 }
 
-trait Read: Fn(&str) -> Result<Option<Scalar>, NotScalar> {}
+trait ReadAttribute: Fn(&str) -> Result<Option<Scalar>, NotScalar> {}
 
-impl<R: Fn(&str) -> Result<Option<Scalar>, NotScalar>> Read for R {}
+impl<R: Fn(&str) -> Result<Option<Scalar>, NotScalar>> ReadAttribute for R {}
 
 /// Attributes, as a store reads them.
 struct Stored<R>(R);
 
-impl<R: Read> Stored<R> {
+impl<R: ReadAttribute> Stored<R> {
     fn get(&self, name: &'static str) -> Result<Option<Scalar>, Damaged> {
         let found = (self.0)(name).map_err(|why| bad(name, why))?;
         Ok(found.filter(|value| *value != Scalar::Null))

@@ -335,7 +335,7 @@ fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal {
     let mut wrong = Vec::new();
     for name in fields.keys().filter(|n| FIELDS.iter().all(|(f, _)| f != n)) {
         let shown: String = name.chars().take(64).collect();
-        unknown.push(match meant(name) {
+        unknown.push(match suggested_field(name) {
             Some(near) => format!("unknown field {shown:?}, did you mean {near:?}?"),
             None => format!(
                 "unknown field {shown:?}: orders have {}; what is yours belongs into \"details\"",
@@ -344,7 +344,7 @@ fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal {
         });
     }
     for name in ["order_id", "workflow"] {
-        let is_meant = fields.keys().any(|key| meant(key) == Some(name));
+        let is_meant = fields.keys().any(|key| suggested_field(key) == Some(name));
         if !fields.contains_key(name) && !is_meant {
             missing.push(format!("the field {name:?} is missing"));
         }
@@ -411,7 +411,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// The field that a misspelt name means, if it differs in case, in `_` and `-`, or in a letter or two.
-fn meant(name: &str) -> Option<&'static str> {
+fn suggested_field(name: &str) -> Option<&'static str> {
     let others = [
         ("id", "order_id"),
         ("order", "order_id"),

@@ -135,7 +135,7 @@ impl Incident {
 
     /// The same line, about an attempt in this direction.
     #[must_use]
-    pub(crate) fn toward(self, direction: Direction) -> Self {
+    pub(crate) fn in_direction(self, direction: Direction) -> Self {
         let told = Self {
             toward: None,
             ..self

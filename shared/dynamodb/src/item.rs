@@ -202,8 +202,8 @@ mod tests {
             sequence: 3,
             outbox: Outbox {
                 writer: Writer::Scheduler,
-                answers: Some("forward/charge/1".into()),
-                entries: vec![Emission::Retry],
+                dedup_key: Some("forward/charge/1".into()),
+                entries: vec![Emission::Wake],
             },
             due: Some(Timestamp(6_000)),
             incidents: vec![

@@ -38,7 +38,7 @@ fn later(item: &Item, write: &Write, expires: Option<u64>) -> Option<u64> {
 
 impl<C: Clock + Clone> DynamoStore<C> {
     /// The tables of orders' details and records, for people.
-    pub(crate) fn both(&self) -> String {
+    pub(crate) fn update_expression(&self) -> String {
         format!("{} and {}", self.tables.orders, self.tables.order_state)
     }
 
@@ -75,7 +75,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                     e.as_service_error()
                 {
                     let reasons = cancelled.cancellation_reasons();
-                    return match error::cancelled(reasons, &self.both()) {
+                    return match error::cancelled(reasons, &self.update_expression()) {
                         // The service orders the reasons as the items: details first.
                         Cancelled::Condition => Ok(Created::Exists {
                             digest: reasons
@@ -87,7 +87,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                         Cancelled::Error(e) => Err(e),
                     };
                 }
-                Err(classify(&e, &self.both()))
+                Err(classify(&e, &self.update_expression()))
             }
         }
     }
@@ -178,10 +178,10 @@ impl<C: Clock + Clone> DynamoStore<C> {
         let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
             e.as_service_error()
         else {
-            return Err(classify(&e, &self.both()));
+            return Err(classify(&e, &self.update_expression()));
         };
         let reasons = cancelled.cancellation_reasons();
-        match error::cancelled(reasons, &self.both()) {
+        match error::cancelled(reasons, &self.update_expression()) {
             Cancelled::Condition => {}
             Cancelled::Error(e) => return Err(e),
         }

@@ -10,7 +10,7 @@ use crate::bus::KafkaBus;
 use crate::config::KafkaConfig;
 use crate::consumer::{commit, join, store, unread};
 use crate::error::KafkaError;
-use crate::source::{Found, Source};
+use crate::source::{Source, SourceEvent};
 
 impl Broker for KafkaConfig {
     type Consumer = GroupConsumer;
@@ -39,7 +39,7 @@ impl Broker for KafkaConfig {
 pub struct GroupConsumer(Source);
 
 impl Consumer for GroupConsumer {
-    async fn next(&self) -> triad_consume::Found {
+    async fn next(&self) -> triad_consume::Polled {
         loop {
             if let Some(found) = for_loops(self.0.next().await) {
                 return found;
@@ -47,7 +47,7 @@ impl Consumer for GroupConsumer {
         }
     }
 
-    fn at_hand(&self) -> Option<triad_consume::Found> {
+    fn at_hand(&self) -> Option<triad_consume::Polled> {
         for_loops(self.0.at_hand()?)
     }
 
@@ -78,12 +78,12 @@ impl Consumer for GroupConsumer {
 }
 
 /// Nobody who reads in a group has asked for the ends of partitions.
-fn for_loops(found: Found) -> Option<triad_consume::Found> {
+fn for_loops(found: SourceEvent) -> Option<triad_consume::Polled> {
     Some(match found {
-        Found::Record(record) => triad_consume::Found::Record(record),
-        Found::Unreadable(unreadable) => triad_consume::Found::Unreadable(unreadable),
-        Found::End(_) => return None,
-        Found::Failed(failed) => triad_consume::Found::Failed {
+        SourceEvent::Record(record) => triad_consume::Polled::Record(record),
+        SourceEvent::Unreadable(unreadable) => triad_consume::Polled::Unreadable(unreadable),
+        SourceEvent::End(_) => return None,
+        SourceEvent::Failed(failed) => triad_consume::Polled::Failed {
             reason: failed.reason,
             is_fatal: failed.is_fatal,
         },

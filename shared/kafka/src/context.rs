@@ -80,13 +80,13 @@ impl Context {
     fn explain(&self, brokers: &str, error: &RdError) -> KafkaError {
         let brokers = brokers.to_owned();
         let Some(Fault { login, reason }) = self.fault() else {
-            let reason = words(&error.to_string());
+            let reason = plain_reason(&error.to_string());
             return KafkaError::Unreachable { brokers, reason };
         };
         tracing::debug!(reason, "Kafka does not answer");
         let reason = match advice(&reason) {
             Some(advice) => format!("{reason}; {advice}"),
-            None => words(&reason),
+            None => plain_reason(&reason),
         };
         if login {
             KafkaError::Login { brokers, reason }
@@ -98,7 +98,7 @@ impl Context {
 
 /// A reason in plain words, where librdkafka's are those of its own parts: states, milliseconds, names
 /// of threads.
-fn words(reason: &str) -> String {
+fn plain_reason(reason: &str) -> String {
     const KNOWN: [(&str, &str); 7] = [
         ("Connection refused", "the connection is refused"),
         (

@@ -46,7 +46,7 @@ impl Events {
 
     /// A record, an error, or [`Polled::Nothing`] if there is neither;
     /// [`Polled::Served`] if there may be more behind the client's own events. Never waits.
-    pub(crate) fn look(&self) -> Polled {
+    pub(crate) fn poll_events(&self) -> Polled {
         for _ in 0..SERVED_AT_ONCE {
             match self.polling.poll() {
                 Polled::Served => {}

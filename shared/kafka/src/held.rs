@@ -11,7 +11,7 @@ use crate::config::KafkaConfig;
 use crate::context::{Context, explain};
 use crate::error::{KafkaError, no_topic, unusable};
 use crate::first_token::await_token;
-use crate::source::{Found, Source};
+use crate::source::{Source, SourceEvent};
 
 /// Longest time without a record before reading is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -240,7 +240,7 @@ impl HeldRecords {
                 }
             };
             match found {
-                Found::Record(record) => {
+                SourceEvent::Record(record) => {
                     let (partition, next) = (record.partition, record.offset + 1);
                     // A partition at its end may have grown meanwhile.
                     let Some(end) = self.ends.get(&partition).copied() else {
@@ -254,11 +254,11 @@ impl HeldRecords {
                         return Ok(Some(record));
                     }
                 }
-                Found::End(partition) => {
+                SourceEvent::End(partition) => {
                     self.ends.remove(&partition);
                 }
                 // It has been told.
-                Found::Unreadable(unreadable) => {
+                SourceEvent::Unreadable(unreadable) => {
                     let partition = unreadable.partition;
                     if self
                         .ends
@@ -268,7 +268,7 @@ impl HeldRecords {
                         self.ends.remove(&partition);
                     }
                 }
-                Found::Failed(failed) => reason = failed.reason,
+                SourceEvent::Failed(failed) => reason = failed.reason,
             }
         }
         Ok(None)

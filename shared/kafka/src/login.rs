@@ -73,7 +73,7 @@ impl Login {
         config.set("security.protocol", protocol);
         match &self.ca {
             Some(pem) => config.set("ssl.ca.pem", pem),
-            None => config.set("ssl.ca.location", crate::roots::location()),
+            None => config.set("ssl.ca.location", crate::root_certificates::location()),
         };
         match &self.credentials {
             Credentials::Plaintext | Credentials::Tls => {}
@@ -196,7 +196,7 @@ mod tests {
         let config = settings(Credentials::Tls, None);
         assert_eq!(
             config.get("ssl.ca.location"),
-            Some(crate::roots::location())
+            Some(crate::root_certificates::location())
         );
     }
 

@@ -9,7 +9,7 @@ use triad_runtime::InputRecord;
 use crate::config::KafkaConfig;
 use crate::consumer::{commit, join, store};
 use crate::error::KafkaError;
-use crate::reader::{Read, receive};
+use crate::reader::{Polled, receive};
 use crate::source::Source;
 
 /// A member of a consumer group that reads one topic: each partition from the offset that the group has
@@ -32,7 +32,7 @@ impl Member {
     /// The next record; [`Read::Nothing`] if none has come within `within`, or earlier if records could not
     /// be read. Nothing is lost if the future is dropped. Call it more often than every five minutes:
     /// otherwise the group removes the member and gives its partitions to others.
-    pub async fn next(&self, within: Duration) -> Read {
+    pub async fn next(&self, within: Duration) -> Polled {
         receive(&self.source, within).await
     }
 

@@ -10,7 +10,7 @@ use crate::config::KafkaConfig;
 use crate::context::{Context, explain};
 use crate::error::{KafkaError, unusable};
 use crate::first_token::await_token;
-use crate::source::{Found, Source};
+use crate::source::{Source, SourceEvent};
 
 /// Wait after a read that failed.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ pub enum ReaderStart {
 
 /// What one read found.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Read {
+pub enum Polled {
     /// The next record, as the broker has it.
     Record(InputRecord),
     /// No record: none came in time, or records could not be read, which is logged. The caller should read
@@ -90,21 +90,21 @@ impl Reader {
 
     /// The next record of any partition; [`Read::Nothing`] if none has come within `within`, or earlier if
     /// records could not be read. Nothing is lost if the future is dropped.
-    pub async fn next(&self, within: Duration) -> Read {
+    pub async fn next(&self, within: Duration) -> Polled {
         receive(&self.source, within).await
     }
 }
 
 /// The next record, waiting for at most `within`. Nothing is lost if the future is dropped.
-pub(crate) async fn receive(source: &Source, within: Duration) -> Read {
+pub(crate) async fn receive(source: &Source, within: Duration) -> Polled {
     match tokio::time::timeout(within, source.next()).await {
-        Ok(Found::Record(record)) => Read::Record(record),
-        Ok(Found::Failed(failed)) => {
+        Ok(SourceEvent::Record(record)) => Polled::Record(record),
+        Ok(SourceEvent::Failed(failed)) => {
             tracing::debug!(error = failed.reason, "records cannot be read for now");
             tokio::time::sleep(AFTER_ERROR).await;
-            Read::Nothing
+            Polled::Nothing
         }
         // It has been told.
-        Ok(Found::Unreadable(_) | Found::End(_)) | Err(_) => Read::Nothing,
+        Ok(SourceEvent::Unreadable(_) | SourceEvent::End(_)) | Err(_) => Polled::Nothing,
     }
 }

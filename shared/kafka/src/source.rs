@@ -13,13 +13,13 @@ use crate::config::KafkaConfig;
 use crate::context::Context;
 use crate::error::KafkaError;
 use crate::events::Events;
-use crate::native::{Failed, Place, Polled};
-use crate::skip::{Looks, is_unreadable};
+use crate::native::{Failed, Polled, RecordPosition};
+use crate::skip_unreadable::{Looks, is_unreadable};
 use crate::stall::Stalls;
 
 /// What a consumer has.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum SourceEvent {
     /// A record.
     Record(InputRecord),
     /// What cannot be read; what comes next of its partition is behind it.
@@ -60,21 +60,21 @@ impl Source {
     }
 
     /// What comes next. Nothing is lost if the future is dropped.
-    pub(crate) async fn next(&self) -> Found {
+    pub(crate) async fn next(&self) -> SourceEvent {
         loop {
-            match self.look() {
-                Look::Found(found) => return found,
-                Look::More => tokio::task::yield_now().await,
-                Look::Nothing => self.events.changed().await,
+            match self.probe() {
+                ProbeResult::Found(found) => return found,
+                ProbeResult::More => tokio::task::yield_now().await,
+                ProbeResult::Nothing => self.events.changed().await,
             }
         }
     }
 
     /// What is at hand.
-    pub(crate) fn at_hand(&self) -> Option<Found> {
-        match self.look() {
-            Look::Found(found) => Some(found),
-            Look::More | Look::Nothing => None,
+    pub(crate) fn at_hand(&self) -> Option<SourceEvent> {
+        match self.probe() {
+            ProbeResult::Found(found) => Some(found),
+            ProbeResult::More | ProbeResult::Nothing => None,
         }
     }
 
@@ -95,37 +95,39 @@ impl Source {
         }
     }
 
-    fn look(&self) -> Look {
+    fn probe(&self) -> ProbeResult {
         if let Some(unreadable) = self.looks.take(self.revocations())
             && self.go_behind(&unreadable)
         {
-            return Look::Found(Found::Unreadable(unreadable));
+            return ProbeResult::Found(SourceEvent::Unreadable(unreadable));
         }
-        match self.events.look() {
-            Polled::Record(record) => Look::Found(Found::Record(record)),
-            Polled::Failed(failed) => self.judge(failed).map_or(Look::More, Look::Found),
-            Polled::Served => Look::More,
+        match self.events.poll_events() {
+            Polled::Record(record) => ProbeResult::Found(SourceEvent::Record(record)),
+            Polled::Failed(failed) => self
+                .judge(failed)
+                .map_or(ProbeResult::More, ProbeResult::Found),
+            Polled::Served => ProbeResult::More,
             Polled::Nothing => {
                 self.look_for_stalls();
-                Look::Nothing
+                ProbeResult::Nothing
             }
         }
     }
 
-    fn judge(&self, failed: Failed) -> Option<Found> {
+    fn judge(&self, failed: Failed) -> Option<SourceEvent> {
         match failed.place.clone() {
             Some(place) if failed.code == RDKafkaErrorCode::PartitionEOF => {
-                Some(Found::End(place.partition))
+                Some(SourceEvent::End(place.partition))
             }
             Some(place) if is_unreadable(&failed) => {
                 self.begin_look(place, Some(failed.reason));
                 None
             }
-            _ => Some(Found::Failed(failed)),
+            _ => Some(SourceEvent::Failed(failed)),
         }
     }
 
-    fn begin_look(&self, place: Place, reason: Option<String>) {
+    fn begin_look(&self, place: RecordPosition, reason: Option<String>) {
         let with = (&self.config, self.group.as_str());
         let wake = self.events.wake();
         self.looks
@@ -157,7 +159,7 @@ impl Source {
     }
 
     fn look_for_stalls(&self) {
-        if let Some(place) = self.stalls().look(self.consumer(), Instant::now()) {
+        if let Some(place) = self.stalls().find_stalled(self.consumer(), Instant::now()) {
             self.begin_look(place, None);
         }
     }
@@ -179,8 +181,8 @@ impl Drop for Source {
 }
 
 /// What a look found.
-enum Look {
-    Found(Found),
+enum ProbeResult {
+    Found(SourceEvent),
     /// Events have been seen to, and there may be more.
     More,
     Nothing,
@@ -202,7 +204,7 @@ mod tests {
         let source = join(&config, "g", "t").expect("it joins");
         native::end(source.consumer().client());
         loop {
-            if let Found::Failed(failed) = source.next().await
+            if let SourceEvent::Failed(failed) = source.next().await
                 && failed.is_fatal
             {
                 assert!(failed.reason.contains("for a test"), "{failed:?}");

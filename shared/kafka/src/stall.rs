@@ -7,7 +7,7 @@ use rdkafka::Offset;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::context::Context;
-use crate::native::{Place, high_watermark};
+use crate::native::{RecordPosition, high_watermark};
 
 /// How often is looked, and how long a partition must have stood still.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -17,11 +17,11 @@ const STILL_FOR: Duration = Duration::from_secs(15);
 #[derive(Default)]
 pub(crate) struct Stalls {
     looked: Option<Instant>,
-    at: HashMap<(String, i32), At>,
+    at: HashMap<(String, i32), StalledSince>,
     paused: HashSet<(String, i32)>,
 }
 
-struct At {
+struct StalledSince {
     position: i64,
     since: Instant,
 }
@@ -39,7 +39,11 @@ impl Stalls {
     /// A partition that has stood still for 15 s and holds more, and again after every 15 s more; an
     /// offset of -1 where nothing of it has come yet. To be asked when the consumer has nothing at
     /// hand.
-    pub(crate) fn look(&mut self, consumer: &BaseConsumer<Context>, now: Instant) -> Option<Place> {
+    pub(crate) fn find_stalled(
+        &mut self,
+        consumer: &BaseConsumer<Context>,
+        now: Instant,
+    ) -> Option<RecordPosition> {
         if self.looked.is_some_and(|at| now - at < LOOK_EVERY) {
             return None;
         }
@@ -58,7 +62,7 @@ impl Stalls {
             };
             let at = match self.at.remove(&partition) {
                 Some(at) if at.position == position => at,
-                _ => At {
+                _ => StalledSince {
                     position,
                     since: now,
                 },
@@ -70,13 +74,13 @@ impl Stalls {
             if stands_still {
                 // What came of it may be nothing: it is told again if it goes on standing.
                 since = now;
-                stalled = Some(Place {
+                stalled = Some(RecordPosition {
                     topic: partition.0.clone(),
                     partition: partition.1,
                     offset: position,
                 });
             }
-            seen.insert(partition, At { position, since });
+            seen.insert(partition, StalledSince { position, since });
         }
         self.at = seen;
         stalled
@@ -117,7 +121,11 @@ mod tests {
         assert_eq!(high_watermark(consumer, &("t".to_owned(), 0)), Some(0));
 
         let (mut stalls, began) = (Stalls::default(), Instant::now());
-        assert!(stalls.look(consumer, began).is_none());
-        assert!(stalls.look(consumer, began + 2 * STILL_FOR).is_none());
+        assert!(stalls.find_stalled(consumer, began).is_none());
+        assert!(
+            stalls
+                .find_stalled(consumer, began + 2 * STILL_FOR)
+                .is_none()
+        );
     }
 }

@@ -21,19 +21,19 @@
 //! Architecture invariant: there is no rule here about orders, roles or hidden fields, no listener, and no
 //! store; what is remembered between two calls is which dry runs were made, and it may be lost.
 
-mod ask;
+mod api_request;
 mod bound;
+mod dry_runs;
 mod mount;
 mod pages;
+mod request_context;
 mod server;
 mod stdio;
 mod tools;
-mod tried;
-mod visit;
 
 pub use bound::MAX_RESULT_BYTES;
+pub use dry_runs::{MAX_TRIED, VALID_FOR};
 pub use mount::{Mounted, PATH};
-pub use pages::{Found, NoPages, Pages};
-pub use stdio::{MAX_LINE_BYTES, StdioError, talk};
-pub use tried::{MAX_TRIED, VALID_FOR};
-pub use visit::{Mcp, Settings};
+pub use pages::{DocsMatch, NoPages, Pages};
+pub use request_context::{Mcp, Settings};
+pub use stdio::{MAX_LINE_BYTES, StdioError, serve};

@@ -12,7 +12,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use triad_console::{Answer, Answers, Caller, Keys, MAX_BODY_BYTES};
 use triad_runtime::{Clock, Entropy};
 
-use crate::visit::Mcp;
+use crate::request_context::Mcp;
 
 /// The path at which [`Mounted`] speaks the Model Context Protocol.
 pub const PATH: &str = "/mcp";
@@ -38,7 +38,7 @@ impl<C: Clock, E: Entropy> Mounted<C, E> {
         Self { api, mcp }
     }
 
-    async fn talk(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> Answer {
+    async fn handle(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> Answer {
         let caller = match self.api.caller(request.headers(), &*keys) {
             Ok(caller) => caller,
             Err(refused) => return *refused,
@@ -73,7 +73,7 @@ impl<C: Clock, E: Entropy> Answers for Mounted<C, E> {
 
     fn answer(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> BoxFuture<'_, Answer> {
         match request.uri().path() == PATH {
-            true => Box::pin(self.talk(request, keys)),
+            true => Box::pin(self.handle(request, keys)),
             false => self.api.answer(request, keys),
         }
     }

@@ -2,7 +2,7 @@
 
 /// A part of a page in which a text was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct DocsMatch {
     /// The page's name.
     pub page: &'static str,
     /// The heading above the text.
@@ -21,7 +21,7 @@ pub trait Pages: Send + Sync + 'static {
 
     /// The places at which a text stands, in upper or lower case, in the order of the pages. Empty if it
     /// stands nowhere.
-    fn find(&self, text: &str) -> Vec<Found>;
+    fn find(&self, text: &str) -> Vec<DocsMatch>;
 }
 
 /// No pages, for a program that does not contain the documentation.
@@ -37,7 +37,7 @@ impl Pages for NoPages {
         None
     }
 
-    fn find(&self, _text: &str) -> Vec<Found> {
+    fn find(&self, _text: &str) -> Vec<DocsMatch> {
         Vec::new()
     }
 }

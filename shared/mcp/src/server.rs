@@ -10,8 +10,8 @@ use serde_json::Value;
 use triad_runtime::{Clock, Entropy};
 
 use crate::bound::fit;
+use crate::request_context::Visit;
 use crate::tools::{self, Call};
-use crate::visit::Visit;
 
 /// What a model is told before it calls anything.
 const INSTRUCTIONS: &str = "Triad runs orders through workflows of steps, each a call of a service (a downstream). \

@@ -12,7 +12,7 @@ use tokio::task::JoinError;
 use triad_console::{Answers, Caller, Digest, Keys};
 use triad_runtime::{Clock, Entropy};
 
-use crate::visit::Mcp;
+use crate::request_context::Mcp;
 
 /// Longest line that is read, in bytes: 1 MiB. A longer line is passed over.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
@@ -48,7 +48,7 @@ impl Keys for Owner {
 /// # Errors
 /// [`StdioError::Beginning`] if the first message does not begin the protocol or cannot be answered,
 /// [`StdioError::Broken`] if the task that talks has panicked.
-pub async fn talk<C: Clock, E: Entropy>(
+pub async fn serve<C: Clock, E: Entropy>(
     mcp: Arc<Mcp<C, E>>,
     api: Arc<dyn Answers>,
     caller: Caller,

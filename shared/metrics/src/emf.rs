@@ -130,7 +130,7 @@ impl Embedded {
             line.insert(label.key().to_owned(), label.value().into());
         }
         for (key, held) in values {
-            line.insert(key.name().to_owned(), held.told());
+            line.insert(key.name().to_owned(), held.into_json());
         }
         Value::Object(line).to_string()
     }
@@ -160,7 +160,7 @@ fn class(value: f64) -> i32 {
 }
 
 impl Measured {
-    fn told(self) -> Value {
+    fn into_json(self) -> Value {
         match self {
             Self::Count(count) => count.into(),
             Self::Level(level) => level.into(),
@@ -179,18 +179,18 @@ fn middle(class: i32) -> f64 {
 }
 
 /// One metric with its labels.
-struct One {
+struct LabelledMetric {
     of: Embedded,
     key: Key,
 }
 
-impl One {
+impl LabelledMetric {
     fn change(&self, new: Measured, change: impl FnOnce(&mut Measured)) {
         change(self.of.lock().entry(self.key.clone()).or_insert(new));
     }
 }
 
-impl CounterFn for One {
+impl CounterFn for LabelledMetric {
     fn increment(&self, by: u64) {
         self.change(Measured::Count(0), |held| {
             if let Measured::Count(count) = held {
@@ -204,7 +204,7 @@ impl CounterFn for One {
     }
 }
 
-impl GaugeFn for One {
+impl GaugeFn for LabelledMetric {
     fn increment(&self, by: f64) {
         self.change(Measured::Level(0.0), |held| {
             if let Measured::Level(level) = held {
@@ -222,7 +222,7 @@ impl GaugeFn for One {
     }
 }
 
-impl HistogramFn for One {
+impl HistogramFn for LabelledMetric {
     fn record(&self, value: f64) {
         self.change(Measured::Classes(BTreeMap::new()), |held| {
             if let Measured::Classes(classes) = held {
@@ -238,21 +238,21 @@ impl Recorder for Embedded {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(Arc::new(self.one(key)))
+        Counter::from_arc(Arc::new(self.labelled(key)))
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::from_arc(Arc::new(self.one(key)))
+        Gauge::from_arc(Arc::new(self.labelled(key)))
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(Arc::new(self.one(key)))
+        Histogram::from_arc(Arc::new(self.labelled(key)))
     }
 }
 
 impl Embedded {
-    fn one(&self, key: &Key) -> One {
-        One {
+    fn labelled(&self, key: &Key) -> LabelledMetric {
+        LabelledMetric {
             of: self.clone(),
             key: key.clone(),
         }

@@ -10,9 +10,9 @@ use triad_runtime::operator::{OperateError, Operator};
 use triad_runtime::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 use triad_workflow::StepId;
 
-use crate::bulk::{Bulk, Line, Tally, each};
+use crate::bulk::{ActResult, Bulk, Tally, act_on_each};
 use crate::correction::{Correction, Difference, differences};
-use crate::outcome::Outcome;
+use crate::outcome::ActOutcome;
 use crate::resolving::lacking;
 
 /// Does `operation` on many orders, one after the other, and calls `report` with what came of each. `how` has
@@ -24,7 +24,7 @@ use crate::resolving::lacking;
 ///
 /// # Errors
 /// The error that `report` returns; no further order is acted on then. The failure of an act on one order is
-/// no error: it is in the order's [`Line`].
+/// no error: it is in the order's [`ActResult`].
 pub async fn operate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     clock: &impl Clock,
@@ -32,7 +32,7 @@ pub async fn operate<S, B, C, N, F>(
     operation: &Operation,
     how: Bulk,
     stop: impl Future<Output = ()>,
-    report: impl FnMut(&Line) -> Result<(), F>,
+    report: impl FnMut(&ActResult) -> Result<(), F>,
 ) -> Result<Tally, F>
 where
     S: StateStore + DefinitionStore + Clone,
@@ -40,17 +40,17 @@ where
     C: Clock,
     N: Entropy,
 {
-    let act = async |id: OrderId| one(operator, &id, operation, how.dry_run).await;
-    each(clock, orders, how, stop, act, report).await
+    let act = async |id: OrderId| act_on_order(operator, &id, operation, how.dry_run).await;
+    act_on_each(clock, orders, how, stop, act, report).await
 }
 
 /// One operation on one order. An output with which a step is resolved must have what others read of it.
-pub(crate) async fn one<S, B, C, N>(
+pub(crate) async fn act_on_order<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
     operation: &Operation,
     dry_run: bool,
-) -> Outcome
+) -> ActOutcome
 where
     S: StateStore + DefinitionStore + Clone,
     B: Bus,
@@ -65,8 +65,8 @@ where
     {
         let read = match operator.snapshot(id).await {
             Ok(Some(read)) => read,
-            Ok(None) => return Outcome::NotFound,
-            Err(error) => return Outcome::Failed(error),
+            Ok(None) => return ActOutcome::NotFound,
+            Err(error) => return ActOutcome::Failed(error),
         };
         // A step that the workflow does not have is refused by the act itself.
         let lacking = match read.workflow.step_index(step.as_str()) {
@@ -75,7 +75,7 @@ where
         };
         if !lacking.is_empty() {
             let step = step.clone();
-            return Outcome::OutputLacks { step, lacking };
+            return ActOutcome::OutputLacks { step, lacking };
         }
     }
     operator.operate(id, operation, dry_run).await.into()
@@ -90,19 +90,19 @@ pub async fn input_of<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
     step: &StepId,
-) -> Result<Result<Value, NoInput>, Outcome>
+) -> Result<Result<Value, NoInput>, ActOutcome>
 where
     S: StateStore + DefinitionStore + Clone,
     B: Bus,
     C: Clock,
     N: Entropy,
 {
-    let read = operator.snapshot(id).await.map_err(Outcome::Failed)?;
-    let read = read.ok_or(Outcome::NotFound)?;
+    let read = operator.snapshot(id).await.map_err(ActOutcome::Failed)?;
+    let read = read.ok_or(ActOutcome::NotFound)?;
     let context = read.context(operator.timing());
     present_input(&context, &read.order, step).map_err(|NeedsDetails| {
         let why = "the input of a step reads the order's details, and they are not there";
-        Outcome::Failed(OperateError::Unsound(why.to_owned()))
+        ActOutcome::Failed(OperateError::Unsound(why.to_owned()))
     })
 }
 
@@ -126,7 +126,7 @@ pub struct Corrected<'a> {
 ///
 /// # Errors
 /// The error that `report` returns; no further order is acted on then. The failure of an act on one order is
-/// no error: it is in the order's [`Line`].
+/// no error: it is in the order's [`ActResult`].
 #[expect(
     clippy::too_many_arguments,
     reason = "they are those of every act, and what is shown before it"
@@ -139,7 +139,7 @@ pub async fn resubmit_corrected<S, B, C, N, F>(
     how: Bulk,
     stop: impl Future<Output = ()>,
     show: impl FnMut(&OrderId, &[Difference]),
-    report: impl FnMut(&Line) -> Result<(), F>,
+    report: impl FnMut(&ActResult) -> Result<(), F>,
 ) -> Result<Tally, F>
 where
     S: StateStore + DefinitionStore + Clone,
@@ -156,7 +156,7 @@ where
         };
         correct(operator, &id, corrected, how.dry_run, show).await
     };
-    each(clock, orders, how, stop, one, report).await
+    act_on_each(clock, orders, how, stop, one, report).await
 }
 
 /// Resubmits one order with a corrected input of one step, made from the present one. `show` gets what
@@ -167,7 +167,7 @@ pub(crate) async fn correct<S, B, C, N>(
     corrected: Corrected<'_>,
     dry_run: bool,
     show: impl FnOnce(&[Difference]),
-) -> Outcome
+) -> ActOutcome
 where
     S: StateStore + DefinitionStore + Clone,
     B: Bus,
@@ -185,7 +185,7 @@ where
     };
     let input = match correction.of(present.as_ref()) {
         Ok(input) => input,
-        Err(error) => return Outcome::NotCorrected(error),
+        Err(error) => return ActOutcome::NotCorrected(error),
     };
     show(&differences(present.as_ref().ok(), &input));
     let operation = Operation {
@@ -204,7 +204,7 @@ where
 ///
 /// # Errors
 /// The error that `report` returns; no further order is acted on then. The failure of an act on one order is
-/// no error: it is in the order's [`Line`].
+/// no error: it is in the order's [`ActResult`].
 pub async fn migrate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     clock: &impl Clock,
@@ -212,7 +212,7 @@ pub async fn migrate<S, B, C, N, F>(
     (to, act): (&WorkflowRef, &OperatorAct),
     how: Bulk,
     stop: impl Future<Output = ()>,
-    report: impl FnMut(&Line) -> Result<(), F>,
+    report: impl FnMut(&ActResult) -> Result<(), F>,
 ) -> Result<Tally, F>
 where
     S: StateStore + DefinitionStore + Clone,
@@ -221,5 +221,5 @@ where
     N: Entropy,
 {
     let one = async |id: OrderId| operator.migrate(&id, to, act, how.dry_run).await.into();
-    each(clock, orders, how, stop, one, report).await
+    act_on_each(clock, orders, how, stop, one, report).await
 }

@@ -34,7 +34,7 @@ pub fn in_path(text: &str) -> String {
 
 /// A page that shows one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum PageAddress<'a> {
     /// The order with this id.
     Order(&'a str),
     /// The campaign with this id.
@@ -45,7 +45,7 @@ pub enum Place<'a> {
     DeadLetter(LetterId),
 }
 
-impl<'a> Place<'a> {
+impl<'a> PageAddress<'a> {
     /// The page that shows what an alert is about; `None` if there is no such page, or the alert does not
     /// name the thing.
     ///
@@ -120,7 +120,7 @@ pub struct InvalidConsoleUrl;
 impl ConsoleUrl {
     /// The whole address of a page, such as `https://triad.example/console/orders/7`.
     #[must_use]
-    pub fn of(&self, place: &Place<'_>) -> String {
+    pub fn of(&self, place: &PageAddress<'_>) -> String {
         format!("{}{}", self.0, place.path())
     }
 }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn path_of(alert: &Alert) -> Option<String> {
-        Place::of_alert(alert).map(|place| place.path())
+        PageAddress::of_alert(alert).map(|place| place.path())
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn where_the_pages_are_is_a_scheme_a_host_and_a_port() {
-        let order = Place::Order("7");
+        let order = PageAddress::Order("7");
         for text in [
             "https://triad.example",
             "https://triad.example/",

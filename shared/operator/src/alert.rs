@@ -5,16 +5,16 @@ use triad_core::message::AlertKind;
 /// The name of a kind in messages and for filters, such as `order-error`.
 #[must_use]
 pub fn name(kind: AlertKind) -> &'static str {
-    both(kind).0
+    title_and_advice(kind).0
 }
 
 /// What a kind says to a person, such as "an order is in Error".
 #[must_use]
 pub fn in_words(kind: AlertKind) -> &'static str {
-    both(kind).1
+    title_and_advice(kind).1
 }
 
-fn both(kind: AlertKind) -> (&'static str, &'static str) {
+fn title_and_advice(kind: AlertKind) -> (&'static str, &'static str) {
     match kind {
         AlertKind::OrderError => ("order-error", "an order is in Error"),
         AlertKind::CompensationFailed => ("compensation-failed", "an order is half compensated"),

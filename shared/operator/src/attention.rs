@@ -5,7 +5,7 @@ use triad_core::{Attention, OrderId, Timestamp};
 use triad_runtime::StoreError;
 use triad_runtime::ports::{AttentionRow, OperatorStore};
 
-use crate::merge::{Part, Read};
+use crate::merge::{IndexPage, IndexPart};
 
 /// One shard of the orders that need an operator for one reason, the oldest first.
 pub(crate) struct Shard {
@@ -20,7 +20,7 @@ pub(crate) fn shards(kinds: &[Attention]) -> impl Iterator<Item = Shard> {
     kinds.flat_map(move |kind| (0..SHARDS).map(move |number| shard(*kind, number)))
 }
 
-impl Part for Shard {
+impl IndexPart for Shard {
     type Row = AttentionRow;
     const NEWEST_FIRST: bool = false;
 
@@ -28,9 +28,9 @@ impl Part for Shard {
         &self,
         store: &S,
         page: Option<String>,
-    ) -> Result<Read<AttentionRow>, StoreError> {
+    ) -> Result<IndexPage<AttentionRow>, StoreError> {
         let got = store.attention(self.kind, self.number, page).await?;
-        Ok(Read {
+        Ok(IndexPage {
             rows: got.rows,
             unreadable: got.unreadable,
             next: got.next,

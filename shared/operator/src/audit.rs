@@ -8,12 +8,12 @@
 use serde::Serialize;
 use triad_core::order::{Hold, IncidentKind};
 use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp};
-use triad_runtime::dead_letter::{Entry, LetterId};
+use triad_runtime::dead_letter::{LetterEntry, LetterId};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{ControlStore, DefinitionStore, StateStore, StoreError};
 use triad_workflow::{AgentName, StepId};
 
-use crate::campaign::desk;
+use crate::campaign::commands;
 use crate::dead_letters::as_text;
 use crate::downstreams::{DownstreamError, Published, view};
 use crate::skipped::Skipped;
@@ -21,12 +21,12 @@ use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 
 /// One act of an operator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Line {
+pub struct AuditEntry {
     /// When the act was done.
     pub at: Timestamp,
     /// The order, downstream or campaign that the act was on.
     #[serde(flatten)]
-    pub on: On,
+    pub on: AuditTarget,
     /// What was done, by its name in records, such as `resubmitted` or `forced open`.
     pub what: String,
     /// Who did the act, and why.
@@ -43,7 +43,7 @@ pub struct Line {
 /// The thing that an act was on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum On {
+pub enum AuditTarget {
     /// An order.
     Order {
         /// The order's id.
@@ -92,12 +92,12 @@ pub enum AuditError<E> {
 pub async fn export<S, E>(
     store: &S,
     since: Timestamp,
-    mut report: impl FnMut(&Line) -> Result<(), E>,
+    mut report: impl FnMut(&AuditEntry) -> Result<(), E>,
 ) -> Result<Skipped, AuditError<E>>
 where
     S: StateStore + DefinitionStore + OperatorStore + ControlStore,
 {
-    let mut tell = |line: Line| match line.at >= since {
+    let mut tell = |line: AuditEntry| match line.at >= since {
         true => report(&line).map_err(AuditError::Report),
         false => Ok(()),
     };
@@ -128,7 +128,7 @@ pub enum LettersError<T, E> {
 pub async fn letters<T: TopicReader, E>(
     topics: &T,
     since: Timestamp,
-    mut report: impl FnMut(&Line) -> Result<(), E>,
+    mut report: impl FnMut(&AuditEntry) -> Result<(), E>,
 ) -> Result<(), LettersError<T::Error, E>> {
     let extent = Extent {
         since: Some(since),
@@ -137,18 +137,18 @@ pub async fn letters<T: TopicReader, E>(
     let opened = topics.open(LogTopic::DeadLetters, extent).await;
     let mut records = opened.map_err(LettersError::Topic)?;
     while let Some(record) = records.next().await.map_err(LettersError::Topic)? {
-        let (what, marker) = match Entry::read(record) {
-            Ok(Entry::Replayed(marker)) => ("replayed", marker),
-            Ok(Entry::Dismissed(marker)) => ("dismissed", marker),
-            Ok(Entry::Letter(_)) | Err(_) => continue,
+        let (what, marker) = match LetterEntry::read(record) {
+            Ok(LetterEntry::Replayed(marker)) => ("replayed", marker),
+            Ok(LetterEntry::Dismissed(marker)) => ("dismissed", marker),
+            Ok(LetterEntry::Letter(_)) | Err(_) => continue,
         };
         if marker.act.at < since {
             continue;
         }
         let corrected = marker.corrected.as_deref().map(String::from_utf8_lossy);
-        let line = Line {
+        let line = AuditEntry {
             at: marker.act.at,
-            on: On::DeadLetter {
+            on: AuditTarget::DeadLetter {
                 dead_letter: marker.of,
             },
             what: what.to_owned(),
@@ -163,13 +163,13 @@ pub async fn letters<T: TopicReader, E>(
 
 async fn campaigns<S: ControlStore, E>(
     store: &S,
-    tell: &mut impl FnMut(Line) -> Result<(), AuditError<E>>,
+    tell: &mut impl FnMut(AuditEntry) -> Result<(), AuditError<E>>,
 ) -> Result<(), AuditError<E>> {
-    for standing in desk::list(store, usize::MAX).await? {
+    for standing in commands::list(store, usize::MAX).await? {
         let campaign = standing.campaign;
-        let line = |at, what: String, operator| Line {
+        let line = |at, what: String, operator| AuditEntry {
             at,
-            on: On::Campaign {
+            on: AuditTarget::Campaign {
                 campaign_id: campaign.id.clone(),
             },
             what,
@@ -192,16 +192,16 @@ async fn campaigns<S: ControlStore, E>(
 
 async fn downstreams<S, E>(
     store: &S,
-    tell: &mut impl FnMut(Line) -> Result<(), AuditError<E>>,
+    tell: &mut impl FnMut(AuditEntry) -> Result<(), AuditError<E>>,
 ) -> Result<(), AuditError<E>>
 where
     S: DefinitionStore + OperatorStore + ControlStore,
 {
     for agent in Published::read(store).await?.agents() {
         let shown = view(store, &agent).await?.record;
-        let line = |at, what: String, operator: &OperatorAct| Line {
+        let line = |at, what: String, operator: &OperatorAct| AuditEntry {
             at,
-            on: On::Downstream {
+            on: AuditTarget::Downstream {
                 downstream: agent.clone(),
             },
             what,
@@ -229,7 +229,7 @@ where
 
 async fn orders<S: StateStore, E>(
     store: &S,
-    tell: &mut impl FnMut(Line) -> Result<(), AuditError<E>>,
+    tell: &mut impl FnMut(AuditEntry) -> Result<(), AuditError<E>>,
 ) -> Result<Skipped, AuditError<E>> {
     let (mut skipped, mut page) = (Skipped::default(), None);
     loop {
@@ -240,9 +240,9 @@ async fn orders<S: StateStore, E>(
                 let Some(operator) = incident.act else {
                     continue;
                 };
-                tell(Line {
+                tell(AuditEntry {
                     at: incident.at,
-                    on: On::Order {
+                    on: AuditTarget::Order {
                         order_id: order.id.clone(),
                     },
                     what: named(incident.what),

@@ -11,7 +11,7 @@ use triad_core::OrderId;
 use triad_runtime::Clock;
 use triad_workflow::Millis;
 
-use crate::outcome::{Outcome, Verdict};
+use crate::outcome::{ActOutcome, Verdict};
 use crate::pace::{Pacer, Rate};
 
 /// Most orders that one request or command takes from a filter, inclusive. For more there are campaigns
@@ -31,16 +31,16 @@ pub struct Bulk {
 /// `failed`), `text` (for people), `dry_run`, and `unsent` (whether messages of the act are left to the
 /// Supervisor).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct ActResult {
     /// The order that the act was on.
     pub order: OrderId,
     /// What came of the act; in a dry run: what would come of it.
-    pub outcome: Outcome,
+    pub outcome: ActOutcome,
     /// Whether this was a dry run, in which nothing is written.
     pub dry_run: bool,
 }
 
-impl Serialize for Line {
+impl Serialize for ActResult {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut line = to.serialize_struct("Line", 5)?;
         line.serialize_field("order_id", &self.order)?;
@@ -96,18 +96,18 @@ impl Tally {
 ///
 /// # Errors
 /// The error that `report` returns; no further order is acted on then. The failure of an act is no error: it
-/// is in the order's [`Line`].
-pub async fn each<A, R, E>(
+/// is in the order's [`ActResult`].
+pub async fn act_on_each<A, R, E>(
     clock: &impl Clock,
     orders: Vec<OrderId>,
     how: Bulk,
     stop: impl Future<Output = ()>,
     mut act: A,
-    mut report: impl FnMut(&Line) -> Result<(), E>,
+    mut report: impl FnMut(&ActResult) -> Result<(), E>,
 ) -> Result<Tally, E>
 where
     A: FnMut(OrderId) -> R,
-    R: Future<Output = Outcome>,
+    R: Future<Output = ActOutcome>,
 {
     let mut stop = pin!(stop);
     let mut pacer = Pacer::new(how.rate);
@@ -125,7 +125,7 @@ where
             tally.stopped = true;
             return Ok(tally);
         }
-        let line = Line {
+        let line = ActResult {
             outcome: act(order.clone()).await,
             order,
             dry_run: how.dry_run,

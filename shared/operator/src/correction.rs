@@ -26,13 +26,13 @@ pub enum Correction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Set {
-    path: Vec<Part>,
+    path: Vec<PathSegment>,
     value: Value,
 }
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum PathSegment {
     Field(String),
     Item(usize),
 }
@@ -89,13 +89,15 @@ impl Set {
     fn apply(&self, input: &mut Value) -> Result<(), CorrectionError> {
         let mut place = input;
         for (at, part) in self.path.iter().enumerate() {
-            let known = known(place);
+            let known = describe(place);
             let found = match part {
-                Part::Field(name) => place.as_object_mut().and_then(|map| map.get_mut(name)),
-                Part::Item(item) => place.as_array_mut().and_then(|list| list.get_mut(*item)),
+                PathSegment::Field(name) => place.as_object_mut().and_then(|map| map.get_mut(name)),
+                PathSegment::Item(item) => {
+                    place.as_array_mut().and_then(|list| list.get_mut(*item))
+                }
             };
             place = found.ok_or_else(|| CorrectionError::NoSuchPlace {
-                path: shown(&self.path[..=at]),
+                path: display_path(&self.path[..=at]),
                 known,
             })?;
         }
@@ -105,7 +107,7 @@ impl Set {
 }
 
 /// What there is at a place, for people.
-fn known(value: &Value) -> String {
+fn describe(value: &Value) -> String {
     match value {
         Value::Object(map) if map.is_empty() => "there are no fields".to_owned(),
         Value::Object(map) => {
@@ -117,16 +119,16 @@ fn known(value: &Value) -> String {
     }
 }
 
-fn shown(path: &[Part]) -> String {
+fn display_path(path: &[PathSegment]) -> String {
     let mut text = String::new();
     for part in path {
         match part {
-            Part::Item(item) => text += &format!("[{item}]"),
+            PathSegment::Item(item) => text += &format!("[{item}]"),
             // As JSON: it is read as such.
-            Part::Field(name) if !is_plain(name) => {
+            PathSegment::Field(name) if !is_plain(name) => {
                 text += &format!("[{}]", Value::String(name.clone()));
             }
-            Part::Field(name) => {
+            PathSegment::Field(name) => {
                 text += if text.is_empty() { "" } else { "." };
                 text += name;
             }
@@ -141,7 +143,7 @@ fn is_plain(name: &str) -> bool {
 
 impl fmt::Display for Set {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", shown(&self.path), self.value)
+        write!(f, "{}={}", display_path(&self.path), self.value)
     }
 }
 
@@ -180,16 +182,16 @@ impl FromStr for Set {
 }
 
 /// The first part of a path, and what is left of the text.
-fn first_part(text: &str, is_first: bool) -> Option<(Part, &str)> {
+fn first_part(text: &str, is_first: bool) -> Option<(PathSegment, &str)> {
     if let Some(inner) = text.strip_prefix('[') {
         if inner.starts_with('"') {
             let mut names = serde_json::Deserializer::from_str(inner).into_iter::<String>();
             let name = names.next()?.ok()?;
             let left = inner[names.byte_offset()..].strip_prefix(']')?;
-            return Some((Part::Field(name), left));
+            return Some((PathSegment::Field(name), left));
         }
         let (item, left) = inner.split_once(']')?;
-        return Some((Part::Item(item.parse().ok()?), left));
+        return Some((PathSegment::Item(item.parse().ok()?), left));
     }
     let text = if is_first {
         text
@@ -198,7 +200,7 @@ fn first_part(text: &str, is_first: bool) -> Option<(Part, &str)> {
     };
     let end = text.find(['.', '[', '='])?;
     let name = &text[..end];
-    is_plain(name).then(|| (Part::Field(name.to_owned()), &text[end..]))
+    is_plain(name).then(|| (PathSegment::Field(name.to_owned()), &text[end..]))
 }
 
 /// One place at which two inputs differ. As text `amount: 12 -> 12.5`.
@@ -239,7 +241,7 @@ pub fn differences(before: Option<&Value>, after: &Value) -> Vec<Difference> {
 }
 
 fn differ(
-    path: &mut Vec<Part>,
+    path: &mut Vec<PathSegment>,
     before: Option<&Value>,
     after: Option<&Value>,
     found: &mut Vec<Difference>,
@@ -249,20 +251,20 @@ fn differ(
         (Some(Value::Object(was)), Some(Value::Object(is))) => {
             let added = is.keys().filter(|name| !was.contains_key(*name));
             for name in was.keys().chain(added) {
-                path.push(Part::Field(name.clone()));
+                path.push(PathSegment::Field(name.clone()));
                 differ(path, was.get(name), is.get(name), found);
                 path.pop();
             }
         }
         (Some(Value::Array(was)), Some(Value::Array(is))) => {
             for item in 0..was.len().max(is.len()) {
-                path.push(Part::Item(item));
+                path.push(PathSegment::Item(item));
                 differ(path, was.get(item), is.get(item), found);
                 path.pop();
             }
         }
         (before, after) => found.push(Difference {
-            path: shown(path),
+            path: display_path(path),
             before: before.cloned(),
             after: after.cloned(),
         }),

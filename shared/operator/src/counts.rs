@@ -24,7 +24,7 @@ pub const CLOSED: &str = "closed";
 
 /// Orders counted by state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct OrderCounts {
     /// Orders that need an operator, by state: Error, CompensationFailed and Paused.
     pub needing: Vec<Needing>,
     /// Orders that are not finished.
@@ -74,25 +74,25 @@ pub struct UnderWay {
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
-pub async fn counts<S>(store: &S, now: Timestamp) -> Result<Counts, StoreError>
+pub async fn counts<S>(store: &S, now: Timestamp) -> Result<OrderCounts, StoreError>
 where
     S: StateStore + OperatorStore,
 {
     if let Some(tally) = store.tally(now.minus(LATE)).await? {
-        return Ok(Counts::exact(&tally));
+        return Ok(OrderCounts::exact(&tally));
     }
     let mut needing = Vec::new();
     for kind in Attention::ALL {
         needing.push(needing_of(store, kind).await?);
     }
-    Ok(Counts {
+    Ok(OrderCounts {
         needing,
         under_way: under_way(store, now).await?,
         orders: None,
     })
 }
 
-impl Counts {
+impl OrderCounts {
     fn exact(tally: &Tally) -> Self {
         let needing = |(kind, oldest): (Attention, Option<Timestamp>)| {
             let of = tally.groups.iter().filter(|g| g.attention == Some(kind));

@@ -139,7 +139,7 @@ impl CausePattern {
 
 /// The orders that a search found, and what it could not read.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct FoundOrders {
     /// The orders that fit, at most as many as were asked for.
     pub orders: Vec<Order>,
     /// Whether at least one more order fits than was asked for.
@@ -254,7 +254,7 @@ pub async fn orders<S>(
     filter: &Filter,
     limit: usize,
     now: Timestamp,
-) -> Result<Found, StoreError>
+) -> Result<FoundOrders, StoreError>
 where
     S: StateStore + OperatorStore,
 {
@@ -264,7 +264,7 @@ where
         limit,
         now,
         ids: Vec::new(),
-        found: Found::default(),
+        found: FoundOrders::default(),
     };
     if let Some(key) = &filter.search {
         let mut rows = Rows::of(store, indexes(key));
@@ -369,7 +369,7 @@ struct Taker<'a, S> {
     now: Timestamp,
     /// Orders that are to be read, fewer than a page.
     ids: Vec<OrderId>,
-    found: Found,
+    found: FoundOrders,
 }
 
 impl<S: StateStore> Taker<'_, S> {

@@ -70,6 +70,6 @@ pub mod status;
 pub mod timeline;
 pub mod topic;
 pub mod versions;
-pub mod visible;
+pub mod visible_text;
 
 pub use pace::{InvalidRate, Rate};

@@ -11,7 +11,7 @@ use triad_runtime::ports::{AttentionPage, OperatorStore, Unreadable};
 use crate::skipped::Skipped;
 
 /// Rows of one part that were read at once.
-pub(crate) struct Read<R> {
+pub(crate) struct IndexPage<R> {
     pub(crate) rows: Vec<R>,
     pub(crate) unreadable: Vec<Unreadable>,
     /// Where the next page begins, by the name that [`AttentionPage::behind`] makes of a place.
@@ -19,7 +19,7 @@ pub(crate) struct Read<R> {
 }
 
 /// A part of an index, which a store reads page by page in the order of the rows' moments.
-pub(crate) trait Part: Sync {
+pub(crate) trait IndexPart: Sync {
     type Row: Send;
     /// Whether the latest row comes first.
     const NEWEST_FIRST: bool;
@@ -28,7 +28,7 @@ pub(crate) trait Part: Sync {
         &self,
         store: &S,
         page: Option<String>,
-    ) -> impl Future<Output = Result<Read<Self::Row>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<IndexPage<Self::Row>, StoreError>> + Send;
 
     fn at(row: &Self::Row) -> Timestamp;
 
@@ -37,7 +37,7 @@ pub(crate) trait Part: Sync {
 
 /// A place in the rows of some parts: that of a row that was handed out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct MergePosition {
     at: Timestamp,
     /// Which of the parts.
     #[serde(rename = "shard")]
@@ -48,10 +48,10 @@ pub(crate) struct Place {
 /// Behind every order id, where ids of one moment are sorted.
 const BEHIND_ALL: &str = "\u{10FFFF}";
 
-impl Place {
+impl MergePosition {
     /// The name of the page of a part that begins behind this place, and the first moment of the rows that
     /// are still to be handed out: how a store sorts rows of one moment is its own affair.
-    fn page_of<P: Part>(&self, part: usize) -> (String, Timestamp) {
+    fn page_of<P: IndexPart>(&self, part: usize) -> (String, Timestamp) {
         let less = Timestamp(self.at.0.saturating_sub(1));
         let more = Timestamp(self.at.0.saturating_add(1));
         let (before, after) = match P::NEWEST_FIRST {
@@ -68,33 +68,33 @@ impl Place {
 }
 
 /// Some parts, merged. In memory is at most one page of each.
-pub(crate) struct Rows<'a, S, P: Part> {
+pub(crate) struct Rows<'a, S, P: IndexPart> {
     store: &'a S,
     parts: Vec<Reading<P>>,
     skipped: Skipped,
-    last: Option<Place>,
+    last: Option<MergePosition>,
 }
 
-struct Reading<P: Part> {
+struct Reading<P: IndexPart> {
     part: P,
     rows: VecDeque<P::Row>,
-    next: Next,
+    next: NextRow,
     /// Rows of an earlier moment, in the order of the rows, were handed out before.
     first: Option<Timestamp>,
 }
 
 /// What is still to be read of a part.
-enum Next {
+enum NextRow {
     Page(Option<String>),
     Nothing,
 }
 
-impl<'a, S: OperatorStore, P: Part> Rows<'a, S, P> {
+impl<'a, S: OperatorStore, P: IndexPart> Rows<'a, S, P> {
     pub(crate) fn of(store: &'a S, parts: impl IntoIterator<Item = P>) -> Self {
         let reading = |part| Reading {
             part,
             rows: VecDeque::new(),
-            next: Next::Page(None),
+            next: NextRow::Page(None),
             first: None,
         };
         Self {
@@ -106,16 +106,16 @@ impl<'a, S: OperatorStore, P: Part> Rows<'a, S, P> {
     }
 
     /// The rows behind a place, which is one of rows of the same parts.
-    pub(crate) fn behind(mut self, place: &Place) -> Self {
+    pub(crate) fn behind(mut self, place: &MergePosition) -> Self {
         for (at, reading) in self.parts.iter_mut().enumerate() {
             let (page, first) = place.page_of::<P>(at);
-            (reading.next, reading.first) = (Next::Page(Some(page)), Some(first));
+            (reading.next, reading.first) = (NextRow::Page(Some(page)), Some(first));
         }
         self
     }
 
     /// The place of the row that was handed out last; `None` if none was.
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn place(&self) -> Option<&MergePosition> {
         self.last.as_ref()
     }
 
@@ -145,12 +145,12 @@ impl<'a, S: OperatorStore, P: Part> Rows<'a, S, P> {
             return Ok(None);
         };
         let order = P::order(&row).to_string();
-        self.last = Some(Place { at, part, order });
+        self.last = Some(MergePosition { at, part, order });
         Ok(Some((&found.part, row)))
     }
 }
 
-impl<P: Part> Reading<P> {
+impl<P: IndexPart> Reading<P> {
     /// Reads on until a row is at hand or the part ends.
     async fn fill(
         &mut self,
@@ -158,7 +158,7 @@ impl<P: Part> Reading<P> {
         skipped: &mut Skipped,
     ) -> Result<(), StoreError> {
         while self.rows.is_empty() {
-            let Next::Page(page) = std::mem::replace(&mut self.next, Next::Nothing) else {
+            let NextRow::Page(page) = std::mem::replace(&mut self.next, NextRow::Nothing) else {
                 return Ok(());
             };
             let got = self.part.read(store, page).await?;
@@ -172,7 +172,7 @@ impl<P: Part> Reading<P> {
             skipped.add(got.unreadable);
             self.next = got
                 .next
-                .map_or(Next::Nothing, |page| Next::Page(Some(page)));
+                .map_or(NextRow::Nothing, |page| NextRow::Page(Some(page)));
         }
         Ok(())
     }

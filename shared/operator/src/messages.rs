@@ -35,7 +35,7 @@ pub fn of(order: &Order) -> Vec<MessageView<'_>> {
         return Vec::new();
     }
     // Statuses and alerts in the record's order, then wakes.
-    let told = effect::told(order);
+    let told = effect::status_effects(order);
     let (wakes, others): (Vec<_>, Vec<_>) = told
         .iter()
         .map(|effect| (effect, render::effect(effect, order)))
@@ -44,7 +44,7 @@ pub fn of(order: &Order) -> Vec<MessageView<'_>> {
     let mut views = Vec::new();
     for what in &order.outbox.entries {
         let sent = match what {
-            Emission::Retry => wakes.next(),
+            Emission::Wake => wakes.next(),
             Emission::Status { .. } | Emission::Alert { .. } => others.next(),
             Emission::Request {
                 step,
@@ -114,7 +114,7 @@ mod tests {
         let (step, at) = (order.steps[0].step.clone(), Timestamp(0));
         let cause = Failure::new(FailureKind::Permanent, "x", "y");
         order.outbox.entries = vec![
-            Emission::Retry,
+            Emission::Wake,
             Emission::Request {
                 step,
                 direction: Direction::Compensate,
@@ -136,7 +136,7 @@ mod tests {
         let told = form::of(&of(&order)).expect("JSON");
         let moment = "1970-01-01T00:00:00.000Z";
         let expected = json!([
-            {"send": "retry", "topic": "scheduler", "message_id": "o/retry/1"},
+            {"send": "wake", "topic": "scheduler", "message_id": "o/wake/1"},
             {"send": "request", "step": "pay", "direction": "compensate", "attempt": 3,
                 "message_id": "o/pay/compensate/2/compensate/3", "idempotency_key": "o/pay/compensate/2"},
             {"send": "status", "sequence": 7, "status": "failed", "at": moment, "topic": "status",

@@ -7,7 +7,7 @@ use triad_workflow::StepId;
 
 /// One thing that is to happen to an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Next {
+pub struct NextAct {
     /// When it happens, or by when at the latest, in milliseconds since the Unix epoch. `None` if no time is
     /// set for it, as for an act of an operator.
     pub at: Option<Timestamp>,
@@ -17,16 +17,16 @@ pub struct Next {
     pub acts: &'static [&'static str],
 }
 
-fn next(at: Option<Timestamp>, what: impl Into<String>) -> Next {
-    Next {
+fn next(at: Option<Timestamp>, what: impl Into<String>) -> NextAct {
+    NextAct {
         at,
         what: what.into(),
         acts: &[],
     }
 }
 
-fn for_an_operator(what: impl Into<String>, acts: &'static [&'static str]) -> Next {
-    Next {
+fn for_an_operator(what: impl Into<String>, acts: &'static [&'static str]) -> NextAct {
+    NextAct {
         at: None,
         what: what.into(),
         acts,
@@ -37,7 +37,7 @@ fn for_an_operator(what: impl Into<String>, acts: &'static [&'static str]) -> Ne
 /// worked on, what becomes of the order as a whole, and its deadline. A paused order, and one that is set
 /// aside, has one thing. Never empty. `timing` is the installation's.
 #[must_use]
-pub fn of(order: &Order, timing: &Timing) -> Vec<Next> {
+pub fn of(order: &Order, timing: &Timing) -> Vec<NextAct> {
     if let Some(hold) = &order.paused {
         let what = format!("waits until it is resumed: {} has paused it", hold.act.by);
         return vec![for_an_operator(what, &["resume"])];
@@ -48,7 +48,7 @@ pub fn of(order: &Order, timing: &Timing) -> Vec<Next> {
     }
     // What is left of a finished order waits for an operator.
     let worked_on = order.steps.iter().filter(|_| !order.state.is_finished());
-    let mut all: Vec<Next> = worked_on.filter_map(|s| of_step(s, timing)).collect();
+    let mut all: Vec<NextAct> = worked_on.filter_map(|s| of_step(s, timing)).collect();
     all.extend(of_order(order));
     if let Some(deadline) = order.deadline
         && !order.state.is_finished()
@@ -61,7 +61,7 @@ pub fn of(order: &Order, timing: &Timing) -> Vec<Next> {
     all
 }
 
-fn of_step(record: &StepRecord, timing: &Timing) -> Option<Next> {
+fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
     let step = &record.step;
     let work = record.state.work()?;
     let attempt = match record.direction() {
@@ -119,10 +119,10 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<Next> {
 /// Whether the order's last write asked the Scheduler to take it up.
 fn is_asked(order: &Order) -> bool {
     let mut entries = order.outbox.entries.iter();
-    entries.any(|entry| matches!(entry, Emission::Retry))
+    entries.any(|entry| matches!(entry, Emission::Wake))
 }
 
-fn of_order(order: &Order) -> Option<Next> {
+fn of_order(order: &Order) -> Option<NextAct> {
     let in_doubt = order.steps.iter().any(|s| s.in_doubt.is_some());
     match &order.state {
         ProcessState::Pending { complete_by: None } => Some(next(

@@ -10,8 +10,8 @@ use triad_core::{
 use triad_core::{StepRecord, TraceContext};
 
 use crate::messages::{self, MessageView};
-use crate::next::{self, Next};
-use crate::timeline::{Entry, gaps, timeline};
+use crate::next::{self, NextAct};
+use crate::timeline::{TimelineEntry, gaps, timeline};
 
 /// The trace that an order belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -97,14 +97,14 @@ pub struct OrderView<'a> {
     /// happened; `None` if none was dropped.
     pub dropped: Option<Dropped>,
     /// The history in lines for people, oldest first.
-    pub timeline: Vec<Entry>,
+    pub timeline: Vec<TimelineEntry>,
     /// Attempts of which `timeline` no longer tells, in words; empty if there are none, as for most orders.
     pub gaps: Vec<String>,
     /// What the order has to send, as far as nobody has noted that the bus has acknowledged it
     /// ([`messages::of`]).
     pub messages: Vec<MessageView<'a>>,
     /// What will happen to the order next, soonest first; never empty.
-    pub next: Vec<Next>,
+    pub next: Vec<NextAct>,
 }
 
 impl<'a> OrderView<'a> {

@@ -13,7 +13,7 @@ use crate::resolving::Lacking;
 /// What came of an act on one order; in a dry run: what would come of it. Its text is one line for
 /// a person.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum ActOutcome {
     /// The act is done; the value says what state the order is in now.
     Done(Now),
     /// The order runs on another version of its workflow now.
@@ -97,7 +97,7 @@ impl Now {
     }
 }
 
-impl Outcome {
+impl ActOutcome {
     /// The outcome as one of three results. An order that is not found counts as refused.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
@@ -124,7 +124,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ActOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done(now) => {
@@ -170,7 +170,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl From<Result<Operated, OperateError>> for Outcome {
+impl From<Result<Operated, OperateError>> for ActOutcome {
     fn from(came: Result<Operated, OperateError>) -> Self {
         match came {
             Ok(Operated::Done(order)) => Self::Done(Now::of(&order)),
@@ -185,7 +185,7 @@ impl From<Result<Operated, OperateError>> for Outcome {
     }
 }
 
-impl From<Result<Migrated, OperateError>> for Outcome {
+impl From<Result<Migrated, OperateError>> for ActOutcome {
     fn from(came: Result<Migrated, OperateError>) -> Self {
         match came {
             Ok(Migrated::Done(order, changes)) => Self::Migrated {

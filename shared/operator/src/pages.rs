@@ -16,7 +16,7 @@ use triad_workflow::SearchKey;
 
 use crate::attention::shards;
 use crate::find::{Filter, StateFilter};
-use crate::merge::{Part, Place, Rows};
+use crate::merge::{IndexPart, MergePosition, Rows};
 use crate::search::indexes;
 use crate::skipped::Skipped;
 
@@ -33,16 +33,16 @@ const BATCH: usize = 100;
 
 /// The place where a page begins. It is only valid with the filter of the page that it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cursor(At);
+pub struct Cursor(ListPosition);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum At {
+enum ListPosition {
     /// Behind this row of the search indexes.
     #[serde(rename = "s")]
-    Searched(Place),
+    Searched(MergePosition),
     /// Behind this row of the attention index.
     #[serde(rename = "n")]
-    Needing(Place),
+    Needing(MergePosition),
     /// At this page of this shard of the due index.
     #[serde(rename = "u")]
     UnderWay(u32, Option<String>),
@@ -151,7 +151,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
         let rows = Rows::of(self.store, indexes(key));
         let rows = match from {
             None => rows,
-            Some(Cursor(At::Searched(place))) => rows.behind(place),
+            Some(Cursor(ListPosition::Searched(place))) => rows.behind(place),
             Some(_) => return Err(PageError::Cursor),
         };
         let filter = self.filter;
@@ -159,7 +159,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
             filter.fits_search_row(&row).then_some(row.order)
         });
         let (place, is_more) = begun.await?;
-        let begun = place.map(|place| Cursor(At::Searched(place)));
+        let begun = place.map(|place| Cursor(ListPosition::Searched(place)));
         self.page.next = begun.or_else(|| from.cloned()).filter(|_| is_more);
         Ok(())
     }
@@ -172,24 +172,24 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
         let rows = Rows::of(self.store, shards(kinds));
         let rows = match from {
             None => rows,
-            Some(Cursor(At::Needing(place))) => rows.behind(place),
+            Some(Cursor(ListPosition::Needing(place))) => rows.behind(place),
             Some(_) => return Err(PageError::Cursor),
         };
         let (filter, now) = (self.filter, self.now);
         let begun = self.rows(rows, |row| filter.fits_row(&row, now).then_some(row.order));
         let (place, is_more) = begun.await?;
-        let begun = place.map(|place| Cursor(At::Needing(place)));
+        let begun = place.map(|place| Cursor(ListPosition::Needing(place)));
         self.page.next = begun.or_else(|| from.cloned()).filter(|_| is_more);
         Ok(())
     }
 
     /// Reads the orders of rows that are wanted. The answer is the place of the row that was looked at last,
     /// and whether there are more.
-    async fn rows<P: Part>(
+    async fn rows<P: IndexPart>(
         &mut self,
         mut rows: Rows<'_, S, P>,
         wanted: impl Fn(P::Row) -> Option<OrderId>,
-    ) -> Result<(Option<Place>, bool), PageError> {
+    ) -> Result<(Option<MergePosition>, bool), PageError> {
         let mut is_more = true;
         while is_more && self.goes_on() {
             let mut ids = Vec::new();
@@ -213,7 +213,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
     async fn under_way(&mut self, from: Option<&Cursor>) -> Result<(), PageError> {
         let (mut shard, mut at) = match from {
             None => (0, None),
-            Some(Cursor(At::UnderWay(shard, page))) => (*shard, page.clone()),
+            Some(Cursor(ListPosition::UnderWay(shard, page))) => (*shard, page.clone()),
             Some(_) => return Err(PageError::Cursor),
         };
         while shard < ALL_SHARDS && self.goes_on() {
@@ -234,14 +234,14 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
             shard += u32::from(next.is_none());
             at = next;
         }
-        self.page.next = (shard < ALL_SHARDS).then_some(Cursor(At::UnderWay(shard, at)));
+        self.page.next = (shard < ALL_SHARDS).then_some(Cursor(ListPosition::UnderWay(shard, at)));
         Ok(())
     }
 
     async fn table(&mut self, from: Option<&Cursor>) -> Result<(), PageError> {
         let (mut at, mut behind) = match from {
             None => (None, 0),
-            Some(Cursor(At::Table(page, behind))) => (page.clone(), *behind),
+            Some(Cursor(ListPosition::Table(page, behind))) => (page.clone(), *behind),
             Some(_) => return Err(PageError::Cursor),
         };
         let mut is_more = true;
@@ -264,7 +264,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
                 (at, behind) = (got.next, 0);
             }
         }
-        self.page.next = is_more.then_some(Cursor(At::Table(at, behind)));
+        self.page.next = is_more.then_some(Cursor(ListPosition::Table(at, behind)));
         Ok(())
     }
 

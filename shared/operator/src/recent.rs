@@ -7,7 +7,7 @@ use serde::Serialize;
 use triad_core::Timestamp;
 use triad_core::message::Alert;
 use triad_runtime::InputRecord;
-use triad_runtime::dead_letter::Entry;
+use triad_runtime::dead_letter::LetterEntry;
 use triad_runtime::dead_letter::index::Index;
 
 use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
@@ -75,7 +75,7 @@ pub async fn letters<T: TopicReader>(topics: &T, since: Timestamp) -> Result<Let
     let mut is_full = false;
     let mut reading = Reading::begin(topics, LogTopic::DeadLetters, since).await?;
     while let Some(record) = reading.next().await? {
-        if let Ok(entry) = Entry::read(record) {
+        if let Ok(entry) = LetterEntry::read(record) {
             is_full |= index.note(&entry).is_err();
         }
     }

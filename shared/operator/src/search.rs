@@ -7,7 +7,7 @@ use triad_runtime::ports::{OperatorStore, SearchRow};
 use triad_runtime::{DefinitionStore, StoreError};
 use triad_workflow::{Definition, SearchKey, WorkflowName};
 
-use crate::merge::{Part, Read};
+use crate::merge::{IndexPage, IndexPart};
 
 /// The orders with one key in one of the search indexes, the one that was submitted last first.
 pub(crate) struct Index {
@@ -23,7 +23,7 @@ pub(crate) fn indexes(key: &SearchKey) -> impl Iterator<Item = Index> {
     })
 }
 
-impl Part for Index {
+impl IndexPart for Index {
     type Row = SearchRow;
     const NEWEST_FIRST: bool = true;
 
@@ -31,9 +31,9 @@ impl Part for Index {
         &self,
         store: &S,
         page: Option<String>,
-    ) -> Result<Read<SearchRow>, StoreError> {
+    ) -> Result<IndexPage<SearchRow>, StoreError> {
         let got = store.search(self.key.clone(), self.number, page).await?;
-        Ok(Read {
+        Ok(IndexPage {
             rows: got.rows,
             unreadable: got.unreadable,
             next: got.next,

@@ -7,7 +7,7 @@ use triad_core::{Attempt, Direction, Leg, Order, StepState, Timestamp, Work};
 
 /// One line of an order's timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Entry {
+pub struct TimelineEntry {
     /// When it happened, in milliseconds since the Unix epoch.
     pub at: Timestamp,
     /// What happened, in one line for a person. The text is no contract.
@@ -72,15 +72,15 @@ pub fn calls_in_words(action: Leg, compensation: Leg) -> String {
 /// entries for each step and each incident, one for the submission, one for the end, and one that says what
 /// was dropped.
 #[must_use]
-pub fn timeline(order: &Order) -> Vec<Entry> {
-    let entry = |(at, _, what)| Entry { at, what };
+pub fn timeline(order: &Order) -> Vec<TimelineEntry> {
+    let entry = |(at, _, what)| TimelineEntry { at, what };
     events(order).into_iter().map(entry).collect()
 }
 
 /// Where an event stands among those of the same millisecond: one write ends an attempt and begins the
 /// next step's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum SameMoment {
     /// The event came before the rest.
     First,
     /// Something that began earlier ends, or somebody acts.
@@ -92,7 +92,7 @@ enum Place {
     Last,
 }
 
-impl Place {
+impl SameMoment {
     /// The place of an end at this moment.
     fn of_end(started: Option<Timestamp>, at: Timestamp) -> Self {
         match started == Some(at) {
@@ -102,15 +102,19 @@ impl Place {
     }
 }
 
-type Event = (Timestamp, Place, String);
+type Event = (Timestamp, SameMoment, String);
 
 fn events(order: &Order) -> Vec<Event> {
-    let mut events = vec![(order.submitted_at, Place::First, "submitted".to_owned())];
+    let mut events = vec![(
+        order.submitted_at,
+        SameMoment::First,
+        "submitted".to_owned(),
+    )];
     if let Some(dropped) = order.dropped {
         let lines = dropped.lines;
         events.push((
             dropped.latest,
-            Place::First,
+            SameMoment::First,
             format!("({lines} lines up to here are no longer kept)"),
         ));
     }
@@ -121,7 +125,7 @@ fn events(order: &Order) -> Vec<Event> {
         of_incident(incident, &mut events);
     }
     if let Some(at) = order.state.finished_at() {
-        events.push((at, Place::Last, order.state.name().to_owned()));
+        events.push((at, SameMoment::Last, order.state.name().to_owned()));
     }
     sort(&mut events);
     events
@@ -166,7 +170,7 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
             Work::Out(out) => {
                 events.push((
                     out.started,
-                    Place::Begins,
+                    SameMoment::Begins,
                     began(out.direction, out.attempt),
                 ));
             }
@@ -180,7 +184,7 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
                 let calls = after(Some(*calls));
                 events.push((
                     *started,
-                    Place::Begins,
+                    SameMoment::Begins,
                     format!("{began}; it failed{calls}, not counted yet"),
                 ));
             }
@@ -194,9 +198,9 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
         } => {
             if let Some(started) = started {
                 let what = began(Direction::Forward, *attempt);
-                events.push((*started, Place::Begins, what));
+                events.push((*started, SameMoment::Begins, what));
             }
-            let place = Place::of_end(*started, *finished);
+            let place = SameMoment::of_end(*started, *finished);
             events.push((*finished, place, format!("{step}: completed")));
         }
         StepState::Compensated {
@@ -207,9 +211,9 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
         } => {
             if let Some(started) = started {
                 let what = began(Direction::Compensate, *attempt);
-                events.push((*started, Place::Begins, what));
+                events.push((*started, SameMoment::Begins, what));
             }
-            let place = Place::of_end(*started, *finished);
+            let place = SameMoment::of_end(*started, *finished);
             events.push((*finished, place, format!("{step}: compensated")));
         }
         StepState::Waiting
@@ -237,7 +241,11 @@ fn of_incident(incident: &Incident, events: &mut Vec<Event>) {
     let attempt = incident.attempt.map(|first| (first, incident.through));
     if let (Some(started), Some((first, _))) = (incident.started, attempt) {
         let began = name_of(direction, first, None);
-        events.push((started, Place::Begins, format!("{step}{began} started")));
+        events.push((
+            started,
+            SameMoment::Begins,
+            format!("{step}{began} started"),
+        ));
     }
     let named = match (attempt, direction) {
         (Some((first, last)), _) => name_of(direction, first, last),
@@ -280,7 +288,7 @@ fn of_incident(incident: &Incident, events: &mut Vec<Event>) {
         .failure
         .as_ref()
         .map_or_else(String::new, |f| format!(": {f}"));
-    let place = Place::of_end(incident.started, incident.at);
+    let place = SameMoment::of_end(incident.started, incident.at);
     let what = format!("{step}{what}{act}{note}{failure}");
     events.push((incident.at, place, what));
 }

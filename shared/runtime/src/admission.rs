@@ -41,7 +41,7 @@ const PAGE: u32 = 1_000;
 
 /// What one instance knows of the orders in flight.
 #[derive(Debug, Default)]
-struct Known {
+struct InFlight {
     counted_at: Option<Timestamp>,
     /// What was left of the smallest cap at the last count.
     room: u32,
@@ -71,12 +71,12 @@ impl Tally {
 /// The place of one order among those in flight, which counts beside what the store says. It is to be kept
 /// until the store has answered what became of the order.
 #[derive(Debug)]
-pub(crate) struct Place {
-    known: Arc<Mutex<Known>>,
+pub(crate) struct InFlightGuard {
+    known: Arc<Mutex<InFlight>>,
     workflow: WorkflowName,
 }
 
-impl Drop for Place {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.resolved.add(&self.workflow);
@@ -106,7 +106,7 @@ impl Aside {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// The order may be in flight, and counts from now on; `None` where there is no cap.
-    Free(Option<Place>),
+    Free(Option<InFlightGuard>),
     /// No order may, whatever its workflow: the text says which cap is reached.
     Full(String),
     /// The order's workflow has as many in flight as it may have: the text says so.
@@ -117,7 +117,7 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) struct AdmissionGate {
     settings: AdmissionSettings,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<InFlight>>,
     aside: Mutex<BTreeMap<WorkflowName, Aside>>,
 }
 
@@ -155,14 +155,14 @@ impl AdmissionGate {
         }
         if self.is_old(now) {
             // What is resolved by now is stored, or will not be.
-            let resolved = self.known().resolved.clone();
+            let resolved = self.lock().resolved.clone();
             // Above the cap in all nobody is admitted, whatever the workflow.
             let enough = self.settings.in_flight.unwrap_or(u32::MAX);
             let (total, per_workflow) = count(store, enough).await?;
             metric::in_flight(total, enough);
             self.learn((total, per_workflow), &resolved, now);
         }
-        let mut known = self.known();
+        let mut known = self.lock();
         let own = known.per_workflow.get(workflow).copied().unwrap_or(0);
         if let Some(cap) = self.settings.in_flight
             && known.total >= cap
@@ -179,7 +179,7 @@ impl AdmissionGate {
         known.admitted += 1;
         *known.per_workflow.entry(workflow.clone()).or_default() += 1;
         known.ever.add(workflow);
-        Ok(Verdict::Free(Some(Place {
+        Ok(Verdict::Free(Some(InFlightGuard {
             known: Arc::clone(&self.known),
             workflow: workflow.clone(),
         })))
@@ -214,12 +214,12 @@ impl AdmissionGate {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, InFlight> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_old(&self, now: Timestamp) -> bool {
-        let known = self.known();
+        let known = self.lock();
         let Some(at) = known.counted_at else {
             return true;
         };
@@ -235,7 +235,7 @@ impl AdmissionGate {
         resolved: &Tally,
         now: Timestamp,
     ) {
-        let mut known = self.known();
+        let mut known = self.lock();
         let missed = |ever: u64, resolved: u64| u32::try_from(ever - resolved).unwrap_or(u32::MAX);
         known.total = total.saturating_add(missed(known.ever.all, resolved.all));
         let mut by_name = per_workflow;

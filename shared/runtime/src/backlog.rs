@@ -152,7 +152,7 @@ impl Backlog {
     /// Looks how far the Schedulers have come, unless a look has just been in vain.
     ///
     /// A store that cannot be read leaves things as they are; the answer is why it cannot.
-    pub(crate) async fn look<S: StateStore>(
+    pub(crate) async fn measure<S: StateStore>(
         &self,
         store: &S,
         priority: Priority,

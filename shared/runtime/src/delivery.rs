@@ -86,7 +86,7 @@ pub async fn catch<R: Future>(
     // What a handler shares with others is behind locks that outlive a panic.
     let handled = AssertUnwindSafe(async { handle().await }).catch_unwind();
     handled.await.map_err(|panic| {
-        let said = said(&*panic);
+        let said = panic_text(&*panic);
         let first = records.first();
         tracing::error!(
             topic = first.map(|record| &*record.topic),
@@ -101,7 +101,7 @@ pub async fn catch<R: Future>(
 }
 
 /// What a panic said.
-fn said(panic: &(dyn Any + Send)) -> &str {
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or(panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without a word")

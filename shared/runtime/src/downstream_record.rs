@@ -3,8 +3,8 @@
 use triad_core::downstream::{self, Downstream};
 use triad_workflow::AgentName;
 
+use crate::alerts;
 use crate::control::{ControlStore, ControlWrite};
-use crate::news;
 use crate::ports::{Bus, BusError, Clock, Entropy, StoreError, Written};
 
 /// Reads a downstream's record, consistently, and its version. A downstream without a record has
@@ -67,7 +67,7 @@ pub(crate) async fn write<S: ControlStore, B, E: Entropy>(
 pub(crate) enum Untold {
     /// The bus has not acknowledged the message in time.
     #[error(transparent)]
-    Late(#[from] news::Late),
+    Late(#[from] alerts::Late),
     /// The bus has not taken the message.
     #[error(transparent)]
     Bus(#[from] BusError),
@@ -79,7 +79,7 @@ pub(crate) enum Untold {
 ///
 /// # Errors
 /// [`Untold`] if the message was not acknowledged.
-pub(crate) async fn tell<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
+pub(crate) async fn publish_change<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
     ports: RecordPorts<'_, S, B, E>,
     clock: &C,
     agent: &AgentName,
@@ -87,7 +87,7 @@ pub(crate) async fn tell<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
     version: u64,
 ) -> Result<Option<(Downstream, u64)>, Untold> {
     // News, and no more: nothing waits for it longer than that.
-    let sent = news::publish(ports.bus, clock, vec![record.event(agent)]).await?;
+    let sent = alerts::publish(ports.bus, clock, vec![record.event(agent)]).await?;
     for result in sent {
         result?;
     }

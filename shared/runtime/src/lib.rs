@@ -7,8 +7,9 @@
 //! clock or draws a random number except through a port.
 
 mod admission;
+mod admission_queue;
 pub mod agent;
-mod aside;
+mod alerts;
 mod backlog;
 pub mod cache;
 pub mod control;
@@ -21,7 +22,6 @@ pub mod handled;
 pub mod metric;
 pub mod misconfigured;
 pub mod moving;
-mod news;
 pub mod operator;
 mod passes;
 pub mod ports;

@@ -10,9 +10,9 @@ use triad_core::message::{Alert, AlertKind};
 use triad_core::{Envelope, Failure, FailureKind, Timestamp};
 use triad_workflow::Millis;
 
+use crate::alerts;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
-use crate::news;
 use crate::ports::{Bus, BusError, Clock, StoreError};
 
 /// Time between two alerts of a handler while the same trouble lasts.
@@ -28,11 +28,11 @@ const AGAIN_AFTER: Millis = Millis(60_000);
 #[derive(Debug)]
 pub struct Misconfigured {
     handler: &'static str,
-    met: Mutex<Met>,
+    met: Mutex<LastReport>,
 }
 
 #[derive(Debug, Default)]
-struct Met {
+struct LastReport {
     /// What is to be told; the first that was met since the last alert.
     why: Option<String>,
     /// No alert before this.
@@ -87,7 +87,7 @@ impl Misconfigured {
     }
 
     /// Sends the alert, if something was met and the last alert is long enough ago.
-    pub async fn tell<B: Bus, C: Clock>(&self, bus: &B, clock: &C) {
+    pub async fn publish_alert<B: Bus, C: Clock>(&self, bus: &B, clock: &C) {
         let now = clock.now();
         let Some(why) = self.take(now) else { return };
         metric::misconfigured(self.handler);
@@ -96,7 +96,7 @@ impl Misconfigured {
             why,
             "work stands still until the installation is mended"
         );
-        let sent = news::publish(bus, clock, vec![self.alert(&why, now)]).await;
+        let sent = alerts::publish(bus, clock, vec![self.alert(&why, now)]).await;
         if !matches!(sent.as_deref(), Ok([Ok(())])) {
             self.lock().silent_until = Some(now.plus(AGAIN_AFTER));
         }
@@ -125,7 +125,7 @@ impl Misconfigured {
         alert.message(self.handler, None)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Met> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LastReport> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -196,7 +196,7 @@ mod tests {
             BusError::Transient("no leader".into()).into(),
             Handled::Redeliver(Redelivery::Raced),
         ]);
-        block_on(met.tell(&bus, &At(0)));
+        block_on(met.publish_alert(&bus, &At(0)));
         assert_eq!(bus.count(), 0);
     }
 
@@ -205,11 +205,11 @@ mod tests {
         let (met, bus) = (Misconfigured::new("scheduler"), Sent::default());
         for (at, sent) in [(0, 1), (1, 1), (599_999, 1), (600_000, 2), (600_001, 2)] {
             met.note(&[denied(), denied()]);
-            block_on(met.tell(&bus, &At(at)));
+            block_on(met.publish_alert(&bus, &At(at)));
             assert_eq!(bus.count(), sent, "at {at}");
         }
         // It is over: nothing is told of what was met before.
-        block_on(met.tell(&bus, &At(6_000_000)));
+        block_on(met.publish_alert(&bus, &At(6_000_000)));
         assert_eq!(bus.count(), 2);
         let alerts = bus.alerts.lock().expect("one thread");
         assert_eq!(alerts[0].kind, AlertKind::Misconfigured);
@@ -228,7 +228,7 @@ mod tests {
             };
             for (at, sent) in [(0, 1), (59_999, 1), (60_000, 2)] {
                 met.note_bus(&BusError::Permanent("topic alerts: denied".into()));
-                block_on(met.tell(&bus, &At(at)));
+                block_on(met.publish_alert(&bus, &At(at)));
                 assert_eq!(bus.count(), sent, "at {at}");
             }
         }

@@ -16,7 +16,7 @@ use crate::ports::{StoreError, Unreadable};
 
 /// One of the three parts of which a store consists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum StorePart {
     /// Every version of every workflow, and which one is the present version of each name.
     Workflows,
     /// The control store: the call ledger, downstreams, rate limits, reports of pressure and campaigns.
@@ -25,7 +25,7 @@ pub enum Part {
     Orders,
 }
 
-impl Part {
+impl StorePart {
     /// All parts, in the order in which they are to be put into a store: an order never stands in it
     /// before what it needs.
     pub const ALL: [Self; 3] = [Self::Workflows, Self::Control, Self::Orders];
@@ -117,7 +117,7 @@ pub struct KeptWorkflow {
 
 /// One thing that a store keeps.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kept {
+pub enum StoredItem {
     /// A version of a workflow.
     Workflow(KeptWorkflow),
     /// The entry which says that this version is the present one of its name.
@@ -128,7 +128,7 @@ pub enum Kept {
     Order(Box<KeptOrder>),
 }
 
-impl Kept {
+impl StoredItem {
     /// What it is, for messages to people, such as `order 42` or `control record downstream/bank`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -141,11 +141,11 @@ impl Kept {
     }
 }
 
-/// A page of one [`Part`] of a store: things that it keeps, and where the next page begins.
+/// A page of one [`StorePart`] of a store: things that it keeps, and where the next page begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeptPage {
     /// What was found, in the store's own order. A page may be empty and not the last one.
-    pub items: Vec<Kept>,
+    pub items: Vec<StoredItem>,
     /// What of this page cannot be read. [`Unreadable::order_id`] holds the order's id, the key of the
     /// control record, or the name of the workflow.
     pub unreadable: Vec<Unreadable>,
@@ -175,7 +175,7 @@ pub trait MovingStore: Send + Sync + 'static {
     /// [`StoreError::Item`] if `page` is not the name of a page of this part.
     fn kept(
         &self,
-        part: Part,
+        part: StorePart,
         page: Option<String>,
     ) -> impl Future<Output = Result<KeptPage, StoreError>> + Send;
 
@@ -189,7 +189,7 @@ pub trait MovingStore: Send + Sync + 'static {
     /// larger than the store takes, or what stands in its place cannot be read.
     fn keep(
         &self,
-        items: Vec<Kept>,
+        items: Vec<StoredItem>,
         dry_run: bool,
     ) -> impl Future<Output = Vec<Result<Keeping, StoreError>>> + Send;
 }

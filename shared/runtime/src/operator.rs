@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use triad_core::downstream::{Downstream, DownstreamAction};
 use triad_core::migrate::{Change, Unmovable, migrate};
-use triad_core::pass::{End, Pass, Place, Snapshot, Source, Task};
+use triad_core::pass::{Pass, PassEnd, Snapshot, Source, Task, WriterOrder};
 use triad_core::{
     Event, Operation, OperationRefusal, OperatorAct, Order, OrderId, TraceContext, WorkflowRef,
 };
@@ -21,7 +21,7 @@ use crate::downstream_record::{self, RecordPorts};
 use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError, Written};
 use crate::settings::Settings;
-use crate::traces::{SpanKind, Told, Tracing};
+use crate::traces::{SpanEnd, SpanKind, Tracing};
 
 /// Times that a lost race on an order is run again.
 const MAX_RACES: u32 = 7;
@@ -119,7 +119,7 @@ where
         operation: &Operation,
         dry_run: bool,
     ) -> Result<Operated, OperateError> {
-        let mut carried = Carried::new(Pass::new(Place::Beside, MAX_RACES));
+        let mut carried = Carried::new(Pass::new(WriterOrder::Beside, MAX_RACES));
         let (mut details, mut attempts) = (None, Vec::new());
         let mut operation = operation.clone();
         // Bounded: each race that is lost takes one of those that the pass has.
@@ -147,7 +147,7 @@ where
                 Task::Write { .. } | Task::Publish(_) | Task::Confirm { .. } => {
                     self.carry_out(&mut carried).await;
                 }
-                Task::Ended(End::Refused(refusal)) => {
+                Task::Ended(PassEnd::Refused(refusal)) => {
                     return Ok(Operated::Refused(refusal.clone()));
                 }
                 Task::Ended(_) => {
@@ -179,7 +179,7 @@ where
         dry_run: bool,
     ) -> Result<Migrated, OperateError> {
         let target = self.definitions.pinned(to, self.clock.now()).await?;
-        let mut carried = Carried::new(Pass::new(Place::Beside, MAX_RACES));
+        let mut carried = Carried::new(Pass::new(WriterOrder::Beside, MAX_RACES));
         // Bounded as an act's.
         loop {
             let Some(order) = self.record(id).await? else {
@@ -266,16 +266,16 @@ where
     fn trace(&self, carried: &Carried, act: &'static str, attempts: Vec<TraceContext>) {
         let Some(span) = &carried.span else { return };
         let failure = match carried.pass.task() {
-            Task::Ended(End::Raced) => Some("raced"),
-            Task::Ended(End::Unwritten) => Some("unwritten"),
-            Task::Ended(End::Illegal(_)) => Some("illegal"),
+            Task::Ended(PassEnd::Raced) => Some("raced"),
+            Task::Ended(PassEnd::Unwritten) => Some("unwritten"),
+            Task::Ended(PassEnd::Illegal(_)) => Some("illegal"),
             _ => None,
         };
         let tracing = self.tracing();
         tracing.traces.end(span, tracing.now(), failure, || {
-            Told {
+            SpanEnd {
                 links: attempts,
-                ..Told::new(format!("operate {act}"), SpanKind::Internal)
+                ..SpanEnd::new(format!("operate {act}"), SpanKind::Internal)
             }
             .with("triad.act", act)
         });
@@ -326,10 +326,10 @@ where
 /// Supervisor sends.
 fn written(carried: Carried) -> Result<(Order, bool), OperateError> {
     let (order, is_sent) = match carried.pass.task() {
-        Task::Ended(End::Done(done)) => ((*done.order).clone(), true),
-        Task::Ended(End::Unsent(done)) => ((*done.order).clone(), false),
-        Task::Ended(End::Raced) => return Err(OperateError::Contended),
-        Task::Ended(End::Illegal(illegal)) => {
+        Task::Ended(PassEnd::Done(done)) => ((*done.order).clone(), true),
+        Task::Ended(PassEnd::Unsent(done)) => ((*done.order).clone(), false),
+        Task::Ended(PassEnd::Raced) => return Err(OperateError::Contended),
+        Task::Ended(PassEnd::Illegal(illegal)) => {
             return Err(OperateError::Unsound(illegal.to_string()));
         }
         _ => {
@@ -387,7 +387,8 @@ where
             }
             let version = expected.unwrap_or(0) + 1;
             let (ports, clock) = (self.downstream_ports(), &self.clock);
-            if let Err(untold) = downstream_record::tell(ports, clock, agent, &next, version).await
+            if let Err(untold) =
+                downstream_record::publish_change(ports, clock, agent, &next, version).await
             {
                 tracing::warn!(%agent, error = %untold, "written, but its event is not sent yet: an agent sends it");
             }

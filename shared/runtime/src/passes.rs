@@ -2,11 +2,11 @@
 
 use triad_core::TraceContext;
 use triad_core::invariants::Breach;
-use triad_core::pass::{Outcome, Pass, Task};
+use triad_core::pass::{Pass, Task, WriteResult};
 
 use crate::metric;
 use crate::ports::{Bus, BusError, Clock, Entropy, StateStore, StoreError, Write, Written};
-use crate::traces::{Open, Tracing};
+use crate::traces::{OpenSpan, Tracing};
 
 /// Waves of messages that a pass may have.
 const MAX_WAVES: usize = 2;
@@ -18,7 +18,7 @@ pub(crate) struct Carried {
     /// The hop that caused it, where that was a message.
     pub(crate) cause: Option<TraceContext>,
     /// The work that it belongs to, where traces are told.
-    pub(crate) span: Option<Open>,
+    pub(crate) span: Option<OpenSpan>,
     /// Why the input is not known to be durable that the write needs.
     pub(crate) unkept: Option<BusError>,
     /// Why the write is not known to have taken place.
@@ -87,7 +87,7 @@ async fn keep_inputs<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
     };
     for carried in passes.iter_mut().filter(|c| needs_input(c.pass.task())) {
         carried.unkept = Some(e.clone());
-        carried.pass.written(Outcome::Unknown);
+        carried.pass.written(WriteResult::Unknown);
     }
 }
 
@@ -119,14 +119,14 @@ async fn write<S: StateStore, C: Clock, E: Entropy>(
             tracing.wrote(span, began, next, &result);
         }
         let outcome = match result {
-            Ok(Written::Written) => Outcome::Written,
+            Ok(Written::Written) => WriteResult::Written,
             Ok(Written::Conflict) => {
                 metric::lost_a_race();
-                Outcome::Conflict
+                WriteResult::Conflict
             }
             Err(e) => {
                 carried.unwritten = Some(e);
-                Outcome::Unknown
+                WriteResult::Unknown
             }
         };
         carried.pass.written(outcome);

@@ -12,8 +12,8 @@ use triad_core::message::{Alert, AlertKind};
 use triad_core::{Envelope, Failure, FailureKind, OrderId, Timestamp, WorkflowRef};
 use triad_workflow::Millis;
 
+use crate::alerts;
 use crate::control::{ControlStore, ControlWrite};
-use crate::news;
 use crate::ports::{Bus, Clock, Entropy, StoreError};
 
 /// Time between two alerts about one record or definition.
@@ -45,7 +45,7 @@ impl fmt::Display for Subject {
 ///
 /// They are sent together, and waited for as [news](crate::news) are. What cannot be told now is told
 /// by the next sweep: a failure is logged.
-pub(crate) async fn tell<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
+pub(crate) async fn publish_alert<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
     (control, bus, clock, entropy): (&S, &B, &C, &E),
     unreadable: Unreadable,
 ) {
@@ -73,7 +73,7 @@ pub(crate) async fn tell<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
     if alerts.is_empty() {
         return;
     }
-    let sent = match news::publish(bus, clock, alerts).await {
+    let sent = match alerts::publish(bus, clock, alerts).await {
         Ok(sent) => sent,
         Err(late) => return log_untold(&late),
     };

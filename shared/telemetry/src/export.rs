@@ -41,7 +41,7 @@ struct Inner {
     /// Told when a whole batch waits.
     is_full: Notify,
     sending: Mutex<Sending>,
-    said: std::sync::Mutex<Said>,
+    said: std::sync::Mutex<DropLog>,
     sent: AtomicU64,
     client: Client,
     endpoint: Url,
@@ -61,7 +61,7 @@ struct Sending {
 }
 
 /// What the log says of dropped spans.
-struct Said {
+struct DropLog {
     dropped: u64,
     at: Option<Instant>,
 }
@@ -143,7 +143,7 @@ impl Exporter {
             queue: Queue::default(),
             is_full: Notify::new(),
             sending: Mutex::default(),
-            said: std::sync::Mutex::new(Said {
+            said: std::sync::Mutex::new(DropLog {
                 dropped: 0,
                 at: None,
             }),
@@ -205,7 +205,7 @@ impl Inner {
                 Some(refused) if refused.may_pass && sending.tries < MAX_TRIES => {}
                 Some(_) => sending.drop_batch(&self.queue),
             }
-            self.say(refused.map(|refused| refused.why).as_deref());
+            self.log_drops(refused.map(|refused| refused.why).as_deref());
         }
     }
 
@@ -229,7 +229,7 @@ impl Inner {
     }
 
     /// Says how many spans were dropped since it was last said, at most once a minute.
-    fn say(&self, why: Option<&str>) {
+    fn log_drops(&self, why: Option<&str>) {
         let mut said = self
             .said
             .lock()
@@ -246,7 +246,7 @@ impl Inner {
             why,
             "spans of traces were dropped; orders are not affected"
         );
-        *said = Said {
+        *said = DropLog {
             dropped,
             at: Some(Instant::now()),
         };

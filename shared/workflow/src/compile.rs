@@ -12,7 +12,7 @@ use crate::model::{
     StepDefinition, ThenDefinition,
 };
 use crate::names::{AgentName, StepId, WorkflowName};
-use crate::problem::At;
+use crate::problem::Path;
 use crate::search::SearchKeys;
 use crate::template::Template;
 use crate::workflow::{
@@ -57,14 +57,14 @@ impl Workflow {
         for planned in order {
             let written = &definition.steps[planned.written];
             let step = step(written, &definition.defaults, planned).map_err(|e| {
-                Box::new(Problem::new(At::step(planned.written), e).named(&definition))
+                Box::new(Problem::new(Path::step(planned.written), e).named(&definition))
             })?;
             steps.push(step);
         }
         let name = WorkflowName::new(&definition.workflow)
-            .map_err(|e| Box::new(Problem::new(At::top().key("workflow"), e.to_string())))?;
+            .map_err(|e| Box::new(Problem::new(Path::top().key("workflow"), e.to_string())))?;
         let search = SearchKeys::compile(&definition)
-            .map_err(|e| Box::new(Problem::new(At::top().key("search"), e)))?;
+            .map_err(|e| Box::new(Problem::new(Path::top().key("search"), e)))?;
         Ok(Self {
             name,
             hash: DefinitionHash::of(&definition),

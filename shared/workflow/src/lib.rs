@@ -27,7 +27,7 @@ mod types;
 mod warn;
 pub mod workflow;
 
-pub use check::{Limits, Place, Problem};
+pub use check::{Limits, Problem, TextPosition};
 pub use details::{DetailsSchema, SchemaError};
 pub use duration::{InvalidSpan, Millis};
 pub use expr::{CompileError, EvalError, Expression, MAX_WORK, ReadOf, Scope};

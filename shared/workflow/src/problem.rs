@@ -15,9 +15,9 @@ pub(crate) enum Segment {
 
 /// The way from the top of a definition to a part of it. Empty: the whole definition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct At(pub(crate) Vec<Segment>);
+pub(crate) struct Path(pub(crate) Vec<Segment>);
 
-impl At {
+impl Path {
     /// The whole definition.
     pub(crate) fn top() -> Self {
         Self::default()
@@ -62,7 +62,7 @@ impl At {
     }
 
     /// As an author would say it: from the step where the part lies in one, else from the top.
-    fn said(&self) -> String {
+    fn display_path(&self) -> String {
         let from = if self.step_index().is_some() { 2 } else { 0 };
         let mut said = String::new();
         for segment in &self.0[from..] {
@@ -94,7 +94,7 @@ pub(crate) enum Focus {
 
 /// A place in a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// Line, from 1.
     pub line: usize,
     /// Column, in characters, from 1.
@@ -108,7 +108,7 @@ pub struct Place {
 /// Most characters of a line that an excerpt shows.
 const EXCERPT_CHARS: usize = 100;
 
-impl Place {
+impl TextPosition {
     /// Two lines of text: the line of the file, and below it a mark under the place. At most 100 characters
     /// of the line are shown, with the beginning of the place among them. `None` if the line is empty or has
     /// only blanks.
@@ -152,8 +152,8 @@ pub struct Problem {
     pub hint: Option<String>,
     /// The place in the file; `None` if the definition was not read from a text, or the text cannot be judged
     /// at all, for example because it is too large.
-    pub place: Option<Place>,
-    pub(crate) at: At,
+    pub place: Option<TextPosition>,
+    pub(crate) at: Path,
     pub(crate) focus: Focus,
     /// Whether it says of a name that no step has it as its id.
     pub(crate) is_of_ids: bool,
@@ -161,10 +161,10 @@ pub struct Problem {
 
 impl Problem {
     /// A problem of a part of a definition.
-    pub(crate) fn new(at: At, reason: impl Into<String>) -> Self {
+    pub(crate) fn new(at: Path, reason: impl Into<String>) -> Self {
         Self {
             step: at.step_index().map(|index| format!("number {}", index + 1)),
-            path: at.said(),
+            path: at.display_path(),
             reason: reason.into(),
             hint: None,
             place: None,
@@ -176,7 +176,7 @@ impl Problem {
 
     /// A problem of the whole definition.
     pub(crate) fn of_all(reason: impl Into<String>) -> Self {
-        Self::new(At::top(), reason)
+        Self::new(Path::top(), reason)
     }
 
     /// With what to write instead.
@@ -252,7 +252,7 @@ impl fmt::Display for Problem {
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl Problems {
-    pub(crate) fn add(&mut self, at: At, reason: impl Into<String>) {
+    pub(crate) fn add(&mut self, at: Path, reason: impl Into<String>) {
         self.0.push(Problem::new(at, reason));
     }
 
@@ -336,20 +336,20 @@ mod tests {
 
     #[test]
     fn a_problem_is_told_from_its_step_on() {
-        let at = At::step(1).keys("supervisor.failure_treshold");
+        let at = Path::step(1).keys("supervisor.failure_treshold");
         let problem =
             Problem::new(at, "unknown key").nearest("failure_treshold", ["failure_threshold"]);
         assert_eq!(
             problem.to_string(),
             "step number 2: supervisor.failure_treshold: unknown key, did you mean `failure_threshold`?"
         );
-        let at = At::top().key("steps").index(0).key("after").index(2);
+        let at = Path::top().key("steps").index(0).key("after").index(2);
         assert_eq!(Problem::new(at, "x").path, "after[2]");
     }
 
     #[test]
     fn an_excerpt_marks_what_is_meant_in_a_long_line_too() {
-        let place = |column, text: &str| Place {
+        let place = |column, text: &str| TextPosition {
             line: 7,
             column,
             width: 3,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::bounds;
 use crate::expr::{CompileError, EvalError, Expression, Scope};
-use crate::problem::At;
+use crate::problem::Path;
 
 /// Largest value that one template may give, as JSON, in bytes, inclusive: 128 KiB.
 pub const MAX_RESULT_BYTES: usize = 128 * 1024;
@@ -21,7 +21,7 @@ pub enum Template {
     /// The value of one expression.
     Value(Expression),
     /// Text and expressions, at least two parts, which are joined to one string.
-    Text(Vec<Part>),
+    Text(Vec<TextPart>),
     /// A list, at least one element of which holds an expression.
     List(Vec<Template>),
     /// An object, by names in sorted order, at least one field of which holds an expression.
@@ -30,7 +30,7 @@ pub enum Template {
 
 /// A piece of a [`Template::Text`].
 #[derive(Debug)]
-pub enum Part {
+pub enum TextPart {
     /// Text that is taken over as it is.
     Text(String),
     /// An expression, whose value is inserted: a string as it is, another value as JSON text.
@@ -79,23 +79,23 @@ impl Template {
         let mut rest = text;
         while let Some(start) = rest.find("${") {
             if start > 0 {
-                parts.push(Part::Text(rest[..start].to_owned()));
+                parts.push(TextPart::Text(rest[..start].to_owned()));
             }
             let body = &rest[start + 2..];
             let end =
                 closing_brace(body).ok_or_else(|| format!("`{text}` has ${{ without its }}"))?;
-            parts.push(Part::Value(Expression::compiled(body[..end].trim())?));
+            parts.push(TextPart::Value(Expression::compiled(body[..end].trim())?));
             rest = &body[end + 1..];
         }
         if parts.is_empty() {
             return Ok(Self::Constant(Value::String(text.to_owned())));
         }
         if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
+            parts.push(TextPart::Text(rest.to_owned()));
         }
         if parts.len() == 1
-            && let Some(Part::Value(_)) = parts.first()
-            && let Some(Part::Value(only)) = parts.pop()
+            && let Some(TextPart::Value(_)) = parts.first()
+            && let Some(TextPart::Value(only)) = parts.pop()
         {
             return Ok(Self::Value(only));
         }
@@ -111,8 +111,8 @@ impl Template {
             Self::Text(parts) => parts
                 .iter()
                 .filter_map(|p| match p {
-                    Part::Value(e) => Some(e),
-                    Part::Text(_) => None,
+                    TextPart::Value(e) => Some(e),
+                    TextPart::Text(_) => None,
                 })
                 .collect(),
             Self::List(items) => items.iter().flat_map(Self::expressions).collect(),
@@ -143,8 +143,8 @@ impl Template {
                 let mut text = String::new();
                 for part in parts {
                     match part {
-                        Part::Text(t) => text.push_str(t),
-                        Part::Value(e) => match e.evaluate(scope)? {
+                        TextPart::Text(t) => text.push_str(t),
+                        TextPart::Value(e) => match e.evaluate(scope)? {
                             Value::String(s) => text.push_str(&s),
                             other => text.push_str(&other.to_string()),
                         },
@@ -177,7 +177,7 @@ pub(crate) enum Piece {
 }
 
 /// Every expression in a value of a definition, in the order of reading, with its place.
-pub(crate) fn pieces(value: &Value, at: &At) -> Vec<(At, Piece)> {
+pub(crate) fn pieces(value: &Value, at: &Path) -> Vec<(Path, Piece)> {
     let mut found = Vec::new();
     collect(value, at, &mut found);
     found
@@ -201,7 +201,7 @@ pub(crate) fn outside(text: &str) -> Vec<&str> {
 }
 
 /// Bounded: the caller has checked the value's nesting.
-fn collect(value: &Value, at: &At, found: &mut Vec<(At, Piece)>) {
+fn collect(value: &Value, at: &Path, found: &mut Vec<(Path, Piece)>) {
     match value {
         Value::String(text) => {
             let mut rest = text.as_str();

@@ -17,7 +17,7 @@ use cel::{Context, Value as CelValue};
 use serde_json::{Value, json};
 
 use crate::expr::{Expression, Scope, with_stack};
-use crate::problem::{At, Problem};
+use crate::problem::{Path, Problem};
 use crate::workflow::{Repeat, Step, Workflow};
 
 const OUTPUT: &str = "output";
@@ -57,7 +57,7 @@ impl Workflow {
 }
 
 /// What a part of an expression comes to when `output` is null.
-enum Part {
+enum NullResult {
     /// The part has this value, whatever the order.
     Known(CelValue),
     /// The value depends on the order.
@@ -82,7 +82,7 @@ impl Reader<'_> {
         inputs
             .filter(|e| self.fails(e))
             .map(|e| {
-                let at = At::step(written).keys("compensation.input");
+                let at = Path::step(written).keys("compensation.input");
                 let reason = format!(
                     "`{0}` has no value where {when}, for output is null then: write `output == null ? null : {0}`, or give the service ${{output}} whole",
                     e.source()
@@ -95,22 +95,22 @@ impl Reader<'_> {
     }
 
     fn fails(&self, expression: &Expression) -> bool {
-        with_stack(|| matches!(self.part(expression.tree()), Part::Fails))
+        with_stack(|| matches!(self.part(expression.tree()), NullResult::Fails))
     }
 
-    fn part(&self, node: &IdedExpr) -> Part {
+    fn part(&self, node: &IdedExpr) -> NullResult {
         let mut names = BTreeSet::new();
         free_names(node, &mut Vec::new(), &mut names);
         let reads_output = names.remove(OUTPUT);
         if names.is_empty() {
             return match CelValue::resolve(node, self.context) {
-                Ok(value) => Part::Known(value),
-                Err(_) if reads_output => Part::Fails,
-                Err(_) => Part::Open,
+                Ok(value) => NullResult::Known(value),
+                Err(_) if reads_output => NullResult::Fails,
+                Err(_) => NullResult::Open,
             };
         }
         if !reads_output {
-            return Part::Open;
+            return NullResult::Open;
         }
         match &node.expr {
             Expr::Call(call) => self.call(call),
@@ -119,26 +119,26 @@ impl Reader<'_> {
             Expr::Map(map) => self.all_of(map.entries.iter().flat_map(entry)),
             Expr::Struct(of) => self.all_of(of.entries.iter().flat_map(entry)),
             Expr::Comprehension(over) => self.comprehension(over),
-            Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Part::Open,
+            Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => NullResult::Open,
         }
     }
 
-    fn all_of<'n>(&self, nodes: impl IntoIterator<Item = &'n IdedExpr>) -> Part {
+    fn all_of<'n>(&self, nodes: impl IntoIterator<Item = &'n IdedExpr>) -> NullResult {
         let mut nodes = nodes.into_iter();
-        if nodes.any(|n| matches!(self.part(n), Part::Fails)) {
-            Part::Fails
+        if nodes.any(|n| matches!(self.part(n), NullResult::Fails)) {
+            NullResult::Fails
         } else {
-            Part::Open
+            NullResult::Open
         }
     }
 
-    fn call(&self, call: &CallExpr) -> Part {
+    fn call(&self, call: &CallExpr) -> NullResult {
         match (call.func_name.as_str(), call.args.as_slice()) {
             (operators::CONDITIONAL, [condition, yes, no]) => match self.part(condition) {
-                Part::Known(CelValue::Bool(true)) => self.part(yes),
-                Part::Known(CelValue::Bool(false)) => self.part(no),
-                Part::Known(_) | Part::Fails => Part::Fails,
-                Part::Open => self.all_of([yes, no]),
+                NullResult::Known(CelValue::Bool(true)) => self.part(yes),
+                NullResult::Known(CelValue::Bool(false)) => self.part(no),
+                NullResult::Known(_) | NullResult::Fails => NullResult::Fails,
+                NullResult::Open => self.all_of([yes, no]),
             },
             (operators::LOGICAL_AND, [left, right]) => self.logic(left, right, false),
             (operators::LOGICAL_OR, [left, right]) => self.logic(left, right, true),
@@ -147,8 +147,9 @@ impl Reader<'_> {
     }
 
     /// `&&` is false and `||` is true as soon as one side is, whatever the other.
-    fn logic(&self, left: &IdedExpr, right: &IdedExpr, decides: bool) -> Part {
-        let decided = |p: &Part| matches!(p, Part::Known(CelValue::Bool(b)) if *b == decides);
+    fn logic(&self, left: &IdedExpr, right: &IdedExpr, decides: bool) -> NullResult {
+        let decided =
+            |p: &NullResult| matches!(p, NullResult::Known(CelValue::Bool(b)) if *b == decides);
         let left = self.part(left);
         if decided(&left) {
             return left;
@@ -158,22 +159,22 @@ impl Reader<'_> {
             return right;
         }
         match (left, right) {
-            (Part::Fails, _) | (_, Part::Fails) => Part::Fails,
-            _ => Part::Open,
+            (NullResult::Fails, _) | (_, NullResult::Fails) => NullResult::Fails,
+            _ => NullResult::Open,
         }
     }
 
     /// A call that needs a value of each of its parts. Where some are known, the others are tried
     /// out: it fails if there is no type that the known ones go with.
-    fn strict(&self, call: &CallExpr) -> Part {
+    fn strict(&self, call: &CallExpr) -> NullResult {
         let mut tried = call.clone();
         let mut open: Vec<String> = Vec::new();
         let parts = tried.target.as_deref_mut().into_iter();
         for node in parts.chain(&mut tried.args) {
             match self.part(node) {
-                Part::Fails => return Part::Fails,
-                Part::Known(_) => {}
-                Part::Open => {
+                NullResult::Fails => return NullResult::Fails,
+                NullResult::Known(_) => {}
+                NullResult::Open => {
                     let name = format!("@open{}", open.len());
                     node.expr = Expr::Ident(name.clone());
                     open.push(name);
@@ -182,7 +183,7 @@ impl Reader<'_> {
         }
         let all = call.args.len() + usize::from(call.target.is_some());
         if open.len() == all || open.len() > MAX_SAMPLED {
-            return Part::Open;
+            return NullResult::Open;
         }
         let node = IdedExpr {
             id: 0,
@@ -200,20 +201,24 @@ impl Reader<'_> {
             }
             CelValue::resolve(&node, &context).is_ok()
         });
-        if fits { Part::Open } else { Part::Fails }
+        if fits {
+            NullResult::Open
+        } else {
+            NullResult::Fails
+        }
     }
 
     /// A macro: its body is computed for each element, of which there may be some.
-    fn comprehension(&self, over: &ComprehensionExpr) -> Part {
+    fn comprehension(&self, over: &ComprehensionExpr) -> NullResult {
         match self.part(&over.iter_range) {
-            Part::Fails => return Part::Fails,
-            Part::Known(CelValue::List(list)) if list.is_empty() => return Part::Open,
-            Part::Known(CelValue::Map(map)) if map.map.is_empty() => return Part::Open,
-            Part::Known(_) | Part::Open => {}
+            NullResult::Fails => return NullResult::Fails,
+            NullResult::Known(CelValue::List(list)) if list.is_empty() => return NullResult::Open,
+            NullResult::Known(CelValue::Map(map)) if map.map.is_empty() => return NullResult::Open,
+            NullResult::Known(_) | NullResult::Open => {}
         }
         let own = [Some(&over.iter_var), over.iter_var2.as_ref()];
         if own.into_iter().flatten().any(|name| name == OUTPUT) {
-            return Part::Open;
+            return NullResult::Open;
         }
         self.all_of([
             &over.accu_init,

@@ -23,7 +23,7 @@ pub fn event(records: &[InputRecord]) -> String {
         let partition = format!("{}-{}", record.topic, record.partition);
         let list = by_partition.entry(partition).or_insert_with(|| json!([]));
         if let Value::Array(list) = list {
-            list.push(one(record));
+            list.push(record_json(record));
         }
     }
     json!({
@@ -34,7 +34,7 @@ pub fn event(records: &[InputRecord]) -> String {
     .to_string()
 }
 
-fn one(record: &InputRecord) -> Value {
+fn record_json(record: &InputRecord) -> Value {
     let encoded = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|b| STANDARD.encode(b));
     let header = |(name, value): &(String, Option<Vec<u8>>)| {
         let bytes = value.as_ref().map(|value| {

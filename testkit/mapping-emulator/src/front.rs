@@ -28,9 +28,9 @@ const MAX_REQUEST: usize = 100 * 1024 * 1024;
 /// The HTTP front of one emulator of Lambda: it answers the API of event source mappings itself,
 /// runs the mappings, and hands every other request on to the emulator.
 #[derive(Clone)]
-pub struct Front(Arc<Shared>);
+pub struct Front(Arc<FrontState>);
 
-struct Shared {
+struct FrontState {
     account: Account,
     kafka: KafkaConfig,
     client: reqwest::Client,
@@ -62,7 +62,7 @@ impl Front {
     /// If no HTTP client can be made, as where the system has no root certificates.
     #[must_use]
     pub fn new(account: Account, kafka: KafkaConfig) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(FrontState {
             account,
             kafka,
             client: triad_http::client_builder()
@@ -157,7 +157,7 @@ impl Front {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shown(&self, id: &str) -> Result<Value, Refused> {
+    fn mapping_json(&self, id: &str) -> Result<Value, Refused> {
         let shown = self.mappings().get(id).map(|mapping| mapping.shown.clone());
         shown.ok_or_else(|| {
             let message = format!("there is no mapping {id}");
@@ -227,11 +227,11 @@ async fn list(State(front): State<Front>, Query(query): Query<BTreeMap<String, S
 }
 
 async fn show(State(front): State<Front>, Path(id): Path<String>) -> Answer {
-    front.shown(&id).map(axum::Json)
+    front.mapping_json(&id).map(axum::Json)
 }
 
 async fn update(State(front): State<Front>, Path(id): Path<String>, body: Bytes) -> Answer {
-    let mut shown = front.shown(&id)?;
+    let mut shown = front.mapping_json(&id)?;
     let changes: Map<String, Value> = serde_json::from_slice(&body).map_err(|e| bad(&e.into()))?;
     for (name, value) in changes {
         shown[name] = value;
@@ -240,7 +240,7 @@ async fn update(State(front): State<Front>, Path(id): Path<String>, body: Bytes)
 }
 
 async fn delete(State(front): State<Front>, Path(id): Path<String>) -> Answer {
-    let mut shown = front.shown(&id)?;
+    let mut shown = front.mapping_json(&id)?;
     if let Some(mapping) = front.mappings().remove(&id) {
         mapping.stop.cancel();
     }
@@ -253,7 +253,7 @@ async fn tags(State(front): State<Front>, Path(arn): Path<String>, request: Requ
     let Some((_, id)) = arn.split_once(":event-source-mapping:") else {
         return hand_on(State(front), request).await;
     };
-    if let Err(refused) = front.shown(id) {
+    if let Err(refused) = front.mapping_json(id) {
         return refused.into_response();
     }
     let (parts, body) = request.into_parts();

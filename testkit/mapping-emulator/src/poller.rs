@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use triad_core::agent::backoff;
-use triad_kafka::{KafkaConfig, KafkaError, Member, Read};
+use triad_kafka::{KafkaConfig, KafkaError, Member, Polled};
 use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, Entropy, InputRecord};
 use triad_workflow::Millis;
@@ -110,7 +110,7 @@ impl Poller {
         while batch.len() < self.settings.batch_size {
             let left = ends.saturating_duration_since(Instant::now());
             // What is at hand is taken even when the window is over.
-            let Read::Record(record) = self.member.next(left.max(Duration::from_millis(1))).await
+            let Polled::Record(record) = self.member.next(left.max(Duration::from_millis(1))).await
             else {
                 if left.is_zero() {
                     break;

@@ -2,11 +2,11 @@
 //! all; a call that was given up may still arrive.
 
 use triad_core::agent::{Budget, Span, budget};
-use triad_core::message::{Outcome, Reply, SchedulerMessage, StepRequest};
+use triad_core::message::{Reply, ReplyOutcome, SchedulerMessage, StepRequest};
 use triad_core::{Failure, FailureKind};
 
 use crate::canonical::Canonical;
-use crate::processes::{Agent, End};
+use crate::processes::{Agent, CallEnd};
 use crate::service::{self, Answer};
 use crate::world::{Installation, World};
 
@@ -81,8 +81,8 @@ pub fn act(model: &Installation, world: &mut World, it: Move) {
             match budget(0, request.allowance, span, now) {
                 Budget::Call(_) => Agent::Calling(request),
                 Budget::OutOfTime => acknowledge(world),
-                Budget::TimedOut => Agent::Answering(request, End::Lost),
-                Budget::OutOfCalls => Agent::Answering(request, End::Lost),
+                Budget::TimedOut => Agent::Answering(request, CallEnd::Lost),
+                Budget::OutOfCalls => Agent::Answering(request, CallEnd::Lost),
             }
         }
         (Move::Arrive, Agent::Calling(request)) => {
@@ -97,12 +97,12 @@ pub fn act(model: &Installation, world: &mut World, it: Move) {
         (Move::Lose, Agent::Calling(request)) => {
             world.faults -= 1;
             service::call(&mut world.effects, &request);
-            Agent::Answering(request, End::Lost)
+            Agent::Answering(request, CallEnd::Lost)
         }
         (Move::GiveUp, Agent::Calling(request)) => {
             world.faults -= 1;
             world.late_calls.push(request.clone());
-            Agent::Answering(request, End::Lost)
+            Agent::Answering(request, CallEnd::Lost)
         }
         (Move::Answer, Agent::Answering(request, end)) => {
             answer(world, &request, end);
@@ -129,7 +129,7 @@ pub fn act(model: &Installation, world: &mut World, it: Move) {
     };
 }
 
-fn answer(world: &mut World, request: &StepRequest, end: End) {
+fn answer(world: &mut World, request: &StepRequest, end: CallEnd) {
     let reply = SchedulerMessage::Reply(reply(request, end));
     world.line.push(Canonical::message(reply));
 }
@@ -139,15 +139,15 @@ fn acknowledge(world: &mut World) -> Agent {
     Agent::Idle
 }
 
-fn ended(answer: Answer) -> End {
+fn ended(answer: Answer) -> CallEnd {
     match answer {
-        Answer::Done => End::Done,
-        Answer::Refused => End::Refused,
+        Answer::Done => CallEnd::Done,
+        Answer::Refused => CallEnd::Refused,
     }
 }
 
-fn reply(request: &StepRequest, end: End) -> Reply {
-    let failed = |kind, maybe_applied| Outcome::Failed {
+fn reply(request: &StepRequest, end: CallEnd) -> Reply {
+    let failed = |kind, maybe_applied| ReplyOutcome::Failed {
         failure: Failure::new(kind, "fault", "a fault of the model"),
         maybe_applied,
     };
@@ -161,11 +161,11 @@ fn reply(request: &StepRequest, end: End) -> Reply {
         sent_at: None,
         pace: None,
         outcome: match end {
-            End::Done => Outcome::Succeeded {
+            CallEnd::Done => ReplyOutcome::Succeeded {
                 output: serde_json::Value::Null,
             },
-            End::Refused => failed(FailureKind::Permanent, false),
-            End::Lost => failed(FailureKind::Transient, true),
+            CallEnd::Refused => failed(FailureKind::Permanent, false),
+            CallEnd::Lost => failed(FailureKind::Transient, true),
         },
     }
 }

@@ -27,5 +27,5 @@ mod world;
 
 pub use canonical::Canonical;
 pub use moves::Action;
-pub use processes::{Agent, End, Scheduler, Supervisor};
+pub use processes::{Agent, CallEnd, Scheduler, Supervisor};
 pub use world::{Bounds, Installation, Policy, World};

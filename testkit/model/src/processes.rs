@@ -55,12 +55,12 @@ pub enum Agent {
     /// up.
     Calling(Canonical<StepRequest>),
     /// The call for this request has ended so; the reply is not sent yet.
-    Answering(Canonical<StepRequest>, End),
+    Answering(Canonical<StepRequest>, CallEnd),
 }
 
 /// How a call ended, as the agent knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum End {
+pub enum CallEnd {
     /// The service has done what was asked.
     Done,
     /// The service refused for good, and the call had no effect.

@@ -7,7 +7,7 @@ use triad_core::{ProcessState, StepState};
 use triad_workflow::Millis;
 
 use crate::processes::Agent;
-use crate::service::standing;
+use crate::service::effects_in_place;
 use crate::world::{Installation, Policy, SKEW, WAIT, World, wants_told};
 
 /// Every property that is checked for this policy: first those that must hold in every state, then
@@ -81,7 +81,7 @@ fn common() -> Vec<Property<Installation>> {
             "Processed: every effect stands",
             |m: &Installation, w: &World| {
                 let processed = matches!(w.record.state, ProcessState::Processed { .. });
-                !processed || standing(&w.effects) == m.workflow.steps.len()
+                !processed || effects_in_place(&w.effects) == m.workflow.steps.len()
             },
         ),
         Property::always(
@@ -134,7 +134,7 @@ fn effects_once_all_arrived(world: &World) -> usize {
     if let Agent::Calling(request) = &world.agent {
         crate::service::call(&mut effects, request);
     }
-    standing(&effects)
+    effects_in_place(&effects)
 }
 
 fn all_told(world: &World) -> bool {

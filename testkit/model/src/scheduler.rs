@@ -2,7 +2,7 @@
 //! sends, acknowledges. It may stop for any time, or die, between any two of these.
 
 use triad_core::message::SchedulerMessage;
-use triad_core::pass::{End, Pass, Place, Source, Task};
+use triad_core::pass::{Pass, PassEnd, Source, Task, WriterOrder};
 use triad_core::{ClaimId, Event, Order};
 
 use crate::canonical::Canonical;
@@ -100,7 +100,7 @@ fn take(
     source: Source,
 ) {
     let now = model.clock(world, n);
-    let mut pass = Pass::new(Place::InLine, u32::MAX);
+    let mut pass = Pass::new(WriterOrder::InLine, u32::MAX);
     let event = event(&message, order, n);
     pass.decide(model.snapshot(order), source, event, model.timing, now);
     if let Task::Write { next, .. } = pass.task()
@@ -125,8 +125,8 @@ fn goes_on(
             own.copy = None;
             fresh(model, world, n, message);
         }
-        Task::Ended(End::Illegal(_)) => world.breach = Some("an-event-is-legal"),
-        Task::Ended(End::Done(carried)) => {
+        Task::Ended(PassEnd::Illegal(_)) => world.breach = Some("an-event-is-legal"),
+        Task::Ended(PassEnd::Done(carried)) => {
             if carried.was_written {
                 own.copy = carried
                     .copy
@@ -163,7 +163,7 @@ fn is_taken_for_another(message: &SchedulerMessage, before: &Order, after: &Orde
 /// Claim ids are unique to the claiming: a Scheduler claims one version at most once.
 fn event(message: &SchedulerMessage, order: &Order, n: usize) -> Event {
     match message {
-        SchedulerMessage::Accepted(_) | SchedulerMessage::Retry(_) => {
+        SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) => {
             Event::Claim(ClaimId(format!("s{n}-{}", order.version)))
         }
         SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),

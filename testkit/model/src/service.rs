@@ -66,6 +66,6 @@ pub fn refuse(effects: &mut Effects, request: &StepRequest) -> Answer {
 }
 
 /// How many effects have happened and were not compensated.
-pub fn standing(effects: &Effects) -> usize {
+pub fn effects_in_place(effects: &Effects) -> usize {
     effects.values().filter(|e| **e == Effect::Applied).count()
 }

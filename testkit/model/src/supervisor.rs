@@ -1,6 +1,6 @@
 //! A Supervisor: finds the order in the due index, decides, writes, sends, confirms.
 
-use triad_core::pass::{Pass, Place, Source, Task};
+use triad_core::pass::{Pass, Source, Task, WriterOrder};
 use triad_core::{Event, Order, Overdue};
 
 use crate::canonical::Canonical;
@@ -43,7 +43,7 @@ fn finds(model: &Installation, world: &World, n: usize) -> Option<Pass> {
         .due
         .filter(|due| *due <= now.minus(model.timing.skew))?;
     // Of a race that is lost the winner takes care.
-    let mut pass = Pass::new(Place::Beside, 0);
+    let mut pass = Pass::new(WriterOrder::Beside, 0);
     let event = Event::Overdue(Overdue::default());
     pass.decide(
         model.snapshot(order),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use triad_core::message::{Accepted, SchedulerMessage, StepRequest};
 use triad_core::outbox::Emission;
-use triad_core::pass::{Outcome, Pass, Snapshot, Task};
+use triad_core::pass::{Pass, Snapshot, Task, WriteResult};
 use triad_core::{
     Context, Envelope, Order, OrderId, Priority, Timestamp, Timing, Version, WorkflowRef,
     invariants,
@@ -193,8 +193,8 @@ impl Installation {
             Task::Write { expected, next, .. } => {
                 let written = self.write(world, expected, next);
                 pass.written(match written {
-                    true => Outcome::Written,
-                    false => Outcome::Conflict,
+                    true => WriteResult::Written,
+                    false => WriteResult::Conflict,
                 });
             }
             Task::Publish(wave) => {

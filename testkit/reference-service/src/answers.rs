@@ -11,12 +11,12 @@ use crate::call::{Answer, Call};
 ///
 /// The same action is answered the same whatever its input, so a repeated call is, too.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answers(
+pub struct PlayedAnswers(
     /// Output of each action, by service and action.
     pub BTreeMap<String, BTreeMap<String, Value>>,
 );
 
-impl Answers {
+impl PlayedAnswers {
     fn of(&self, service: &str, action: &str) -> Option<&Value> {
         self.0.get(service)?.get(action)
     }

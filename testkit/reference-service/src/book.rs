@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::call::Status;
 use crate::call::{CallHead, Cause, Direction, Kind};
 use crate::hash;
-use crate::summary::{Counts, KeyView, MAX_EXAMPLES, Summary};
+use crate::summary::{CallCounts, KeyView, MAX_EXAMPLES, Summary};
 
 /// One call, as it is written to the ledger file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,13 +37,13 @@ pub struct LedgerLine {
 /// The error of a new key for which the book has no room. Keys that it knows are still answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the ledger is full: it remembers {max_keys} forward keys and never forgets one")]
-pub struct Full {
+pub struct BookFull {
     /// The most forward keys that the book takes.
     pub max_keys: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct BookEntry {
     key: Arc<str>,
     service: Arc<str>,
     action: Arc<str>,
@@ -63,11 +63,11 @@ struct Entry {
 #[derive(Debug)]
 pub struct Book {
     max_keys: usize,
-    entries: Vec<Entry>,
+    entries: Vec<BookEntry>,
     index: HashMap<Arc<str>, HashMap<Arc<str>, usize>>,
     /// Services, actions and steps: few values, repeated in every entry.
     names: HashSet<Arc<str>>,
-    counts: BTreeMap<Arc<str>, Counts>,
+    counts: BTreeMap<Arc<str>, CallCounts>,
     /// Effects in place by (service, order, step), to notice a caller whose keys are not stable.
     steps: HashMap<u64, u32>,
     steps_applied_twice: u64,
@@ -121,7 +121,7 @@ impl Book {
     ///
     /// # Errors
     /// [`Full`] if the key is new and there is no room; nothing is noted then.
-    pub fn arrive(&mut self, head: &CallHead) -> Result<u32, Full> {
+    pub fn arrive(&mut self, head: &CallHead) -> Result<u32, BookFull> {
         let at = match self.find(&head.service, &head.key) {
             Some(at) => at,
             None => {
@@ -134,7 +134,7 @@ impl Book {
                     }
                 };
                 if !fits {
-                    return Err(Full {
+                    return Err(BookFull {
                         max_keys: self.max_keys,
                     });
                 }
@@ -241,7 +241,7 @@ impl Book {
 
     fn insert(&mut self, head: &CallHead, key: &str, direction: Direction) -> usize {
         let service = self.name(&head.service);
-        let entry = Entry {
+        let entry = BookEntry {
             key: key.into(),
             service: service.clone(),
             action: self.name(&head.action),
@@ -273,10 +273,10 @@ impl Book {
         new
     }
 
-    fn counts_of(&mut self, service: &str) -> &mut Counts {
+    fn counts_of(&mut self, service: &str) -> &mut CallCounts {
         if !self.counts.contains_key(service) {
             let name = self.name(service);
-            self.counts.insert(name, Counts::default());
+            self.counts.insert(name, CallCounts::default());
         }
         self.counts
             .get_mut(service)
@@ -286,7 +286,7 @@ impl Book {
     /// At most `limit` keys, in the order in which they were first seen, beginning with number
     /// `from` (from 0). Empty behind the last key.
     pub fn page(&self, from: usize, limit: usize) -> Vec<KeyView> {
-        let view = |entry: &Entry| KeyView {
+        let view = |entry: &BookEntry| KeyView {
             key: entry.key.to_string(),
             service: entry.service.to_string(),
             action: entry.action.to_string(),
@@ -309,9 +309,9 @@ impl Book {
     /// The counts of all keys. The time that it takes grows with the number of services, not of
     /// keys.
     pub fn summary(&self) -> Summary {
-        let mut total = Counts::default();
-        let named = |(name, counts): (&Arc<str>, &Counts)| (name.to_string(), counts.clone());
-        let services: BTreeMap<String, Counts> = self.counts.iter().map(named).collect();
+        let mut total = CallCounts::default();
+        let named = |(name, counts): (&Arc<str>, &CallCounts)| (name.to_string(), counts.clone());
+        let services: BTreeMap<String, CallCounts> = self.counts.iter().map(named).collect();
         for counts in services.values() {
             total.add(counts);
         }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::call::{Answer, Call, CallHead, Direction};
 use crate::faults::Faults;
-use crate::shared::Shared;
+use crate::shared::ServiceState;
 
 /// Largest body of a call or of fault settings, in bytes, inclusive: 256 KiB. A larger one is
 /// answered 413.
@@ -30,7 +30,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// A request that is not a call: its status, a word for programs, a sentence for people.
 type Invalid = (StatusCode, &'static str, String);
 
-pub(crate) async fn handle(shared: Arc<Shared>, request: Request) -> Response {
+pub(crate) async fn handle(shared: Arc<ServiceState>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let answered = match (&parts.method, parts.uri.path()) {
         (&Method::GET, "/_ledger") => return ledger(shared),
@@ -75,7 +75,7 @@ fn bad(code: &'static str, message: impl Into<String>) -> Invalid {
     (StatusCode::BAD_REQUEST, code, message.into())
 }
 
-async fn put_faults(shared: &Shared, body: Body) -> Result<Response, Invalid> {
+async fn put_faults(shared: &ServiceState, body: Body) -> Result<Response, Invalid> {
     let body = read(body).await?;
     let faults: Faults =
         serde_json::from_slice(&body).map_err(|error| bad("bad_faults", error.to_string()))?;
@@ -87,7 +87,7 @@ async fn put_faults(shared: &Shared, body: Body) -> Result<Response, Invalid> {
 
 /// Streams the keys page by page; each line is consistent in itself, the listing is not a
 /// snapshot.
-fn ledger(shared: Arc<Shared>) -> Response {
+fn ledger(shared: Arc<ServiceState>) -> Response {
     let pages = futures::stream::unfold(0, move |from| {
         let page = shared.page(from);
         async move {
@@ -134,7 +134,7 @@ fn is_probe(headers: &HeaderMap) -> bool {
 
 /// Answers whether the effect under a forward key happened. It is no call: it has no line in the
 /// ledger, and of all faults it has only that of being down.
-fn probe(path: &str, headers: &HeaderMap, shared: &Shared) -> Result<Answer, Invalid> {
+fn probe(path: &str, headers: &HeaderMap, shared: &ServiceState) -> Result<Answer, Invalid> {
     let (service, _) = names(path)?;
     let Some(key) = text(headers, "idempotency-key", MAX_KEY)? else {
         return Err(bad("no_key", "the header Idempotency-Key is required"));

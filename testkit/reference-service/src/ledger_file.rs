@@ -9,7 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::book::{Book, Full, LedgerLine};
+use crate::book::{Book, BookFull, LedgerLine};
 
 /// Longest line that is read back, in bytes; what is written is far below.
 const MAX_LINE: u64 = 64 * 1024;
@@ -47,7 +47,7 @@ pub enum LedgerError {
         /// Path of the file.
         path: PathBuf,
         /// The bound that it exceeds.
-        full: Full,
+        full: BookFull,
     },
 }
 

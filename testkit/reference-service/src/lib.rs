@@ -54,7 +54,7 @@ mod service;
 mod shared;
 mod summary;
 
-pub use answers::Answers;
+pub use answers::PlayedAnswers;
 pub use call::Direction;
 pub use faults::{
     Decision, FaultPlan, Faults, FaultsError, MAX_SERVICE_PLANS, MAX_WAIT_MS, Mishap,
@@ -63,4 +63,4 @@ pub use http::{MAX_BODY, MAX_KEY, MAX_NAME};
 pub use ledger_file::LedgerError;
 pub use service::{Config, Handle, ReferenceService, StartError};
 pub use shared::MAX_WAITING;
-pub use summary::{Counts, KeyStatus, KeyView, MAX_EXAMPLES, Summary};
+pub use summary::{CallCounts, KeyStatus, KeyView, MAX_EXAMPLES, Summary};

@@ -12,12 +12,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::answers::Answers;
+use crate::answers::PlayedAnswers;
 use crate::book::Book;
 use crate::faults::{Faults, FaultsError};
 use crate::http;
 use crate::ledger_file::{LedgerError, LedgerFile};
-use crate::shared::Shared;
+use crate::shared::ServiceState;
 use crate::summary::{KeyView, Summary};
 
 /// How long a shutdown waits for answers under way.
@@ -35,7 +35,7 @@ pub struct Config {
     /// Fault settings at the start. Default: none.
     pub faults: Faults,
     /// Outputs that take the place of those that the service makes up. Default: none.
-    pub answers: Answers,
+    pub answers: PlayedAnswers,
     /// Most forward keys that are remembered, at about 400 bytes each. Keys are never forgotten: a
     /// new key above this bound is answered 507. Default 1,000,000.
     pub max_keys: usize,
@@ -47,7 +47,7 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             ledger: None,
             faults: Faults::default(),
-            answers: Answers::default(),
+            answers: PlayedAnswers::default(),
             max_keys: 1_000_000,
         }
     }
@@ -98,7 +98,7 @@ impl ReferenceService {
         let listener = TcpListener::bind(listen).await.map_err(listen_error)?;
         let addr = listener.local_addr().map_err(listen_error)?;
         let (stop, stopped) = watch::channel(false);
-        let shared = Arc::new(Shared::new(
+        let shared = Arc::new(ServiceState::new(
             book,
             file,
             config.faults,
@@ -133,7 +133,7 @@ impl ReferenceService {
 /// A running service. Dropping it stops the service, and does not wait for answers under way.
 pub struct Handle {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServiceState>,
     stop: watch::Sender<bool>,
     server: JoinHandle<()>,
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
-use crate::answers::Answers;
-use crate::book::{Book, Full, LedgerLine};
+use crate::answers::PlayedAnswers;
+use crate::book::{Book, BookFull, LedgerLine};
 use crate::call::{Answer, Call};
 use crate::contract::{self, judge};
 use crate::faults::{Decision, Faults, FaultsError, Mishap};
@@ -26,9 +26,9 @@ pub const MAX_WAITING: usize = 10_000;
 const PAGE: usize = 512;
 
 /// What the connections share.
-pub(crate) struct Shared {
+pub(crate) struct ServiceState {
     core: Mutex<Core>,
-    answers: Answers,
+    answers: PlayedAnswers,
     waiting: Arc<Semaphore>,
     invalid: AtomicU64,
     full: AtomicU64,
@@ -48,12 +48,12 @@ struct Arrived {
     decision: Decision,
 }
 
-impl Shared {
+impl ServiceState {
     pub(crate) fn new(
         book: Book,
         file: Option<LedgerFile>,
         faults: Faults,
-        answers: Answers,
+        answers: PlayedAnswers,
         stopped: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl Shared {
             let mut core = self.core();
             let number = match core.book.arrive(&call.head) {
                 Ok(number) => number,
-                Err(Full { .. }) => {
+                Err(BookFull { .. }) => {
                     self.full.fetch_add(1, Ordering::Relaxed);
                     return ledger_full();
                 }
@@ -202,7 +202,7 @@ impl Arrived {
 impl Core {
     /// Judges a call, writes its line, takes it over. The lock is held from the judgement to the
     /// change of state, so two calls with one key cannot both find it new.
-    fn resolve(&mut self, arrived: Arrived, answers: &Answers) -> Answer {
+    fn resolve(&mut self, arrived: Arrived, answers: &PlayedAnswers) -> Answer {
         let judgement = judge(&self.book, &arrived.call, &arrived.decision);
         let answer = answers.to_call(&arrived.call, judgement.answer);
         let fingerprint = arrived.call.fingerprint();

@@ -11,7 +11,7 @@ pub const MAX_EXAMPLES: usize = 16;
 
 /// Counts of calls, by what they did and by what went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
+pub struct CallCounts {
     /// Calls that came in, those that were refused or failed included.
     pub calls: u64,
     /// Calls that applied an effect.
@@ -30,7 +30,7 @@ pub struct Counts {
     pub causes: BTreeMap<Cause, u64>,
 }
 
-impl Counts {
+impl CallCounts {
     pub(crate) fn note(&mut self, kind: Kind, cause: Option<Cause>) {
         let count = match kind {
             Kind::Applied => &mut self.applied,
@@ -72,9 +72,9 @@ pub struct Summary {
     /// remembered.
     pub full: u64,
     /// Counts of the calls of all services together.
-    pub total: Counts,
+    pub total: CallCounts,
     /// Counts of the calls of each service, by its name.
-    pub services: BTreeMap<String, Counts>,
+    pub services: BTreeMap<String, CallCounts>,
     /// Keys whose effect was applied more than once. Anything but 0 is a fault of this service.
     pub keys_applied_twice: u64,
     /// The first of these keys, as `service key`; at most [`MAX_EXAMPLES`].

@@ -15,7 +15,7 @@ use triad_runtime::{Handled, InputRecord};
 use triad_workflow::{AgentName, Millis};
 
 use crate::campaigns::{self, Carrier};
-use crate::checks::driven::Wanted;
+use crate::checks::restart_sends::ExpectedSends;
 use crate::consumer::{Assignment, consume};
 use crate::definitions::{AGENTS, TIMING};
 use crate::kernel::{Instance, InstanceId, Kind, Owner, Rng};
@@ -175,7 +175,7 @@ pub(crate) fn set_up(world: &World) {
     }
     for kind in [Kind::Submission, Kind::Scheduler, Kind::Agent] {
         for (topic, partition) in reads(world, kind) {
-            if let Some(who) = somebody(world, kind) {
+            if let Some(who) = any_instance(world, kind) {
                 give(world, &topic, partition, who);
             }
         }
@@ -189,7 +189,7 @@ pub(crate) fn small_error(rng: &mut Rng) -> i64 {
 }
 
 /// A living instance of a kind that is not frozen.
-pub(crate) fn somebody(world: &World, kind: Kind) -> Option<InstanceId> {
+pub(crate) fn any_instance(world: &World, kind: Kind) -> Option<InstanceId> {
     let mut state = world.state();
     let alive: Vec<InstanceId> = (0..state.kernel.instances.len())
         .filter(|&i| state.kernel.instances[i].kind == kind && state.kernel.is_awake(i))
@@ -266,7 +266,7 @@ async fn drive_on(
     if !world.state().setup.one_machine {
         return;
     }
-    let wanted = Wanted::now(&world.state(), who);
+    let wanted = ExpectedSends::now(&world.state(), who);
     let driven = supervisor.drive_on().await;
     let mut state = world.state();
     state.kernel.note(who, || format!("{driven:?}"));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use triad_core::{CampaignId, OperatorAct, Timestamp};
 use triad_operator::Rate;
-use triad_operator::campaign::desk::{self, CampaignError, Wanted};
-use triad_operator::campaign::{Campaigns, Pace, Phase, What};
+use triad_operator::campaign::commands::{self, CampaignError, CampaignRequest};
+use triad_operator::campaign::{CampaignAct, Campaigns, Pace, Phase};
 use triad_operator::find::{CausePattern, Filter};
 use triad_workflow::Millis;
 
@@ -82,14 +82,14 @@ fn act() -> OperatorAct {
 }
 
 /// Any act on what it is for, and now and then on what it is not for.
-fn wanted(state: &mut State) -> Wanted {
+fn wanted(state: &mut State) -> CampaignRequest {
     let rng = &mut state.kernel.rng;
     let (what, of) = match rng.below(8) {
-        0..4 => (What::Resubmit, "Error"),
-        4 => (What::Cancel, "Error"),
-        5 => (What::RetryCompensation, "CompensationFailed"),
-        6 => (What::Close, "CompensationFailed"),
-        _ => (What::Resume, "Paused"),
+        0..4 => (CampaignAct::Resubmit, "Error"),
+        4 => (CampaignAct::Cancel, "Error"),
+        5 => (CampaignAct::RetryCompensation, "CompensationFailed"),
+        6 => (CampaignAct::Close, "CompensationFailed"),
+        _ => (CampaignAct::Resume, "Paused"),
     };
     let of = *rng.pick(&[of, of, of, "Error", "Processing"]);
     let state = Some(of.parse().expect("a state"));
@@ -103,7 +103,7 @@ fn wanted(state: &mut State) -> Wanted {
             ..Filter::default()
         },
     };
-    Wanted {
+    CampaignRequest {
         what,
         filter,
         operator: act(),
@@ -121,7 +121,7 @@ async fn start(world: &World, ports: &Ports) -> Option<&'static str> {
         .state()
         .kernel
         .note(OUTSIDE, || format!("wants a campaign: {wanted:?}"));
-    match desk::start(ports, ports, wanted, now(world)).await {
+    match commands::start(ports, ports, wanted, now(world)).await {
         Ok(_) => Some("campaign: started"),
         Err(CampaignError::Same(_)) => Some("campaign: refused, another does the same"),
         Err(_) => None,
@@ -129,7 +129,7 @@ async fn start(world: &World, ports: &Ports) -> Option<&'static str> {
 }
 
 async fn change(world: &World, ports: &Ports, resumes: bool) -> Option<&'static str> {
-    let all = desk::list(ports, usize::MAX).await.ok()?;
+    let all = commands::list(ports, usize::MAX).await.ok()?;
     let is_over = |phase: &Phase| matches!(phase, Phase::Ended { .. });
     let ids = all.iter().filter(|c| is_over(&c.campaign.phase) == resumes);
     let ids: Vec<&CampaignId> = ids.map(|c| &c.campaign.id).collect();
@@ -139,11 +139,11 @@ async fn change(world: &World, ports: &Ports, resumes: bool) -> Option<&'static 
     };
     let (at, act) = (now(world), act());
     match resumes {
-        true => desk::resume(ports, ports, &id, &act, at)
+        true => commands::resume(ports, ports, &id, &act, at)
             .await
             .ok()
             .map(|_| "campaign: resumed"),
-        false => desk::stop(ports, ports, &id, &act, at)
+        false => commands::stop(ports, ports, &id, &act, at)
             .await
             .ok()
             .map(|_| "campaign: stopped"),
@@ -156,13 +156,13 @@ pub(crate) async fn stop_all(world: &World) {
         return;
     }
     let ports = Ports::new(world.clone(), OUTSIDE);
-    let Ok(all) = desk::list(&ports, usize::MAX).await else {
+    let Ok(all) = commands::list(&ports, usize::MAX).await else {
         return;
     };
     for standing in all {
         if !matches!(standing.campaign.phase, Phase::Ended { .. }) {
             let (id, at) = (standing.campaign.id, now(world));
-            let _ = desk::stop(&ports, &ports, &id, &act(), at).await;
+            let _ = commands::stop(&ports, &ports, &id, &act(), at).await;
         }
     }
 }

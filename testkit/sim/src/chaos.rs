@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use triad_core::OrderId;
 
-use crate::actors::{give, reads, small_error, somebody, start};
+use crate::actors::{any_instance, give, reads, small_error, start};
 use crate::checks;
 use crate::definitions::TIMING;
+use crate::fault_injection::monkey;
 use crate::kernel::{InstanceId, Kind, OUTSIDE, Owner};
 use crate::machine;
-use crate::monkey::monkey;
 use crate::operators;
 use crate::senders::publisher;
 use crate::world::World;
@@ -80,7 +80,7 @@ async fn medic(world: &World) {
                     let orphan = owner.is_none_or(|o| !state.kernel.is_awake(o));
                     orphan && state.kernel.rng.chance(300)
                 };
-                if orphan && let Some(to) = somebody(world, kind) {
+                if orphan && let Some(to) = any_instance(world, kind) {
                     give(world, &topic, at, to);
                 }
             }
@@ -118,7 +118,7 @@ fn rise(world: &World, who: InstanceId) {
 /// Waits until everything has finished, or the bound of G9 has passed; then holds the whole
 /// against the guarantees.
 async fn watch(world: &World, landing_ms: u64) {
-    let bound_ms = checks::calm::bound_ms(&world.state());
+    let bound_ms = checks::liveness::bound_ms(&world.state());
     let calm_since = world.now();
     let mut open: BTreeSet<OrderId> = world.state().sent.orders.clone();
     loop {
@@ -150,7 +150,7 @@ async fn watch(world: &World, landing_ms: u64) {
         }
     }
     let mut state = world.state();
-    let found = checks::whole(&state);
-    found.tell(&mut state.kernel);
+    let found = checks::check_final_state(&state);
+    found.report_to(&mut state.kernel);
     state.kernel.end();
 }

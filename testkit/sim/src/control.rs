@@ -6,7 +6,7 @@ use serde_json::Value;
 use triad_core::breaker::Breaker;
 use triad_core::downstream::{self, Downstream};
 use triad_core::rate::Granted;
-use triad_operator::campaign::{Campaign, End, Phase};
+use triad_operator::campaign::{Campaign, CampaignEnd, Phase};
 use triad_runtime::{ControlRecord, ControlWrite, Written};
 use triad_workflow::AgentName;
 
@@ -170,11 +170,11 @@ fn check_breaker(k: &mut Kernel, setup: &Setup, agent: &str, was: &Downstream, i
 }
 
 /// How a campaign ended, as coverage has it.
-fn reached(end: End) -> &'static str {
+fn reached(end: CampaignEnd) -> &'static str {
     match end {
-        End::Finished => "campaign: finished",
-        End::Stopped => "campaign: over, an operator stopped it",
-        End::FailsAgain { .. } => "campaign: over, its orders failed again",
-        End::Stalled { .. } => "campaign: over, nothing came to an end",
+        CampaignEnd::Finished => "campaign: finished",
+        CampaignEnd::Stopped => "campaign: over, an operator stopped it",
+        CampaignEnd::FailsAgain { .. } => "campaign: over, its orders failed again",
+        CampaignEnd::Stalled { .. } => "campaign: over, nothing came to an end",
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::kernel::Crash;
-use crate::run::{Outcome, run_plain};
+use crate::run::{WorldResult, run_plain};
 use crate::scenario::{self, NewOrder};
 
 /// Under these names the crashes of a run are counted.
@@ -79,7 +79,7 @@ impl Crashes {
 /// Runs a workload once, with these crashes. If `trace` is true, the outcome has the readable list of
 /// events; if not, its list is empty.
 #[must_use]
-pub fn run_with(workload: Workload, crashes: &[Crash], trace: bool) -> Outcome {
+pub fn run_with(workload: Workload, crashes: &[Crash], trace: bool) -> WorldResult {
     run_plain(0, workload.orders(), 0, crashes.to_vec(), trace)
 }
 

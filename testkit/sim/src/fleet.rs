@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::coverage::Coverage;
-use crate::run::{Options, Outcome, run};
+use crate::run::{Options, WorldResult, run};
 
 /// Faults up to which the shortest failing prefix is searched one by one.
 const ONE_BY_ONE: u64 = 500;
@@ -51,7 +51,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    fn take(&mut self, outcome: &Outcome) {
+    fn take(&mut self, outcome: &WorldResult) {
         self.seeds += 1;
         self.orders += outcome.orders as u64;
         self.faults += outcome.faults;
@@ -189,7 +189,7 @@ pub fn run_seeds(plan: Plan) -> Totals {
 /// # Panics
 /// If the outcome has no breach.
 #[must_use]
-pub fn shortest(outcome: &Outcome) -> Failed {
+pub fn shortest(outcome: &WorldResult) -> Failed {
     let failing = |faults: u64| {
         let options = Options {
             faults: Some(faults),

@@ -29,7 +29,7 @@ enum Command {
     /// Runs many seeds; fails if one does, or if something was never reached or looked at.
     Seeds(Seeds),
     /// Runs one seed and prints its events.
-    One(One),
+    One(OneArgs),
     /// Goes through every crash point of the reference workloads, and every pair of them.
     Crashes(CrashPoints),
     /// Runs seeds for long, in pieces; called again the same program goes on where it was. Fails as `seeds` does,
@@ -65,7 +65,7 @@ struct Seeds {
 }
 
 #[derive(Debug, Args)]
-struct One {
+struct OneArgs {
     /// The seed.
     #[arg(required_unless_present = "replay")]
     seed: Option<u64>,
@@ -127,7 +127,7 @@ struct FirstBreach {
 fn main() -> anyhow::Result<ExitCode> {
     let good = match Arguments::parse().command {
         Command::Seeds(a) => seeds(&a),
-        Command::One(a) => one(&a)?,
+        Command::One(a) => run_one(&a)?,
         Command::Crashes(a) => crash_points(&a),
         Command::Nightly(a) => nightly(&a)?,
         Command::Speed { orders } => speed(orders),
@@ -172,7 +172,7 @@ fn seeds(a: &Seeds) -> bool {
     conclude(&totals, began)
 }
 
-fn one(a: &One) -> anyhow::Result<bool> {
+fn run_one(a: &OneArgs) -> anyhow::Result<bool> {
     let options = Options {
         trace: true,
         faults: a.faults,
@@ -240,7 +240,7 @@ fn nightly(a: &Nightly) -> anyhow::Result<bool> {
     let program = a.program.clone().map_or_else(digest_of_file, Ok)?;
     let mut totals = Totals::default();
     if let Ok(bytes) = std::fs::read(&a.state) {
-        let kept: Kept = serde_json::from_slice(&bytes)
+        let kept: SavedTotals = serde_json::from_slice(&bytes)
             .with_context(|| format!("{} cannot be read", a.state.display()))?;
         if kept.program == program {
             totals = kept.totals;
@@ -260,7 +260,7 @@ fn nightly(a: &Nightly) -> anyhow::Result<bool> {
             keep_going: true,
         });
         totals.add(piece);
-        let kept = Kept {
+        let kept = SavedTotals {
             program: program.clone(),
             totals,
         };
@@ -278,7 +278,7 @@ fn nightly(a: &Nightly) -> anyhow::Result<bool> {
 
 /// What is kept between two calls.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Kept {
+struct SavedTotals {
     /// What the program that ran the seeds is known by.
     program: String,
     totals: Totals,
@@ -294,7 +294,7 @@ fn digest_of_file() -> anyhow::Result<String> {
 }
 
 /// Writes the state beside its place and moves it there, so that no kill leaves half of it.
-fn keep(path: &Path, kept: &Kept) -> anyhow::Result<()> {
+fn keep(path: &Path, kept: &SavedTotals) -> anyhow::Result<()> {
     let beside = path.with_extension("new");
     std::fs::write(&beside, serde_json::to_vec_pretty(kept)?)?;
     std::fs::rename(&beside, path)?;
@@ -316,7 +316,7 @@ fn speed(orders: usize) -> bool {
 }
 
 fn first_breach(a: &FirstBreach) -> bool {
-    match triad_sim::first::first_breach(a.seeds, a.threads) {
+    match triad_sim::first_breach::first_breach(a.seeds, a.threads) {
         Some(first) => {
             println!("{} after {} seeds", first.invariant, first.seeds);
             true

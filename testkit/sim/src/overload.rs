@@ -1,6 +1,6 @@
 //! Drives a world under load: sends the orders, pulls the trigger, and waits for the end.
 
-use crate::actors::{give, reads, somebody, start};
+use crate::actors::{any_instance, give, reads, start};
 use crate::checks::{self, load::bound_ms};
 use crate::kernel::{Kind, OUTSIDE, Owner};
 use crate::load::Load;
@@ -109,7 +109,7 @@ fn raise(world: &World) {
     }
     for kind in [Kind::Submission, Kind::Scheduler, Kind::Agent] {
         for (topic, at) in reads(world, kind) {
-            if let Some(to) = somebody(world, kind) {
+            if let Some(to) = any_instance(world, kind) {
                 give(world, &topic, at, to);
             }
         }
@@ -137,8 +137,8 @@ async fn resolve(world: &World, load: Load, count: usize) {
         }
     }
     let mut state = world.state();
-    let found = checks::whole(&state);
-    found.tell(&mut state.kernel);
+    let found = checks::check_final_state(&state);
+    found.report_to(&mut state.kernel);
     checks::load::after(&mut state, load, count);
     state.kernel.end();
 }

@@ -37,7 +37,7 @@ pub struct Options {
 
 /// What came of one run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct WorldResult {
     /// The seed of the run.
     pub seed: u64,
     /// The invariants that did not hold; empty if all is well.
@@ -59,7 +59,7 @@ pub struct Outcome {
     pub trace: Vec<String>,
 }
 
-impl Outcome {
+impl WorldResult {
     /// The events and then the breaches with the seed, as lines for a person.
     #[must_use]
     pub fn report(&self) -> String {
@@ -82,7 +82,7 @@ impl Outcome {
 /// assert!(outcome.breaches.is_empty(), "{}", outcome.report());
 /// ```
 #[must_use]
-pub fn run(seed: u64, options: Options) -> Outcome {
+pub fn run(seed: u64, options: Options) -> WorldResult {
     if let Some(count) = options.plain_orders {
         let plain = |n| scenario::plain_order(n, "line");
         let orders = (0..count).map(plain).collect();
@@ -106,7 +106,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 ///
 /// # Errors
 /// [`NoOrder`] if `saved` has no order.
-pub fn replay(saved: &Saved, options: Options) -> Result<Outcome, NoOrder> {
+pub fn replay(saved: &Saved, options: Options) -> Result<WorldResult, NoOrder> {
     let drawn = saved.drawn()?;
     Ok(run_drawn(saved.seed, Some(drawn), options).0)
 }
@@ -125,7 +125,7 @@ pub fn of_seed(seed: u64) -> Option<Saved> {
 }
 
 /// Runs a world that is drawn from a seed, or that was drawn before; and what was drawn.
-fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (Outcome, Drawn) {
+fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (WorldResult, Drawn) {
     let (rng, faults, setup) = match &kept {
         Some(kept) => (Rng::at(kept.rng), kept.faults, kept.setup.clone()),
         None => {
@@ -186,7 +186,7 @@ fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (Outcome, Draw
 }
 
 /// Runs the world under load of a seed.
-fn run_load(seed: u64, options: Options) -> Outcome {
+fn run_load(seed: u64, options: Options) -> WorldResult {
     let mut rng = Rng::new(seed);
     let load = Load::drawn(&mut rng);
     let world = World::new(
@@ -206,7 +206,7 @@ fn run_load(seed: u64, options: Options) -> Outcome {
 }
 
 /// Runs the world with one fault of a seed.
-fn run_lone(seed: u64, options: Options) -> Outcome {
+fn run_lone(seed: u64, options: Options) -> WorldResult {
     let faults_left = options.faults.unwrap_or(u64::MAX);
     let world = World::new(
         Beginning {
@@ -231,7 +231,7 @@ pub(crate) fn run_plain(
     over_ms: u64,
     crashes: Vec<Crash>,
     tracing: bool,
-) -> Outcome {
+) -> WorldResult {
     let world = World::new(
         Beginning {
             rng: Rng::new(seed),
@@ -250,12 +250,12 @@ pub(crate) fn run_plain(
     finish(seed, &world, u64::MAX)
 }
 
-fn finish(seed: u64, world: &World, faults_at_first: u64) -> Outcome {
+fn finish(seed: u64, world: &World, faults_at_first: u64) -> WorldResult {
     let began = world.now();
     Executor::new(world.clone()).run();
     world.dismantle();
     let mut state = world.state();
-    Outcome {
+    WorldResult {
         seed,
         breaches: std::mem::take(&mut state.kernel.breaches),
         coverage: std::mem::take(&mut state.kernel.coverage),

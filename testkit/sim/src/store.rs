@@ -23,7 +23,7 @@ const EVENTUAL_LAG_MS: u64 = 1_000;
 
 /// One order: its record, its details, and where it stands in the due index.
 #[derive(Debug)]
-struct Entry {
+struct SimulatedOrder {
     order: Arc<Order>,
     /// The version before the present one, `None` before the first, and until when an eventually
     /// consistent read may still find it.
@@ -41,14 +41,14 @@ struct Entry {
     last_coming: u64,
 }
 
-impl Entry {
+impl SimulatedOrder {
     fn is_expired(&self, now: u64) -> bool {
         self.expires.is_some_and(|at| at <= now)
     }
 }
 
 /// Place of an order in the order of creation.
-type At = usize;
+type CreationIndex = usize;
 
 /// A row of the due index: its shard and moment.
 type Row = (u32, u64);
@@ -56,15 +56,15 @@ type Row = (u32, u64);
 /// What the store holds.
 #[derive(Debug, Default)]
 pub(crate) struct StoreState {
-    entries: Vec<Entry>,
+    entries: Vec<SimulatedOrder>,
     /// For look-up alone: nothing depends on its order.
-    by_id: HashMap<OrderId, At, FixedState>,
+    by_id: HashMap<OrderId, CreationIndex, FixedState>,
     /// When expired records go.
-    going: BTreeSet<(u64, At)>,
+    going: BTreeSet<(u64, CreationIndex)>,
     /// The due index as queries see it.
-    index: BTreeMap<u32, BTreeSet<(u64, At)>>,
+    index: BTreeMap<u32, BTreeSet<(u64, CreationIndex)>>,
     /// Changes of the index that are not visible yet, by moment and sequence.
-    coming: BTreeMap<(u64, u64), (At, Option<Row>)>,
+    coming: BTreeMap<(u64, u64), (CreationIndex, Option<Row>)>,
     coming_seq: u64,
     pub(crate) definitions: BTreeMap<(String, String), String>,
     /// When each definition was published last.
@@ -144,7 +144,9 @@ impl StoreState {
     }
 
     pub(crate) fn list(&self, state: Option<&str>, page: Option<&str>, now: u64) -> OrderPage {
-        let from = page.and_then(|p| p.parse::<At>().ok()).unwrap_or(0);
+        let from = page
+            .and_then(|p| p.parse::<CreationIndex>().ok())
+            .unwrap_or(0);
         let scanned = self.entries.iter().skip(from).take(LIST_PAGE);
         // As a scan with a filter: a page may be empty and not the last.
         let orders = scanned
@@ -162,7 +164,7 @@ impl StoreState {
 }
 
 /// What a write meets that is not carried out.
-pub(crate) enum Met {
+pub(crate) enum NotCarriedOut {
     /// The record has gone, or another version stands.
     Conflict,
     /// The write has taken effect before.
@@ -180,7 +182,7 @@ impl StoreState {
     pub(crate) fn insert(&mut self, k: &mut Kernel, new: &NewOrder) {
         let at = self.entries.len();
         self.by_id.insert(new.order.id.clone(), at);
-        self.entries.push(Entry {
+        self.entries.push(SimulatedOrder {
             order: Arc::new(new.order.clone()),
             before: None,
             seen_until: k.now + EVENTUAL_LAG_MS,
@@ -205,17 +207,17 @@ impl StoreState {
         k: &mut Kernel,
         who: InstanceId,
         write: &Write,
-    ) -> Result<Arc<Order>, Met> {
+    ) -> Result<Arc<Order>, NotCarriedOut> {
         self.delete_expired(k);
         let id = &write.next.id;
         let found = self.by_id.get(id).copied();
         let Some(at) = found.filter(|at| !self.entries[*at].gone) else {
             k.note(who, || format!("store: {id} is gone"));
             k.coverage.reach("saw: write to a record that has gone");
-            return Err(Met::Conflict);
+            return Err(NotCarriedOut::Conflict);
         };
         if self.entries[at].token == write.token {
-            return Err(Met::Itself);
+            return Err(NotCarriedOut::Itself);
         }
         let before = self.entries[at].order.clone();
         let after = &write.next;
@@ -223,7 +225,7 @@ impl StoreState {
             k.note(who, || {
                 format!("store: {id} conflict, {} stands", before.version)
             });
-            return Err(Met::Conflict);
+            return Err(NotCarriedOut::Conflict);
         }
         k.note(who, || {
             format!(
@@ -328,7 +330,7 @@ impl StoreState {
     }
 
     /// Changes the due index, some time later.
-    fn place(&mut self, k: &mut Kernel, at: At, row: Option<Row>) {
+    fn place(&mut self, k: &mut Kernel, at: CreationIndex, row: Option<Row>) {
         let lag = k.rng.below(k.faults.index_lag_ms + 1);
         if lag > 0 {
             k.coverage.reach("fault: index late");
@@ -354,7 +356,10 @@ impl StoreState {
         self.resolve_index(k);
         let after = page.and_then(|p| {
             let (moment, at) = p.split_once('/')?;
-            Some((moment.parse::<u64>().ok()?, at.parse::<At>().ok()?))
+            Some((
+                moment.parse::<u64>().ok()?,
+                at.parse::<CreationIndex>().ok()?,
+            ))
         });
         if k.faults.empty_page > 0 && k.fault("fault: index page empty", k.faults.empty_page) {
             // Before the first row: nothing has been read yet.
@@ -365,11 +370,11 @@ impl StoreState {
             };
         }
         let limit = usize::try_from(limit.max(1)).unwrap_or(1);
-        let mut taken: Vec<(u64, At)> = self
+        let mut taken: Vec<(u64, CreationIndex)> = self
             .index
             .get(&shard)
             .into_iter()
-            .flat_map(|rows| rows.range(after.unwrap_or((0, 0))..=(until.0, At::MAX)))
+            .flat_map(|rows| rows.range(after.unwrap_or((0, 0))..=(until.0, CreationIndex::MAX)))
             .filter(|row| Some(**row) != after)
             .take(limit + 1)
             .copied()

@@ -12,19 +12,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{Dir, Mode, OFlags, fstat, open, unlink};
 use rustix::io::{Errno, Result, pread, pwrite};
 
-use crate::note::{FileId, Note};
+use crate::before_image::{BeforeImage, FileId};
 
 /// The notes of what the writes of one process replace, kept in files. A process must have only one journal.
 /// Notes that an earlier process has left in the same directory still count.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
-    files: Mutex<HashMap<FileId, Arc<Noted>>>,
+    files: Mutex<HashMap<FileId, Arc<JournalFile>>>,
 }
 
 /// A file that is written to.
 #[derive(Debug)]
-struct Noted {
+struct JournalFile {
     id: FileId,
     /// It may have been opened for writing alone.
     readable: OwnedFd,
@@ -86,7 +86,7 @@ impl Journal {
         let noted = self.noted(file)?;
         let mut writing = locked(&noted.writing);
         let length = fstat(file)?.st_size.cast_unsigned();
-        let note = Note {
+        let note = BeforeImage {
             offset: from,
             end: to,
             length,
@@ -138,7 +138,7 @@ impl Journal {
         self.drop_notes(id, u64::MAX)
     }
 
-    fn noted(&self, file: BorrowedFd<'_>) -> Result<Arc<Noted>> {
+    fn noted(&self, file: BorrowedFd<'_>) -> Result<Arc<JournalFile>> {
         let id = FileId::of(&fstat(file)?);
         let mut files = locked(&self.files);
         if let Some(noted) = files.get(&id) {
@@ -147,7 +147,7 @@ impl Journal {
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         let readable = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let last = self.generations(id)?.into_iter().max();
-        let noted = Arc::new(Noted {
+        let noted = Arc::new(JournalFile {
             id,
             readable,
             writing: Mutex::new(Writing {
@@ -187,7 +187,7 @@ impl Journal {
 }
 
 impl Writing {
-    fn add(&mut self, note: &Note, directory: &Path, id: FileId) -> Result<()> {
+    fn add(&mut self, note: &BeforeImage, directory: &Path, id: FileId) -> Result<()> {
         let (notes, length) = match &mut self.notes {
             Some(notes) => notes,
             empty => {

@@ -10,9 +10,9 @@
 //! or with old contents under its new name, but is always there. Writes through a memory map are not seen; SQLite
 //! makes none but to its shared-memory file, which says nothing after a crash.
 
+mod before_image;
 mod journal;
 mod lose;
-mod note;
 
 pub use journal::Journal;
 pub use lose::{Lost, lose};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::note::{FileId, Note};
+use crate::before_image::{BeforeImage, FileId};
 
 /// What a disk writes as a whole, in bytes.
 const PAGE: u64 = 4096;
@@ -58,7 +58,7 @@ pub fn lose(data: &Path, notes: &Path, seed: u64) -> io::Result<Lost> {
             .into_iter()
             .flat_map(BTreeMap::into_values)
         {
-            all.extend(Note::all(&fs::read(notes)?));
+            all.extend(BeforeImage::all(&fs::read(notes)?));
         }
         if !all.is_empty() {
             let file = OpenOptions::new().read(true).write(true).open(&path)?;
@@ -91,7 +91,7 @@ fn files(below: &Path) -> io::Result<BTreeSet<PathBuf>> {
 
 fn take_back(
     file: &File,
-    notes: &[Note],
+    notes: &[BeforeImage],
     share: f64,
     random: &mut StdRng,
     lost: &mut Lost,
@@ -117,7 +117,11 @@ fn take_back(
 
 /// The pages that were changed, as they were at the last sync: the changes taken back, the last one first. A page is
 /// padded with zeros where the file ends.
-fn at_last_sync(file: &File, notes: &[Note], length: u64) -> io::Result<BTreeMap<u64, Vec<u8>>> {
+fn at_last_sync(
+    file: &File,
+    notes: &[BeforeImage],
+    length: u64,
+) -> io::Result<BTreeMap<u64, Vec<u8>>> {
     let mut pages = BTreeMap::new();
     for note in notes.iter().rev() {
         for page in note.offset / PAGE..note.end.div_ceil(PAGE) {

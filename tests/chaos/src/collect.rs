@@ -10,14 +10,16 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::Value;
 use triad_core::message::SchedulerMessage;
-use triad_core::{Order, OrderId, Outcome, StepRequest, topics};
-use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
+use triad_core::{Order, OrderId, ReplyOutcome, StepRequest, topics};
+use triad_kafka::{KafkaConfig, Polled, Reader, ReaderStart};
 use triad_reference_service::KeyView;
 use triad_reference_service::book::LedgerLine;
-use triad_runtime::dead_letter::{Entry, LetterId};
+use triad_runtime::dead_letter::{LetterEntry, LetterId};
 use triad_runtime::{InputRecord, StateStore};
 
-use super::evidence::{Answered, Asked, AttemptId, Evidence, Offsets, Said, is_compensation};
+use super::evidence::{
+    AgentReply, AgentRequest, AttemptId, Evidence, Offsets, ReplyContent, is_compensation,
+};
 use super::installation::{Installation, REPLY_TOPIC};
 use super::submit::Sent;
 use super::watch::Sightings;
@@ -142,15 +144,15 @@ async fn read(brokers: &str, topic: &str, mut take: impl FnMut(InputRecord)) -> 
     let mut last = Instant::now();
     while held > 0 {
         match reader.next(Duration::from_secs(1)).await {
-            Read::Record(record) => {
+            Polled::Record(record) => {
                 held -= 1;
                 last = Instant::now();
                 take(record);
             }
-            Read::Nothing if last.elapsed() > NEXT => {
+            Polled::Nothing if last.elapsed() > NEXT => {
                 bail!("{held} records of {topic} do not come")
             }
-            Read::Nothing => {}
+            Polled::Nothing => {}
         }
     }
     Ok(())
@@ -174,13 +176,16 @@ impl Evidence {
             }
             topics::ALERTS => push(&mut self.alerts, serde_json::from_slice(value).ok()),
             topics::DEAD_LETTER => {
-                let letter = match Entry::read(record) {
-                    Ok(Entry::Letter(letter)) => Some((letter.id, letter.cause)),
-                    Ok(Entry::Replayed(_) | Entry::Dismissed(_)) | Err(_) => None,
+                let letter = match LetterEntry::read(record) {
+                    Ok(LetterEntry::Letter(letter)) => Some((letter.id, letter.cause)),
+                    Ok(LetterEntry::Replayed(_) | LetterEntry::Dismissed(_)) | Err(_) => None,
                 };
                 push(&mut self.letters, letter)
             }
-            _ => push(&mut self.requests, asked(value, record.timestamp_ms)),
+            _ => push(
+                &mut self.requests,
+                parse_request(value, record.timestamp_ms),
+            ),
         };
         if !is_known {
             self.unreadable.push(place);
@@ -190,7 +195,7 @@ impl Evidence {
     fn event(&mut self, value: &[u8], at_ms: i64) -> bool {
         match serde_json::from_slice(value) {
             Ok(SchedulerMessage::Reply(reply)) => {
-                self.replies.push(Answered {
+                self.replies.push(AgentReply {
                     id: AttemptId {
                         order: reply.order_id.to_string(),
                         step: reply.step.to_string(),
@@ -199,25 +204,25 @@ impl Evidence {
                     },
                     complete_by: reply.complete_by,
                     said: match reply.outcome {
-                        Outcome::Succeeded { output } => Said::Done(output),
-                        Outcome::Failed { .. } => Said::Failed,
-                        Outcome::Deferred { .. } => Said::PutOff,
+                        ReplyOutcome::Succeeded { output } => ReplyContent::Done(output),
+                        ReplyOutcome::Failed { .. } => ReplyContent::Failed,
+                        ReplyOutcome::Deferred { .. } => ReplyContent::PutOff,
                     },
                     at_ms,
                 });
                 true
             }
-            Ok(SchedulerMessage::Accepted(_) | SchedulerMessage::Retry(_)) => true,
+            Ok(SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_)) => true,
             Err(_) => false,
         }
     }
 }
 
-fn asked(value: &[u8], at_ms: i64) -> Option<Asked> {
+fn parse_request(value: &[u8], at_ms: i64) -> Option<AgentRequest> {
     let request: StepRequest = serde_json::from_slice(value).ok()?;
     let mut content = DefaultHasher::new();
     value.hash(&mut content);
-    Some(Asked {
+    Some(AgentRequest {
         id: AttemptId {
             order: request.order_id.to_string(),
             step: request.step.to_string(),

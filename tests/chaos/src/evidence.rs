@@ -34,9 +34,9 @@ pub struct Evidence {
     /// Dead letters with their cause.
     pub letters: Vec<(LetterId, String)>,
     /// Requests to agents.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<AgentRequest>,
     /// Agents' replies.
-    pub replies: Vec<Answered>,
+    pub replies: Vec<AgentReply>,
     /// Records of the topics above that are not what belongs there.
     pub unreadable: Vec<LetterId>,
     /// The calls at the remote service, in the order in which they ended.
@@ -89,7 +89,7 @@ pub struct AttemptId {
 
 /// A request to an agent.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct AgentRequest {
     /// For what.
     pub id: AttemptId,
     /// After this nothing may be started.
@@ -104,20 +104,20 @@ pub struct Asked {
 
 /// An agent's reply.
 #[derive(Debug, Clone)]
-pub struct Answered {
+pub struct AgentReply {
     /// To what.
     pub id: AttemptId,
     /// After this it may change nothing.
     pub complete_by: Timestamp,
     /// What it says.
-    pub said: Said,
+    pub said: ReplyContent,
     /// When it was sent, in milliseconds since the Unix epoch.
     pub at_ms: i64,
 }
 
 /// What a reply says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Said {
+pub enum ReplyContent {
     /// Done, with this output.
     Done(Value),
     /// Not done.

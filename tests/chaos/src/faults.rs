@@ -8,13 +8,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::child_process::ChildProcess;
 use super::installation::Installation;
-use super::part::Part;
+use super::progress::print_progress;
 use super::schedule::{Fault, Kind};
-use super::tell::say;
 
 /// How often each kind was carried out.
-pub type Counts = BTreeMap<Kind, u32>;
+pub type FaultCounts = BTreeMap<Kind, u32>;
 
 /// Carries all of them out, or those before `ended` closes, which says how many orders have ended
 /// so far.
@@ -25,8 +25,8 @@ pub async fn carry_out(
     plan: Vec<Fault>,
     installation: Arc<Installation>,
     mut ended: watch::Receiver<usize>,
-) -> Result<Counts> {
-    let mut counts: Counts = plan.iter().map(|fault| (fault.kind, 0)).collect();
+) -> Result<FaultCounts> {
+    let mut counts: FaultCounts = plan.iter().map(|fault| (fault.kind, 0)).collect();
     let mut under_way: JoinSet<Result<Kind>> = JoinSet::new();
     for fault in plan {
         if ended.wait_for(|ended| *ended >= fault.after).await.is_err() {
@@ -36,12 +36,12 @@ pub async fn carry_out(
         let installation = installation.clone();
         under_way.spawn(async move {
             let (kind, after) = (fault.kind, fault.after);
-            say(&format!(
+            print_progress(&format!(
                 "{after:>6} orders ended: {} for {:?}",
                 kind.name(),
                 fault.span
             ));
-            one(&fault, &installation).await.map(|()| kind)
+            carry_out_one(&fault, &installation).await.map(|()| kind)
         });
         while let Some(done) = under_way.try_join_next() {
             *counts.entry(done??).or_default() += 1;
@@ -53,7 +53,7 @@ pub async fn carry_out(
     Ok(counts)
 }
 
-async fn one(fault: &Fault, installation: &Installation) -> Result<()> {
+async fn carry_out_one(fault: &Fault, installation: &Installation) -> Result<()> {
     match fault.kind {
         Kind::KillWorker => {
             let mut worker = installation.workers[fault.worker].lock().await;
@@ -96,7 +96,7 @@ async fn roll(installation: &Installation) -> Result<()> {
 }
 
 /// Kills a process and starts it again after a while.
-async fn away(part: &mut Part, fault: &Fault) -> Result<()> {
+async fn away(part: &mut ChildProcess, fault: &Fault) -> Result<()> {
     part.kill().await?;
     sleep(fault.span).await;
     part.restart().await

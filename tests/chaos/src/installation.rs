@@ -17,11 +17,11 @@ use triad_runtime::system::SystemClock;
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{AgentName, Limits, Millis, Workflow, load};
 
+use super::child_process::{ChildProcess, Recipe};
 use super::options::Options;
-use super::part::{Part, Recipe};
 use super::ports;
+use triad_judge::broken_store::Lies;
 use triad_judge::endpoint::Endpoint;
-use triad_judge::lies::Lies;
 use triad_judge::recorder::Recorder;
 
 /// The workflow of all orders of a run with kills.
@@ -67,15 +67,15 @@ pub struct Installation {
     pub workflow: Arc<Workflow>,
     workflows: Vec<Arc<Workflow>>,
     /// The broker.
-    pub broker: Mutex<Part>,
+    pub broker: Mutex<ChildProcess>,
     /// The store.
-    pub store: Mutex<Part>,
+    pub store: Mutex<ChildProcess>,
     /// What stands between the workers and the store, and records.
     pub endpoint: Mutex<Endpoint>,
     /// The remote service.
-    pub service: Mutex<Part>,
+    pub service: Mutex<ChildProcess>,
     /// The workers.
-    pub workers: Vec<Mutex<Part>>,
+    pub workers: Vec<Mutex<ChildProcess>>,
     faults: Mutex<Faults>,
 }
 
@@ -114,7 +114,7 @@ impl Installation {
         let workflow = workflows.first().context("a workflow")?.clone();
         let engine = |name: &str, listen: SocketAddr, files: &[(&str, PathBuf)]| {
             let program = bin.join(format!("triad-{name}"));
-            Part::start(
+            ChildProcess::start(
                 Recipe {
                     name: name.to_owned(),
                     program,
@@ -172,7 +172,7 @@ impl Installation {
                 variables: variables.clone(),
                 announces: false,
             };
-            let worker = Part::start(recipe, &installation.places.logs).await?;
+            let worker = ChildProcess::start(recipe, &installation.places.logs).await?;
             installation.workers.push(Mutex::new(worker));
         }
         Ok(installation)
@@ -292,7 +292,7 @@ impl Installation {
         Ok(())
     }
 
-    fn parts(&self) -> impl Iterator<Item = &Mutex<Part>> {
+    fn parts(&self) -> impl Iterator<Item = &Mutex<ChildProcess>> {
         let engines = [&self.broker, &self.store, &self.service];
         engines.into_iter().chain(&self.workers)
     }

@@ -15,22 +15,22 @@
 //! say, and [`judged`] has the independent judge ([`triad_judge`]) decide on it.
 
 pub mod checks;
+mod child_process;
 pub mod collect;
 pub mod evidence;
 pub mod faults;
 pub mod installation;
-pub mod judged;
+pub mod judge_history;
+pub mod judge_verdicts;
 pub mod load;
 pub mod options;
 pub mod outages;
-mod part;
 mod ports;
+pub mod progress;
 pub mod progress;
 pub mod quiet;
 pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod submit;
-pub mod tell;
 pub mod watch;
-pub mod witness;

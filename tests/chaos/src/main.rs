@@ -7,7 +7,7 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use triad_chaos::options::Options;
-use triad_chaos::run::{Interrupted, Shown, run};
+use triad_chaos::run::{AnyReport, Interrupted, run};
 
 /// A guarantee was broken, or a check has looked at nothing.
 const BROKEN: u8 = 1;
@@ -41,7 +41,7 @@ async fn main() -> ExitCode {
     }
 }
 
-fn print(shown: &Shown, json: bool) -> std::io::Result<()> {
+fn print(shown: &AnyReport, json: bool) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
         serde_json::to_writer(&mut out, shown)?;

@@ -8,7 +8,7 @@ use clap::Parser;
 use super::checks::Guarantee;
 use super::outages::plan::Outage;
 use super::schedule::Kind;
-use triad_judge::lies::Kind as Lie;
+use triad_judge::broken_store::Kind as Lie;
 
 /// Runs real workers, broker, store and a remote service as processes of their own, kills and
 /// freezes them while orders run, and then holds tables, topics and ledger against the guarantees.

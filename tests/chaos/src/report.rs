@@ -12,8 +12,8 @@ use triad_reference_service::book::LedgerLine;
 use triad_reference_service::contract::Cause;
 
 use super::checks::{Guarantee, Verdict};
-use super::evidence::{AttemptId, Evidence, Said, attempt_of};
-use super::faults::Counts;
+use super::evidence::{AttemptId, Evidence, ReplyContent, attempt_of};
+use super::faults::FaultCounts;
 use super::load::Sort;
 use super::options::Options;
 use super::schedule::Kind;
@@ -37,7 +37,7 @@ pub struct Times {
 
 /// One check.
 #[derive(Debug, Clone, Serialize)]
-pub struct Line {
+pub struct CheckLine {
     /// The guarantee.
     pub guarantee: Guarantee,
     /// What must be so.
@@ -50,7 +50,7 @@ pub struct Line {
     pub examples: Vec<String>,
 }
 
-impl From<Verdict> for Line {
+impl From<Verdict> for CheckLine {
     fn from(v: Verdict) -> Self {
         Self {
             guarantee: v.guarantee,
@@ -72,7 +72,7 @@ pub struct Report {
     /// Workers.
     pub workers: u8,
     /// The checks, by guarantee.
-    pub checks: Vec<Line>,
+    pub checks: Vec<CheckLine>,
     /// Faults carried out.
     pub faults: BTreeMap<Kind, u32>,
     /// Orders by their end state.
@@ -102,7 +102,7 @@ impl Report {
         options: &Options,
         evidence: &Evidence,
         verdicts: Vec<Verdict>,
-        faults: &Counts,
+        faults: &FaultCounts,
         times: Times,
     ) -> Self {
         let mut ends = BTreeMap::new();
@@ -118,7 +118,7 @@ impl Report {
             faults: faults.clone(),
             ends,
             others: others(evidence),
-            seen: seen(evidence),
+            seen: counts(evidence),
             judged: Judged::default(),
             orders_per_second: tenths(f64::from(options.orders) / under_faults.max(0.001)),
             seconds_under_faults: tenths(under_faults),
@@ -143,7 +143,7 @@ impl Report {
 
 /// The verdicts as lines. One of a guarantee that is expected to be looked at, and that has looked at
 /// nothing, is a breach.
-fn lines(verdicts: Vec<Verdict>, options: &Options) -> Vec<Line> {
+fn lines(verdicts: Vec<Verdict>, options: &Options) -> Vec<CheckLine> {
     let or_nothing = |verdict: Verdict| match options.expects(verdict.guarantee) {
         true => verdict.or_nothing(),
         false => verdict,
@@ -151,12 +151,12 @@ fn lines(verdicts: Vec<Verdict>, options: &Options) -> Vec<Line> {
     verdicts
         .into_iter()
         .map(or_nothing)
-        .map(Line::from)
+        .map(CheckLine::from)
         .collect()
 }
 
 /// Whether there are checks, and none has found a breach.
-pub(super) fn are_good(checks: &[Line]) -> bool {
+pub(super) fn are_good(checks: &[CheckLine]) -> bool {
     !checks.is_empty() && checks.iter().all(|c| c.breaches == 0)
 }
 
@@ -183,7 +183,7 @@ fn others(e: &Evidence) -> BTreeMap<&'static str, usize> {
 }
 
 /// Signs that the faults met work in flight.
-fn seen(e: &Evidence) -> BTreeMap<&'static str, usize> {
+fn counts(e: &Evidence) -> BTreeMap<&'static str, usize> {
     let cause = |cause: Cause| e.calls.iter().filter(|c| c.cause == Some(cause)).count();
     let repeated = |all: usize, different: usize| all - different.min(all);
     let requests: BTreeSet<_> = e.requests.iter().map(|r| &r.id).collect();
@@ -215,7 +215,10 @@ fn seen(e: &Evidence) -> BTreeMap<&'static str, usize> {
         ("calls that landed after their deadline", late(e)),
         (
             "attempts deferred",
-            e.replies.iter().filter(|r| r.said == Said::PutOff).count(),
+            e.replies
+                .iter()
+                .filter(|r| r.said == ReplyContent::PutOff)
+                .count(),
         ),
         (
             "requests sent again",
@@ -310,7 +313,7 @@ impl fmt::Display for Report {
 }
 
 /// The checks, a row each.
-pub(super) fn checks_table(all: &[Line]) -> String {
+pub(super) fn checks_table(all: &[CheckLine]) -> String {
     let mut checks = table(["", "What must be so", "Checked", "Breaches"], &[2, 3]);
     for check in all {
         checks.add_row([
@@ -326,7 +329,7 @@ pub(super) fn checks_table(all: &[Line]) -> String {
 /// What was not so, and where it can be looked up.
 pub(super) fn failures(
     f: &mut fmt::Formatter<'_>,
-    checks: &[Line],
+    checks: &[CheckLine],
     kept: Option<&Path>,
 ) -> fmt::Result {
     for check in checks.iter().filter(|c| c.breaches > 0) {
@@ -335,7 +338,7 @@ pub(super) fn failures(
             writeln!(f, "  {example}")?;
         }
     }
-    let unseen = |c: &&Line| c.checked == 0 && c.breaches == 0;
+    let unseen = |c: &&CheckLine| c.checked == 0 && c.breaches == 0;
     for check in checks.iter().filter(unseen) {
         writeln!(f, "\n{:?}, NOT LOOKED AT: {}", check.guarantee, check.what)?;
     }
@@ -357,10 +360,10 @@ mod tests {
             in_all: Duration::from_secs(12),
         };
         let options = Options::parse_from([&["triad-chaos"], arguments].concat());
-        let faults = Counts::from([(Kind::KillWorker, 2)]);
+        let faults = FaultCounts::from([(Kind::KillWorker, 2)]);
         Report::new(
             &options,
-            &super::super::checks::made_up::sound(),
+            &super::super::checks::sample_history::sound(),
             verdicts,
             &faults,
             times,

@@ -17,11 +17,11 @@ use super::collect::collect;
 use super::installation::{Installation, WORKFLOW, bin_dir};
 use super::load::Submission;
 use super::options::Options;
+use super::progress::print_progress;
 use super::quiet::wait_until_quiet;
 use super::report::{Report, Times};
 use super::submit::submit;
-use super::tell::say;
-use super::{checks, faults, judged, load, outages, progress, schedule, watch as look};
+use super::{checks, faults, judge_verdicts, load, outages, progress, schedule, watch as look};
 
 /// How the remote service misbehaves while the faults last. A stall outlives the deadline of a
 /// step, so that calls land late.
@@ -44,12 +44,12 @@ fn misbehaviour(seed: u64) -> Faults {
 }
 
 /// The directory of a run.
-enum Place {
+enum RunDirectory {
     Given(PathBuf),
     Temporary(tempfile::TempDir),
 }
 
-impl Place {
+impl RunDirectory {
     fn of(options: &Options) -> Result<Self> {
         let Some(dir) = &options.data else {
             let dir = tempfile::Builder::new().prefix("triad-chaos-").tempdir();
@@ -81,14 +81,14 @@ impl Place {
 /// What a run has shown, of either kind.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Shown {
+pub enum AnyReport {
     /// Kills and freezes.
     Kills(Box<Report>),
     /// Outages.
     Outages(Box<outages::report::Report>),
 }
 
-impl Shown {
+impl AnyReport {
     /// Whether no guarantee was broken.
     #[must_use]
     pub fn is_good(&self) -> bool {
@@ -107,7 +107,7 @@ impl Shown {
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for AnyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kills(report) => report.fmt(f),
@@ -126,17 +126,17 @@ pub struct Interrupted;
 /// # Errors
 /// When the run could not be made, or came to a stop: data and logs are kept then. Or
 /// [`Interrupted`]: nothing is kept that was not asked for.
-pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<Shown> {
+pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<AnyReport> {
     // What was asked for wrongly is told before anything is made.
     let load = load::make(options)?;
     let bin = bin_dir(options)?;
-    let place = Place::of(options)?;
+    let place = RunDirectory::of(options)?;
     let shown = match options.outages {
         None => in_dir(options, load, &bin, place.path(), &interrupted)
             .await
-            .map(|report| Shown::Kills(Box::new(report))),
+            .map(|report| AnyReport::Kills(Box::new(report))),
         Some(span) => tokio::select! {
-            shown = outages::run::run(options, span, &bin, place.path()) => shown.map(|r| Shown::Outages(Box::new(r))),
+            shown = outages::run::run(options, span, &bin, place.path()) => shown.map(|r| AnyReport::Outages(Box::new(r))),
             // Its processes are killed with it.
             () = interrupted.cancelled() => Err(Interrupted.into()),
         },
@@ -170,7 +170,7 @@ async fn in_dir(
         () = interrupted.cancelled() => return Err(Interrupted.into()),
     };
     let at = &installation.places;
-    say(&format!(
+    print_progress(&format!(
         "{} workers, Kafka {}, DynamoDB {}, service {}, in {}",
         options.workers,
         at.brokers,
@@ -207,7 +207,7 @@ async fn on(
     let stop = CancellationToken::new();
     // A set, because it ends its task with itself.
     let mut looks = JoinSet::new();
-    looks.spawn(look::look(
+    looks.spawn(look::read_topics(
         installation.clone(),
         options.seed,
         in_flight,
@@ -224,7 +224,7 @@ async fn on(
     )?;
     let under_faults = loaded.elapsed();
 
-    say("no more faults: waiting until everything has finished");
+    print_progress("no more faults: waiting until everything has finished");
     installation.set_faults(Faults::default()).await?;
     let quiet = Instant::now();
     let mut resolved = wait_until_quiet(installation, options.quiet_within).await?;
@@ -233,7 +233,7 @@ async fn on(
     stop.cancel();
     let sightings = looks.join_next().await.context("somebody looked")??;
     let died = installation.dead().await;
-    say("reading tables, topics and ledger");
+    print_progress("reading tables, topics and ledger");
     let evidence = collect(installation, sent, sightings, resolved).await?;
     let mut verdicts = checks::all(&evidence);
     verdicts.push(Verdict {
@@ -243,21 +243,21 @@ async fn on(
         breaches: died,
     });
     verdicts.extend(carried_out(planned, &faults));
-    say("judging the history");
-    let judged = judged::of_run(installation, &evidence).await?;
-    verdicts.extend(judged::verdicts(&judged));
+    print_progress("judging the history");
+    let judged = judge_verdicts::of_run(installation, &evidence).await?;
+    verdicts.extend(judge_verdicts::verdicts(&judge_verdicts));
     verdicts.sort_by_key(|v| v.guarantee);
     let times = Times {
         under_faults,
         to_quiet,
         in_all: began.elapsed(),
     };
-    Ok(Report::new(options, &evidence, verdicts, &faults, times).with(judged))
+    Ok(Report::new(options, &evidence, verdicts, &faults, times).with(judge_verdicts))
 }
 
 /// A fault that was planned and did not come has shown nothing. A run that asks for none is judged by
 /// the rest.
-fn carried_out(planned: usize, faults: &faults::Counts) -> Option<Verdict> {
+fn carried_out(planned: usize, faults: &faults::FaultCounts) -> Option<Verdict> {
     let came = faults.values().map(|n| *n as usize).sum::<usize>();
     let missing = (came..planned).map(|n| format!("fault {} of {planned} did not come", n + 1));
     (planned > 0).then(|| Verdict {
@@ -275,10 +275,10 @@ mod tests {
 
     #[test]
     fn a_planned_fault_that_did_not_come_is_a_breach() {
-        let came = faults::Counts::from([(Kind::KillWorker, 2), (Kind::KillStore, 1)]);
+        let came = faults::FaultCounts::from([(Kind::KillWorker, 2), (Kind::KillStore, 1)]);
         let breaches = |planned| carried_out(planned, &came).map(|v| v.breaches.len());
         assert_eq!(breaches(3), Some(0));
         assert_eq!(breaches(5), Some(2));
-        assert_eq!(carried_out(0, &faults::Counts::new()), None);
+        assert_eq!(carried_out(0, &faults::FaultCounts::new()), None);
     }
 }

@@ -61,7 +61,7 @@ impl Sightings {
 }
 
 /// Looks at records until `stop`: those that are likely to be under way.
-pub async fn look(
+pub async fn read_topics(
     installation: Arc<Installation>,
     seed: u64,
     in_flight: usize,

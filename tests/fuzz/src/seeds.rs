@@ -31,7 +31,7 @@ pub fn messages() -> Vec<Vec<u8>> {
             "type": "accepted", "order_id": "1", "workflow": "w@0123456789abcdef",
             "submitted_at": 1, "due": 60_000, "details": {"n": 1}, "priority": "high",
         }),
-        json!({"type": "retry", "order_id": "1"}),
+        json!({"type": "wake", "order_id": "1"}),
         reply(json!({"result": "succeeded", "output": {"reference": 1}})),
         reply(json!({"result": "failed", "failure": failure, "maybe_applied": true})),
         reply(

@@ -9,7 +9,7 @@ use triad_core::message::{Alert, SchedulerMessage, StatusMessage, StepRequest};
 use triad_core::submission::Submission;
 use triad_core::{OrderId, Priority, stored};
 use triad_runtime::InputRecord;
-use triad_runtime::dead_letter::Entry;
+use triad_runtime::dead_letter::LetterEntry;
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{Expression, Limits, Millis, Scope, Template, load};
 
@@ -147,7 +147,7 @@ fn letter(bytes: &[u8]) {
         headers: headers.collect(),
         ..InputRecord::default()
     };
-    if let Err(unreadable) = Entry::read(record) {
+    if let Err(unreadable) = LetterEntry::read(record) {
         assert!(!unreadable.to_string().is_empty());
     }
 }

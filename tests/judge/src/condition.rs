@@ -112,15 +112,15 @@ impl Reader<'_> {
     }
 
     fn either(&mut self) -> Result<Term, String> {
-        let mut term = self.both()?;
+        let mut term = self.conjunction()?;
         while self.is_next("OR") {
             self.next()?;
-            term = Term::Or(Box::new(term), Box::new(self.both()?));
+            term = Term::Or(Box::new(term), Box::new(self.conjunction()?));
         }
         Ok(term)
     }
 
-    fn both(&mut self) -> Result<Term, String> {
+    fn conjunction(&mut self) -> Result<Term, String> {
         let mut term = self.single()?;
         while self.is_next("AND") {
             self.next()?;

@@ -24,10 +24,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
+use super::broken_store::{Lies, Sent};
 use super::history::Moment;
-use super::lies::{Lies, Sent};
 use super::recorder::Recorder;
-use super::wire::{self, Told};
+use super::wire::{self, StoreAnswer};
 
 /// Largest request, in bytes: a batch write of the service is 16 MB at most.
 const LARGEST: usize = 17 << 20;
@@ -52,13 +52,13 @@ const DENIED: &str = r#"{"__type":"com.amazonaws.dynamodb.v20120810#AccessDenied
 #[derive(Debug)]
 pub struct Endpoint {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<EndpointState>,
     /// Ends its task with itself.
     serving: JoinSet<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct EndpointState {
     upstream: String,
     client: reqwest::Client,
     recorder: Recorder,
@@ -88,7 +88,7 @@ impl Endpoint {
         anyhow::ensure!(listen.ip().is_loopback(), "{listen} is not of this machine");
         let listener = TcpListener::bind(listen).await.context("the endpoint")?;
         let addr = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(EndpointState {
             upstream,
             client: triad_http::client_builder().build().context("a client")?,
             recorder,
@@ -132,7 +132,7 @@ impl Endpoint {
     /// How often clients were lied to.
     #[must_use]
     pub fn lies(&self) -> u64 {
-        self.shared.lies.as_ref().map_or(0, Lies::told)
+        self.shared.lies.as_ref().map_or(0, Lies::lies_told)
     }
 
     /// Takes no request any more, and waits until those that it has taken are written down.
@@ -143,7 +143,7 @@ impl Endpoint {
     }
 }
 
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+async fn serve(listener: TcpListener, shared: Arc<EndpointState>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -156,7 +156,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn connection(stream: TcpStream, shared: Arc<EndpointState>) {
     // Requests and answers are small and waited for. Where it cannot be set they are slower.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| answer(request, shared.clone()));
@@ -168,7 +168,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
 
 async fn answer(
     request: Request<Incoming>,
-    shared: Arc<Shared>,
+    shared: Arc<EndpointState>,
 ) -> Result<Response<Full<Bytes>>, NoAnswer> {
     let headers = request.headers().clone();
     let body = Limited::new(request.into_body(), LARGEST).collect().await;
@@ -182,7 +182,7 @@ async fn answer(
 /// An answer: status, headers, body.
 type Answered = (StatusCode, HeaderMap, Bytes);
 
-impl Shared {
+impl EndpointState {
     /// Hands a request on and records it; none if the store did not answer.
     async fn handle(&self, headers: &HeaderMap, body: Bytes) -> Option<Response<Full<Bytes>>> {
         let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
@@ -192,9 +192,9 @@ impl Shared {
         let answered = self.upstream(headers, action, &body).await;
         if let Some(request) = request {
             let told = match &answered {
-                Ok((status, _, body)) => Told::Answer(status.as_u16(), body),
-                Err(e) if e.is_connect() => Told::NotSent,
-                Err(_) => Told::Nothing,
+                Ok((status, _, body)) => StoreAnswer::Answer(status.as_u16(), body),
+                Err(e) if e.is_connect() => StoreAnswer::NotSent,
+                Err(_) => StoreAnswer::Nothing,
             };
             let all = request.answered(told);
             self.recorder.ended(began, self.recorder.moment(), all);
@@ -202,7 +202,7 @@ impl Shared {
         let (status, headers, body) = answered.ok()?;
         let mut response = Response::new(Full::new(body));
         *response.status_mut() = status;
-        *response.headers_mut() = kept(&headers);
+        *response.headers_mut() = forwarded_headers(&headers);
         Some(response)
     }
 
@@ -245,14 +245,18 @@ impl Shared {
 
     async fn forward(&self, headers: &HeaderMap, body: Bytes) -> Result<Answered, reqwest::Error> {
         let request = self.client.post(&self.upstream).timeout(LONGEST);
-        let answer = request.headers(kept(headers)).body(body).send().await?;
+        let answer = request
+            .headers(forwarded_headers(headers))
+            .body(body)
+            .send()
+            .await?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         Ok((status, headers, answer.bytes().await?))
     }
 }
 
 /// The headers that are handed on.
-fn kept(headers: &HeaderMap) -> HeaderMap {
+fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
     let kept = HEADERS.iter().filter_map(|name| {
         let value = headers.get(*name)?;
         Some((HeaderName::from_static(name), value.clone()))

@@ -19,7 +19,7 @@ pub struct Operation {
     /// When it was answered, or given up.
     pub ended: Moment,
     /// What was asked.
-    pub asked: Asked,
+    pub asked: ClientOperation,
     /// What was answered.
     pub answer: Answer,
 }
@@ -48,7 +48,7 @@ pub enum Cell {
 /// What a client asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asked {
+pub enum ClientOperation {
     /// A consistent read.
     Read(Cell),
     /// Puts that take effect all together or not at all.
@@ -60,14 +60,14 @@ pub enum Asked {
         token: Option<String>,
     },
     /// Messages and effects that were seen: of attempts that a write must have put in force before.
-    Seen(Vec<Seen>),
+    Seen(Vec<Sighting>),
     /// Something that the judge does not know: its object cannot be judged.
     Other(String),
 }
 
 /// What was seen elsewhere of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Seen {
+pub struct Sighting {
     /// What.
     pub sign: Sign,
     /// Of which attempt: `<step>/do/<number>` or `<step>/compensate/<number>`.

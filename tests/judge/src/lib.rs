@@ -18,13 +18,13 @@
 //! the table `workflows`, and whether an effect should have been applied at all when its attempt
 //! was no longer in force: a call that lands late is in doubt, and the idempotency key's concern.
 
+pub mod broken_store;
 pub mod condition;
 pub mod endpoint;
 pub mod history;
 pub mod item;
-pub mod lies;
 pub mod object;
 pub mod recorder;
-mod telling;
+mod relevant_operations;
 pub mod verdict;
 pub mod wire;

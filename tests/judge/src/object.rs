@@ -16,7 +16,7 @@ use std::rc::Rc;
 use stateright::semantics::SequentialSpec;
 
 use super::condition::{Term, Unjudged};
-use super::history::{Answer, Asked, Cell, ConditionHeld, Item, Operation, Put, Scalar};
+use super::history::{Answer, Cell, ClientOperation, ConditionHeld, Item, Operation, Put, Scalar};
 
 /// Names of the states in which an order has ended.
 const ENDS: [&str; 4] = ["Processed", "Error", "Compensated", "CompensationFailed"];
@@ -24,7 +24,7 @@ const ENDS: [&str; 4] = ["Processed", "Error", "Compensated", "CompensationFaile
 /// An operation, its conditions read.
 #[derive(Debug)]
 pub struct Call {
-    asked: Asked,
+    asked: ClientOperation,
     /// Of each put.
     terms: Vec<Option<Term>>,
     /// Latest second at which it can have taken effect.
@@ -38,8 +38,8 @@ impl Call {
     /// [`Unjudged`] where a condition cannot be read.
     pub fn of(operation: &Operation) -> Result<Rc<Self>, Unjudged> {
         let puts = match &operation.asked {
-            Asked::Put { puts, .. } => puts.as_slice(),
-            Asked::Read(_) | Asked::Seen(_) | Asked::Other(_) => &[],
+            ClientOperation::Put { puts, .. } => puts.as_slice(),
+            ClientOperation::Read(_) | ClientOperation::Seen(_) | ClientOperation::Other(_) => &[],
         };
         let term = |put: &Put| put.condition.as_ref().map(Term::read).transpose();
         Ok(Rc::new(Self {
@@ -113,12 +113,12 @@ impl Object {
     /// Whether an operation may be answered so, and the object after it.
     fn fits(&mut self, call: &Call, answer: &Answer) -> bool {
         match (&call.asked, answer) {
-            (Asked::Read(cell), Answer::Found(item)) => self.at(*cell) == item.as_ref(),
-            (Asked::Put { puts, token }, Answer::Done) => {
+            (ClientOperation::Read(cell), Answer::Found(item)) => self.at(*cell) == item.as_ref(),
+            (ClientOperation::Put { puts, token }, Answer::Done) => {
                 let is_known = |token: &String| self.tokens.contains(token);
                 token.as_ref().is_some_and(is_known) || self.put(call, puts, token.as_deref())
             }
-            (Asked::Put { puts, .. }, Answer::Refused(held)) => {
+            (ClientOperation::Put { puts, .. }, Answer::Refused(held)) => {
                 let fits = |((put, term), held): ((&Put, &Option<Term>), &ConditionHeld)| {
                     let standing = self.at(put.cell);
                     let holds = term.as_ref().is_none_or(|t| t.holds(standing));
@@ -133,7 +133,7 @@ impl Object {
                     && held.iter().any(|h| matches!(h, ConditionHeld::No(_)))
                     && puts.iter().zip(&call.terms).zip(held).all(fits)
             }
-            (Asked::Seen(all), Answer::Done) => {
+            (ClientOperation::Seen(all), Answer::Done) => {
                 all.iter().all(|s| self.in_force.contains(&s.attempt))
             }
             _ => false,
@@ -217,8 +217,10 @@ impl SequentialSpec for Object {
     fn invoke(&mut self, call: &Self::Op) -> Self::Ret {
         self.budget.spend();
         let is_done = match &call.asked {
-            Asked::Put { puts, token } => self.put(call, puts, token.as_deref()),
-            Asked::Read(_) | Asked::Seen(_) | Asked::Other(_) => false,
+            ClientOperation::Put { puts, token } => self.put(call, puts, token.as_deref()),
+            ClientOperation::Read(_) | ClientOperation::Seen(_) | ClientOperation::Other(_) => {
+                false
+            }
         };
         Rc::new(if is_done {
             Answer::Done

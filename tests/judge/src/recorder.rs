@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-use super::history::{Answer, Asked, Moment, Operation};
+use super::history::{Answer, ClientOperation, Moment, Operation};
 
 /// Writes a history. Whoever shares it writes whole lines.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Begun {
     /// What it is on.
     pub object: String,
     /// What was asked.
-    pub asked: Asked,
+    pub asked: ClientOperation,
 }
 
 impl Recorder {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::history::{Answer, Asked, Cell, Condition, ConditionHeld, Put};
+use super::history::{Answer, Cell, ClientOperation, Condition, ConditionHeld, Put};
 use super::item::{item, scalar};
 use super::recorder::Begun;
 
@@ -29,7 +29,7 @@ enum Kind {
 
 /// The store's answer, or what came instead.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Told<'a> {
+pub enum StoreAnswer<'a> {
     /// An HTTP status with a body.
     Answer(u16, &'a [u8]),
     /// It was not sent: nobody listens.
@@ -72,7 +72,7 @@ pub fn request(action: &str, body: &[u8]) -> Option<Request> {
         "GetItem" => {
             let is_consistent = body["ConsistentRead"] == true;
             let (cell, object, id) = object(table, &body["Key"]).filter(|_| is_consistent)?;
-            let asked = Asked::Read(cell);
+            let asked = ClientOperation::Read(cell);
             Some(one(Kind::Get, (Begun { object, asked }, id)))
         }
         "BatchGetItem" => {
@@ -84,7 +84,7 @@ pub fn request(action: &str, body: &[u8]) -> Option<Request> {
         }
         "PutItem" => {
             let (object, id, put) = put(&body)?;
-            let asked = Asked::Put {
+            let asked = ClientOperation::Put {
                 puts: vec![put],
                 token: None,
             };
@@ -93,7 +93,7 @@ pub fn request(action: &str, body: &[u8]) -> Option<Request> {
         "TransactWriteItems" => transaction(&body).map(|begun| one(Kind::Transaction, begun)),
         "UpdateItem" | "DeleteItem" => {
             let (_, object, id) = object(table, &body["Key"])?;
-            let asked = Asked::Other(action.to_owned());
+            let asked = ClientOperation::Other(action.to_owned());
             Some(one(Kind::Other, (Begun { object, asked }, id)))
         }
         _ => None,
@@ -107,7 +107,7 @@ fn batch(items: &Value) -> impl Iterator<Item = (Begun, String)> {
         let keys = asked["Keys"].as_array().into_iter().flatten();
         keys.filter_map(move |key| {
             let (cell, object, id) = object(table, key)?;
-            let asked = Asked::Read(cell);
+            let asked = ClientOperation::Read(cell);
             Some((Begun { object, asked }, id))
         })
     })
@@ -137,12 +137,12 @@ fn transaction(body: &Value) -> Option<(Begun, String)> {
     let (object, id, _) = puts.first()?.clone();
     let is_known = puts.len() == actions.len() && puts.iter().all(|(o, ..)| *o == object);
     let asked = if is_known {
-        Asked::Put {
+        ClientOperation::Put {
             puts: puts.into_iter().map(|(.., put)| put).collect(),
             token: body["ClientRequestToken"].as_str().map(str::to_owned),
         }
     } else {
-        Asked::Other("a transaction of another form".into())
+        ClientOperation::Other("a transaction of another form".into())
     };
     Some((Begun { object, asked }, id))
 }
@@ -159,12 +159,12 @@ fn strings(json: &Value) -> BTreeMap<String, String> {
 impl Request {
     /// Each operation with its answer.
     #[must_use]
-    pub fn answered(self, told: Told<'_>) -> Vec<(Begun, Answer)> {
+    pub fn answered(self, told: StoreAnswer<'_>) -> Vec<(Begun, Answer)> {
         let kind = self.kind;
         let (status, body) = match told {
-            Told::Answer(status, body) => (status, serde_json::from_slice(body)),
-            Told::NotSent => return self.all(&Answer::Failed("not sent".into())),
-            Told::Nothing => return self.all(&Answer::Unknown),
+            StoreAnswer::Answer(status, body) => (status, serde_json::from_slice(body)),
+            StoreAnswer::NotSent => return self.all(&Answer::Failed("not sent".into())),
+            StoreAnswer::Nothing => return self.all(&Answer::Unknown),
         };
         // A body that cannot be read, or trouble of the service: it may have taken effect.
         let Ok(body) = body else {
@@ -222,8 +222,9 @@ fn refused(body: &Value) -> Answer {
 /// The item of a key in the answer to a batch; a key that was left unprocessed was not read.
 fn of_batch(begun: &Begun, id: &str, body: &Value) -> Answer {
     let is_it = |table: &str, json: &Value| {
-        object(table, json)
-            .is_some_and(|(cell, _, found)| found == id && begun.asked == Asked::Read(cell))
+        object(table, json).is_some_and(|(cell, _, found)| {
+            found == id && begun.asked == ClientOperation::Read(cell)
+        })
     };
     let left = entries(&body["UnprocessedKeys"]).any(|(table, asked)| {
         let keys = asked["Keys"].as_array().into_iter().flatten();
@@ -257,7 +258,7 @@ mod tests {
         let answer = json!({
             "Responses": {"order-state": [{"OrderID": {"S": "a"}, "Version": {"N": "3"}}]},
             "UnprocessedKeys": {"order-state": {"Keys": [key("c")]}}});
-        let all = request.answered(Told::Answer(200, &bytes(&answer)));
+        let all = request.answered(StoreAnswer::Answer(200, &bytes(&answer)));
         let answers: Vec<&Answer> = all.iter().map(|(_, answer)| answer).collect();
         assert_eq!(all[0].0.object, "order/a");
         assert!(matches!(answers[0], Answer::Found(Some(_))));
@@ -279,20 +280,23 @@ mod tests {
         let request = request("PutItem", &bytes(&asked)).unwrap();
         let answer = |told| request.clone().answered(told).remove(0).1;
         let refusal = |name: &str| bytes(&json!({"__type": format!("com.amazonaws#{name}")}));
-        assert_eq!(answer(Told::Answer(200, b"{}")), Answer::Done);
+        assert_eq!(answer(StoreAnswer::Answer(200, b"{}")), Answer::Done);
         let condition = refusal("ConditionalCheckFailedException");
         let held = vec![ConditionHeld::No(None)];
-        assert_eq!(answer(Told::Answer(400, &condition)), Answer::Refused(held));
+        assert_eq!(
+            answer(StoreAnswer::Answer(400, &condition)),
+            Answer::Refused(held)
+        );
         let denied = refusal("AccessDeniedException");
         assert!(matches!(
-            answer(Told::Answer(400, &denied)),
+            answer(StoreAnswer::Answer(400, &denied)),
             Answer::Failed(_)
         ));
-        assert!(matches!(answer(Told::NotSent), Answer::Failed(_)));
+        assert!(matches!(answer(StoreAnswer::NotSent), Answer::Failed(_)));
         for told in [
-            Told::Nothing,
-            Told::Answer(500, b"{}"),
-            Told::Answer(200, b"<"),
+            StoreAnswer::Nothing,
+            StoreAnswer::Answer(500, b"{}"),
+            StoreAnswer::Answer(200, b"<"),
         ] {
             assert_eq!(answer(told), Answer::Unknown);
         }
@@ -311,7 +315,9 @@ mod tests {
             let reasons = codes.map(|code| json!({"Code": code}));
             let body = json!({"__type": "TransactionCanceledException",
                 "CancellationReasons": reasons});
-            let mut all = request.clone().answered(Told::Answer(400, &bytes(&body)));
+            let mut all = request
+                .clone()
+                .answered(StoreAnswer::Answer(400, &bytes(&body)));
             assert_eq!(all.len(), 1, "one operation on the order");
             all.remove(0).1
         };

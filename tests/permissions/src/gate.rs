@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::asked::{Asked, request};
 use super::policy::Permission;
+use super::required::{PermissionRequest, request};
 use super::rights::Rights;
 
 /// What is handed on of a request, and of an answer.
@@ -42,13 +42,13 @@ const SECRETS_FORM: &str = "application/x-amz-json-1.1";
 #[derive(Debug)]
 pub struct IamGate {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<GateState>,
     /// Ends its task with itself.
     _serving: JoinSet<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct GateState {
     tables: String,
     client: reqwest::Client,
     rights: Rights,
@@ -65,7 +65,7 @@ impl IamGate {
     pub async fn start(tables: String, rights: Rights, secrets: BTreeMap<String, String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let addr = listener.local_addr().expect("it has an address");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(GateState {
             tables,
             client: triad_tests::http::client(),
             rights,
@@ -100,13 +100,13 @@ impl IamGate {
 }
 
 async fn handle(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<GateState>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
     let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
     match request(target, &body) {
-        Asked::Tables(wanted) => {
+        PermissionRequest::Tables(wanted) => {
             // All are asked for: a transaction that lacks two permissions notes both.
             let denied: Vec<_> = wanted.iter().filter(|w| !shared.rights.ask(w)).collect();
             match denied.first() {
@@ -114,7 +114,7 @@ async fn handle(
                 None => shared.hand_on(&headers, body).await,
             }
         }
-        Asked::Publish(wanted) if shared.rights.ask(&wanted) => {
+        PermissionRequest::Publish(wanted) if shared.rights.ask(&wanted) => {
             let mut published = shared
                 .published
                 .lock()
@@ -123,14 +123,14 @@ async fn handle(
             let told = "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>";
             answer(StatusCode::OK, "text/xml", told.to_owned())
         }
-        Asked::Publish(wanted) => {
+        PermissionRequest::Publish(wanted) => {
             let told = format!(
                 "<ErrorResponse><Error><Type>Sender</Type><Code>AuthorizationError</Code><Message>{}</Message></Error></ErrorResponse>",
                 why(&wanted)
             );
             answer(StatusCode::FORBIDDEN, "text/xml", told)
         }
-        Asked::Secret(wanted) if shared.rights.ask(&wanted) => {
+        PermissionRequest::Secret(wanted) if shared.rights.ask(&wanted) => {
             let secret = shared.secrets.get(&wanted.resource);
             let told = match secret {
                 Some(text) => json!({"ARN": wanted.resource, "SecretString": text}),
@@ -139,8 +139,8 @@ async fn handle(
             let status = secret.map_or(StatusCode::BAD_REQUEST, |_| StatusCode::OK);
             answer(status, SECRETS_FORM, told.to_string())
         }
-        Asked::Secret(wanted) => refused(SECRETS_FORM, &wanted),
-        Asked::Unknown(what) => {
+        PermissionRequest::Secret(wanted) => refused(SECRETS_FORM, &wanted),
+        PermissionRequest::Unknown(what) => {
             shared.rights.note_strange(format!("asked for {what}"));
             let told = json!({"__type": "UnknownOperationException"});
             answer(StatusCode::BAD_REQUEST, TABLES_FORM, told.to_string())
@@ -148,7 +148,7 @@ async fn handle(
     }
 }
 
-impl Shared {
+impl GateState {
     async fn hand_on(&self, headers: &HeaderMap, body: Bytes) -> Response<Body> {
         let kept = |from: &HeaderMap| -> HeaderMap {
             let kept = HEADERS.iter().filter_map(|name| {

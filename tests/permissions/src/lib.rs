@@ -10,10 +10,10 @@
 //! Architecture invariant: nothing here knows what a role is given. A permission that the module adds or
 //! drops is met by the runs alone.
 
-pub mod asked;
+pub mod checked_bus;
 pub mod gate;
-pub mod line;
 pub mod policy;
+pub mod required;
 pub mod rights;
 pub mod runs;
 pub mod verdict;

@@ -9,12 +9,12 @@ use super::policy::{Permission, Policy};
 #[derive(Debug, Clone)]
 pub struct Rights {
     policy: Arc<Policy>,
-    noted: Arc<Mutex<Noted>>,
+    noted: Arc<Mutex<UsedRights>>,
 }
 
 /// What is noted of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Noted {
+pub struct UsedRights {
     /// What was asked for and allowed.
     pub used: BTreeSet<Permission>,
     /// What was asked for and denied.
@@ -59,11 +59,11 @@ impl Rights {
 
     /// What was noted so far.
     #[must_use]
-    pub fn noted(&self) -> Noted {
+    pub fn noted(&self) -> UsedRights {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Noted> {
+    fn lock(&self) -> MutexGuard<'_, UsedRights> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use super::asked::WRITE;
 use super::policy::{Installation, Permission, Policy};
+use super::required::WRITE;
 use super::runs;
 use super::world::Run;
 
@@ -17,7 +17,7 @@ const SERVICES: [&str; 3] = ["dynamodb:", "secretsmanager:", "sns:"];
 
 /// An action that no run shows to be needed, and why it is granted all the same.
 #[derive(Debug, Clone, Copy)]
-pub struct Left {
+pub struct UnprovenGrant {
     /// IAM's name of the action.
     pub action: &'static str,
     /// Who needs it, and why no run shows that.
@@ -43,12 +43,12 @@ pub fn is_tried(action: &str) -> bool {
 
 /// A part of what a role's function does.
 #[derive(Clone, Copy)]
-enum Part {
+enum FunctionPart {
     Work,
     Start,
 }
 
-impl Part {
+impl FunctionPart {
     async fn run(self, of: &Installation, role: &str, policy: &Policy) -> Option<Run> {
         match self {
             Self::Work => runs::work(of, role, policy).await,
@@ -61,11 +61,11 @@ impl Part {
 ///
 /// # Panics
 /// When what is around the role's function does not work.
-pub async fn of_role(installation: &Installation, role: &str, left: &[Left]) -> Verdict {
+pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGrant]) -> Verdict {
     let policy = &installation.roles[role];
     let mut verdict = Verdict::default();
     let mut parts = Vec::new();
-    for part in [Part::Work, Part::Start] {
+    for part in [FunctionPart::Work, FunctionPart::Start] {
         if let Some(whole) = part.run(installation, role, policy).await {
             verdict.whole(&whole);
             // A run that differs from its like would make every permission seem to be needed.

@@ -19,10 +19,10 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, ControlStore, Handled, InputRecord, StateStore};
 use triad_workflow::{AgentName, Millis};
 
+use super::checked_bus::{CheckedBus, refuse};
 use super::gate::IamGate;
-use super::line::{Line, refuse};
 use super::policy::{Installation, Policy};
-use super::rights::{Noted, Rights};
+use super::rights::{Rights, UsedRights};
 use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
 use triad_tests::engines::{Store, workflow};
@@ -77,7 +77,7 @@ steps:
 ];
 
 /// The tables, for those that may do everything.
-pub type Open = DynamoStore<SystemClock>;
+pub type AdminTables = DynamoStore<SystemClock>;
 
 /// What a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub struct Run {
     /// What was done and told, each as a line: by which a run without a permission differs.
     pub facts: BTreeSet<String>,
     /// What was asked for.
-    pub noted: Noted,
+    pub noted: UsedRights,
 }
 
 /// An order that an application submits.
@@ -158,7 +158,7 @@ pub fn poison(topic: &str) -> InputRecord {
 /// The record that wakes the Scheduler for an order.
 #[must_use]
 pub fn wake(id: &str) -> InputRecord {
-    record(topics::SCHEDULER, &json!({"type": "retry", "order_id": id}))
+    record(topics::SCHEDULER, &json!({"type": "wake", "order_id": id}))
 }
 
 /// What an agent answers that has done what was asked.
@@ -206,7 +206,7 @@ pub struct World {
     /// The clients of the handler that is looked at, made as its function makes them.
     pub wiring: Wiring<triad_bootstrap::Store>,
     /// Its way to the broker.
-    pub line: Line,
+    pub line: CheckedBus,
     /// What the handlers around it send.
     pub around: MemoryBus,
     tables: Store,
@@ -270,7 +270,7 @@ impl World {
         Self {
             // What expires does so by the clock of the tables.
             clock: ManualClock::at(SystemClock.now().0),
-            line: Line::new(wiring.bus.clone(), is_governed.then(|| rights.clone())),
+            line: CheckedBus::new(wiring.bus.clone(), is_governed.then(|| rights.clone())),
             wiring,
             around: MemoryBus::default(),
             tables,
@@ -290,14 +290,14 @@ impl World {
 
     /// The tables, for those that may do everything.
     #[must_use]
-    pub fn open(&self) -> Open {
+    pub fn open(&self) -> AdminTables {
         let details = self.wiring.config.details_retention;
         self.tables.store().keeping_details(details)
     }
 
     /// A Submission that may do everything.
     #[must_use]
-    pub fn submission(&self) -> Submission<Open, MemoryBus, ManualClock> {
+    pub fn submission(&self) -> Submission<AdminTables, MemoryBus, ManualClock> {
         Submission::new(
             self.open(),
             self.around.clone(),
@@ -308,7 +308,7 @@ impl World {
 
     /// A Scheduler that may do everything, and lets nobody in for an order that ends.
     #[must_use]
-    pub fn scheduler(&self) -> Scheduler<Open, MemoryBus, ManualClock, SystemEntropy> {
+    pub fn scheduler(&self) -> Scheduler<AdminTables, MemoryBus, ManualClock, SystemEntropy> {
         let mut settings = self.settings();
         settings.admission.per_workflow.clear();
         Scheduler::new(
@@ -322,7 +322,7 @@ impl World {
 
     /// A Supervisor that may do everything.
     #[must_use]
-    pub fn supervisor(&self) -> Supervisor<Open, MemoryBus, ManualClock, SystemEntropy> {
+    pub fn supervisor(&self) -> Supervisor<AdminTables, MemoryBus, ManualClock, SystemEntropy> {
         Supervisor::new(
             self.open(),
             self.around.clone(),

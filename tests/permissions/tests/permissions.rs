@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 
 use triad_permissions::policy::{Installation, Permission, installations};
-use triad_permissions::verdict::{Left, of_role};
+use triad_permissions::verdict::{UnprovenGrant, of_role};
 
 /// What is granted and no run shows to be needed: the whole list.
-const LEFT: [Left; 27] = [
+const LEFT: [UnprovenGrant; 27] = [
     // Lambda's own work with a function's role, before the function runs and around it.
     left(
         "logs:CreateLogStream",
@@ -119,8 +119,8 @@ const QUIET: [(&str, &str, &str, &str); 7] = [
     ),
 ];
 
-const fn left(action: &'static str, why: &'static str) -> Left {
-    Left { action, why }
+const fn left(action: &'static str, why: &'static str) -> UnprovenGrant {
+    UnprovenGrant { action, why }
 }
 
 /// What a role's function does; all agents do the same.

@@ -41,7 +41,7 @@ fn sound(topic: &str, n: usize) -> Value {
             "attempt": 1, "complete_by": 1_000 + n, "calls": 1,
             "outcome": {"result": "succeeded", "output": {"reference": n}},
         }),
-        "scheduler" => json!({"type": "retry", "order_id": id}),
+        "scheduler" => json!({"type": "wake", "order_id": id}),
         _ => json!({
             "order_id": id, "step": "charge-payment", "direction": "forward", "attempt": 1,
             "complete_by": 1_000 + n, "attempt_timeout_ms": 1_000, "allowance": 3, "backoff_initial_ms": 5,

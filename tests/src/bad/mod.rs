@@ -66,7 +66,7 @@ const MESSAGES: [Maker; 6] = [
     },
     |n| {
         Some(
-            json!({"type": "retry", "order_id": n})
+            json!({"type": "wake", "order_id": n})
                 .to_string()
                 .into_bytes(),
         )
@@ -85,7 +85,7 @@ const MESSAGES: [Maker; 6] = [
                 .into_bytes(),
         )
     },
-    |n| Some(json!({"type": ["retry"], "n": n}).to_string().into_bytes()),
+    |n| Some(json!({"type": ["wake"], "n": n}).to_string().into_bytes()),
     |n| Some(json!({"order_id": n.to_string()}).to_string().into_bytes()),
 ];
 

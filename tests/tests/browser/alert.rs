@@ -10,7 +10,7 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use triad_core::message::Alert;
-use triad_operator::address::{ConsoleUrl, Place};
+use triad_operator::address::{ConsoleUrl, PageAddress};
 use triad_tests::browser::Browser;
 use triad_tests::dev::Dev;
 use triad_tests::orders::{Files, orders};
@@ -118,7 +118,7 @@ async fn from_an_alert_the_order_its_trace_its_cause_and_the_act_on_all_are_five
     let alert: Alert = serde_json::from_slice(value).expect("an alert");
     let order = alert.order_id.clone().expect("it is about an order");
     let at: ConsoleUrl = address.parse().expect("the address of a console");
-    let place = Place::of_alert(&alert).expect("a page shows it");
+    let place = PageAddress::of_alert(&alert).expect("a page shows it");
     *elsewhere
         .mail
         .lock()

@@ -3,10 +3,10 @@
 //!
 //! With `TRIAD_SCREENSHOTS` naming a directory the main pages are saved there: those of docs/console.
 
+mod accessibility;
 mod alert;
 mod campaign;
 mod drill;
-mod everybody;
 mod session;
 mod workflows;
 

@@ -362,12 +362,12 @@ async fn an_order_of_the_high_lane_is_wholly_in_it() {
     let _ = submitted.await.good();
     // Failed attempts and work that an open breaker has deferred are both asked for again.
     until("the Supervisor asks for an order again", async || {
-        kinds(&dev.kafka).await.contains("retry").then_some(())
+        kinds(&dev.kafka).await.contains("wake").then_some(())
     })
     .await;
     dev.services(json!({})).await;
     dev.all_finished(10).await;
-    let wanted = ["accepted", "reply", "retry"].map(str::to_owned);
+    let wanted = ["accepted", "reply", "wake"].map(str::to_owned);
     assert_eq!(kinds(&dev.kafka).await, BTreeSet::from(wanted));
     let normal = read_all(&dev.kafka, &["orders", "scheduler", "agent.payment"]).await;
     assert!(normal.is_empty(), "{normal:?}");

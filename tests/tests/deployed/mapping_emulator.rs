@@ -12,7 +12,7 @@ use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_mapping_emulator::{GivenUp, Invoke, Invoked, Keep, Poller, Settings, Why, handle};
 use triad_runtime::InputRecord;
 use triad_tests::engines::loopback;
-use triad_tests::mapped::{Environment, Kept};
+use triad_tests::mapped_function::{Environment, Kept};
 use triad_tests::poll::until;
 use triad_tests::topics::{Raw, write};
 

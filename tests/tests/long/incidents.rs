@@ -2,9 +2,9 @@
 //! wrong, always by the same strategy, in eight calls at most. Where nothing is wrong it finds nothing.
 
 use serde_json::{Value, json};
-use triad_tests::detective::{Culprit, find};
 use triad_tests::dev::Dev;
 use triad_tests::mcp::Mcp;
+use triad_tests::mcp_client::{Culprit, find};
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
 use triad_tests::poll::until;
 use triad_tests::topics::{Raw, read_until, write};

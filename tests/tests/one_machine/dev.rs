@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use triad_reference_service::contract::Cause;
 use triad_tests::cli::triad;
 use triad_tests::dev::Dev;
+use triad_tests::message_checks::{assert_alerts, assert_statuses};
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
 use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
-use triad_tests::told::{assert_alerts, assert_statuses};
 use triad_tests::topics::{header, read_all, read_until};
 
 /// The first step of the built-in workflow that is never compensated.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use triad_core::{Order, Timestamp};
 use triad_runtime::{NewOrder, StateStore};
-use triad_tests::case::{case, check};
+use triad_tests::command_case::{case, check};
 use triad_tests::dev::Dev;
 use triad_tests::engines::{Store, workflow};
 use triad_tests::orders::{FULFILMENT, Files, lines, order};

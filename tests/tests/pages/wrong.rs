@@ -15,7 +15,7 @@ use triad_core::submission::{MAX_SUBMISSION_BYTES, SubmissionRefusal};
 use triad_core::topics;
 use triad_dynamodb::DynamoStore;
 use triad_runtime::InputRecord;
-use triad_runtime::dead_letter::Entry;
+use triad_runtime::dead_letter::LetterEntry;
 use triad_runtime::settings::Settings;
 use triad_runtime::submission::Submission;
 use triad_runtime::system::SystemClock;
@@ -194,13 +194,13 @@ steps: [{ id: only, agent: x, action: go, compensation: none }]
         let mut statuses = Vec::new();
         while let Some(record) = bus.next() {
             match record.topic.as_str() {
-                topics::DEAD_LETTER => letters.push(Entry::read(record).expect("a letter")),
+                topics::DEAD_LETTER => letters.push(LetterEntry::read(record).expect("a letter")),
                 topics::STATUS | "reply.shop" => statuses.push(record),
                 topics::ALERTS => {}
                 other => panic!("{file}: a message in {other}"),
             }
         }
-        let [Entry::Letter(letter)] = &letters[..] else {
+        let [LetterEntry::Letter(letter)] = &letters[..] else {
             panic!("{file}: one letter: {letters:?}");
         };
         assert_eq!(letter.cause, cause, "{file}: {}", letter.message);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use triad_core::breaker::BreakerSettings;
 use triad_core::downstream::{DownstreamAction, ForcedTo};
-use triad_core::message::{Alert, AlertKind, Outcome, Reply, SchedulerMessage};
+use triad_core::message::{Alert, AlertKind, Reply, ReplyOutcome, SchedulerMessage};
 use triad_core::{Failure, OperatorAct, topics};
 use triad_dynamodb::{Capacity, DynamoStore};
 use triad_runtime::agent::{Agent, Remotes};
@@ -157,7 +157,7 @@ impl World {
         })
     }
 
-    async fn ask(&self, agent: &TestAgent, bus: &MemoryBus) -> Outcome {
+    async fn ask(&self, agent: &TestAgent, bus: &MemoryBus) -> ReplyOutcome {
         deliver(agent, bus, &self.request()).await.outcome
     }
 
@@ -213,15 +213,15 @@ fn replies(bus: &MemoryBus) -> Vec<Reply> {
     replies
 }
 
-fn deferral(outcome: &Outcome) -> (u64, &Failure) {
+fn deferral(outcome: &ReplyOutcome) -> (u64, &Failure) {
     match outcome {
-        Outcome::Deferred { until, failure, .. } => (until.0, failure),
+        ReplyOutcome::Deferred { until, failure, .. } => (until.0, failure),
         other => panic!("it should have been deferred: {other:?}"),
     }
 }
 
-fn is_done(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Succeeded { .. })
+fn is_done(outcome: &ReplyOutcome) -> bool {
+    matches!(outcome, ReplyOutcome::Succeeded { .. })
 }
 
 /// Makes the breaker open through one instance.
@@ -230,7 +230,7 @@ async fn open(world: &World, agent: &TestAgent, bus: &MemoryBus) {
     for _ in 0..2 {
         assert!(matches!(
             world.ask(agent, bus).await,
-            Outcome::Failed { .. }
+            ReplyOutcome::Failed { .. }
         ));
     }
     assert_eq!(world.breaker().await, "open");
@@ -364,7 +364,7 @@ async fn no_more_probes_are_out_than_may_be_and_a_bad_one_opens_it_for_longer() 
     assert!(handled.iter().all(Handled::is_done));
     assert_eq!(world.service.calls(), calls + 2, "two probes and no more");
     let outcomes = replies(&bus);
-    let deferred = |r: &&Reply| matches!(r.outcome, Outcome::Deferred { .. });
+    let deferred = |r: &&Reply| matches!(r.outcome, ReplyOutcome::Deferred { .. });
     // The two probes were made on behalf of all, and wait on like the others.
     assert_eq!(outcomes.iter().filter(deferred).count(), 6);
     assert_eq!(world.breaker().await, "open");
@@ -517,7 +517,7 @@ async fn an_instance_makes_no_more_calls_at_once_than_its_limit() {
     assert_eq!(world.service.0.most.load(Ordering::SeqCst), 3);
     let outcomes = replies(&bus);
     let limited = outcomes.iter().filter(|r| match &r.outcome {
-        Outcome::Deferred { failure, .. } => failure.code == "concurrency-limit",
+        ReplyOutcome::Deferred { failure, .. } => failure.code == "concurrency-limit",
         _ => false,
     });
     assert_eq!(limited.count(), 2);

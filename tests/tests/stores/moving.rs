@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use triad_core::{OrderId, Timestamp, Version};
-use triad_operator::moving::{Counts, FileError, Imported, Reader, Writer, export, import};
-use triad_runtime::moving::{Kept, MovingStore};
+use triad_operator::moving::{FileError, Imported, MovedCounts, Reader, Writer, export, import};
+use triad_runtime::moving::{MovingStore, StoredItem};
 use triad_runtime::{Clock, ControlStore, ControlWrite, NewOrder, StateStore, Write, Written};
 use triad_sim::contract::moving::everything;
 use triad_sqlite::SqliteStore;
@@ -98,7 +98,7 @@ where
     kinds
 }
 
-async fn exported<S: MovingStore>(store: &S) -> (Vec<u8>, Counts) {
+async fn exported<S: MovingStore>(store: &S) -> (Vec<u8>, MovedCounts) {
     let clock = ManualClock::at(NOW.0);
     let mut file = Writer::begin(Vec::new(), "test", NOW).expect("memory takes everything");
     let done = export(store, &clock, &mut file, |_| {}).await;
@@ -115,10 +115,10 @@ async fn imported<S: MovingStore>(store: &S, file: &[u8], dry_run: bool) -> Impo
 }
 
 /// What is moved of everything, with expiries as every store can keep them.
-fn moved(mut all: BTreeMap<String, Kept>) -> BTreeMap<String, Kept> {
+fn moved(mut all: BTreeMap<String, StoredItem>) -> BTreeMap<String, StoredItem> {
     all.remove("control record rate/x");
     for kept in all.values_mut() {
-        if let Kept::Control(control) = kept {
+        if let StoredItem::Control(control) = kept {
             let seconds = |at: Timestamp| Timestamp(at.0.div_ceil(1000) * 1000);
             control.expires = control.expires.map(seconds);
         }
@@ -269,7 +269,7 @@ async fn what_has_expired_since_the_export_is_left_out() {
     assert_eq!(done.orders.new, counts.orders);
     let later = to.keeping(RETENTION, clock.clone());
     let all = everything(&later).await;
-    let is_bare = |kept: &&Kept| matches!(kept, Kept::Order(o) if o.record.is_none());
+    let is_bare = |kept: &&StoredItem| matches!(kept, StoredItem::Order(o) if o.record.is_none());
     let bare = all.values().filter(is_bare).count();
     assert!(bare > 0, "some records have expired");
     assert!(done.control.expired > 0, "marks have expired");

@@ -7,7 +7,7 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 use triad_core::{
     Accepted, Action, ClaimId, Context, Decision, Direction, Event, Failure, FailureKind,
-    Operation, OperatorAct, Order, OrderId, Outcome, Overdue, Priority, Reply, StepState,
+    Operation, OperatorAct, Order, OrderId, Overdue, Priority, Reply, ReplyOutcome, StepState,
     Timestamp, Timing, Work, WorkflowRef, decide,
 };
 use triad_workflow::Workflow;
@@ -118,7 +118,7 @@ fn reply(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Option<
     let out: Vec<_> = out.filter_map(|s| Some((s, s.state.out()?))).collect();
     let (step, out) = out.get(rng.random_range(0..out.len().max(1)))?;
     let failure = |kind| Failure::new(kind, "no", "why");
-    let failed = |kind, maybe_applied| Outcome::Failed {
+    let failed = |kind, maybe_applied| ReplyOutcome::Failed {
         failure: failure(kind),
         maybe_applied,
     };
@@ -133,13 +133,13 @@ fn reply(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Option<
         _ if refuses => failed(FailureKind::Permanent, false),
         0 | 1 => failed(FailureKind::Permanent, false),
         2 | 3 => failed(FailureKind::Transient, true),
-        4 | 5 => Outcome::Deferred {
+        4 | 5 => ReplyOutcome::Deferred {
             until: Timestamp(now.0 + 60_000),
             opens: None,
             failure: failure(FailureKind::Transient),
             maybe_applied: false,
         },
-        _ => Outcome::Succeeded {
+        _ => ReplyOutcome::Succeeded {
             output: json!({"n": 0.1}),
         },
     };

@@ -12,7 +12,7 @@ use triad_runtime::system::SystemClock;
 use super::topic::KafkaLetters;
 use super::{FilterArgs, text};
 use crate::commands::connection::KafkaAloneArgs;
-use crate::output::{self, count, shown, when};
+use crate::output::{self, count, count_text, relative_time};
 
 /// Characters of a cause and of a key in the table; `show` has all of them.
 const SHOWN: usize = 72;
@@ -108,7 +108,7 @@ fn print(listing: &Listing) {
             text::short(&group.cause, SHOWN),
             group.letters.to_string(),
             group.replayed.to_string(),
-            when(group.newest, now),
+            relative_time(group.newest, now),
         ]);
     }
     table.print();
@@ -118,7 +118,7 @@ fn print(listing: &Listing) {
         let key = letter.key.as_ref();
         table.add_row([
             text::line(&letter.id.to_string()),
-            when(letter.at, now),
+            relative_time(letter.at, now),
             key.map_or_else(String::new, |k| text::short(&text::bytes(&k.0), SHOWN_KEY)),
             match (letter.cut_from, letter.tombstone) {
                 (_, true) => "tombstone".to_owned(),
@@ -127,7 +127,7 @@ fn print(listing: &Listing) {
             },
             match (letter.replayed_at, letter.dismissed_at) {
                 (_, Some(_)) => "dismissed".to_owned(),
-                (Some(at), None) => when(at, now),
+                (Some(at), None) => relative_time(at, now),
                 (None, None) => String::new(),
             },
             text::short(&cause, SHOWN),
@@ -136,7 +136,7 @@ fn print(listing: &Listing) {
     println!();
     table.print();
     let of = Some(letters(listing));
-    let number = shown(listing.letters.len(), listing.more, of, "letter", "letters");
+    let number = count_text(listing.letters.len(), listing.more, of, "letter", "letters");
     let causes = count(listing.causes.len() as u64, "cause", "causes");
     println!("{causes}, {number}");
 }

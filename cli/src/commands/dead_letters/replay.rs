@@ -10,7 +10,9 @@ use clap::Args;
 use serde_json::json;
 use triad_kafka::{KafkaBus, KafkaError};
 use triad_operator::Rate;
-use triad_operator::dead_letters::{Chosen, Deed, Outcome, Replay, ReplayError, Tally, replay};
+use triad_operator::dead_letters::{
+    Chosen, Deed, Replay, ReplayError, ReplayOutcome, Tally, replay,
+};
 use triad_runtime::Clock;
 use triad_runtime::dead_letter::replay::{ReplayAct, ReplayRefusal};
 use triad_runtime::dead_letter::{Letter, MAX_VALUE_BYTES};
@@ -185,7 +187,7 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
     let topic = KafkaLetters::over(kafka.clone(), args.json)?;
     let bus = KafkaBus::new(&kafka)?;
     let ended = replay(&topic, &bus, &SystemClock, &what, |letter, outcome| {
-        tell(&args, &topic, letter, outcome)
+        print_outcome(&args, &topic, letter, outcome)
     });
     let tally = match ended.await {
         Ok(tally) => tally,
@@ -227,7 +229,7 @@ fn failed(error: ReplayError<KafkaError, anyhow::Error>, brokers: &str) -> anyho
 }
 
 fn act(args: &ReplayArgs) -> Result<ReplayAct> {
-    let by = crate::commands::who::who(args.by.as_deref())?;
+    let by = crate::commands::who::operator_name(args.by.as_deref())?;
     Ok(ReplayAct::new(&by, &args.why, SystemClock.now()).map_err(|e| Usage(e.to_string()))?)
 }
 
@@ -242,7 +244,7 @@ fn corrected(args: &ReplayArgs) -> Result<Option<Vec<u8>>, Usage> {
         ));
     }
     let value = read(file).map_err(|e| {
-        let why = crate::read::why(file, &e);
+        let why = crate::user_files::why(file, &e);
         Usage(format!("--value {}: {why}", file.display()))
     })?;
     if value.len() > MAX_VALUE_BYTES {
@@ -304,18 +306,23 @@ fn sum(args: &ReplayArgs, tally: Tally) -> Result<()> {
 }
 
 /// The result line of one letter. Of all letters, those replayed before are only counted.
-fn tell(args: &ReplayArgs, topic: &KafkaLetters, letter: &Letter, outcome: &Outcome) -> Result<()> {
-    if args.all && matches!(outcome, Outcome::Before(_)) {
+fn print_outcome(
+    args: &ReplayArgs,
+    topic: &KafkaLetters,
+    letter: &Letter,
+    outcome: &ReplayOutcome,
+) -> Result<()> {
+    if args.all && matches!(outcome, ReplayOutcome::Before(_)) {
         return Ok(());
     }
     let done = args.deed.done();
     let name = outcome.name(args.deed);
     let why = match outcome {
-        Outcome::Before(_) if args.deed == Deed::Replay => {
+        ReplayOutcome::Before(_) if args.deed == Deed::Replay => {
             let why = outcome.why(args.deed);
             why.map(|why| why + "; --again replays it")
         }
-        Outcome::Refused(refusal) => Some(with_advice(refusal)),
+        ReplayOutcome::Refused(refusal) => Some(with_advice(refusal)),
         other => other.why(args.deed),
     };
     let id = letter.id.to_string();
@@ -325,7 +332,7 @@ fn tell(args: &ReplayArgs, topic: &KafkaLetters, letter: &Letter, outcome: &Outc
         }));
     }
     let shown = match outcome {
-        Outcome::Before(_) => format!("not {done}"),
+        ReplayOutcome::Before(_) => format!("not {done}"),
         _ => name.replace('-', " "),
     };
     let why = why.map_or_else(String::new, |why| format!(": {}", text::line(&why)));

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use triad_operator::dead_letters::{Shown, show};
+use triad_operator::dead_letters::{LetterView, show};
 use triad_runtime::dead_letter::letter::{Content, Marker};
 use triad_runtime::dead_letter::{Letter, LetterId};
 
@@ -78,8 +78,8 @@ fn note(letter: &Letter) -> Option<String> {
     }
 }
 
-fn print(shown: &Shown) {
-    let Shown {
+fn print(shown: &LetterView) {
+    let LetterView {
         letter,
         replays,
         dismissed,

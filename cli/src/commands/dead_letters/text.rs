@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use triad_operator::visible::visible;
+use triad_operator::visible_text::visible;
 
 /// Most bytes of a value that are shown, inclusive; of a longer one only the first.
 pub const MAX_SHOWN: usize = 4096;

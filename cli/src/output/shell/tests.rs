@@ -20,7 +20,7 @@ use triad_workflow::{AgentName, Limits, StepId, Workflow, WorkflowName};
 use super::*;
 use crate::commands::{get, inputs};
 use crate::dev::engines::Addresses;
-use crate::machine::stores::At;
+use crate::machine::stores::StoreAddress;
 use crate::operate::status;
 use crate::output::stream;
 
@@ -234,7 +234,7 @@ fn the_variables_that_triad_dev_says_to_set_name_the_directory_whatever_it_is_ca
         let at = "127.0.0.1:1".parse().expect("an address");
         let addresses = Addresses {
             kafka: at,
-            store: At::Data(PathBuf::from(text)),
+            store: StoreAddress::Data(PathBuf::from(text)),
             service: at,
         };
         let show = "triad \"$TRIAD_DATA\"".to_owned();

@@ -13,7 +13,7 @@ use kafka_protocol::messages::describe_configs_response::{
 use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
 
-use super::Outcome;
+use super::Reply;
 use crate::core::{Core, NODE};
 use crate::wire::frame::Header;
 
@@ -74,7 +74,7 @@ pub(crate) fn is_topic_setting(name: &str, value: &str) -> bool {
     })
 }
 
-pub(crate) fn describe(core: &Core, header: &Header, request: DescribeConfigsRequest) -> Outcome {
+pub(crate) fn describe(core: &Core, header: &Header, request: DescribeConfigsRequest) -> Reply {
     let results = request.resources.into_iter().map(|resource| {
         let result = DescribeConfigsResult::default().with_resource_type(resource.resource_type);
         let result = match describe_one(core, &resource) {
@@ -84,7 +84,7 @@ pub(crate) fn describe(core: &Core, header: &Header, request: DescribeConfigsReq
         result.with_resource_name(resource.resource_name)
     });
     let response = DescribeConfigsResponse::default().with_results(results.collect());
-    Outcome::Ready(header.encode(&response))
+    Reply::Ready(header.encode(&response))
 }
 
 fn describe_one(

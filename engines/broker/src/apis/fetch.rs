@@ -12,10 +12,10 @@ use kafka_protocol::messages::fetch_response::{
 use kafka_protocol::messages::{BrokerId, TopicName};
 use tokio::time::Instant;
 
-use super::Outcome;
+use super::Reply;
 use crate::core::{Core, Signal};
 use crate::log::meta::LogId;
-use crate::log::partition::Read;
+use crate::log::partition::ReadResult;
 use crate::wire::frame::Header;
 
 /// Bound: how long a poll may ask to wait.
@@ -55,7 +55,7 @@ fn size(bytes: i32) -> usize {
 
 /// Resolves the request. Fetch sessions are not kept: answering with session 0 tells the client to
 /// go on stating everything each time, which is cheap over loopback.
-pub(crate) fn begin(core: &mut Core, _header: &Header, request: FetchRequest) -> Outcome {
+pub(crate) fn begin(core: &mut Core, _header: &Header, request: FetchRequest) -> Reply {
     let topics = request.topics.into_iter().map(|topic| {
         let known = core.store.topics.get(topic.topic.as_str());
         let position = |p: &kafka_protocol::messages::fetch_request::FetchPartition| Position {
@@ -72,7 +72,7 @@ pub(crate) fn begin(core: &mut Core, _header: &Header, request: FetchRequest) ->
         0 => Ok(()),
         _ => Err(ResponseError::FetchSessionIdNotFound),
     };
-    Outcome::Fetch(Box::new(Poll {
+    Reply::Fetch(Box::new(Poll {
         topics: topics.collect(),
         deadline: Instant::now() + wait,
         min_bytes: size(request.min_bytes),
@@ -170,8 +170,8 @@ fn read_one(
         .with_last_stable_offset(log.high_watermark)
         .with_log_start_offset(log.start);
     match read {
-        Ok(Read::Bytes(bytes)) => (response.with_records(Some(Bytes::from(records))), bytes),
-        Ok(Read::OutOfRange) => (
+        Ok(ReadResult::Bytes(bytes)) => (response.with_records(Some(Bytes::from(records))), bytes),
+        Ok(ReadResult::OutOfRange) => (
             response.with_error_code(ResponseError::OffsetOutOfRange.code()),
             0,
         ),

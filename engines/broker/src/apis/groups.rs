@@ -18,10 +18,10 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::{Outcome, code};
+use super::{Reply, code};
 use crate::core::{Core, Signal};
 use crate::group::coordinator::Coordinator;
-use crate::group::messages::{Answer, Answers, Caller, Join, Millis, Sync, Ticket};
+use crate::group::messages::{Caller, GroupAnswer, GroupAnswers, Join, Millis, Sync, Ticket};
 use crate::group::state::Group;
 use crate::log::meta::MetaRecord;
 use crate::wire::frame::Header;
@@ -29,7 +29,7 @@ use crate::wire::frame::Header;
 const UNKNOWN_OPERATIONS: i32 = i32::MIN;
 
 /// An own copy: a slice would keep the whole receive buffer alive for as long as the member lives.
-fn own(bytes: &Bytes) -> Bytes {
+fn copied(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn join(
     peer: SocketAddr,
     header: &Header,
     request: JoinGroupRequest,
-) -> Outcome {
+) -> Reply {
     let session_ms = millis(request.session_timeout_ms);
     let protocols = request
         .protocols
         .iter()
-        .map(|p| (p.name.to_string(), own(&p.metadata)));
+        .map(|p| (p.name.to_string(), copied(&p.metadata)));
     let join = Join {
         member: request.member_id.to_string(),
         instance: request.group_instance_id.map(|i| i.to_string()),
@@ -72,24 +72,29 @@ pub(crate) fn join(
     };
     let now = core.now();
     let ticket = core.open_ticket(signal);
-    let mut answers = Answers::new();
+    let mut answers = GroupAnswers::new();
     let begun = core
         .groups
         .join(&request.group_id, join, ticket, now, &mut answers);
-    waiting(core, ticket, begun.map_err(Answer::JoinFailed), answers)
+    waiting(
+        core,
+        ticket,
+        begun.map_err(GroupAnswer::JoinFailed),
+        answers,
+    )
 }
 
 fn waiting(
     core: &mut Core,
     ticket: Ticket,
-    begun: Result<(), Answer>,
-    mut answers: Answers,
-) -> Outcome {
+    begun: Result<(), GroupAnswer>,
+    mut answers: GroupAnswers,
+) -> Reply {
     if let Err(refused) = begun {
         answers.push((ticket, refused));
     }
     core.deliver(answers);
-    Outcome::Group(ticket)
+    Reply::Group(ticket)
 }
 
 pub(crate) fn sync(
@@ -97,11 +102,11 @@ pub(crate) fn sync(
     signal: &Arc<Signal>,
     header: &Header,
     request: SyncGroupRequest,
-) -> Outcome {
+) -> Reply {
     let assignments = request
         .assignments
         .iter()
-        .map(|a| (a.member_id.to_string(), own(&a.assignment)));
+        .map(|a| (a.member_id.to_string(), copied(&a.assignment)));
     let named =
         |name: Option<StrBytes>| name.filter(|_| header.version >= 5).map(|n| n.to_string());
     let sync = Sync {
@@ -116,40 +121,45 @@ pub(crate) fn sync(
     };
     let now = core.now();
     let ticket = core.open_ticket(signal);
-    let mut answers = Answers::new();
+    let mut answers = GroupAnswers::new();
     let begun = core
         .groups
         .sync(&request.group_id, sync, ticket, now, &mut answers);
-    waiting(core, ticket, begun.map_err(Answer::SyncFailed), answers)
+    waiting(
+        core,
+        ticket,
+        begun.map_err(GroupAnswer::SyncFailed),
+        answers,
+    )
 }
 
 /// The frame for what the state machine answered.
-pub(crate) fn answer(header: &Header, answer: Answer) -> Vec<u8> {
+pub(crate) fn answer(header: &Header, answer: GroupAnswer) -> Vec<u8> {
     match (header.api.key, answer) {
         (ApiKey::JoinGroup, answer) => header.encode(&join_response(answer)),
-        (_, Answer::Synced(share)) => header.encode(
+        (_, GroupAnswer::Synced(share)) => header.encode(
             &SyncGroupResponse::default()
                 .with_protocol_type(Some(text(share.protocol_type)))
                 .with_protocol_name(Some(text(share.protocol)))
                 .with_assignment(share.assignment),
         ),
-        (_, Answer::SyncFailed(error) | Answer::JoinFailed(error)) => {
+        (_, GroupAnswer::SyncFailed(error) | GroupAnswer::JoinFailed(error)) => {
             header.encode(&SyncGroupResponse::default().with_error_code(error.code()))
         }
-        (_, Answer::Joined(_) | Answer::MemberIdRequired(_)) => {
+        (_, GroupAnswer::Joined(_) | GroupAnswer::MemberIdRequired(_)) => {
             let error = ResponseError::UnknownServerError.code();
             header.encode(&SyncGroupResponse::default().with_error_code(error))
         }
     }
 }
 
-fn join_response(answer: Answer) -> JoinGroupResponse {
+fn join_response(answer: GroupAnswer) -> JoinGroupResponse {
     // Not nullable before version 7, so never null.
     let response = JoinGroupResponse::default()
         .with_generation_id(-1)
         .with_protocol_name(Some(StrBytes::new()));
     match answer {
-        Answer::Joined(joined) => {
+        GroupAnswer::Joined(joined) => {
             let members = joined.members.into_iter().map(|(id, instance, metadata)| {
                 JoinGroupResponseMember::default()
                     .with_member_id(text(id))
@@ -164,17 +174,19 @@ fn join_response(answer: Answer) -> JoinGroupResponse {
                 .with_member_id(text(joined.member))
                 .with_members(members.collect())
         }
-        Answer::MemberIdRequired(id) => response
+        GroupAnswer::MemberIdRequired(id) => response
             .with_error_code(ResponseError::MemberIdRequired.code())
             .with_member_id(text(id)),
-        Answer::JoinFailed(error) | Answer::SyncFailed(error) => {
+        GroupAnswer::JoinFailed(error) | GroupAnswer::SyncFailed(error) => {
             response.with_error_code(error.code())
         }
-        Answer::Synced(_) => response.with_error_code(ResponseError::UnknownServerError.code()),
+        GroupAnswer::Synced(_) => {
+            response.with_error_code(ResponseError::UnknownServerError.code())
+        }
     }
 }
 
-pub(crate) fn heartbeat(core: &mut Core, header: &Header, request: &HeartbeatRequest) -> Outcome {
+pub(crate) fn heartbeat(core: &mut Core, header: &Header, request: &HeartbeatRequest) -> Reply {
     let caller = Caller {
         member: request.member_id.to_string(),
         instance: request.group_instance_id.as_ref().map(ToString::to_string),
@@ -182,13 +194,13 @@ pub(crate) fn heartbeat(core: &mut Core, header: &Header, request: &HeartbeatReq
     };
     let now = core.now();
     let alive = core.groups.heartbeat(&request.group_id, &caller, now);
-    Outcome::Ready(header.encode(&HeartbeatResponse::default().with_error_code(code(alive))))
+    Reply::Ready(header.encode(&HeartbeatResponse::default().with_error_code(code(alive))))
 }
 
-pub(crate) fn leave(core: &mut Core, header: &Header, request: LeaveGroupRequest) -> Outcome {
+pub(crate) fn leave(core: &mut Core, header: &Header, request: LeaveGroupRequest) -> Reply {
     let now = core.now();
     let group = request.group_id.as_str();
-    let mut answers = Answers::new();
+    let mut answers = GroupAnswers::new();
     let response = LeaveGroupResponse::default();
     let response = if header.version < 3 {
         let left = core
@@ -209,11 +221,11 @@ pub(crate) fn leave(core: &mut Core, header: &Header, request: LeaveGroupRequest
         response.with_members(members.collect())
     };
     core.deliver(answers);
-    Outcome::Ready(header.encode(&response))
+    Reply::Ready(header.encode(&response))
 }
 
 /// Groups with members, and those of which only offsets are left.
-pub(crate) fn list(core: &Core, header: &Header, request: &ListGroupsRequest) -> Outcome {
+pub(crate) fn list(core: &Core, header: &Header, request: &ListGroupsRequest) -> Reply {
     let live = core
         .groups
         .iter()
@@ -244,10 +256,10 @@ pub(crate) fn list(core: &Core, header: &Header, request: &ListGroupsRequest) ->
                 .with_group_type(StrBytes::from_static_str("classic"))
         });
     let response = ListGroupsResponse::default().with_groups(groups.collect());
-    Outcome::Ready(header.encode(&response))
+    Reply::Ready(header.encode(&response))
 }
 
-pub(crate) fn describe(core: &Core, header: &Header, request: DescribeGroupsRequest) -> Outcome {
+pub(crate) fn describe(core: &Core, header: &Header, request: DescribeGroupsRequest) -> Reply {
     let groups = request.groups.into_iter().map(|id| {
         let described = DescribedGroup::default().with_authorized_operations(UNKNOWN_OPERATIONS);
         let described = match core.groups.get(&id) {
@@ -260,7 +272,7 @@ pub(crate) fn describe(core: &Core, header: &Header, request: DescribeGroupsRequ
         with_attendants(described, core.attendants(&id)).with_group_id(id)
     });
     let response = DescribeGroupsResponse::default().with_groups(groups.collect());
-    Outcome::Ready(header.encode(&response))
+    Reply::Ready(header.encode(&response))
 }
 
 /// A group as it is shown with those who read in its name within this process.
@@ -299,7 +311,7 @@ fn describe_one(described: DescribedGroup, group: &Group) -> DescribedGroup {
         .with_members(members.collect())
 }
 
-pub(crate) fn delete(core: &mut Core, header: &Header, request: DeleteGroupsRequest) -> Outcome {
+pub(crate) fn delete(core: &mut Core, header: &Header, request: DeleteGroupsRequest) -> Reply {
     let mut wait_for = 0;
     let mut results = Vec::with_capacity(request.groups_names.len());
     for id in request.groups_names {
@@ -318,5 +330,5 @@ pub(crate) fn delete(core: &mut Core, header: &Header, request: DeleteGroupsRequ
         results.push(result.with_error_code(code(deleted.map(|_| ()))));
     }
     let response = DeleteGroupsResponse::default().with_results(results);
-    Outcome::Durable(wait_for, header.encode(&response))
+    Reply::Durable(wait_for, header.encode(&response))
 }

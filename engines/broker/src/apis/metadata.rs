@@ -15,7 +15,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::Outcome;
+use super::Reply;
 use crate::core::{Core, Endpoint, NODE};
 use crate::log::flusher::Lsn;
 use crate::log::topics::{Topic, is_legal_name};
@@ -29,7 +29,7 @@ pub(crate) fn metadata(
     endpoint: &Endpoint,
     header: &Header,
     request: MetadataRequest,
-) -> Outcome {
+) -> Reply {
     // In version 0 an empty list means all topics; later null does.
     let all = match &request.topics {
         None => true,
@@ -60,7 +60,7 @@ pub(crate) fn metadata(
         .with_controller_id(NODE)
         .with_topics(topics)
         .with_cluster_authorized_operations(UNKNOWN_OPERATIONS);
-    Outcome::Durable(wait_for, header.encode(&response))
+    Reply::Durable(wait_for, header.encode(&response))
 }
 
 fn look_up(
@@ -119,14 +119,14 @@ pub(crate) fn describe_cluster(
     endpoint: &Endpoint,
     header: &Header,
     request: &DescribeClusterRequest,
-) -> Outcome {
+) -> Reply {
     const BROKERS: i8 = 1;
     let response = DescribeClusterResponse::default()
         .with_endpoint_type(request.endpoint_type)
         .with_cluster_authorized_operations(UNKNOWN_OPERATIONS);
     if request.endpoint_type != BROKERS {
         let error = ResponseError::UnsupportedEndpointType.code();
-        return Outcome::Ready(header.encode(&response.with_error_code(error)));
+        return Reply::Ready(header.encode(&response.with_error_code(error)));
     }
     let broker = DescribeClusterBroker::default()
         .with_broker_id(NODE)
@@ -136,7 +136,7 @@ pub(crate) fn describe_cluster(
         .with_cluster_id(StrBytes::from_string(core.store.cluster_id.clone()))
         .with_controller_id(NODE)
         .with_brokers(vec![broker]);
-    Outcome::Ready(header.encode(&response))
+    Reply::Ready(header.encode(&response))
 }
 
 /// Groups and transactional ids alike are sent here; that transactions are not offered is said
@@ -145,7 +145,7 @@ pub(crate) fn find_coordinator(
     endpoint: &Endpoint,
     header: &Header,
     request: FindCoordinatorRequest,
-) -> Outcome {
+) -> Reply {
     let response = FindCoordinatorResponse::default();
     let response = if header.version < 4 {
         response
@@ -162,5 +162,5 @@ pub(crate) fn find_coordinator(
         };
         response.with_coordinators(request.coordinator_keys.into_iter().map(here).collect())
     };
-    Outcome::Ready(header.encode(&response))
+    Reply::Ready(header.encode(&response))
 }

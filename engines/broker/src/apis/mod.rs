@@ -26,7 +26,7 @@ use crate::wire::frame::{Header, Malformed};
 
 /// How a request is answered.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum Reply {
     /// Not at all (produce with acks 0).
     Silent,
     /// With this frame.
@@ -51,7 +51,7 @@ pub(crate) fn begin(
     client: &Client,
     header: &Header,
     mut body: Bytes,
-) -> Result<Outcome, Malformed> {
+) -> Result<Reply, Malformed> {
     let body = &mut body;
     let endpoint = &client.endpoint;
     let outcome = match header.api.key {
@@ -91,12 +91,12 @@ pub(crate) fn begin(
             });
         }
     };
-    if let Outcome::Durable(lsn, frame) = outcome {
+    if let Reply::Durable(lsn, frame) = outcome {
         if lsn <= core.store.durable_to() && !core.store.failed() {
-            return Ok(Outcome::Ready(frame));
+            return Ok(Reply::Ready(frame));
         }
         core.watch_durable(lsn, signal);
-        return Ok(Outcome::Durable(lsn, frame));
+        return Ok(Reply::Durable(lsn, frame));
     }
     Ok(outcome)
 }

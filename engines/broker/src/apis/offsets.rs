@@ -25,7 +25,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::{Outcome, code};
+use super::{Reply, code};
 use crate::core::Core;
 use crate::group::messages::Caller;
 use crate::log::flusher::Flush;
@@ -38,7 +38,7 @@ const EARLIEST: i64 = -2;
 /// The only leader epoch that there ever is.
 const EPOCH: i32 = 0;
 
-pub(crate) fn list(core: &mut Core, header: &Header, request: ListOffsetsRequest) -> Outcome {
+pub(crate) fn list(core: &mut Core, header: &Header, request: ListOffsetsRequest) -> Reply {
     let epoch = if header.version >= 4 { EPOCH } else { -1 };
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|p| {
@@ -62,7 +62,7 @@ pub(crate) fn list(core: &mut Core, header: &Header, request: ListOffsetsRequest
             .with_partitions(partitions)
     });
     let response = ListOffsetsResponse::default().with_topics(topics.collect());
-    Outcome::Ready(header.encode(&response))
+    Reply::Ready(header.encode(&response))
 }
 
 fn find(
@@ -94,7 +94,7 @@ pub(crate) fn for_leader_epoch(
     core: &mut Core,
     header: &Header,
     request: OffsetForLeaderEpochRequest,
-) -> Outcome {
+) -> Reply {
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|p| {
             let response = EpochEndOffset::default().with_partition(p.partition);
@@ -114,10 +114,10 @@ pub(crate) fn for_leader_epoch(
             .with_partitions(partitions)
     });
     let response = OffsetForLeaderEpochResponse::default().with_topics(topics.collect());
-    Outcome::Ready(header.encode(&response))
+    Reply::Ready(header.encode(&response))
 }
 
-pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequest) -> Outcome {
+pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequest) -> Reply {
     let group = request.group_id.0.as_str();
     let caller = Caller {
         member: request.member_id.to_string(),
@@ -132,7 +132,7 @@ pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequ
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for p in topic.partitions {
             let index = p.partition_index;
-            let checked = allowed.and_then(|()| check(core, asked(&topic.name, p)));
+            let checked = allowed.and_then(|()| check(core, requested_commit(&topic.name, p)));
             let result = checked.map(|committed| accepted.push(committed));
             partitions.push((index, result));
         }
@@ -155,7 +155,7 @@ pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequ
             .with_partitions(partitions)
     });
     let response = OffsetCommitResponse::default().with_topics(topics.collect());
-    Outcome::Durable(done.unwrap_or(0), header.encode(&response))
+    Reply::Durable(done.unwrap_or(0), header.encode(&response))
 }
 
 /// Whether there is room for offsets of a group.
@@ -171,7 +171,7 @@ pub(crate) fn has_room(core: &Core, group: &str) -> Result<(), ResponseError> {
     }
 }
 
-fn asked(topic: &TopicName, p: OffsetCommitRequestPartition) -> Committed {
+fn requested_commit(topic: &TopicName, p: OffsetCommitRequestPartition) -> Committed {
     let metadata = p.committed_metadata.map(|m| m.to_string());
     Committed {
         topic: topic.to_string(),
@@ -236,7 +236,7 @@ fn committed(
     }
 }
 
-pub(crate) fn fetch(core: &mut Core, header: &Header, request: OffsetFetchRequest) -> Outcome {
+pub(crate) fn fetch(core: &mut Core, header: &Header, request: OffsetFetchRequest) -> Reply {
     let response = OffsetFetchResponse::default();
     if header.version >= 8 {
         let groups = request.groups.into_iter().map(|asked| {
@@ -265,7 +265,7 @@ pub(crate) fn fetch(core: &mut Core, header: &Header, request: OffsetFetchReques
                 .with_topics(topics.collect())
         });
         let groups = groups.collect();
-        return Outcome::Ready(header.encode(&response.with_groups(groups)));
+        return Reply::Ready(header.encode(&response.with_groups(groups)));
     }
     let wanted = request.topics.map(|topics| {
         topics
@@ -288,11 +288,11 @@ pub(crate) fn fetch(core: &mut Core, header: &Header, request: OffsetFetchReques
             .with_partitions(partitions)
     });
     let topics = topics.collect();
-    Outcome::Ready(header.encode(&response.with_topics(topics)))
+    Reply::Ready(header.encode(&response.with_topics(topics)))
 }
 
 /// Forgets single offsets of a group that has no members.
-pub(crate) fn delete(core: &mut Core, header: &Header, request: OffsetDeleteRequest) -> Outcome {
+pub(crate) fn delete(core: &mut Core, header: &Header, request: OffsetDeleteRequest) -> Reply {
     let group = request.group_id.to_string();
     let vacant = core
         .groups
@@ -307,7 +307,7 @@ pub(crate) fn delete(core: &mut Core, header: &Header, request: OffsetDeleteRequ
     };
     let response = OffsetDeleteResponse::default();
     if let Some(error) = refused {
-        return Outcome::Ready(header.encode(&response.with_error_code(error.code())));
+        return Reply::Ready(header.encode(&response.with_error_code(error.code())));
     }
     let mut removed = Vec::new();
     let topics = request.topics.into_iter().map(|topic| {
@@ -325,7 +325,7 @@ pub(crate) fn delete(core: &mut Core, header: &Header, request: OffsetDeleteRequ
         group,
         partitions: removed,
     }) {
-        Ok(lsn) => Outcome::Durable(lsn, header.encode(&response.with_topics(topics))),
-        Err(error) => Outcome::Ready(header.encode(&response.with_error_code(error.code()))),
+        Ok(lsn) => Reply::Durable(lsn, header.encode(&response.with_topics(topics))),
+        Err(error) => Reply::Ready(header.encode(&response.with_error_code(error.code()))),
     }
 }

@@ -7,16 +7,16 @@ use kafka_protocol::messages::produce_response::{
 };
 use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse, ProducerId};
 
-use super::Outcome;
+use super::Reply;
 use crate::core::Core;
 use crate::log::batch;
 use crate::log::flusher::Lsn;
-use crate::log::store::{Accepted, Kept};
+use crate::log::store::{Accepted, AppendVisibility};
 use crate::wire::frame::Header;
 
 /// Appends each partition's batch. Acknowledgements 1 and all are the same with one replica: they
 /// wait for the disk. With 0 nothing is answered, not even an error.
-pub(crate) fn produce(core: &mut Core, header: &Header, request: ProduceRequest) -> Outcome {
+pub(crate) fn produce(core: &mut Core, header: &Header, request: ProduceRequest) -> Reply {
     let acks = request.acks;
     let refused = if !matches!(acks, -1..=1) {
         Some(ResponseError::InvalidRequiredAcks)
@@ -34,7 +34,13 @@ pub(crate) fn produce(core: &mut Core, header: &Header, request: ProduceRequest)
                 Some(error) => Err(error),
                 None => {
                     let batch = data.records.as_deref().unwrap_or_default();
-                    append(core, topic.name.as_str(), data.index, batch, Kept::First)
+                    append(
+                        core,
+                        topic.name.as_str(),
+                        data.index,
+                        batch,
+                        AppendVisibility::First,
+                    )
                 }
             };
             partitions.push(partition_response(data.index, result, &mut wait_for));
@@ -45,10 +51,10 @@ pub(crate) fn produce(core: &mut Core, header: &Header, request: ProduceRequest)
         responses.push(response);
     }
     if acks == 0 {
-        return Outcome::Silent;
+        return Reply::Silent;
     }
     let response = ProduceResponse::default().with_responses(responses);
-    Outcome::Durable(wait_for, header.encode(&response))
+    Reply::Durable(wait_for, header.encode(&response))
 }
 
 fn partition_response(
@@ -79,7 +85,7 @@ pub(crate) fn append(
     name: &str,
     partition: i32,
     records: &[u8],
-    kept: Kept,
+    kept: AppendVisibility,
 ) -> Result<Accepted, ResponseError> {
     let topic = core
         .store
@@ -107,7 +113,7 @@ pub(crate) fn init_producer_id(
     core: &mut Core,
     header: &Header,
     request: &InitProducerIdRequest,
-) -> Outcome {
+) -> Reply {
     let fresh = match request.transactional_id {
         Some(_) => Err(ResponseError::TransactionalIdAuthorizationFailed),
         None => core.store.new_producer_id(),
@@ -118,14 +124,14 @@ pub(crate) fn init_producer_id(
             let response = response
                 .with_producer_id(ProducerId(id))
                 .with_producer_epoch(0);
-            Outcome::Durable(lsn, header.encode(&response))
+            Reply::Durable(lsn, header.encode(&response))
         }
         Err(error) => {
             let response = response
                 .with_error_code(error.code())
                 .with_producer_id(ProducerId(-1))
                 .with_producer_epoch(-1);
-            Outcome::Ready(header.encode(&response))
+            Reply::Ready(header.encode(&response))
         }
     }
 }

@@ -33,7 +33,7 @@ use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 
-use super::{Outcome, fetch, groups};
+use super::{Reply, fetch, groups};
 use crate::config::BrokerConfig;
 use crate::core::{Client, Core, Signal};
 use crate::log::batch::testing;
@@ -112,18 +112,18 @@ impl World {
         response
     }
 
-    fn answer(&mut self, header: &Header, outcome: Outcome) -> Vec<u8> {
+    fn answer(&mut self, header: &Header, outcome: Reply) -> Vec<u8> {
         match outcome {
-            Outcome::Ready(frame) | Outcome::Durable(_, frame) => frame,
-            Outcome::Fetch(mut poll) => {
+            Reply::Ready(frame) | Reply::Durable(_, frame) => frame,
+            Reply::Fetch(mut poll) => {
                 let done = fetch::poll(&mut self.core, &self.signal, header, &mut poll, true);
                 done.expect("an answer in a hurry")
             }
-            Outcome::Group(ticket) => {
+            Reply::Group(ticket) => {
                 let answer = self.core.redeem(ticket).expect("an answer from the group");
                 groups::answer(header, answer)
             }
-            Outcome::Silent => panic!("no answer"),
+            Reply::Silent => panic!("no answer"),
         }
     }
 }
@@ -532,5 +532,5 @@ fn acknowledgement_zero_is_silent() {
     };
     let outcome = super::begin(&mut w.core, &w.signal, &client(), &header, body);
     let outcome = outcome.expect("an outcome");
-    assert!(matches!(outcome, Outcome::Silent));
+    assert!(matches!(outcome, Reply::Silent));
 }

@@ -15,7 +15,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
-use super::{Outcome, code, configs};
+use super::{Reply, code, configs};
 use crate::core::Core;
 use crate::log::flusher::Lsn;
 use crate::log::meta::MetaRecord;
@@ -25,7 +25,7 @@ use crate::wire::frame::Header;
 /// An error with what to tell the person who sees it.
 type TopicRefusal = (ResponseError, &'static str);
 
-pub(crate) fn create(core: &mut Core, header: &Header, request: CreateTopicsRequest) -> Outcome {
+pub(crate) fn create(core: &mut Core, header: &Header, request: CreateTopicsRequest) -> Reply {
     let mut wait_for = 0;
     let mut results = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
@@ -45,7 +45,7 @@ pub(crate) fn create(core: &mut Core, header: &Header, request: CreateTopicsRequ
         );
     }
     let response = CreateTopicsResponse::default().with_topics(results);
-    Outcome::Durable(wait_for, header.encode(&response))
+    Reply::Durable(wait_for, header.encode(&response))
 }
 
 fn create_one(
@@ -104,7 +104,7 @@ fn create_one(
     Ok((id, partitions))
 }
 
-pub(crate) fn delete(core: &mut Core, header: &Header, request: DeleteTopicsRequest) -> Outcome {
+pub(crate) fn delete(core: &mut Core, header: &Header, request: DeleteTopicsRequest) -> Reply {
     let by_name = request
         .topic_names
         .into_iter()
@@ -133,7 +133,7 @@ pub(crate) fn delete(core: &mut Core, header: &Header, request: DeleteTopicsRequ
         );
     }
     let response = DeleteTopicsResponse::default().with_responses(responses);
-    Outcome::Durable(wait_for, header.encode(&response))
+    Reply::Durable(wait_for, header.encode(&response))
 }
 
 fn delete_one(core: &mut Core, name: &str) -> Result<Lsn, ResponseError> {
@@ -156,7 +156,7 @@ pub(crate) fn add_partitions(
     core: &mut Core,
     header: &Header,
     request: CreatePartitionsRequest,
-) -> Outcome {
+) -> Reply {
     let mut wait_for = 0;
     let mut results = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
@@ -169,7 +169,7 @@ pub(crate) fn add_partitions(
         results.push(result);
     }
     let response = CreatePartitionsResponse::default().with_results(results);
-    Outcome::Durable(wait_for, header.encode(&response))
+    Reply::Durable(wait_for, header.encode(&response))
 }
 
 fn add_to_one(

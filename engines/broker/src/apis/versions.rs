@@ -4,7 +4,7 @@ use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::ApiVersionsResponse;
 use kafka_protocol::messages::api_versions_response::ApiVersion;
 
-use super::Outcome;
+use super::Reply;
 use crate::wire::frame::Header;
 use crate::wire::shape::{APIS, Api, LOGIN_APIS};
 
@@ -18,8 +18,8 @@ fn response<'a>(offered: impl Iterator<Item = &'a Api>) -> ApiVersionsResponse {
     ApiVersionsResponse::default().with_api_keys(offered.collect())
 }
 
-pub(crate) fn versions(header: &Header) -> Outcome {
-    Outcome::Ready(header.encode(&response(APIS.iter())))
+pub(crate) fn versions(header: &Header) -> Reply {
+    Reply::Ready(header.encode(&response(APIS.iter())))
 }
 
 /// What a listener offers that asks its clients to log in.
@@ -29,9 +29,9 @@ pub(crate) fn versions_with_login(header: &Header) -> Vec<u8> {
 
 /// The protocol's rule (KIP-511): a version of this very API that is not offered is answered in
 /// version 0 with an error and the list, so that the client can ask again.
-pub(crate) fn unsupported(header: &Header, login: bool) -> Outcome {
+pub(crate) fn unsupported(header: &Header, login: bool) -> Reply {
     let login = if login { LOGIN_APIS } else { &[] };
     let response = response(APIS.iter().chain(login));
     let response = response.with_error_code(ResponseError::UnsupportedVersion.code());
-    Outcome::Ready(header.encode_as(&response, 0))
+    Reply::Ready(header.encode_as(&response, 0))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kafka_protocol::error::ResponseError;
 
-use super::messages::{Answers, Caller, Join, Millis, Sync, Ticket};
+use super::messages::{Caller, GroupAnswers, Join, Millis, Sync, Ticket};
 use super::state::Group;
 use crate::config::BrokerConfig;
 use crate::log::topics::fresh_uuid;
@@ -57,7 +57,7 @@ impl Coordinator {
         request: Join,
         ticket: Ticket,
         now: Millis,
-        out: &mut Answers,
+        out: &mut GroupAnswers,
     ) -> Result<(), ResponseError> {
         if group.is_empty() {
             return Err(ResponseError::InvalidGroupId);
@@ -91,7 +91,7 @@ impl Coordinator {
         request: Sync,
         ticket: Ticket,
         now: Millis,
-        out: &mut Answers,
+        out: &mut GroupAnswers,
     ) -> Result<(), ResponseError> {
         self.group_mut(group)?.sync(request, ticket, now, out);
         Ok(())
@@ -118,7 +118,7 @@ impl Coordinator {
         member: &str,
         instance: Option<&str>,
         now: Millis,
-        out: &mut Answers,
+        out: &mut GroupAnswers,
     ) -> Result<(), ResponseError> {
         self.group_mut(group)?.leave(member, instance, now, out)
     }
@@ -155,7 +155,7 @@ impl Coordinator {
         vacant
     }
 
-    pub(crate) fn tick(&mut self, now: Millis, out: &mut Answers) {
+    pub(crate) fn tick(&mut self, now: Millis, out: &mut GroupAnswers) {
         for group in self.groups.values_mut() {
             if group.next_deadline().is_some_and(|d| d <= now) {
                 group.tick(now, out);

@@ -12,7 +12,7 @@ pub(crate) struct Ticket(pub(crate) u64);
 
 /// The answer to a waiting request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum GroupAnswer {
     Joined(Joined),
     /// `MEMBER_ID_REQUIRED`: come again with this id.
     MemberIdRequired(String),
@@ -42,7 +42,7 @@ pub(crate) struct Synced {
 }
 
 /// Answers, in the order in which they came about.
-pub(crate) type Answers = Vec<(Ticket, Answer)>;
+pub(crate) type GroupAnswers = Vec<(Ticket, GroupAnswer)>;
 
 /// A request to join.
 #[derive(Debug, Clone)]

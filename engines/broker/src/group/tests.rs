@@ -6,7 +6,7 @@ use kafka_protocol::error::ResponseError::{
     UnknownMemberId,
 };
 
-use super::messages::{Answer, Answers, Caller, Join, Joined, Sync, Ticket};
+use super::messages::{Caller, GroupAnswer, GroupAnswers, Join, Joined, Sync, Ticket};
 use super::state::{Group, Phase};
 
 const SESSION: u64 = 1_000;
@@ -17,7 +17,7 @@ struct World {
     group: Group,
     now: u64,
     tickets: u64,
-    answers: Answers,
+    answers: GroupAnswers,
 }
 
 fn world() -> World {
@@ -25,7 +25,7 @@ fn world() -> World {
         group: Group::new(0),
         now: 0,
         tickets: 0,
-        answers: Answers::new(),
+        answers: GroupAnswers::new(),
     }
 }
 
@@ -87,21 +87,21 @@ impl World {
     }
 
     /// The answer to a ticket, taken out.
-    fn answer(&mut self, ticket: Ticket) -> Option<Answer> {
+    fn answer(&mut self, ticket: Ticket) -> Option<GroupAnswer> {
         let at = self.answers.iter().position(|(t, _)| *t == ticket)?;
         Some(self.answers.remove(at).1)
     }
 
     fn joined(&mut self, ticket: Ticket) -> Joined {
         match self.answer(ticket) {
-            Some(Answer::Joined(joined)) => joined,
+            Some(GroupAnswer::Joined(joined)) => joined,
             other => panic!("{other:?}"),
         }
     }
 
     fn share(&mut self, ticket: Ticket) -> Bytes {
         match self.answer(ticket) {
-            Some(Answer::Synced(synced)) => synced.assignment,
+            Some(GroupAnswer::Synced(synced)) => synced.assignment,
             other => panic!("{other:?}"),
         }
     }
@@ -159,7 +159,10 @@ fn a_newcomer_is_given_an_id_and_comes_again_with_it() {
         fresh_id: "a".into(),
         ..request("")
     });
-    assert_eq!(w.answer(ticket), Some(Answer::MemberIdRequired("a".into())));
+    assert_eq!(
+        w.answer(ticket),
+        Some(GroupAnswer::MemberIdRequired("a".into()))
+    );
     assert_eq!(w.group.phase, Phase::Empty);
     let ticket = w.rejoin("a");
     assert_eq!(w.joined(ticket).member, "a");
@@ -169,7 +172,10 @@ fn a_newcomer_is_given_an_id_and_comes_again_with_it() {
 fn an_id_that_was_never_given_out_is_unknown() {
     let mut w = world();
     let ticket = w.rejoin("stranger");
-    assert_eq!(w.answer(ticket), Some(Answer::JoinFailed(UnknownMemberId)));
+    assert_eq!(
+        w.answer(ticket),
+        Some(GroupAnswer::JoinFailed(UnknownMemberId))
+    );
 }
 
 #[test]
@@ -255,7 +261,7 @@ fn a_leader_that_never_assigns_is_removed() {
     w.pass(REBALANCE);
     assert_eq!(
         w.answer(waiting),
-        Some(Answer::SyncFailed(RebalanceInProgress))
+        Some(GroupAnswer::SyncFailed(RebalanceInProgress))
     );
     let ticket = w.rejoin("b");
     let joined = w.joined(ticket);
@@ -309,7 +315,7 @@ fn no_common_protocol_is_refused_and_votes_decide_between_common_ones() {
     let ticket = w.join(with("x", &["other"]));
     assert_eq!(
         w.answer(ticket),
-        Some(Answer::JoinFailed(InconsistentGroupProtocol))
+        Some(GroupAnswer::JoinFailed(InconsistentGroupProtocol))
     );
     let ticket = w.join(with("b", &["sticky"]));
     w.join(Join {
@@ -345,9 +351,9 @@ type Deed = fn(&mut World) -> Option<ResponseError>;
 
 #[test]
 fn every_deed_in_every_phase() {
-    fn failure(answer: Option<Answer>) -> Option<ResponseError> {
+    fn failure(answer: Option<GroupAnswer>) -> Option<ResponseError> {
         match answer {
-            Some(Answer::JoinFailed(e) | Answer::SyncFailed(e)) => Some(e),
+            Some(GroupAnswer::JoinFailed(e) | GroupAnswer::SyncFailed(e)) => Some(e),
             _ => None,
         }
     }

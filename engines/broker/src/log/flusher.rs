@@ -39,14 +39,14 @@ pub enum Flush {
 
 /// A file that takes the place of the current one.
 #[derive(Debug)]
-pub(crate) struct Next {
+pub(crate) struct NextFile {
     pub(crate) wal: wal::Writer,
     /// The name that it has, and the one that it gets. That it has the second says that the file before it
     /// is finished.
     pub(crate) names: [PathBuf; 2],
 }
 
-impl Next {
+impl NextFile {
     /// Finishes the file before it, and gives it its name.
     fn take_over(self, before: &wal::Writer) -> io::Result<wal::Writer> {
         before.finish()?;
@@ -62,21 +62,21 @@ struct Queue {
     /// When a round is to begin, if there is anything to write.
     at: Option<Instant>,
     /// The next file and what goes there, once the current one is finished.
-    next: Option<(Next, Vec<u8>)>,
+    next: Option<(NextFile, Vec<u8>)>,
     /// From when there is a next file until it has its last name.
     is_rotating: bool,
     stop: bool,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct FlusherState {
     queue: Mutex<Queue>,
     work: Condvar,
     durable: AtomicU64,
     fault: Arc<Fault>,
 }
 
-impl Shared {
+impl FlusherState {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,7 +85,7 @@ impl Shared {
 /// Handle on the flusher's thread.
 #[derive(Debug)]
 pub(crate) struct Flusher {
-    shared: Arc<Shared>,
+    shared: Arc<FlusherState>,
     thread: Option<JoinHandle<()>>,
     submitted: Lsn,
 }
@@ -98,7 +98,7 @@ impl Flusher {
         progress: Progress,
         fault: Arc<Fault>,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(FlusherState {
             queue: Mutex::default(),
             work: Condvar::new(),
             durable: AtomicU64::new(0),
@@ -164,7 +164,7 @@ impl Flusher {
     }
 
     /// Lets everything submitted from now on go to `next`.
-    pub(crate) fn rotate(&self, next: Next) {
+    pub(crate) fn rotate(&self, next: NextFile) {
         let mut queue = self.shared.queue();
         queue.next = Some((next, Vec::new()));
         queue.is_rotating = true;
@@ -208,7 +208,7 @@ impl Drop for Flusher {
     }
 }
 
-fn run(shared: &Shared, mut wal: wal::Writer, policy: FlushPolicy, progress: &Progress) {
+fn run(shared: &FlusherState, mut wal: wal::Writer, policy: FlushPolicy, progress: &Progress) {
     let mut round = Vec::new();
     while let Some(next) = next_round(shared, &mut round) {
         let done = match next {
@@ -243,7 +243,7 @@ fn run(shared: &Shared, mut wal: wal::Writer, policy: FlushPolicy, progress: &Pr
 
 /// Waits for the next round and takes its bytes; or gives the file that comes after the present one, which
 /// has all of its own. `None` once there is nothing left and nothing to come.
-fn next_round(shared: &Shared, round: &mut Vec<u8>) -> Option<Option<Next>> {
+fn next_round(shared: &FlusherState, round: &mut Vec<u8>) -> Option<Option<NextFile>> {
     let mut queue = shared.queue();
     loop {
         let now = Instant::now();

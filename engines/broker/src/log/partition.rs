@@ -18,7 +18,7 @@ use std::time::SystemTime;
 
 use super::batch::{self, BatchHeader};
 use super::producers::Producers;
-use super::segment::{self, Found, Segment};
+use super::segment::{self, BatchPosition, Segment};
 
 /// Bound: open sealed segments (file handle and index) a partition on disk. The rest is closed
 /// and opened again when read.
@@ -42,7 +42,7 @@ pub(crate) struct PartitionLog {
 
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ReadResult {
     /// How many bytes of whole batches were added to the buffer; 0 if nothing is there yet.
     Bytes(usize),
     /// The offset is before the start or after the end.
@@ -229,18 +229,18 @@ impl PartitionLog {
         max_bytes: usize,
         at_least_one: bool,
         out: &mut Vec<u8>,
-    ) -> io::Result<Read> {
+    ) -> io::Result<ReadResult> {
         if offset < self.start || offset > self.high_watermark {
-            return Ok(Read::OutOfRange);
+            return Ok(ReadResult::OutOfRange);
         }
         if offset == self.high_watermark {
-            return Ok(Read::Bytes(0));
+            return Ok(ReadResult::Bytes(0));
         }
         let Some((segment, found)) = self.locate(offset)? else {
-            return Ok(Read::Bytes(0));
+            return Ok(ReadResult::Bytes(0));
         };
         if found.header.size > max_bytes && !at_least_one {
-            return Ok(Read::Bytes(0));
+            return Ok(ReadResult::Bytes(0));
         }
         let budget = max_bytes.max(found.header.size);
         let before = out.len();
@@ -263,17 +263,17 @@ impl PartitionLog {
         if !active {
             self.limit_open();
         }
-        Ok(Read::Bytes(out.len() - before))
+        Ok(ReadResult::Bytes(out.len() - before))
     }
 
     /// The segment and batch that hold `offset`, or the first batch after it.
-    fn locate(&mut self, offset: i64) -> io::Result<Option<(usize, Found)>> {
+    fn locate(&mut self, offset: i64) -> io::Result<Option<(usize, BatchPosition)>> {
         let last = self.segments.len() - 1;
         if let Some((position, base)) = self.newest
             && offset >= base
             && let Some(header) = self.header_in_tail(position)
         {
-            return Ok(Some((last, Found { position, header })));
+            return Ok(Some((last, BatchPosition { position, header })));
         }
         let after = self.segments.partition_point(|s| s.base <= offset);
         let first = after.saturating_sub(1);
@@ -298,7 +298,7 @@ impl PartitionLog {
         segment: usize,
         from: u64,
         wanted: impl Fn(&BatchHeader) -> bool,
-    ) -> io::Result<Option<Found>> {
+    ) -> io::Result<Option<BatchPosition>> {
         let written = self.segments[segment].written;
         if from < written
             && let Some(found) = self.segments[segment].find(from, &wanted)?
@@ -311,7 +311,7 @@ impl PartitionLog {
         let mut position = from.max(written);
         while let Some(header) = self.header_in_tail(position) {
             if wanted(&header) {
-                return Ok(Some(Found { position, header }));
+                return Ok(Some(BatchPosition { position, header }));
             }
             position += header.size as u64;
         }

@@ -49,7 +49,7 @@ pub(crate) struct Segment {
 
 /// A batch found in a segment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct BatchPosition {
     pub(crate) position: u64,
     pub(crate) header: BatchHeader,
 }
@@ -204,7 +204,7 @@ impl Segment {
         &mut self,
         position: u64,
         wanted: impl Fn(&BatchHeader) -> bool,
-    ) -> io::Result<Option<Found>> {
+    ) -> io::Result<Option<BatchPosition>> {
         let written = self.written;
         let mut found = None;
         walk(
@@ -214,7 +214,7 @@ impl Segment {
             FIND_CHUNK,
             |header, position, _| {
                 if wanted(header) {
-                    found = Some(Found {
+                    found = Some(BatchPosition {
                         position,
                         header: *header,
                     });

@@ -13,9 +13,9 @@ use kafka_protocol::error::ResponseError;
 use super::batch::{self, BatchHeader, testing};
 use super::flusher::Flush;
 use super::meta::LogId;
-use super::partition::Read;
+use super::partition::ReadResult;
 use super::segment::now;
-use super::store::{Accepted, Kept, Store};
+use super::store::{Accepted, AppendVisibility, Store};
 use crate::config::BrokerConfig;
 use crate::error::Error;
 use crate::offsets::Committed;
@@ -53,7 +53,7 @@ fn append(
     let log = topic(store);
     let bytes = testing::batch(producer, 1000, &[value]);
     let header = batch::validate(&bytes, 2 << 20).unwrap();
-    store.append(log, &header, &bytes, None, Kept::First)
+    store.append(log, &header, &bytes, None, AppendVisibility::First)
 }
 
 /// As [`append`], by a sender that can bring it back.
@@ -61,7 +61,7 @@ fn append_restorable(store: &mut Store, value: &[u8]) -> Result<Accepted, Respon
     let log = topic(store);
     let bytes = testing::batch(NOBODY, 1000, &[value]);
     let header = batch::validate(&bytes, 2 << 20).unwrap();
-    store.append(log, &header, &bytes, None, Kept::Soon)
+    store.append(log, &header, &bytes, None, AppendVisibility::Soon)
 }
 
 /// Waits until all that was appended may be read.
@@ -83,7 +83,7 @@ fn values(store: &mut Store, max_bytes: usize) -> Vec<(i64, Vec<u8>)> {
     while offset < log.next {
         let mut bytes = Vec::new();
         assert!(
-            matches!(log.read(offset, max_bytes, true, &mut bytes).unwrap(), Read::Bytes(n) if n > 0)
+            matches!(log.read(offset, max_bytes, true, &mut bytes).unwrap(), ReadResult::Bytes(n) if n > 0)
         );
         let mut rest = &bytes[..];
         while let Some(header) = BatchHeader::parse(rest) {
@@ -482,7 +482,7 @@ fn retention_deletes_whole_old_segments_and_the_start_moves() {
     assert!((200_000..400_000).contains(&log.bytes()), "{}", log.bytes());
     assert_eq!(
         log.read(start - 1, 1000, true, &mut Vec::new()).unwrap(),
-        Read::OutOfRange
+        ReadResult::OutOfRange
     );
     drop(store);
     let mut store = open(dir.path());
@@ -641,7 +641,7 @@ fn timestamps_are_found_across_segments_and_the_tail() {
         let bytes = testing::batch(NOBODY, i * 10, &[b"x", b"y"]);
         let header = batch::validate(&bytes, 1 << 20).unwrap();
         store
-            .append(id, &header, &bytes, None, Kept::First)
+            .append(id, &header, &bytes, None, AppendVisibility::First)
             .unwrap();
     }
     let log = store.log(id).unwrap();

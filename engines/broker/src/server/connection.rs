@@ -24,8 +24,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::gate::{LoginGate, MAX_LOGIN_REQUEST, Passage, Shut};
-use crate::apis::{self, Outcome, fetch, groups};
-use crate::core::{Client, Core, Shared, Signal};
+use crate::apis::{self, Reply, fetch, groups};
+use crate::core::{Client, Core, SharedCore, Signal};
 use crate::wire::frame::{self, Header, Malformed, Request};
 
 /// Answers that the client has not taken yet; beyond this no fetch is answered.
@@ -64,11 +64,11 @@ pub(crate) enum Closed {
 /// A begun request.
 struct Slot {
     header: Header,
-    outcome: Outcome,
+    outcome: Reply,
 }
 
 struct Connection {
-    core: Shared,
+    core: SharedCore,
     signal: Arc<Signal>,
     client: Client,
     /// Where clients must log in.
@@ -87,7 +87,7 @@ impl Drop for Connection {
         self.signal.close();
         self.core.with(|core| {
             for slot in &self.slots {
-                if let Outcome::Group(ticket) = slot.outcome {
+                if let Reply::Group(ticket) = slot.outcome {
                     core.drop_ticket(ticket);
                 }
             }
@@ -101,7 +101,7 @@ pub(crate) async fn serve(
     mut writer: impl AsyncWrite + Unpin,
     client: Client,
     gate: Option<LoginGate>,
-    core: Shared,
+    core: SharedCore,
     budget: Rc<Semaphore>,
 ) -> Result<(), Closed> {
     let bounds = core.with(|core| (core.config.max_in_flight, core.config.max_request_bytes));
@@ -142,10 +142,10 @@ pub(crate) async fn serve(
             return Err(Shut::TooSlow.into());
         }
         // Answering may have made room for requests that were read already.
-        if !sending && wanted == Wanted::Room && connection.has_room() {
+        if !sending && wanted == InputNeed::Room && connection.has_room() {
             continue;
         }
-        if let Wanted::Large(bytes) = wanted {
+        if let InputNeed::Large(bytes) = wanted {
             if permit.is_none() {
                 let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
                 let kib = kib.min(LARGE_REQUESTS_KIB);
@@ -160,7 +160,7 @@ pub(crate) async fn serve(
                 connection.input.reserve(READ_BYTES);
             }
         }
-        let may_read = wanted != Wanted::Room;
+        let may_read = wanted != InputNeed::Room;
         let deadline = connection.deadline();
         let until = if permit.is_some() {
             Some(Instant::now() + STALLED)
@@ -215,7 +215,7 @@ async fn at(until: Option<Instant>) {
 
 /// What the input buffer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum InputNeed {
     /// The rest of a small request, or any.
     Bytes,
     /// The rest of a request of so many bytes.
@@ -226,17 +226,17 @@ enum Wanted {
 
 impl Connection {
     /// Begins the requests that have arrived whole.
-    fn begin(&mut self) -> Result<Wanted, Closed> {
+    fn begin(&mut self) -> Result<InputNeed, Closed> {
         loop {
             if !self.has_room() {
-                return Ok(Wanted::Room);
+                return Ok(InputNeed::Room);
             }
             let limit = match &self.gate {
                 Some(gate) if !gate.is_open() => MAX_LOGIN_REQUEST,
                 _ => self.max_request,
             };
             let Some(length) = self.input.first_chunk::<4>() else {
-                return Ok(Wanted::Bytes);
+                return Ok(InputNeed::Bytes);
             };
             let said = i32::from_be_bytes(*length);
             let length = usize::try_from(said).ok().filter(|&n| n <= limit);
@@ -244,9 +244,9 @@ impl Connection {
             if self.input.len() < 4 + length {
                 let large = 4 + length > READ_BYTES;
                 return Ok(if large {
-                    Wanted::Large(4 + length)
+                    InputNeed::Large(4 + length)
                 } else {
-                    Wanted::Bytes
+                    InputNeed::Bytes
                 });
             }
             self.input.advance(4);
@@ -268,10 +268,10 @@ impl Connection {
                             });
                             begun.ok_or(Closed::Stopped)??
                         }
-                        Passage::Answer(answer) => Outcome::Ready(answer),
+                        Passage::Answer(answer) => Reply::Ready(answer),
                         Passage::Last(answer, shut) => {
                             self.ending = Some(shut);
-                            Outcome::Ready(answer)
+                            Reply::Ready(answer)
                         }
                     };
                     (header, outcome)
@@ -312,9 +312,9 @@ impl Connection {
                 return Ok(());
             };
             let answer = match &mut slot.outcome {
-                Outcome::Silent => None,
-                Outcome::Ready(frame) => Some(std::mem::take(frame)),
-                Outcome::Durable(lsn, frame) => {
+                Reply::Silent => None,
+                Reply::Ready(frame) => Some(std::mem::take(frame)),
+                Reply::Durable(lsn, frame) => {
                     if core.store.failed() {
                         return Err(Closed::Storage);
                     }
@@ -323,11 +323,11 @@ impl Connection {
                     }
                     Some(std::mem::take(frame))
                 }
-                Outcome::Group(ticket) => match core.redeem(*ticket) {
+                Reply::Group(ticket) => match core.redeem(*ticket) {
                     Some(answer) => Some(groups::answer(&slot.header, answer)),
                     None => return Ok(()),
                 },
-                Outcome::Fetch(poll) => {
+                Reply::Fetch(poll) => {
                     if self.output.len() > MAX_UNSENT {
                         return Ok(());
                     }
@@ -350,7 +350,7 @@ impl Connection {
     /// When the long poll at the head must be answered in any case.
     fn deadline(&self) -> Option<Instant> {
         match &self.slots.front()?.outcome {
-            Outcome::Fetch(poll) if self.output.len() <= MAX_UNSENT => Some(poll.deadline()),
+            Reply::Fetch(poll) if self.output.len() <= MAX_UNSENT => Some(poll.deadline()),
             _ => None,
         }
     }

@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::core::{Client, Core, Endpoint, Shared};
+use crate::core::{Client, Core, Endpoint, SharedCore};
 use crate::log::segment;
 use tokio_rustls::TlsAcceptor;
 
@@ -52,13 +52,13 @@ pub(crate) struct Guards {
 /// What all connections share.
 #[derive(Clone)]
 struct House {
-    core: Shared,
+    core: SharedCore,
     open: Rc<Cell<usize>>,
     budget: Rc<Semaphore>,
 }
 
 /// Accepts connections until `stop`.
-pub(crate) async fn run(doors: Vec<Door>, core: Shared, stop: Arc<Notify>) {
+pub(crate) async fn run(doors: Vec<Door>, core: SharedCore, stop: Arc<Notify>) {
     tokio::task::spawn_local(ticks(core.clone()));
     tokio::task::spawn_local(expiry(core.clone()));
     let house = House {
@@ -80,7 +80,7 @@ async fn accept(door: Door, house: House) {
     loop {
         match door.listener.accept().await {
             Ok((stream, peer)) if house.open.get() < most => {
-                let guard = Open::enter(&house.open);
+                let guard = ConnectionCount::enter(&house.open);
                 let client = Client {
                     peer,
                     endpoint: door.endpoint.clone(),
@@ -130,23 +130,23 @@ async fn serve(
 }
 
 /// Counts an open connection until dropped, also when its task panics.
-struct Open(Rc<Cell<usize>>);
+struct ConnectionCount(Rc<Cell<usize>>);
 
-impl Open {
+impl ConnectionCount {
     fn enter(count: &Rc<Cell<usize>>) -> Self {
         count.set(count.get() + 1);
         Self(Rc::clone(count))
     }
 }
 
-impl Drop for Open {
+impl Drop for ConnectionCount {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
 /// Deletes records whose time is over, for ever.
-async fn expiry(core: Shared) {
+async fn expiry(core: SharedCore) {
     while let Some(every) = core.with(|core| core.store.expire_every()) {
         tokio::time::sleep(every).await;
         let expired = core.with(|core| core.store.expire(segment::now()));
@@ -156,7 +156,7 @@ async fn expiry(core: Shared) {
     }
 }
 
-async fn ticks(core: Shared) {
+async fn ticks(core: SharedCore) {
     let Some(timer) = core.with(|core| Arc::clone(&core.timer)) else {
         return;
     };

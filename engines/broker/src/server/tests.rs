@@ -26,7 +26,7 @@ impl TokenCheck for Minute {
 
 /// A client's end, and what the connection's end will be.
 fn connect() -> (DuplexStream, tokio::task::JoinHandle<Result<(), Closed>>) {
-    let core = Shared::open(BrokerConfig::default()).expect("a core");
+    let core = SharedCore::open(BrokerConfig::default()).expect("a core");
     let sasl = Sasl::new(&SaslConfig {
         tokens: Some(Arc::new(Minute)),
         ..SaslConfig::default()

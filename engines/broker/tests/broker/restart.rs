@@ -12,7 +12,7 @@ use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::message::Message;
 use rdkafka::producer::FutureRecord;
 use rdkafka::{Offset, TopicPartitionList};
-use triad_broker::{Broker, BrokerConfig, Part, Wanted};
+use triad_broker::{Broker, BrokerConfig, PartitionRead, ReadRequest};
 
 fn send(bootstrap: &str, value: &str) {
     let record = FutureRecord::<(), _>::to("t").partition(0).payload(value);
@@ -135,13 +135,13 @@ fn a_disk_that_is_full_ends_the_broker_and_a_start_with_room_goes_on_with_all_th
         ..BrokerConfig::default()
     };
     let broker = Broker::start(config).expect("a broker");
-    let all = broker.line().read(Wanted {
+    let all = broker.line().read(ReadRequest {
         topic: "t".into(),
         positions: vec![(0, 0)],
         max_bytes: usize::MAX,
     });
     let parts = all.at_hand().expect("records").expect("they can be read");
-    let Part::Batches { bytes, .. } = &parts[0] else {
+    let PartitionRead::Batches { bytes, .. } = &parts[0] else {
         panic!("{parts:?}");
     };
     let is_kept = |value: &&String| {

@@ -35,7 +35,7 @@ pub(crate) struct Batches {
     at: usize,
     /// The offset of the first record that is wanted.
     next: i64,
-    open: Option<Open>,
+    open: Option<OpenBatch>,
 }
 
 impl Batches {
@@ -72,17 +72,17 @@ impl Batches {
             let open = self.open.as_mut()?;
             let header = open.header;
             match open.read(&self.bytes) {
-                Next::Record(offset, _) if offset < self.next => {}
-                Next::Record(offset, fields) => {
+                NextRecord::Record(offset, _) if offset < self.next => {}
+                NextRecord::Record(offset, fields) => {
                     let record = fields.record(&header, &self.topic, self.partition, offset);
                     self.next = offset.saturating_add(1);
                     return Some(Readable::Record(record));
                 }
-                Next::End => {
+                NextRecord::End => {
                     self.open = None;
                     self.next = header.end();
                 }
-                Next::NoRecord => {
+                NextRecord::NoRecord => {
                     self.open = None;
                     let reason = "what it holds are no records".to_owned();
                     return Some(self.unreadable(&header, reason));
@@ -161,14 +161,14 @@ impl Header {
     }
 
     /// The records, decompressed; `body` is where they are in `bytes`.
-    fn open(self, bytes: &[u8], body: Range<usize>) -> Result<Open, String> {
+    fn open(self, bytes: &[u8], body: Range<usize>) -> Result<OpenBatch, String> {
         let checked = bytes.get(body.start - HEADER_BYTES + CRC_FROM..body.end);
         if checked.map(crc32c::crc32c) != Some(self.crc) {
             return Err("its checksum is not that of its bytes".to_owned());
         }
         let packed = bytes.get(body.clone()).unwrap_or_default();
         Ok(match self.attributes & CODEC {
-            0 => Open {
+            0 => OpenBatch {
                 header: self,
                 unpacked: None,
                 rest: body,
@@ -176,7 +176,7 @@ impl Header {
             },
             _ => {
                 let unpacked = decompress(self.attributes, packed)?;
-                Open {
+                OpenBatch {
                     header: self,
                     rest: 0..unpacked.len(),
                     unpacked: Some(unpacked),
@@ -189,7 +189,7 @@ impl Header {
 
 /// A batch whose records are being read.
 #[derive(Debug)]
-struct Open {
+struct OpenBatch {
     header: Header,
     /// The records, if they were compressed; otherwise they are among the bytes that were read.
     unpacked: Option<Vec<u8>>,
@@ -199,22 +199,22 @@ struct Open {
     left: i32,
 }
 
-enum Next<'a> {
+enum NextRecord<'a> {
     /// A record's offset and, from its time on, its fields.
     Record(i64, Fields<'a>),
     End,
     NoRecord,
 }
 
-impl Open {
-    fn read<'a>(&'a mut self, bytes: &'a [u8]) -> Next<'a> {
+impl OpenBatch {
+    fn read<'a>(&'a mut self, bytes: &'a [u8]) -> NextRecord<'a> {
         if self.left <= 0 {
-            return Next::End;
+            return NextRecord::End;
         }
         self.left -= 1;
         self.record(bytes)
-            .map_or(Next::NoRecord, |(offset, fields)| {
-                Next::Record(offset, fields)
+            .map_or(NextRecord::NoRecord, |(offset, fields)| {
+                NextRecord::Record(offset, fields)
             })
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use triad_console::tokens::TokensError;
-use triad_ingress::{Ends, NewToken, Role, Server, Settings, StartError};
+use triad_ingress::{NewToken, OrderEndWaiters, Role, Server, Settings, StartError};
 use triad_runtime::submission::Submission;
 use triad_runtime::system::SystemClock;
 
@@ -151,7 +151,13 @@ async fn start(settings: Settings) -> Result<Server, StartError> {
     let bus = crate::common::ports::Heard::default();
     let handlers = triad_runtime::settings::Settings::default();
     let submission = Submission::new(store.clone(), bus, SystemClock, handlers);
-    Server::start(settings, Arc::new(submission), store, Ends::default()).await
+    Server::start(
+        settings,
+        Arc::new(submission),
+        store,
+        OrderEndWaiters::default(),
+    )
+    .await
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use triad_core::submission::SubmissionRefusal;
-use triad_ingress::{Ends, NewToken, Role};
+use triad_ingress::{NewToken, OrderEndWaiters, Role};
 use triad_runtime::StoreError;
 
 use crate::common::client::{Client, read};
@@ -36,7 +36,7 @@ async fn read_both(client: &Client, path: &str, headers: &[(&str, &str)]) {
 #[tokio::test]
 async fn every_answer_of_the_document_is_given() {
     let mut made = Made {
-        ends: Ends::new(1),
+        ends: OrderEndWaiters::new(1),
         ..Made::default()
     };
     made.settings.limits.body_within = Duration::from_millis(50);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use triad_core::status::Status;
-use triad_ingress::Ends;
+use triad_ingress::OrderEndWaiters;
 
 use crate::common::{Made, World, order, until};
 
@@ -120,7 +120,7 @@ async fn an_end_is_told_once_its_record_is_written_whatever_becomes_of_its_statu
 #[tokio::test]
 async fn beyond_the_bound_nobody_waits_and_nothing_is_submitted() {
     let made = Made {
-        ends: Ends::new(1),
+        ends: OrderEndWaiters::new(1),
         ..Made::default()
     };
     let world = World::with(made).await;

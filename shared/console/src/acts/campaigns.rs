@@ -3,19 +3,21 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use triad_core::{Action, CampaignId};
-use triad_operator::campaign::desk::{self, CampaignError, Preview, Standing, Wanted};
+use triad_operator::campaign::commands::{
+    self, CampaignError, CampaignRequest, CampaignStatus, Preview,
+};
 use triad_operator::campaign::form::{PATIENCE, STOP_SHARE};
-use triad_operator::campaign::{Pace, View, What};
+use triad_operator::campaign::{CampaignAct, Pace, View};
 use triad_operator::json as form;
 use triad_workflow::Millis;
 
 use super::orders::{self, FilterForm, OrderAct, Plan};
 use super::{act, only_tried, rate};
 use crate::caller::Caller;
-use crate::desk::Desk;
 use crate::hidden::{Hidden, SHOWN};
 use crate::installation::Installation;
 use crate::problem::Problem;
+use crate::shared_state::Desk;
 
 /// Most orders that a dry run counts.
 pub(crate) const COUNTED: u64 = 10_000;
@@ -83,8 +85,8 @@ pub(crate) async fn start<I: Installation>(
     );
     let stop_share = request.stop_share.unwrap_or(STOP_SHARE);
     let is_dry = request.dry_run;
-    let what = what(desk, request).await?;
-    let wanted = Wanted {
+    let what = campaign_act(desk, request).await?;
+    let wanted = CampaignRequest {
         what,
         filter,
         operator,
@@ -96,21 +98,24 @@ pub(crate) async fn start<I: Installation>(
     };
     let (store, now) = (desk.of.store(), desk.now());
     if is_dry {
-        desk::check(&wanted).map_err(refused)?;
-        let preview = desk::preview(store, &wanted.filter, COUNTED, now).await?;
+        commands::check(&wanted).map_err(refused)?;
+        let preview = commands::preview(store, &wanted.filter, COUNTED, now).await?;
         return Ok(Started::Preview(preview));
     }
-    let started = desk::start(store, desk.of.entropy(), wanted, now).await;
+    let started = commands::start(store, desk.of.entropy(), wanted, now).await;
     let campaign = started.map_err(refused)?;
     tracing::info!(campaign = %campaign.id, act = campaign.what.name(), by = %campaign.operator.by,
         why = %campaign.operator.why, "an operator started a campaign");
     let counts = campaign.counts;
-    let view = View::of(&Standing { campaign, counts });
+    let view = View::of(&CampaignStatus { campaign, counts });
     Ok(Started::Campaign(Box::new(view)))
 }
 
 /// What is done to each order: the same as by a request that acts at once.
-async fn what<I: Installation>(desk: &Desk<I>, request: Start) -> Result<What, Problem> {
+async fn campaign_act<I: Installation>(
+    desk: &Desk<I>,
+    request: Start,
+) -> Result<CampaignAct, Problem> {
     let request = orders::Request {
         act: request.act,
         orders: Vec::new(),
@@ -134,15 +139,15 @@ async fn what<I: Installation>(desk: &Desk<I>, request: Start) -> Result<What, P
         return Err(Problem::bad("bad-act", text));
     }
     Ok(match orders::plan(desk, &request).await? {
-        Plan::Correct(step, correction) => What::Correct { step, correction },
-        Plan::Migrate(to) => What::Migrate { to },
+        Plan::Correct(step, correction) => CampaignAct::Correct { step, correction },
+        Plan::Migrate(to) => CampaignAct::Migrate { to },
         Plan::Operate(action) => match action {
-            Action::Resubmit { .. } => What::Resubmit,
-            Action::Cancel => What::Cancel,
-            Action::RetryCompensation => What::RetryCompensation,
-            Action::Close => What::Close,
-            Action::Pause => What::Pause,
-            Action::Resume => What::Resume,
+            Action::Resubmit { .. } => CampaignAct::Resubmit,
+            Action::Cancel => CampaignAct::Cancel,
+            Action::RetryCompensation => CampaignAct::RetryCompensation,
+            Action::Close => CampaignAct::Close,
+            Action::Pause => CampaignAct::Pause,
+            Action::Resume => CampaignAct::Resume,
             Action::Resolve { .. } => return Err(Problem::internal("resolving is refused before")),
         },
     })
@@ -159,13 +164,13 @@ pub(crate) async fn change<I: Installation>(
     let operator = act(caller, request.by.as_deref(), &request.why)?;
     let (store, entropy, id, now) = (desk.of.store(), desk.of.entropy(), named(id)?, desk.now());
     let changed = match resumes {
-        true => desk::resume(store, entropy, &id, &operator, now).await,
-        false => desk::stop(store, entropy, &id, &operator, now).await,
+        true => commands::resume(store, entropy, &id, &operator, now).await,
+        false => commands::stop(store, entropy, &id, &operator, now).await,
     };
     let campaign = changed.map_err(refused)?;
     tracing::info!(campaign = %id, by = %operator.by, why = %operator.why, resumes, "an operator changed a campaign");
     let counts = campaign.counts;
-    Ok(View::of(&Standing { campaign, counts }))
+    Ok(View::of(&CampaignStatus { campaign, counts }))
 }
 
 /// The id of a campaign.

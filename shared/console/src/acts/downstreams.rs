@@ -11,9 +11,9 @@ use triad_workflow::AgentName;
 
 use super::{act, only_tried};
 use crate::caller::Caller;
-use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::problem::Problem;
+use crate::shared_state::Desk;
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -71,7 +71,7 @@ pub(crate) async fn carry_out<I: Installation>(
     desk.may_act(caller)?;
     let by = act(caller, request.by.as_deref(), &request.why)?;
     let published = Published::read(desk.of.store()).await.map_err(unknown)?;
-    let (agents, action) = which(&request, &published)?;
+    let (agents, action) = selected_downstream(&request, &published)?;
     let mut results = Results::new();
     let report = |held: &downstreams::DownstreamOutcome| -> Result<(), std::convert::Infallible> {
         let (is_done, text) = match &held.operated {
@@ -101,7 +101,7 @@ pub(crate) async fn carry_out<I: Installation>(
 }
 
 /// Which downstreams, and what is done to them.
-fn which(
+fn selected_downstream(
     request: &Request,
     published: &Published,
 ) -> Result<(BTreeSet<AgentName>, DownstreamAction), Problem> {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use triad_operator::dead_letters::{
-    Chosen, Deed, LetterFilter, Outcome, Replay, ReplayError, Tally, replay,
+    Chosen, Deed, LetterFilter, Replay, ReplayError, ReplayOutcome, Tally, replay,
 };
 use triad_operator::json as form;
 use triad_runtime::dead_letter::MAX_VALUE_BYTES;
@@ -12,10 +12,10 @@ use triad_workflow::Millis;
 
 use super::{act, only_tried, rate};
 use crate::caller::Caller;
-use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::settings::{ACT_WITHIN, MAX_AT_ONCE};
+use crate::shared_state::Desk;
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -68,7 +68,7 @@ pub(crate) struct Request {
 
 /// One letter, and what came of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+pub(crate) struct LetterResult {
     pub(crate) id: String,
     pub(crate) cause: String,
     pub(crate) outcome: String,
@@ -80,7 +80,7 @@ pub(crate) struct Line {
 pub(crate) struct Done {
     pub(crate) act: LetterAct,
     pub(crate) dry_run: bool,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<LetterResult>,
     pub(crate) tally: Tally,
     /// Whether it ended at a bound: letters may be left.
     pub(crate) more: bool,
@@ -97,12 +97,12 @@ pub(crate) async fn carry_out<I: Installation>(
 ) -> Result<Done, Problem> {
     desk.may_act(caller)?;
     let _place = desk.read_topics()?;
-    let what = what(desk, caller, &request)?;
+    let what = letter_act(desk, caller, &request)?;
     let (mut lines, mut tally, began) = (Vec::new(), Tally::default(), desk.now());
-    let report = |letter: &triad_runtime::dead_letter::Letter, outcome: &Outcome| {
+    let report = |letter: &triad_runtime::dead_letter::Letter, outcome: &ReplayOutcome| {
         tally.count(outcome);
-        if !(matches!(outcome, Outcome::Before(_)) && request.letters.is_empty()) {
-            lines.push(Line {
+        if !(matches!(outcome, ReplayOutcome::Before(_)) && request.letters.is_empty()) {
+            lines.push(LetterResult {
                 id: letter.id.to_string(),
                 cause: letter.cause.clone(),
                 outcome: outcome.name(what.deed),
@@ -139,7 +139,7 @@ pub(crate) async fn carry_out<I: Installation>(
     })
 }
 
-fn what<I: Installation>(
+fn letter_act<I: Installation>(
     desk: &Desk<I>,
     caller: &Caller,
     request: &Request,
@@ -225,7 +225,7 @@ impl Done {
     /// The result's form for programs.
     pub(crate) fn json(&self) -> Result<Value, Problem> {
         let lines = self.lines.iter().map(|line| {
-            let Line {
+            let LetterResult {
                 id,
                 cause,
                 outcome,

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use triad_core::{Action, Attempt, Operation, OperatorAct, OrderId, WorkflowRef};
 use triad_operator::acts::{self, Corrected};
-use triad_operator::bulk::{Bulk, Line, Tally};
+use triad_operator::bulk::{ActResult, Bulk, Tally};
 use triad_operator::correction::{Correction, Difference, Set};
 use triad_operator::find::Filter;
 use triad_operator::{json as form, pages, versions};
@@ -14,12 +14,12 @@ use triad_workflow::StepId;
 
 use super::{act, difference, only_tried, rate};
 use crate::caller::Caller;
-use crate::desk::Desk;
 use crate::hidden::Hidden;
 use crate::installation::Installation;
 use crate::params::{self, order_id};
 use crate::problem::Problem;
 use crate::settings::{ACT_WITHIN, MAX_AT_ONCE};
+use crate::shared_state::Desk;
 
 /// Pages that are read for what a filter finds.
 const MAX_PAGES: usize = 10;
@@ -140,7 +140,7 @@ pub(crate) struct Done {
     pub(crate) act: OrderAct,
     pub(crate) by: OperatorAct,
     pub(crate) dry_run: bool,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<ActResult>,
     /// What a correction changes, by order.
     pub(crate) differences: Vec<(OrderId, Vec<Difference>)>,
     pub(crate) tally: Tally,
@@ -191,12 +191,12 @@ async fn run<I: Installation>(
     by: &OperatorAct,
     orders: Vec<OrderId>,
     how: Bulk,
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<ActResult>,
     differences: &mut Vec<(OrderId, Vec<Difference>)>,
 ) -> Tally {
     let (operator, clock) = (desk.of.operator(), desk.of.clock());
     let stop = clock.sleep(ACT_WITHIN);
-    let report = |line: &Line| -> Result<(), std::convert::Infallible> {
+    let report = |line: &ActResult| -> Result<(), std::convert::Infallible> {
         lines.push(line.clone());
         Ok(())
     };

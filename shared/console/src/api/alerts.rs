@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 use triad_core::message::Alert;
-use triad_operator::address::Place;
+use triad_operator::address::PageAddress;
 use triad_operator::json as form;
 use triad_operator::recent::alerts;
 
 use crate::acts::letters::FilterForm;
 use crate::answer::{self, Answer};
-use crate::desk::Desk;
-use crate::heard::OF_LATE;
 use crate::hidden::Hidden;
 use crate::installation::Installation;
 use crate::params::Params;
 use crate::problem::Problem;
+use crate::shared_state::Desk;
+use crate::topic_reads::OF_LATE;
 
 /// The newest alerts of the last day, or since a moment.
 pub(super) async fn list<I: Installation>(
@@ -47,7 +47,7 @@ fn line(alert: &Alert, hidden: &Hidden) -> Result<Value, Problem> {
     hidden.mask_record(&mut line);
     line["about"] = line["kind"].take();
     line["kind"] = "alert".into();
-    if let Some(place) = Place::of_alert(alert) {
+    if let Some(place) = PageAddress::of_alert(alert) {
         line["page"] = place.path().into();
     }
     Ok(line)

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 use triad_operator::json as form;
 
 use crate::answer::{self, Answer};
-use crate::desk::Desk;
 use crate::installation::Installation;
-use crate::letters::shown;
+use crate::letters::letter_json;
 use crate::params::Params;
 use crate::problem::Problem;
+use crate::shared_state::Desk;
 
 /// The newest letters, and how many there are of each cause. All of the topic is read, or from a moment on.
 pub(super) async fn list<I: Installation>(
@@ -40,11 +40,11 @@ pub(super) async fn list<I: Installation>(
 }
 
 /// One letter.
-pub(super) async fn one<I: Installation>(
+pub(super) async fn get_letter<I: Installation>(
     desk: &Desk<I>,
     id: &str,
     query: &Params,
 ) -> Result<Answer, Problem> {
     query.only(&["written"])?;
-    answer::json(&shown(desk, id, query).await?.1)
+    answer::json(&letter_json(desk, id, query).await?.1)
 }

@@ -17,11 +17,11 @@ use triad_core::CampaignId;
 use crate::acts;
 use crate::answer::{self, Answer};
 use crate::caller::{Caller, Keys};
-use crate::desk::Desk;
 use crate::events;
 use crate::installation::Installation;
 use crate::params::{Params, order_id, segments};
 use crate::problem::Problem;
+use crate::shared_state::Desk;
 
 /// What every path of the API begins with.
 pub(crate) const ROOT: &str = "/v1/operate";
@@ -65,7 +65,7 @@ async fn route<I: Installation>(
     let _place = desk.enter()?;
     let query = Params::of(head.uri.query().unwrap_or_default().as_bytes())?;
     match reads {
-        true => look(desk, &path, &query, &head.headers).await,
+        true => route_read(desk, &path, &query, &head.headers).await,
         false => act(desk, &caller, &path, &head.headers, &body).await,
     }
 }
@@ -107,7 +107,7 @@ fn unknown() -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "token", text)
 }
 
-async fn look<I: Installation>(
+async fn route_read<I: Installation>(
     desk: &Arc<Desk<I>>,
     path: &[&str],
     query: &Params,
@@ -115,9 +115,9 @@ async fn look<I: Installation>(
 ) -> Result<Answer, Problem> {
     match path {
         ["orders"] => orders::list(desk, query).await,
-        ["orders", id] => orders::one(desk, order_id(id)?, query).await,
+        ["orders", id] => orders::get_order(desk, order_id(id)?, query).await,
         ["campaigns"] => campaigns::list(desk, query).await,
-        ["campaigns", id] => campaigns::one(desk, id, query).await,
+        ["campaigns", id] => campaigns::get_campaign(desk, id, query).await,
         ["campaigns", id, _, batch] => campaigns::batch(desk, id, batch, query).await,
         ["counts"] => parts::counts(desk, query).await,
         ["causes"] => parts::causes(desk, query).await,
@@ -127,7 +127,7 @@ async fn look<I: Installation>(
         ["dead-letters"] => letters::list(desk, query).await,
         ["alerts"] => alerts::list(desk, query).await,
         ["dead-letters", topic, partition, offset] => {
-            letters::one(desk, &format!("{topic}/{partition}/{offset}"), query).await
+            letters::get_letter(desk, &format!("{topic}/{partition}/{offset}"), query).await
         }
         ["events"] => {
             query.only(&["order", "campaign", "campaigns"])?;

@@ -6,10 +6,10 @@ use triad_operator::find::Skipped;
 use triad_operator::{find, inputs, pages};
 
 use crate::answer::{self, Answer};
-use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::params::{FILTER, Params, sent_cursor};
 use crate::problem::Problem;
+use crate::shared_state::Desk;
 
 /// A page of orders.
 pub(super) async fn list<I: Installation>(
@@ -33,7 +33,7 @@ pub(super) async fn list<I: Installation>(
 }
 
 /// One order. With `inputs=true` what its steps ask and were answered, too.
-pub(super) async fn one<I: Installation>(
+pub(super) async fn get_order<I: Installation>(
     desk: &Desk<I>,
     id: OrderId,
     query: &Params,

@@ -9,10 +9,10 @@ use triad_workflow::hash::canonical_json;
 use super::orders::unreadable;
 use crate::acts::downstreams::unknown;
 use crate::answer::{self, Answer};
-use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::params::{FILTER_OF_CAUSES, Params};
 use crate::problem::Problem;
+use crate::shared_state::Desk;
 use crate::versions::definition;
 
 /// Orders counted by state.

@@ -6,7 +6,7 @@
 //! session is, in the memory of a process or in the cookie, is [`SessionForm`]. The word of the forms is a keyed
 //! hash of the cookie, so nothing is kept for it.
 
-mod kept;
+mod memory_store;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,7 +16,7 @@ use ring::hmac;
 use sha2::{Digest as _, Sha256};
 use triad_core::Timestamp;
 
-use self::kept::Kept;
+use self::memory_store::SessionStore;
 use crate::caller::{Caller, Digest, Keys, Role};
 use crate::problem::Problem;
 use crate::random::{NoRandom, random};
@@ -32,11 +32,11 @@ const BYTES: usize = 32;
 pub(crate) struct Sessions {
     /// For the words of forms.
     key: hmac::Key,
-    place: Place,
+    place: SessionPlacement,
 }
 
-enum Place {
-    Here(Kept),
+enum SessionPlacement {
+    Here(SessionStore),
     InCookies(Seal),
 }
 
@@ -51,12 +51,12 @@ impl Sessions {
                 let key = random::<32>()?;
                 Self {
                     key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-                    place: Place::Here(Kept::default()),
+                    place: SessionPlacement::Here(SessionStore::default()),
                 }
             }
             SessionForm::Sealed(key) => Self {
                 key: key.for_purpose("triad console: words of forms"),
-                place: Place::InCookies(Seal::of(key)),
+                place: SessionPlacement::InCookies(Seal::of(key)),
             },
         })
     }
@@ -64,20 +64,20 @@ impl Sessions {
     /// Whose token a session was begun with; `None`: it is over, or never was.
     fn token(&self, cookie: &Cookie, now: Timestamp) -> Option<Digest> {
         match &self.place {
-            Place::Here(kept) => kept.token(cookie),
-            Place::InCookies(seal) => seal.token(&cookie.bytes()?, now),
+            SessionPlacement::Here(kept) => kept.token(cookie),
+            SessionPlacement::InCookies(seal) => seal.token(&cookie.bytes()?, now),
         }
     }
 
     /// Begins a session, under a new cookie.
     pub(crate) fn begin(&self, token: Digest, now: Timestamp) -> Result<Cookie, Problem> {
         match &self.place {
-            Place::Here(kept) => {
+            SessionPlacement::Here(kept) => {
                 let cookie = Cookie::new()?;
                 kept.begin(&cookie, token);
                 Ok(cookie)
             }
-            Place::InCookies(seal) => Ok(Cookie::of_bytes(
+            SessionPlacement::InCookies(seal) => Ok(Cookie::of_bytes(
                 &seal.cookie(token, now.plus(SESSION_FOR))?,
             )),
         }
@@ -86,13 +86,13 @@ impl Sessions {
     /// Ends a session, as far as it is here: its browser has to forget the cookie, too ([`Cookie::forget`]).
     pub(crate) fn end(&self, cookie: &Cookie) {
         match &self.place {
-            Place::Here(kept) => kept.end(cookie),
-            Place::InCookies(_) => {}
+            SessionPlacement::Here(kept) => kept.end(cookie),
+            SessionPlacement::InCookies(_) => {}
         }
     }
 
     /// The word that the forms of a browser with this cookie have.
-    pub(crate) fn word(&self, cookie: &Cookie) -> String {
+    pub(crate) fn csrf_token(&self, cookie: &Cookie) -> String {
         let tag = hmac::sign(&self.key, cookie.0.as_bytes());
         URL_SAFE_NO_PAD.encode(tag.as_ref())
     }
@@ -252,7 +252,7 @@ mod tests {
             let others = One(Some(digest(b"other")));
             assert_eq!(who(&others, true), None, "the token was taken out");
             sessions.end(&cookie);
-            if let Place::Here(_) = sessions.place {
+            if let SessionPlacement::Here(_) = sessions.place {
                 assert_eq!(who(&keys, true), None);
             }
         }
@@ -267,7 +267,7 @@ mod tests {
             |sessions: &Sessions| sessions.caller(&sent(&cookie), &keys, &settings, true, NOW);
         assert!(who(&one).is_some() && who(&other) == who(&one));
         assert!(who(&in_memory()).is_none());
-        let word = one.word(&cookie);
+        let word = one.csrf_token(&cookie);
         assert!(other.is_word(Some(&cookie), Some(&word)));
         assert!(!in_memory().is_word(Some(&cookie), Some(&word)));
     }
@@ -288,7 +288,7 @@ mod tests {
     fn a_form_needs_the_word_of_its_own_browser() {
         let sessions = in_memory();
         let (one, other) = (Cookie::new().unwrap(), Cookie::new().unwrap());
-        let word = sessions.word(&one);
+        let word = sessions.csrf_token(&one);
         assert!(sessions.is_word(Some(&one), Some(&word)));
         assert!(!sessions.is_word(Some(&other), Some(&word)));
         assert!(!sessions.is_word(None, Some(&word)));

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use serde_json::Value;
 use triad_core::Order;
-use triad_operator::bulk::Line;
+use triad_operator::bulk::ActResult;
 use triad_operator::outcome::Verdict;
 
-use super::layout::{Page, who, word};
+use super::layout::{Page, caller_line, csrf_input};
 use super::{Visit, campaigns, text};
 use crate::acts::difference;
 use crate::acts::orders::{Done, FilterForm, OrderAct, Request, carry_out};
@@ -28,7 +28,7 @@ pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) ->
     html! {
         fieldset {
             legend { "Act on orders" }
-            (word(visit))
+            (csrf_input(visit))
             @for name in FILTER {
                 @if let Some(value) = visit.query.one(name) {
                     input type="hidden" name={ "filter_" (name) } value=(value);
@@ -43,7 +43,7 @@ pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) ->
                     }
                 } }
                 (acts(&offered(visit.query.one("state"))))
-                (who(visit))
+                (caller_line(visit))
             }
             (further())
             (buttons())
@@ -79,13 +79,13 @@ pub(super) fn of_one<I: Installation>(
         form method="post" action="/console/act" {
             fieldset {
                 legend { "Act on this order" }
-                (word(visit))
+                (csrf_input(visit))
                 input type="hidden" name="scope" value="chosen";
                 input type="hidden" name="orders" value=(order.id);
                 @for record in &order.steps {
                     input type="hidden" name="seen" value=(format!("{}={}", record.step, record.actions()));
                 }
-                div class="fields" { (acts(&all)) (who(visit)) }
+                div class="fields" { (acts(&all)) (caller_line(visit)) }
                 (further())
                 (buttons())
             }
@@ -153,7 +153,7 @@ pub(super) async fn orders<I: Installation>(
         true => format!("Dry run: {}", done.act.name()),
         false => format!("Done: {}", done.act.name()),
     };
-    Ok(Page::new(title.clone(), shown(visit, form, &done, &title)).at("/console/orders"))
+    Ok(Page::new(title.clone(), result_page(visit, form, &done, &title)).at("/console/orders"))
 }
 
 /// Starts a campaign of what a form asks for; the path of its page.
@@ -253,7 +253,12 @@ const AGAIN: [&str; 22] = [
     "patience",
 ];
 
-fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, title: &str) -> Markup {
+fn result_page<I: Installation>(
+    visit: &Visit<'_, I>,
+    form: &Params,
+    done: &Done,
+    title: &str,
+) -> Markup {
     let tally = done.tally;
     html! {
         h1 { (title) }
@@ -271,7 +276,7 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, titl
         }
         @if done.dry_run && tally.done > 0 {
             form method="post" action="/console/act" {
-                (word(visit))
+                (csrf_input(visit))
                 @for name in AGAIN {
                     @for value in form.all(name) { input type="hidden" name=(name) value=(value); }
                 }
@@ -290,8 +295,8 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, titl
 }
 
 fn results(done: &Done) -> Markup {
-    let is_done = |line: &&Line| line.outcome.verdict() == Verdict::Done;
-    let mut lines: Vec<&Line> = done.lines.iter().collect();
+    let is_done = |line: &&ActResult| line.outcome.verdict() == Verdict::Done;
+    let mut lines: Vec<&ActResult> = done.lines.iter().collect();
     lines.sort_by_key(is_done);
     let all = lines.len();
     html! {

@@ -13,7 +13,7 @@ const TICKS: u64 = 4;
 /// Narrowest bar that has room for the number of its calls.
 const FOR_CALLS: u64 = 30;
 
-struct Line {
+struct BarRow {
     name: String,
     bars: Vec<Span>,
 }
@@ -94,17 +94,17 @@ fn calls(bar: &Span) -> String {
     }
 }
 
-fn lines(order: &Order, now: Timestamp) -> Vec<Line> {
+fn lines(order: &Order, now: Timestamp) -> Vec<BarRow> {
     let class = text::class_of(order.state.name());
-    let of_step = |record: &StepRecord| Line {
+    let of_step = |record: &StepRecord| BarRow {
         name: record.step.as_str().chars().take(22).collect(),
         bars: spans::of_step(order, record, now),
     };
-    let order_itself = Line {
+    let order_itself = BarRow {
         name: "order".to_owned(),
         bars: spans::of_order(order, class, now),
     };
-    let operators = Line {
+    let operators = BarRow {
         name: "operators".to_owned(),
         bars: spans::of_operators(order),
     };

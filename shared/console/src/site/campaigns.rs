@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 use triad_core::CampaignId;
-use triad_operator::address::Place;
-use triad_operator::campaign::desk::{self, is_left_behind};
-use triad_operator::campaign::{Done, Entry, Then, View};
+use triad_operator::address::PageAddress;
+use triad_operator::campaign::commands::{self, is_left_behind};
+use triad_operator::campaign::{CampaignOrder, Done, OrderAfterAct, View};
 
-use super::layout::{Page, who, word};
+use super::layout::{Page, caller_line, csrf_input};
 use super::{Visit, text};
 use crate::acts::campaigns::{Change, Start, Started, change, json, named, refused, start};
 use crate::acts::orders::Request;
@@ -21,7 +21,7 @@ const AT: &str = "/console/campaigns";
 const SHOWN: usize = 500;
 
 pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let found = desk::list(visit.desk.of.store(), CAMPAIGNS).await?;
+    let found = commands::list(visit.desk.of.store(), CAMPAIGNS).await?;
     let all: Vec<View> = found.iter().map(View::of).collect();
     let content = html! {
         h1 { "Campaigns" }
@@ -43,7 +43,7 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
                             td { (fits(one)) }
                             td { (text::at(one.started_at)) }
                             td { (one.operator.by) }
-                            td { (standing(one)) }
+                            td { (state_badge(one)) }
                             td class="number" { (one.orders.done) } td class="number" { (one.orders.well) }
                             td class="number" { (one.orders.again) }
                         }
@@ -59,7 +59,7 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
 
 fn link(id: &CampaignId) -> Markup {
     let id = id.to_string();
-    html! { a href=(Place::Campaign(&id).path()) { (id) } }
+    html! { a href=(PageAddress::Campaign(&id).path()) { (id) } }
 }
 
 /// The orders that a campaign is for, in words.
@@ -80,7 +80,7 @@ fn fits(view: &View) -> String {
     parts.join(", ")
 }
 
-fn standing(view: &View) -> Markup {
+fn state_badge(view: &View) -> Markup {
     let class = match view.end {
         None => "busy",
         Some("finished") => "good",
@@ -90,19 +90,22 @@ fn standing(view: &View) -> Markup {
     html! { span class={ "state " (class) } { (view.end.unwrap_or(view.phase)) } }
 }
 
-pub(super) async fn one<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Result<Page, Problem> {
+pub(super) async fn campaign_page<I: Installation>(
+    visit: &Visit<'_, I>,
+    id: &str,
+) -> Result<Page, Problem> {
     let id = named(id)?;
-    let found = desk::by_id(visit.desk.of.store(), &id)
+    let found = commands::by_id(visit.desk.of.store(), &id)
         .await
         .map_err(refused)?;
     let view = View::of(&found);
     let number = visit.query.one("batch").and_then(|text| text.parse().ok());
     let number = number.unwrap_or(view.batch).clamp(1, view.batch.max(1));
-    let batch = desk::batch(visit.desk.of.store(), &id, number).await?;
+    let batch = commands::batch(visit.desk.of.store(), &id, number).await?;
     let entries = batch.map(|batch| batch.orders).unwrap_or_default();
     // What may be done about it changes with it, so the form is in the part that changes.
     let content = html! {
-        (shown(visit, &view)?)
+        (campaign_body(visit, &view)?)
         @if view.batch > 0 { (orders(&view, number, &entries)) }
         (change_form(visit, &view))
     };
@@ -113,14 +116,14 @@ pub(super) async fn one<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Resu
 }
 
 /// A campaign in words and numbers.
-fn shown<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Result<Markup, Problem> {
+fn campaign_body<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Result<Markup, Problem> {
     let known = json(view, &visit.desk.settings.hidden)?;
     let counts = view.orders;
     let open = counts.done - counts.well - counts.again;
     Ok(html! {
         h1 { "Campaign: " (view.what.name()) }
         div class={ "box " (match view.end { Some("finished") => "good", None => "", Some(_) => "warn" }) } role="status" {
-            p id="standing" { (standing(view)) " " (view.text) "." }
+            p id="standing" { (state_badge(view)) " " (view.text) "." }
             p { (fits(view)) }
             p class="soft" { "By " (view.operator.by) ": " (view.operator.why) }
         }
@@ -147,7 +150,7 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Result<Markup, P
     })
 }
 
-fn orders(view: &View, number: u32, entries: &[Entry]) -> Markup {
+fn orders(view: &View, number: u32, entries: &[CampaignOrder]) -> Markup {
     html! {
         h2 { "Batch " (number) " of " (view.batch) }
         div class="pages" {
@@ -168,8 +171,8 @@ fn orders(view: &View, number: u32, entries: &[Entry]) -> Markup {
                         } }
                         td { @match entry.then {
                             None => "",
-                            Some(Then::Well) => span class="state good" { "well" },
-                            Some(Then::Again) => span class="state bad" { "failed again" },
+                            Some(OrderAfterAct::Well) => span class="state good" { "well" },
+                            Some(OrderAfterAct::Again) => span class="state bad" { "failed again" },
                         } }
                         td { (entry.text.as_deref().unwrap_or_default()) }
                     }
@@ -191,8 +194,8 @@ fn change_form<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Markup {
             form method="post" action={ (AT) "/" (view.id) "/" (path) } {
                 fieldset {
                     legend { (button) }
-                    (word(visit))
-                    div class="fields" { (who(visit)) button class="do" type="submit" { (button) } }
+                    (csrf_input(visit))
+                    div class="fields" { (caller_line(visit)) button class="do" type="submit" { (button) } }
                 }
             }
         }
@@ -227,7 +230,7 @@ pub(super) async fn begin<I: Installation>(
         to_version: request.to_version,
     };
     match start(visit.desk, &visit.caller, wanted).await? {
-        Started::Campaign(view) => Ok(Place::Campaign(&view.id.to_string()).path()),
+        Started::Campaign(view) => Ok(PageAddress::Campaign(&view.id.to_string()).path()),
         Started::Preview(_) => Err(Problem::internal("it was no dry run")),
     }
 }
@@ -243,5 +246,5 @@ pub(super) async fn act<I: Installation>(
         by: form.one("by").map(str::to_owned),
     };
     change(visit.desk, &visit.caller, (id, what == "resume"), request).await?;
-    Ok(Place::Campaign(id).path())
+    Ok(PageAddress::Campaign(id).path())
 }

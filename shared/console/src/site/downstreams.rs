@@ -7,7 +7,7 @@ use triad_core::downstream::{Downstream, ForcedTo, MAX_EARLIER};
 use triad_operator::address::row;
 use triad_operator::downstreams::{self, DownstreamView, Published, Why};
 
-use super::layout::{Page, who, word};
+use super::layout::{Page, caller_line, csrf_input};
 use super::{Visit, text};
 use crate::acts::downstreams::{DownstreamAct, Request, carry_out, unknown};
 use crate::installation::Installation;
@@ -117,7 +117,7 @@ fn form<'a, I>(visit: &Visit<'_, I>, agents: impl Iterator<Item = &'a str>) -> M
         form method="post" action="/console/downstreams/act" {
             fieldset {
                 legend { "Hold a downstream, or let it go" }
-                (word(visit))
+                (csrf_input(visit))
                 div class="fields" {
                     label { "What" select name="what" { @for (name, _) in DownstreamAct::ALL { option value=(name) { (name) } } } }
                     label { "Downstream" select name="downstream" {
@@ -125,7 +125,7 @@ fn form<'a, I>(visit: &Visit<'_, I>, agents: impl Iterator<Item = &'a str>) -> M
                         @for agent in agents { option value=(agent) { (agent) } }
                     } }
                     label { "Or a step in all orders" input name="step_type" placeholder="workflow/step"; }
-                    (who(visit))
+                    (caller_line(visit))
                     button class="do" type="submit" { "Do it" }
                 }
                 p class="note" { "pause makes no call until resume; what is on its way is not called back, and what waits does not count as failed." }

@@ -1,7 +1,7 @@
 //! The frame of every page.
 
 use maud::{DOCTYPE, Markup, html};
-use triad_operator::visible::visible;
+use triad_operator::visible_text::visible;
 
 use super::Visit;
 use crate::caller::Role;
@@ -81,7 +81,7 @@ pub(crate) fn frame<I: Installation>(visit: &Visit<'_, I>, page: Page) -> String
                 @if let Some(name) = &visit.caller.name { span { (name) } }
                 @if visit.is_session {
                     form class="inline" method="post" action="/console/logout" {
-                        (word(visit))
+                        (csrf_input(visit))
                         button type="submit" { "Log out" }
                     }
                 }
@@ -126,7 +126,7 @@ pub(crate) fn document(title: &str, name: &str, head: &Markup, content: &Markup)
 }
 
 /// What a problem says, for people.
-pub(crate) fn told(problem: &Problem) -> Markup {
+pub(crate) fn problem_body(problem: &Problem) -> Markup {
     html! {
         h1 { (problem.title()) }
         div class="box bad" role="alert" { p { (problem.detail) } }
@@ -136,16 +136,16 @@ pub(crate) fn told(problem: &Problem) -> Markup {
 
 /// A problem of which nothing else is known.
 pub(crate) fn problem(problem: &Problem) -> String {
-    document(problem.title(), "", &html! {}, &told(problem))
+    document(problem.title(), "", &html! {}, &problem_body(problem))
 }
 
 /// The field by which a form is known as one of this server's pages.
-pub(crate) fn word<I>(visit: &Visit<'_, I>) -> Markup {
+pub(crate) fn csrf_input<I>(visit: &Visit<'_, I>) -> Markup {
     html! { input type="hidden" name="word" value=(visit.word); }
 }
 
 /// The fields of who acts and why.
-pub(crate) fn who<I>(visit: &Visit<'_, I>) -> Markup {
+pub(crate) fn caller_line<I>(visit: &Visit<'_, I>) -> Markup {
     html! {
         @if visit.caller.name.is_none() {
             label { "Who" input name="by" required autocomplete="username" maxlength="256"; }

@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 use serde_json::Value;
 use triad_core::Timestamp;
-use triad_operator::address::Place;
+use triad_operator::address::PageAddress;
 use triad_operator::dead_letters::{Listed, Listing};
 use triad_operator::json::moment;
 use triad_runtime::dead_letter::LetterId;
 
 use super::act::ROWS;
-use super::layout::{Page, who, word};
+use super::layout::{Page, caller_line, csrf_input};
 use super::{Visit, text};
 use crate::acts::letters::{Done, FilterForm, LetterAct, Request, carry_out};
 use crate::installation::Installation;
@@ -22,7 +22,7 @@ const FILTER: [&str; 3] = ["cause", "topic", "since"];
 
 /// The address of a letter that was written at this moment, from which on the topic is read.
 fn path(id: &LetterId, written: Timestamp) -> String {
-    let path = Place::DeadLetter(id.clone()).path();
+    let path = PageAddress::DeadLetter(id.clone()).path();
     format!("{path}?written={}", moment(written))
 }
 
@@ -121,7 +121,7 @@ fn act_fields<I: Installation>(visit: &Visit<'_, I>, one: Option<(&str, &str)>) 
     html! {
         fieldset {
             legend { @if one.is_some() { "Act on this letter" } @else { "Act on letters" } }
-            (word(visit))
+            (csrf_input(visit))
             @for name in FILTER {
                 @if let (Some(value), None) = (visit.query.one(name), one) {
                     input type="hidden" name={ "filter_" (name) } value=(value);
@@ -141,7 +141,7 @@ fn act_fields<I: Installation>(visit: &Visit<'_, I>, one: Option<(&str, &str)>) 
                 }
                 label { "What" select name="act" { option value="replay" { "replay" } option value="dismiss" { "dismiss" } } }
                 label class="check" { input type="checkbox" name="again" value="yes"; "also what was replayed before" }
-                (who(visit))
+                (caller_line(visit))
             }
             p {
                 button type="submit" name="do" value="try" { "Dry run" } " "
@@ -151,8 +151,11 @@ fn act_fields<I: Installation>(visit: &Visit<'_, I>, one: Option<(&str, &str)>) 
     }
 }
 
-pub(super) async fn one<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Result<Page, Problem> {
-    let (found, json) = letters::shown(visit.desk, id, &visit.query).await?;
+pub(super) async fn letter_page<I: Installation>(
+    visit: &Visit<'_, I>,
+    id: &str,
+) -> Result<Page, Problem> {
+    let (found, json) = letters::letter_json(visit.desk, id, &visit.query).await?;
     let letter = &found.letter;
     let value = match &json["value"] {
         Value::String(text) => text.clone(),
@@ -230,10 +233,15 @@ pub(super) async fn act<I: Installation>(
     let done = carry_out(visit.desk, &visit.caller, request).await?;
     let title = if done.dry_run { "Dry run" } else { "Done" };
     let title = format!("{title}: {}", form.one("act").unwrap_or_default());
-    Ok(Page::new(title.clone(), shown(visit, form, &done, &title)).at(AT))
+    Ok(Page::new(title.clone(), result_page(visit, form, &done, &title)).at(AT))
 }
 
-fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, title: &str) -> Markup {
+fn result_page<I: Installation>(
+    visit: &Visit<'_, I>,
+    form: &Params,
+    done: &Done,
+    title: &str,
+) -> Markup {
     const AGAIN: [&str; 11] = [
         "scope",
         "act",
@@ -259,7 +267,7 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, titl
         }
         @if done.dry_run && done.tally.replayed > 0 {
             form method="post" action="/console/dead-letters/act" {
-                (word(visit))
+                (csrf_input(visit))
                 @for name in AGAIN {
                     @for value in form.all(name) { input type="hidden" name=(name) value=(value); }
                 }

@@ -7,12 +7,12 @@ use maud::html;
 use super::{HTML, ROOT, layout, redirect};
 use crate::answer::{self, Answer};
 use crate::caller::Keys;
-use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::session::{Cookie, digest};
 use crate::settings::Settings;
+use crate::shared_state::Desk;
 
 /// The form, in place of a page that needs somebody who is known.
 pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<&str>) -> Answer {

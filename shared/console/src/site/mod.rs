@@ -30,11 +30,11 @@ pub(crate) use triad_operator::address::ROOT;
 
 use crate::answer::{self, Answer};
 use crate::caller::{Caller, Keys, Role};
-use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::params::{Params, segments};
 use crate::problem::Problem;
 use crate::session::Cookie;
+use crate::shared_state::Desk;
 
 /// Nothing but what comes from here, and no script in a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -69,7 +69,7 @@ pub(crate) async fn answer<I: Installation>(
         Ok(answer) => answer,
         Err(problem) => {
             let page = layout::problem(&problem);
-            answer::told(&problem, answer::of(problem.status, HTML, page))
+            answer::with_problem(&problem, answer::of(problem.status, HTML, page))
         }
     };
     let headers = answer.headers_mut();
@@ -115,7 +115,7 @@ async fn route<I: Installation>(
         Some(cookie) => (cookie, false),
         None => (Cookie::new()?, true),
     };
-    let word = desk.sessions.word(&cookie);
+    let word = desk.sessions.csrf_token(&cookie);
     let caller = desk
         .sessions
         .caller(&head.headers, keys, &desk.settings, true, desk.now());
@@ -131,12 +131,12 @@ async fn route<I: Installation>(
                 query: Params::of(head.uri.query().unwrap_or_default().as_bytes())?,
             };
             let came = match reads {
-                true => look(&visit, &path).await.map(Came::Shown),
+                true => route_page(&visit, &path).await.map(PageOutcome::Shown),
                 false => act(&visit, &path, &form).await,
             };
             match came {
-                Ok(Came::Moved(to)) => redirect(&to)?,
-                Ok(Came::Shown(shown)) => page(&visit, Ok(shown)),
+                Ok(PageOutcome::Moved(to)) => redirect(&to)?,
+                Ok(PageOutcome::Shown(shown)) => page(&visit, Ok(shown)),
                 Err(problem) => page(&visit, Err(problem)),
             }
         }
@@ -148,7 +148,7 @@ async fn route<I: Installation>(
 }
 
 /// What comes of a request.
-enum Came {
+enum PageOutcome {
     /// This page.
     Shown(layout::Page),
     /// The page at this path, which has an address of its own.
@@ -160,9 +160,9 @@ fn page<I: Installation>(visit: &Visit<'_, I>, shown: Result<layout::Page, Probl
     match shown {
         Ok(shown) => answer::of(StatusCode::OK, HTML, layout::frame(visit, shown)),
         Err(problem) => {
-            let shown = layout::Page::new(problem.title(), layout::told(&problem));
+            let shown = layout::Page::new(problem.title(), layout::problem_body(&problem));
             let page = layout::frame(visit, shown);
-            answer::told(&problem, answer::of(problem.status, HTML, page))
+            answer::with_problem(&problem, answer::of(problem.status, HTML, page))
         }
     }
 }
@@ -186,7 +186,7 @@ fn sent_form<I: Installation>(
     Ok(form)
 }
 
-async fn look<I: Installation>(
+async fn route_page<I: Installation>(
     visit: &Visit<'_, I>,
     path: &[&str],
 ) -> Result<layout::Page, Problem> {
@@ -196,13 +196,13 @@ async fn look<I: Installation>(
         ["orders"] => orders::page(visit).await,
         ["orders", id] => order::page(visit, id).await,
         ["campaigns"] => campaigns::list(visit).await,
-        ["campaigns", id] => campaigns::one(visit, id).await,
+        ["campaigns", id] => campaigns::campaign_page(visit, id).await,
         ["workflows"] => workflows::list(visit).await,
-        ["workflows", name, version] => workflows::one(visit, name, version).await,
+        ["workflows", name, version] => workflows::workflow_page(visit, name, version).await,
         ["downstreams"] => downstreams::page(visit).await,
         ["dead-letters"] => letters::list(visit).await,
         ["dead-letters", topic, partition, offset] => {
-            letters::one(visit, &format!("{topic}/{partition}/{offset}")).await
+            letters::letter_page(visit, &format!("{topic}/{partition}/{offset}")).await
         }
         _ => Err(Problem::no_path()),
     }
@@ -212,18 +212,18 @@ async fn act<I: Installation>(
     visit: &Visit<'_, I>,
     path: &[&str],
     form: &Params,
-) -> Result<Came, Problem> {
+) -> Result<PageOutcome, Problem> {
     match path {
-        ["act"] if form.one("do") == Some("campaign") => {
-            act::start_campaign(visit, form).await.map(Came::Moved)
-        }
-        ["act"] => act::orders(visit, form).await.map(Came::Shown),
+        ["act"] if form.one("do") == Some("campaign") => act::start_campaign(visit, form)
+            .await
+            .map(PageOutcome::Moved),
+        ["act"] => act::orders(visit, form).await.map(PageOutcome::Shown),
         ["campaigns", id, what @ ("stop" | "resume")] => {
             let at = campaigns::act(visit, (id, what), form).await;
-            at.map(Came::Moved)
+            at.map(PageOutcome::Moved)
         }
-        ["downstreams", "act"] => downstreams::act(visit, form).await.map(Came::Shown),
-        ["dead-letters", "act"] => letters::act(visit, form).await.map(Came::Shown),
+        ["downstreams", "act"] => downstreams::act(visit, form).await.map(PageOutcome::Shown),
+        ["dead-letters", "act"] => letters::act(visit, form).await.map(PageOutcome::Shown),
         _ => Err(Problem::no_path()),
     }
 }

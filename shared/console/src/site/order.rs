@@ -9,7 +9,7 @@ use triad_operator::alert::in_words;
 use triad_operator::find::by_id;
 use triad_operator::inputs::{self, InputsError};
 use triad_operator::messages::{self, MessageView};
-use triad_operator::next::{self, Next};
+use triad_operator::next::{self, NextAct};
 use triad_operator::order::TraceView;
 use triad_operator::timeline::{attempt, calls_in_words, gaps, timeline};
 use triad_workflow::SearchKey;
@@ -141,7 +141,7 @@ fn by_cause(order: &Order, cause: &Failure) -> String {
     format!("/console/orders?{}", query.finish())
 }
 
-fn what_next(next: &[Next]) -> Markup {
+fn what_next(next: &[NextAct]) -> Markup {
     html! {
         h2 { "What happens next" }
         ul {
@@ -222,7 +222,7 @@ fn message_line(message: &MessageView<'_>) -> Markup {
 
 fn message_in_words(message: &Emission) -> String {
     match message {
-        Emission::Retry => "the Scheduler is to take it up".to_owned(),
+        Emission::Wake => "the Scheduler is to take it up".to_owned(),
         Emission::Request {
             step,
             direction,

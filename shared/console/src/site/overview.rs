@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use triad_core::Timestamp;
-use triad_operator::address::Place;
+use triad_operator::address::PageAddress;
 use triad_operator::alert::in_words;
 use triad_operator::causes::{Causes, among};
-use triad_operator::counts::{CLOSED, Counts, Rate, counts, rates};
+use triad_operator::counts::{CLOSED, OrderCounts, Rate, counts, rates};
 use triad_operator::downstreams::{self, DownstreamView, Published, Waiting};
 use triad_operator::recent::{Alerts, Letters};
 
@@ -25,7 +25,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     let (store, now) = (visit.desk.of.store(), visit.desk.now());
     let counts = counts(store, now).await?;
     let rates = rates(store, now).await?;
-    let heard = visit.desk.heard().await;
+    let heard = visit.desk.topic_reads().await;
     let mut top = among(store, &triad_operator::find::Filter::default(), now, ROWS).await?;
     top.groups.truncate(CAUSES);
     let published = Published::read(store).await.map_err(unknown)?;
@@ -48,7 +48,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
 }
 
 fn tiles(
-    counts: &Counts,
+    counts: &OrderCounts,
     rates: Option<&[Rate]>,
     letters: &Result<Letters, String>,
     now: Timestamp,
@@ -131,7 +131,7 @@ fn alerts(heard: &Result<Alerts, String>) -> Markup {
                                 tr {
                                     td { (text::at(alert.at)) }
                                     td {
-                                        @match Place::of_alert(alert) {
+                                        @match PageAddress::of_alert(alert) {
                                             Some(place) => a href=(place.path()) { (in_words(alert.kind)) },
                                             None => (in_words(alert.kind)),
                                         }
@@ -156,7 +156,7 @@ fn held(all: &[DownstreamView], waiting: &[Waiting]) -> Markup {
             ul class="tiles" aria-label="Downstreams" {
                 @for one in all {
                     li {
-                        a href=(Place::Downstream(one.downstream.as_str()).path()) { (one.downstream) }
+                        a href=(PageAddress::Downstream(one.downstream.as_str()).path()) { (one.downstream) }
                         div {
                             (text::state(one.record.breaker.name()))
                             @if one.record.forced.is_some() { " " span class="state warn" { "set by hand" } }
@@ -172,7 +172,7 @@ fn held(all: &[DownstreamView], waiting: &[Waiting]) -> Markup {
     }
 }
 
-fn by_state(counts: &Counts, rates: Option<&[Rate]>) -> Markup {
+fn by_state(counts: &OrderCounts, rates: Option<&[Rate]>) -> Markup {
     html! {
         h2 { "Orders by state" }
         @if let Some(orders) = &counts.orders {

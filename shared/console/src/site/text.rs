@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use triad_core::{OrderId, StepState, Timestamp, Work, WorkflowRef};
-use triad_operator::address::{Place, in_path};
+use triad_operator::address::{PageAddress, in_path};
 use triad_operator::json::moment;
 use triad_operator::timeline::state_in_words;
 use triad_workflow::Millis;
@@ -95,7 +95,7 @@ pub(super) fn step_state(state: &StepState) -> Markup {
 
 /// A link to an order's page.
 pub(super) fn order_link(id: &OrderId) -> Markup {
-    html! { a href=(Place::Order(id.as_str()).path()) { (id) } }
+    html! { a href=(PageAddress::Order(id.as_str()).path()) { (id) } }
 }
 
 /// The address of a version's page.

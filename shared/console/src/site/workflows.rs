@@ -70,7 +70,7 @@ fn before<'a>(version: &Version, all: &'a [Version]) -> Option<&'a Version> {
         .max_by_key(|one| at(one))
 }
 
-pub(super) async fn one<I: Installation>(
+pub(super) async fn workflow_page<I: Installation>(
     visit: &Visit<'_, I>,
     name: &str,
     version: &str,

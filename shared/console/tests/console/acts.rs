@@ -6,7 +6,7 @@ use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
-use crate::common::{World, cookie, error, identity, publish, send_form, text, word};
+use crate::common::{World, cookie, csrf_token, error, identity, publish, send_form, text};
 
 async fn ids(world: &World, query: &str) -> (Vec<String>, usize) {
     let (mut found, mut pages, mut cursor) = (Vec::new(), 0, String::new());
@@ -167,7 +167,7 @@ async fn a_page_about_many_orders_counts_the_outcomes_and_shows_some() {
         world.failed(&format!("e-{n:02}"), "x").await;
     }
     let page = world.get("/console/orders?state=Error").await;
-    let (cookie, word) = (cookie(&page), word(&text(&page)));
+    let (cookie, word) = (cookie(&page), csrf_token(&text(&page)));
     let mut form = vec![
         ("word", &*word),
         ("scope", "chosen"),
@@ -321,7 +321,7 @@ async fn who_follows_a_cause_means_all_that_failed_for_it_unless_some_are_chosen
         .get("/console/orders?state=Error&cause=permanent%2Fx")
         .await;
     assert!(text(&list).contains(all), "{}", text(&list));
-    let (cookie, word) = (cookie(&list), word(&text(&list)));
+    let (cookie, word) = (cookie(&list), csrf_token(&text(&list)));
     let form = |chosen: &'static str| {
         let form = [
             ("word", word.clone()),
@@ -444,7 +444,7 @@ async fn what_is_said_of_an_effect_is_refused_where_there_has_been_another_attem
     assert!(why.contains("ask its service again"), "{why}");
 
     let page = world.get("/console/orders/d").await;
-    let (cookie, word) = (cookie(&page), word(&text(&page)));
+    let (cookie, word) = (cookie(&page), csrf_token(&text(&page)));
     let seen = "name=\"seen\" value=\"pay=2\"";
     assert!(text(&page).contains(seen), "{}", text(&page));
     for (seen, button, says) in [
@@ -609,7 +609,7 @@ async fn an_order_is_moved_from_its_page_by_the_form() {
     world.failed("e", "x").await;
     let newer = publish(&world.store, "w", "other").await;
     let page = world.get("/console/orders/e").await;
-    let (cookie, word) = (cookie(&page), word(&text(&page)));
+    let (cookie, word) = (cookie(&page), csrf_token(&text(&page)));
     for (button, says, is_moved) in [("try", "1 would be done", false), ("act", "1 done", true)] {
         let form = [
             ("word", &*word),

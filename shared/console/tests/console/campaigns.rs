@@ -4,7 +4,7 @@ use serde_json::json;
 use triad_console::Hidden;
 use triad_console::tokens::{NewToken, Role};
 
-use crate::common::{World, cookie, send_form, text, word};
+use crate::common::{World, cookie, csrf_token, send_form, text};
 
 const ROOT: &str = "/v1/operate/campaigns";
 
@@ -61,7 +61,7 @@ async fn a_campaign_is_started_from_a_list_of_orders_and_its_page_says_what_came
         world.failed(&format!("a-{n}"), "x").await;
     }
     let list = world.get("/console/orders?state=Error").await;
-    let (cookie, word) = (cookie(&list), word(&text(&list)));
+    let (cookie, word) = (cookie(&list), csrf_token(&text(&list)));
     let form = [
         ("word", &*word),
         ("filter_state", "Error"),

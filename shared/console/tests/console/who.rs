@@ -4,7 +4,7 @@ use serde_json::json;
 use triad_console::Settings;
 use triad_console::tokens::{NewToken, Role};
 
-use crate::common::{World, cookie, send_form, text, word};
+use crate::common::{World, cookie, csrf_token, send_form, text};
 
 fn tokens() -> (NewToken, NewToken, NewToken, String) {
     let make = |name, role| NewToken::make(name, &[role]).unwrap();
@@ -63,7 +63,7 @@ async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
     world.failed("e", "x").await;
     let page = world.get("/console/orders/e?x=1").await;
     assert_eq!(page.status, 401);
-    let (jar, form) = (cookie(&page), word(&text(&page)));
+    let (jar, form) = (cookie(&page), csrf_token(&text(&page)));
     let wrong = [
         ("word", form.as_str()),
         ("token", "triad_x"),
@@ -99,7 +99,7 @@ async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
         .send("GET", "/console/orders/e", &with, b"")
         .await;
     assert_eq!(page.status, 200);
-    let form = word(&text(&page));
+    let form = csrf_token(&text(&page));
     let act = [
         ("word", form.as_str()),
         ("scope", "chosen"),
@@ -138,7 +138,7 @@ async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
     );
     // Who may look is not offered to act.
     let page = world.get("/console/").await;
-    let (jar, form) = (cookie(&page), word(&text(&page)));
+    let (jar, form) = (cookie(&page), csrf_token(&text(&page)));
     let right = [
         ("word", form.as_str()),
         ("token", &reader.token),
@@ -162,9 +162,9 @@ async fn a_form_without_the_word_of_its_browser_does_nothing() {
     let world = World::start().await;
     world.failed("e", "x").await;
     let page = world.get("/console/orders/e").await;
-    let (jar, good) = (cookie(&page), word(&text(&page)));
+    let (jar, good) = (cookie(&page), csrf_token(&text(&page)));
     let other = world.get("/console/orders/e").await;
-    let theirs = word(&text(&other));
+    let theirs = csrf_token(&text(&other));
     let form = |word: &str| {
         [
             ("word", word.to_owned()),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tokio::time::Instant;
 
-use crate::aside::Item;
 use crate::assignment::Partition;
+use crate::dead_lettering::Item;
 use crate::retry::{FOR_ROOM, wait_before};
 
 /// Why the first of a partition could not be done.

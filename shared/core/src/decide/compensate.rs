@@ -10,7 +10,7 @@ use serde_json::Value;
 use triad_workflow::{Step, StepIndex};
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, next_version, tell, transition, wake};
+use super::{Decision, Draft, next_version, push_status, transition, wake};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
@@ -41,7 +41,7 @@ pub(super) fn begin(
     for (index, step) in ctx.workflow.steps.iter().enumerate() {
         history::change(order, index, now, |record| turn(record, step));
     }
-    tell(order, Status::Compensating, Some(&cause), now);
+    push_status(order, Status::Compensating, Some(&cause), now);
     order.note(Incident::new(IncidentKind::CompensationBegan, now).of(&cause));
     let claimed = locked_by.is_some();
     order.state = ProcessState::Compensating {
@@ -237,13 +237,13 @@ fn finish(order: &mut Order, now: Timestamp) {
     let Some(cause) = order.state.cause().cloned() else {
         return;
     };
-    tell(order, Status::Compensated, Some(&cause), now);
+    push_status(order, Status::Compensated, Some(&cause), now);
     order.state = ProcessState::Compensated { at: now, cause };
 }
 
 /// The compensation cannot be finished without an operator.
 fn fail(order: &mut Order, cause: Failure, now: Timestamp) {
-    tell(order, Status::CompensationFailed, Some(&cause), now);
+    push_status(order, Status::CompensationFailed, Some(&cause), now);
     order.outbox.entries.push(Emission::Alert {
         kind: AlertKind::CompensationFailed,
         at: now,

@@ -107,7 +107,7 @@ impl Draft {
 
     /// The decision to write it, and to send what it says.
     pub(crate) fn decided(self) -> Decision {
-        let mut effects = effect::told(&self.order);
+        let mut effects = effect::status_effects(&self.order);
         effects.extend(self.requests.into_iter().map(Effect::request));
         Decision::Transition(Box::new(Transition {
             next: self.order,

@@ -3,7 +3,7 @@
 use triad_workflow::StepIndex;
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, give_up, next_version, stop_in_doubt, tell, transition, wake};
+use super::{Decision, Draft, give_up, next_version, push_status, stop_in_doubt, transition, wake};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::doubt::{NextAttempt, next_attempt};
@@ -28,7 +28,7 @@ pub(super) fn claim(
         complete_by: now,
     });
     if next.sequence == 1 {
-        tell(&mut next, Status::Started, None, now);
+        push_status(&mut next, Status::Started, None, now);
     }
     for index in 0..next.steps.len() {
         if let StepState::Acting(Work::Due { last, .. }) = next.steps[index].state
@@ -89,7 +89,7 @@ pub(super) fn advance(
         }
     }
     if order.steps.iter().all(|s| s.state.is_done()) {
-        tell(order, Status::Completed, None, now);
+        push_status(order, Status::Completed, None, now);
         order.state = ProcessState::Processed { at: now };
     } else {
         set_complete_by(order, now);

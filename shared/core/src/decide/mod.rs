@@ -180,7 +180,7 @@ pub fn decide(
         });
     }
     let identity = identity(&event);
-    if identity.is_some() && order.outbox.answers == identity {
+    if identity.is_some() && order.outbox.dedup_key == identity {
         return Ok(Decision::Repeat);
     }
     let decision = match by_state(ctx, order, event, now) {
@@ -192,7 +192,7 @@ pub fn decide(
     Ok(match decision {
         Decision::Transition(mut change) => {
             if let Some(identity) = identity {
-                change.next.outbox.answers = Some(identity);
+                change.next.outbox.dedup_key = Some(identity);
             }
             Decision::Transition(change)
         }
@@ -334,7 +334,7 @@ fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
 
 /// Writes down a status message to be sent. That a step is tried again is left out while too many others are
 /// unsent: it is the only status that an order may have in any number.
-fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
+fn push_status(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
     if status == Status::Retrying && order.outbox.is_full() {
         return;
     }
@@ -367,7 +367,7 @@ fn tell_progress(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Ti
 /// Asks the Scheduler to take the order up; not while an operator holds it, or it has no room.
 fn ask(order: &mut Order) {
     if order.paused.is_none() && order.set_aside.is_none() {
-        order.outbox.entries.push(Emission::Retry);
+        order.outbox.entries.push(Emission::Wake);
     }
 }
 
@@ -424,7 +424,7 @@ fn stop_in_doubt(order: &mut Draft, index: usize, now: Timestamp) {
 /// Stops in Error, with an alert.
 fn stop(order: &mut Draft, cause: Failure, now: Timestamp) {
     order.void_requests();
-    tell(order, Status::Failed, Some(&cause), now);
+    push_status(order, Status::Failed, Some(&cause), now);
     order.outbox.entries.push(Emission::Alert {
         kind: AlertKind::OrderError,
         at: now,

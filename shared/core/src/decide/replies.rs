@@ -5,8 +5,8 @@ use triad_workflow::{Millis, StepIndex};
 
 use super::complete_by::set_complete_by;
 use super::{
-    Decision, Draft, Halt, Reason, compensate, forward, give_up, next_version, stop_in_doubt,
-    supervise, tell, tell_progress, transition,
+    Decision, Draft, Halt, Reason, compensate, forward, give_up, next_version, push_status,
+    stop_in_doubt, supervise, tell_progress, transition,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -16,7 +16,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::history::{self, Deferral};
 use crate::ids::{Direction, Timestamp};
 use crate::illegal::Illegal;
-use crate::message::{Outcome, Reply};
+use crate::message::{Reply, ReplyOutcome};
 use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::status::Status;
@@ -27,7 +27,7 @@ pub const DEFER_AT_MOST: Millis = Millis(15 * 60_000);
 
 /// The request that a reply answers.
 #[derive(Clone, Copy)]
-struct Asked {
+struct AnsweredRequest {
     index: StepIndex,
     out: Out,
     calls: u32,
@@ -74,26 +74,26 @@ pub(super) fn take(
     if spends_calls(ctx, reply, index) {
         leg.calls = leg.calls.saturating_add(reply.calls);
     }
-    let asked = Asked {
+    let asked = AnsweredRequest {
         index,
         out,
         calls: reply.calls,
         finished: finished(reply, now).max(out.started),
     };
     match &reply.outcome {
-        Outcome::Succeeded { output } => match out.direction {
+        ReplyOutcome::Succeeded { output } => match out.direction {
             Direction::Forward => completed(ctx, &mut next, asked, output.clone(), now)?,
             Direction::Probe => probed(ctx, &mut next, asked, output, now)?,
             Direction::Compensate => compensated(ctx, &mut next, asked, now)?,
         },
-        Outcome::Failed {
+        ReplyOutcome::Failed {
             failure,
             maybe_applied,
         } => {
             doubt::answered(record, step, out, *maybe_applied);
             failed(ctx, &mut next, asked, failure, now)?;
         }
-        Outcome::Deferred {
+        ReplyOutcome::Deferred {
             until,
             failure,
             maybe_applied,
@@ -112,7 +112,7 @@ pub(super) fn take(
 /// was deferred has not failed: the first call after an outage may be made for it again and again,
 /// on behalf of all that wait.
 fn spends_calls(ctx: &Context<'_>, reply: &Reply, index: StepIndex) -> bool {
-    let deferred = matches!(reply.outcome, Outcome::Deferred { .. });
+    let deferred = matches!(reply.outcome, ReplyOutcome::Deferred { .. });
     !deferred || budget::is_counted(&ctx.workflow.steps[index], reply.direction)
 }
 
@@ -154,7 +154,7 @@ fn finished(reply: &Reply, now: Timestamp) -> Timestamp {
 fn completed(
     ctx: &Context<'_>,
     order: &mut Draft,
-    asked: Asked,
+    asked: AnsweredRequest,
     output: Value,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
@@ -176,7 +176,7 @@ fn completed(
 fn compensated(
     ctx: &Context<'_>,
     order: &mut Draft,
-    asked: Asked,
+    asked: AnsweredRequest,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
     let record = &mut order.steps[asked.index];
@@ -198,7 +198,7 @@ fn compensated(
 fn probed(
     ctx: &Context<'_>,
     order: &mut Draft,
-    asked: Asked,
+    asked: AnsweredRequest,
     answer: &Value,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
@@ -238,11 +238,11 @@ fn probed(
 fn failed(
     ctx: &Context<'_>,
     order: &mut Draft,
-    asked: Asked,
+    asked: AnsweredRequest,
     failure: &Failure,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
-    let Asked { index, out, .. } = asked;
+    let AnsweredRequest { index, out, .. } = asked;
     let record = &mut order.steps[index];
     let failure = failure.clone().in_step(&record.step);
     record.error = Some(failure.clone());
@@ -277,7 +277,7 @@ fn failed(
         calls: Some(asked.calls),
         ..Incident::new(IncidentKind::AttemptFailed, now).of(&failure)
     };
-    order.note(line.toward(out.direction));
+    order.note(line.in_direction(out.direction));
     if last {
         stop_in_doubt(order, index, now);
     } else {
@@ -290,15 +290,15 @@ fn failed(
 fn again_at_once(
     ctx: &Context<'_>,
     order: &mut Draft,
-    asked: Asked,
+    asked: AnsweredRequest,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
-    let Asked { index, out, .. } = asked;
+    let AnsweredRequest { index, out, .. } = asked;
     let failure = supervise::count(ctx, order, index, &Untaken::new(), now);
     if out.direction == Direction::Compensate {
         return compensate::advance(ctx, order, now);
     }
-    tell(order, Status::Retrying, Some(&failure), now);
+    push_status(order, Status::Retrying, Some(&failure), now);
     if forward::start(ctx, order, index, out.attempt, now)? {
         set_complete_by(order, now);
     }
@@ -307,7 +307,7 @@ fn again_at_once(
 
 /// Whether an attempt at an action that has not succeeded is the last one that anybody but an
 /// operator may make.
-fn is_last(ctx: &Context<'_>, order: &Order, asked: Asked) -> bool {
+fn is_last(ctx: &Context<'_>, order: &Order, asked: AnsweredRequest) -> bool {
     let (record, step) = (&order.steps[asked.index], &ctx.workflow.steps[asked.index]);
     asked.out.direction != Direction::Compensate
         && next_attempt(record, step) == NextAttempt::Operator
@@ -317,7 +317,7 @@ fn is_last(ctx: &Context<'_>, order: &Order, asked: Asked) -> bool {
 fn deferred(
     ctx: &Context<'_>,
     order: &mut Draft,
-    asked: Asked,
+    asked: AnsweredRequest,
     until: Timestamp,
     failure: &Failure,
     now: Timestamp,

@@ -6,8 +6,8 @@ use triad_workflow::{Millis, StepIndex};
 use super::complete_by::{earliest, set_complete_by, true_due};
 use super::operate::PAUSE_REVIEW;
 use super::{
-    Decision, Draft, Reason, ask, compensate, deadline, forward, give_up, late, next_version, tell,
-    transition,
+    Decision, Draft, Reason, ask, compensate, deadline, forward, give_up, late, next_version,
+    push_status, transition,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -50,7 +50,7 @@ pub(super) fn overdue(
             },
         );
     }
-    let mut met = Met::default();
+    let mut met = ExpiredSteps::default();
     for index in expired {
         let wait = match finding(ctx, &next, index, untaken, now) {
             Finding::Listen => {
@@ -106,7 +106,7 @@ pub(super) fn overdue(
 
 /// What was met among an order's expired steps.
 #[derive(Default)]
-struct Met {
+struct ExpiredSteps {
     /// A step is to have another attempt, at once or after a wait, or the patience with it has ended.
     released: bool,
     /// The last failure that was counted and is met with another attempt.
@@ -117,7 +117,7 @@ struct Met {
 /// on by itself when a request that is out is answered, whatever other steps wait for.
 fn go_on(ctx: &Context<'_>, order: &mut Order, counted: Option<&Failure>, now: Timestamp) {
     if counted.is_some() {
-        tell(order, Status::Retrying, counted, now);
+        push_status(order, Status::Retrying, counted, now);
     }
     if forward::has_startable(ctx, order) {
         order.state = ProcessState::Pending {
@@ -417,7 +417,7 @@ pub(super) fn count(
         calls,
         ..Incident::new(what, now).of(&failure)
     };
-    order.note(line.toward(asked));
+    order.note(line.in_direction(asked));
     failure
 }
 

@@ -23,7 +23,7 @@ fn a_transient_failure_is_counted_and_retried_in_the_same_write() {
     s.sent().answer("a", failed());
     assert_eq!((s.state(), s.failures("a")), ("Processing", 1));
     assert_eq!(s.asks(), [("a".to_owned(), Direction::Forward, 2)]);
-    assert_eq!(s.told(), [(3, Status::Retrying)]);
+    assert_eq!(s.statuses(), [(3, Status::Retrying)]);
     s.succeed("a").succeed("b");
     assert_eq!(s.state(), "Processed");
     assert_eq!(s.order.attempts(), 3);

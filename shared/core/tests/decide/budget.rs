@@ -2,7 +2,7 @@
 
 use triad_core::{Action, Direction, Event, budget};
 
-use crate::support::{Story, Then, done, failed, failed_cleanly, found, put_off_until};
+use crate::support::{Story, Then, deferred_until, done, failed, failed_cleanly, found};
 
 /// Five calls in all, three an attempt, and patience beyond that; its compensation three in all.
 const TOTAL: &str = r#"{"workflow": "w", "defaults": {"attempt_timeout": "10s", "supervisor": {"failure_threshold": 9}}, "steps": [
@@ -69,11 +69,11 @@ fn the_allowance_stays_the_same_while_the_attempt_is_out() {
 fn calls_before_being_deferred_count() {
     let mut s = Story::of(TOTAL).claimed();
     let until = s.now;
-    s.answer_after(3, "a", put_off_until(until, false))
+    s.answer_after(3, "a", deferred_until(until, false))
         .overdue()
         .claim();
     assert_eq!((allowance(&s), s.failures("a")), (2, 0));
-    s.answer_after(2, "a", put_off_until(until, false))
+    s.answer_after(2, "a", deferred_until(until, false))
         .overdue();
     assert_eq!(s.state(), "Pending", "the Supervisor lets it wait on");
     s.claim();
@@ -152,10 +152,10 @@ fn a_compensation_that_is_deferred_until_no_call_is_left_is_not_compensated() {
     let mut s = Story::of(TOTAL).claimed();
     s.succeed("a").refuse("b");
     let until = s.now;
-    s.answer_after(2, "a", put_off_until(until, false))
+    s.answer_after(2, "a", deferred_until(until, false))
         .overdue()
         .claim();
-    s.answer_after(1, "a", put_off_until(until, false))
+    s.answer_after(1, "a", deferred_until(until, false))
         .overdue()
         .claim();
     assert_eq!((s.state(), s.asks()), ("CompensationFailed", vec![]));

@@ -18,7 +18,7 @@ fn a_claim_takes_a_pending_order_and_starts_its_first_step() {
     assert_eq!(s.order.state.locked_by().unwrap().0, "claim-1");
     assert_eq!(s.order.complete_by().unwrap().0, BEGIN + QUEUE + 10_000);
     assert_eq!(s.asks(), [("a".into(), Direction::Forward, 1)]);
-    assert_eq!(s.told(), [(2, Status::Started)]);
+    assert_eq!(s.statuses(), [(2, Status::Started)]);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_claim_after_the_order_went_on_finds_it_claimed() {
 fn started_is_told_once_in_a_life() {
     let mut s = Story::of(LINE).claimed();
     s.overdue().claim();
-    assert_eq!(s.told(), [(2, Status::Started), (3, Status::Retrying)]);
+    assert_eq!(s.statuses(), [(2, Status::Started), (3, Status::Retrying)]);
     s.succeed("a");
     assert_eq!(s.order.sequence, 3);
 }
@@ -86,7 +86,7 @@ fn the_last_reply_finishes_the_order() {
     let mut s = Story::of(LINE).claimed();
     s.sent().succeed("a").succeed("b").succeed("c");
     assert_eq!(s.state(), "Processed");
-    assert_eq!(s.told(), [(3, Status::Completed)]);
+    assert_eq!(s.statuses(), [(3, Status::Completed)]);
     assert_eq!(s.order.due, None);
 }
 
@@ -112,7 +112,7 @@ fn an_order_whose_steps_are_all_skipped_is_processed_by_its_claim() {
         {"id": "a", "agent": "x", "action": "go", "when": "false", "compensation": "none"}]}"#;
     let s = Story::of(none).claimed();
     assert_eq!(s.state(), "Processed");
-    assert_eq!(s.told(), [(2, Status::Started), (3, Status::Completed)]);
+    assert_eq!(s.statuses(), [(2, Status::Started), (3, Status::Completed)]);
 }
 
 /// Another announcement of the order may be acknowledged while this one cannot be sent: nobody but a sweep
@@ -125,7 +125,7 @@ fn an_end_by_a_claim_is_looked_after_until_it_is_known_to_be_told() {
     assert_eq!(s.order.due, Some(s.now.plus(s.timing.confirm_within)));
     assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Repeat);
     assert_eq!(s.when(Event::Confirmed), Then::Written);
-    assert_eq!((s.order.due, s.told()), (None, Vec::new()));
+    assert_eq!((s.order.due, s.statuses()), (None, Vec::new()));
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn with_nothing_to_compensate_both_statuses_go_out_in_order() {
     s.sent().refuse("a");
     assert_eq!(s.state(), "Compensated");
     assert_eq!(
-        s.told(),
+        s.statuses(),
         [(3, Status::Compensating), (4, Status::Compensated)]
     );
     assert!(!s.alerts(), "an orderly end");
@@ -155,7 +155,7 @@ fn above_its_threshold_a_failing_compensation_ends_in_compensation_failed_with_a
         .overdue();
     assert_eq!(s.state(), "CompensationFailed");
     assert!(s.alerts());
-    assert_eq!(s.told().last().unwrap().1, Status::CompensationFailed);
+    assert_eq!(s.statuses().last().unwrap().1, Status::CompensationFailed);
     assert_eq!(
         s.order.state.cause().unwrap().fingerprint(),
         "transient/a/http-503"

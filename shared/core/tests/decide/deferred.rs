@@ -8,7 +8,9 @@ use triad_core::{
     decide,
 };
 
-use crate::support::{BEGIN, FORK, LINE, Story, Then, counted, done, failed, found, put_off_until};
+use crate::support::{
+    BEGIN, FORK, LINE, Story, Then, counted, deferred_until, done, failed, found,
+};
 
 const MINUTE: u64 = 60_000;
 
@@ -31,7 +33,11 @@ fn work_that_is_deferred_is_deferred_and_the_order_stays_claimed() {
     assert_eq!(s.step("a"), &deferred);
     assert_eq!(s.state(), "Processing");
     assert!(s.order.state.locked_by().is_some());
-    assert_eq!((s.asks(), s.told()), (vec![], vec![]), "nobody is bothered");
+    assert_eq!(
+        (s.asks(), s.statuses()),
+        (vec![], vec![]),
+        "nobody is bothered"
+    );
 }
 
 #[test]
@@ -56,7 +62,7 @@ fn trying_again_is_no_failure_and_makes_the_next_attempt_under_the_same_key() {
     s.sent().deferred("a", MINUTE).overdue();
     assert_eq!((s.state(), s.failures("a")), ("Pending", 0));
     assert!(s.announces());
-    assert_eq!(s.told(), [], "waiting is not told as retrying");
+    assert_eq!(s.statuses(), [], "waiting is not told as retrying");
     s.claim();
     let request = &s.requests()[0];
     assert_eq!(request.attempt, Attempt(2));
@@ -68,7 +74,7 @@ fn the_time_to_try_again_is_kept_within_bounds() {
     let until = |wanted: u64| {
         let mut s = Story::of(LINE).claimed();
         s.after(1_000)
-            .answer("a", put_off_until(Timestamp(wanted), false));
+            .answer("a", deferred_until(Timestamp(wanted), false));
         s.step("a").deferred_until().unwrap().0 - s.now.0
     };
     assert_eq!(until(0), 0, "never before now");
@@ -166,7 +172,7 @@ fn an_attempt_that_was_deferred_without_a_call_needs_no_compensation() {
 fn an_attempt_that_was_deferred_after_a_doubtful_call_is_compensated() {
     let mut s = Story::of(FORK).claimed();
     let until = s.now;
-    s.answer("p", put_off_until(until, true)).refuse("q");
+    s.answer("p", deferred_until(until, true)).refuse("q");
     assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
 }
 
@@ -231,7 +237,7 @@ fn an_order_that_stops_in_error_keeps_its_deferred_step_for_the_next_round() {
 #[test]
 fn a_reply_to_an_attempt_that_was_deferred_changes_nothing() {
     let mut s = Story::of(LINE).claimed();
-    let deferred = s.reply("a", put_off_until(s.now, false));
+    let deferred = s.reply("a", deferred_until(s.now, false));
     let success = s.reply("a", done());
     assert_eq!(s.when(Event::Reply(deferred.clone())), Then::Written);
     assert_eq!(s.when(Event::Reply(deferred)), Then::Repeat);
@@ -335,7 +341,7 @@ fn deferred_calls_spend_no_total_that_nobody_declared() {
     let mut s = Story::of(LINE).claimed();
     for _ in 0..20 {
         let until = Timestamp(s.now.0 + 1_000);
-        s.answer_after(1, "a", put_off_until(until, true));
+        s.answer_after(1, "a", deferred_until(until, true));
         s.overdue().claim();
     }
     assert_eq!(
@@ -344,6 +350,6 @@ fn deferred_calls_spend_no_total_that_nobody_declared() {
     );
     let mut s = Story::of(&counted(LINE)).claimed();
     let until = Timestamp(s.now.0 + 1_000);
-    s.answer_after(1, "a", put_off_until(until, true));
+    s.answer_after(1, "a", deferred_until(until, true));
     assert_eq!(s.calls("a"), 1, "a declared total holds for all calls");
 }

@@ -13,8 +13,8 @@ use triad_core::outbox::Outbox;
 use triad_core::render;
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Action, Event, Failure, FailureKind, Order, Outcome, Overdue, Priority, ProcessState,
-    Reply, Retry, StepRecord, StepRequest, Timestamp,
+    Accepted, Action, Event, Failure, FailureKind, Order, Overdue, Priority, ProcessState, Reply,
+    ReplyOutcome, StepRecord, StepRequest, Timestamp, Wake,
 };
 
 use crate::support::{BEGIN, FORK, LINE, ONCE, Story, done, refused};
@@ -53,7 +53,7 @@ const PACE: Pace = Pace {
 const FOREIGN: [&str; 2] = ["reply-success", "reply-failure"];
 
 /// The answer of an agent of this release.
-fn answer(s: &Story, outcome: Outcome) -> Reply {
+fn answer(s: &Story, outcome: ReplyOutcome) -> Reply {
     Reply {
         sent_at: Some(s.now),
         pace: Some(PACE),
@@ -86,8 +86,8 @@ fn all() -> Vec<(String, Value)> {
             })),
         ),
         (
-            "retry".to_owned(),
-            to_value(&SchedulerMessage::Retry(Retry {
+            "wake".to_owned(),
+            to_value(&SchedulerMessage::Wake(Wake {
                 order_id: s.order.id.clone(),
             })),
         ),
@@ -103,7 +103,7 @@ fn all() -> Vec<(String, Value)> {
             "reply-deferred-opens".to_owned(),
             to_value(&SchedulerMessage::Reply(answer(
                 &s,
-                Outcome::Deferred {
+                ReplyOutcome::Deferred {
                     until: Timestamp(BEGIN + 5_000),
                     opens: Some(Timestamp(BEGIN + 3_000)),
                     failure: Failure::new(FailureKind::Transient, "breaker-open", "not now"),
@@ -247,7 +247,7 @@ fn stored_messages_still_decode() {
     let written = all().into_iter().map(|(name, _)| name);
     for name in written.chain(FOREIGN.map(str::to_owned)) {
         match name.split('-').next() {
-            Some("accepted" | "retry" | "reply") => drop(round_trip::<SchedulerMessage>(&name)),
+            Some("accepted" | "wake" | "reply") => drop(round_trip::<SchedulerMessage>(&name)),
             Some("request") => drop(round_trip::<StepRequest>(&name)),
             Some("status") => drop(round_trip::<StatusMessage>(&name)),
             Some("alert") => drop(round_trip::<Alert>(&name)),
@@ -309,13 +309,13 @@ fn absent_fields_have_their_defaults() {
 
 #[test]
 fn unknown_fields_of_a_later_release_are_ignored() {
-    let mut body = to_value(&SchedulerMessage::Retry(Retry {
+    let mut body = to_value(&SchedulerMessage::Wake(Wake {
         order_id: "1".to_owned().try_into().unwrap(),
     }));
     body["added_later"] = json!([1]);
     assert!(serde_json::from_value::<SchedulerMessage>(body).is_ok());
     let outcome = json!({"result": "succeeded", "output": 1, "added_later": true});
-    assert!(serde_json::from_value::<Outcome>(outcome).is_ok());
+    assert!(serde_json::from_value::<ReplyOutcome>(outcome).is_ok());
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn a_cancelled_order_is_compensated() {
     );
     assert_eq!(s.asks(), [], "an operator starts nothing");
     assert!(s.announces());
-    assert_eq!(s.told(), [(3, Status::Compensating)]);
+    assert_eq!(s.statuses(), [(3, Status::Compensating)]);
     s.claim().succeed("b").succeed("a");
     assert_eq!(s.state(), "Compensated");
 }
@@ -80,10 +80,13 @@ fn its_cause_is_the_operators_and_the_timeline_says_who_and_why() {
 fn an_order_that_nobody_has_taken_up_can_be_cancelled() {
     let mut s = Story::of(LINE);
     s.acts(Action::Cancel);
-    assert_eq!(s.told(), [(1, Status::Received), (2, Status::Compensating)]);
+    assert_eq!(
+        s.statuses(),
+        [(1, Status::Received), (2, Status::Compensating)]
+    );
     s.claim();
     assert_eq!(s.state(), "Compensated");
-    assert_eq!(s.told().last(), Some(&(3, Status::Compensated)));
+    assert_eq!(s.statuses().last(), Some(&(3, Status::Compensated)));
 }
 
 #[test]
@@ -132,7 +135,7 @@ fn a_stopped_order_can_be_cancelled_and_keeps_its_alert() {
     s.acts(Action::Cancel);
     assert!(s.alerts(), "it may not have gone out");
     assert_eq!(
-        s.told(),
+        s.statuses(),
         [
             (2, Status::Started),
             (3, Status::Failed),
@@ -215,7 +218,7 @@ fn a_failed_compensation_is_tried_again_with_its_failures_counted_from_zero() {
         (0, 0)
     );
     assert!(s.announces());
-    assert_eq!(s.told(), [(5, Status::Compensating)]);
+    assert_eq!(s.statuses(), [(5, Status::Compensating)]);
     s.claim();
     let request = &s.requests()[0];
     assert_eq!(
@@ -349,7 +352,7 @@ fn every_write_of_an_operator_is_by_an_operator() {
     let mut s = Story::of(LINE).claimed();
     s.acts(Action::Pause);
     assert_eq!(s.order.outbox.writer, Writer::Operator);
-    assert_eq!(s.order.outbox.answers, None);
+    assert_eq!(s.order.outbox.dedup_key, None);
 }
 
 #[test]

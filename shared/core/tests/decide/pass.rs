@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use triad_core::pass::{Carried, End, Outcome, Pass, Place, Snapshot, Source, Task};
+use triad_core::pass::{Carried, Pass, PassEnd, Snapshot, Source, Task, WriteResult, WriterOrder};
 use triad_core::{
     ClaimId, Decision, Effect, Envelope, Event, Overdue, Reason, Transition, Version, effect,
 };
@@ -29,7 +29,7 @@ fn decide(pass: &mut Pass, story: &Story, source: Source, event: Event) {
     assert_eq!(breaches, []);
 }
 
-fn decided(story: &Story, place: Place, event: Event) -> Pass {
+fn decided(story: &Story, place: WriterOrder, event: Event) -> Pass {
     let mut pass = Pass::new(place, 1);
     assert!(matches!(pass.task(), Task::Read));
     decide(&mut pass, story, Source::Record, event);
@@ -47,7 +47,7 @@ fn topics(task: Task<'_>) -> Vec<String> {
     }
 }
 
-fn end(pass: &Pass) -> &End {
+fn end(pass: &Pass) -> &PassEnd {
     match pass.task() {
         Task::Ended(end) => end,
         other => panic!("it has not ended: {other:?}"),
@@ -56,7 +56,7 @@ fn end(pass: &Pass) -> &End {
 
 fn carried(pass: &Pass) -> &Carried {
     match end(pass) {
-        End::Done(carried) | End::Unsent(carried) => carried,
+        PassEnd::Done(carried) | PassEnd::Unsent(carried) => carried,
         other => panic!("nothing was carried out: {other:?}"),
     }
 }
@@ -64,12 +64,12 @@ fn carried(pass: &Pass) -> &Carried {
 #[test]
 fn the_scheduler_writes_then_sends_everything_at_once_and_keeps_a_copy_with_nothing_unsent() {
     let story = Story::of(LINE);
-    let mut pass = decided(&story, Place::InLine, claim());
+    let mut pass = decided(&story, WriterOrder::InLine, claim());
     let Task::Write { expected, next, .. } = pass.task() else {
         panic!("it is written first")
     };
     assert_eq!((expected, next.version), (Version(1), Version(2)));
-    pass.written(Outcome::Written);
+    pass.written(WriteResult::Written);
     assert_eq!(topics(pass.task()), ["status", "agent.x"]);
     pass.published(true);
     let carried = carried(&pass);
@@ -81,47 +81,47 @@ fn the_scheduler_writes_then_sends_everything_at_once_and_keeps_a_copy_with_noth
 
 #[test]
 fn what_is_not_acknowledged_leaves_no_copy() {
-    let mut pass = decided(&Story::of(LINE), Place::InLine, claim());
-    pass.written(Outcome::Written);
+    let mut pass = decided(&Story::of(LINE), WriterOrder::InLine, claim());
+    pass.written(WriteResult::Written);
     pass.published(false);
-    assert!(matches!(end(&pass), End::Unsent(_)));
+    assert!(matches!(end(&pass), PassEnd::Unsent(_)));
     assert_eq!(carried(&pass).copy, None);
 }
 
 #[test]
 fn a_lost_race_is_decided_again_on_the_record_so_often_and_no_more() {
     let story = Story::of(LINE);
-    let mut pass = decided(&story, Place::InLine, claim());
-    pass.written(Outcome::Conflict);
+    let mut pass = decided(&story, WriterOrder::InLine, claim());
+    pass.written(WriteResult::Conflict);
     assert!(matches!(pass.task(), Task::Read));
     decide(&mut pass, &story, Source::Record, claim());
-    pass.written(Outcome::Conflict);
-    assert_eq!(end(&pass), &End::Raced);
+    pass.written(WriteResult::Conflict);
+    assert_eq!(end(&pass), &PassEnd::Raced);
 }
 
 #[test]
 fn a_write_of_which_nothing_is_known_sends_nothing() {
-    let mut pass = decided(&Story::of(LINE), Place::InLine, claim());
-    pass.written(Outcome::Unknown);
-    assert_eq!(end(&pass), &End::Unwritten);
+    let mut pass = decided(&Story::of(LINE), WriterOrder::InLine, claim());
+    pass.written(WriteResult::Unknown);
+    assert_eq!(end(&pass), &PassEnd::Unwritten);
 }
 
 #[test]
 fn nothing_is_left_compensated_on_the_word_of_a_copy() {
-    let mut other = Pass::new(Place::InLine, 0);
+    let mut other = Pass::new(WriterOrder::InLine, 0);
     let event = || Event::Claim(ClaimId("another".into()));
     let mut taken = Story::of(LINE).claimed();
-    taken.order.outbox.answers = None;
+    taken.order.outbox.dedup_key = None;
     decide(&mut other, &taken, Source::Copy, event());
     assert!(matches!(other.task(), Task::Read));
     decide(&mut other, &taken, Source::Record, event());
-    assert_eq!(end(&other), &End::Ignored(Reason::Claimed));
+    assert_eq!(end(&other), &PassEnd::Ignored(Reason::Claimed));
     // Nor is it on an absence in an eventually consistent read.
-    let mut none = Pass::new(Place::InLine, 0);
+    let mut none = Pass::new(WriterOrder::InLine, 0);
     none.absent(Source::Copy);
     assert!(matches!(none.task(), Task::Read));
     none.absent(Source::Record);
-    assert_eq!(end(&none), &End::Absent);
+    assert_eq!(end(&none), &PassEnd::Absent);
 }
 
 #[test]
@@ -129,21 +129,21 @@ fn a_writer_beside_the_line_sends_what_it_tells_before_what_lets_others_go_on() 
     let mut story = Story::of(&counted(LINE)).claimed();
     story.overdue();
     // The last write of that was the Supervisor's: it counted, and asks for the next claim.
-    let effects = effect::told(&story.order);
+    let effects = effect::status_effects(&story.order);
     let change = Transition {
         next: story.order.clone(),
         effects,
     };
-    let mut pass = Pass::new(Place::Beside, 0);
+    let mut pass = Pass::new(WriterOrder::Beside, 0);
     let read = snapshot(&story);
     assert_eq!(pass.take(read, change, story.timing, story.now), []);
-    pass.written(Outcome::Written);
+    pass.written(WriteResult::Written);
     let first = topics(pass.task());
     assert!(!first.is_empty() && first.iter().all(|t| t == "status"));
     let mut failed = pass.clone();
     failed.published(false);
     assert!(
-        matches!(end(&failed), End::Unsent(_)),
+        matches!(end(&failed), PassEnd::Unsent(_)),
         "the rest is not sent"
     );
     pass.published(true);
@@ -164,12 +164,12 @@ fn a_request_is_never_sent_from_beside_the_line() {
             .iter()
             .any(|e| matches!(e, Effect::Request(_)))
     );
-    let mut pass = Pass::new(Place::Beside, 0);
+    let mut pass = Pass::new(WriterOrder::Beside, 0);
     pass.take(snapshot(&story), *change, story.timing, story.now);
-    pass.written(Outcome::Written);
+    pass.written(WriteResult::Written);
     assert_eq!(topics(pass.task()), ["status"]);
     pass.published(true);
-    assert!(matches!(end(&pass), End::Done(_)));
+    assert!(matches!(end(&pass), PassEnd::Done(_)));
 }
 
 #[test]
@@ -177,13 +177,13 @@ fn a_bad_end_is_confirmed_once_it_is_sent_and_not_before() {
     let mut story = Story::of(LINE).claimed();
     let reply = Event::Reply(story.reply("a", refused(false)));
     story.sent();
-    let mut pass = decided(&story, Place::InLine, reply);
-    pass.written(Outcome::Written);
+    let mut pass = decided(&story, WriterOrder::InLine, reply);
+    pass.written(WriteResult::Written);
     let (order, was_written) = pass.sending().expect("it is being sent");
     assert!(was_written && order.state.is_finished() && order.due.is_some());
     let mut unsent = pass.clone();
     unsent.published(false);
-    assert!(matches!(end(&unsent), End::Unsent(_)));
+    assert!(matches!(end(&unsent), PassEnd::Unsent(_)));
     pass.published(true);
     let Task::Confirm { expected, next } = pass.task() else {
         panic!("it is confirmed")
@@ -203,18 +203,21 @@ fn an_end_that_nobody_confirms_needs_its_input_durable_and_no_other_write_does()
         other => panic!("nothing is to be written: {other:?}"),
     };
     let mut story = Story::of(one);
-    assert!(!needs(&decided(&story, Place::InLine, claim())), "it lives");
+    assert!(
+        !needs(&decided(&story, WriterOrder::InLine, claim())),
+        "it lives"
+    );
     story.claim();
     let good = Event::Reply(story.reply("a", done()));
     let bad = Event::Reply(story.reply("a", refused(false)));
     story.sent();
-    assert!(needs(&decided(&story, Place::InLine, good.clone())));
-    let is_confirmed = decided(&story, Place::InLine, bad);
+    assert!(needs(&decided(&story, WriterOrder::InLine, good.clone())));
+    let is_confirmed = decided(&story, WriterOrder::InLine, bad);
     assert!(!needs(&is_confirmed), "a sweep sends what it wants sent");
     let Ok(Decision::Transition(change)) = story.asked(good) else {
         panic!("it ends well")
     };
-    let mut beside = Pass::new(Place::Beside, 0);
+    let mut beside = Pass::new(WriterOrder::Beside, 0);
     beside.take(snapshot(&story), *change, story.timing, story.now);
     assert!(!needs(&beside), "it has no input");
 }
@@ -222,8 +225,8 @@ fn an_end_that_nobody_confirms_needs_its_input_durable_and_no_other_write_does()
 #[test]
 fn a_redelivered_event_sends_the_very_same_messages_again() {
     let story = Story::of(LINE);
-    let mut first = decided(&story, Place::InLine, claim());
-    first.written(Outcome::Written);
+    let mut first = decided(&story, WriterOrder::InLine, claim());
+    first.written(WriteResult::Written);
     let wave = |pass: &Pass| -> Vec<Envelope> {
         match pass.task() {
             Task::Publish(wave) => wave.to_vec(),
@@ -233,7 +236,7 @@ fn a_redelivered_event_sends_the_very_same_messages_again() {
     let mut written = Story::of(LINE);
     let (order, _) = first.sending().expect("it is written");
     written.order = (**order).clone();
-    let mut again = decided(&written, Place::InLine, claim());
+    let mut again = decided(&written, WriterOrder::InLine, claim());
     assert_eq!(wave(&again), wave(&first));
     again.published(true);
     assert!(!carried(&again).was_written, "nothing was written for it");
@@ -249,7 +252,7 @@ fn details_are_asked_for_only_where_a_decision_needs_them() {
         details: None,
         ..snapshot(story)
     };
-    let mut pass = Pass::new(Place::InLine, 0);
+    let mut pass = Pass::new(WriterOrder::InLine, 0);
     let (timing, now) = (story.timing, story.now);
     pass.decide(without(&story), Source::Record, claim(), timing, now);
     assert!(
@@ -258,12 +261,12 @@ fn details_are_asked_for_only_where_a_decision_needs_them() {
     );
     story.claim().sent();
     let reply = Event::Reply(story.reply("a", done()));
-    let mut pass = Pass::new(Place::InLine, 0);
+    let mut pass = Pass::new(WriterOrder::InLine, 0);
     pass.decide(without(&story), Source::Record, reply.clone(), timing, now);
     assert!(matches!(pass.task(), Task::ReadDetails));
     story.details = json!({"n": 7});
     decide(&mut pass, &story, Source::Record, reply);
-    pass.written(Outcome::Written);
+    pass.written(WriteResult::Written);
     let Task::Publish(wave) = pass.task() else {
         panic!("a request is to be sent")
     };
@@ -275,19 +278,23 @@ fn details_are_asked_for_only_where_a_decision_needs_them() {
 fn a_hint_that_was_early_is_moved_without_a_word_and_a_second_sweep_finds_nothing_to_do() {
     let mut story = Story::of(LINE).claimed();
     let overdue = || Event::Overdue(Overdue::default());
-    let mut pass = decided(&story, Place::Beside, overdue());
-    pass.written(Outcome::Written);
+    let mut pass = decided(&story, WriterOrder::Beside, overdue());
+    pass.written(WriteResult::Written);
     let moved = carried(&pass);
     assert!(moved.was_written && !moved.was_sent);
     story.order = (*moved.order).clone();
-    let second = decided(&story, Place::Beside, overdue());
-    assert_eq!(end(&second), &End::Ignored(Reason::NotDue));
+    let second = decided(&story, WriterOrder::Beside, overdue());
+    assert_eq!(end(&second), &PassEnd::Ignored(Reason::NotDue));
 }
 
 #[test]
 fn a_record_that_does_not_fit_its_definition_ends_a_pass_as_illegal() {
     let mut story = Story::of(LINE);
     story.order.steps.pop();
-    let pass = decided(&story, Place::Beside, Event::Overdue(Overdue::default()));
-    assert!(matches!(end(&pass), End::Illegal(_)));
+    let pass = decided(
+        &story,
+        WriterOrder::Beside,
+        Event::Overdue(Overdue::default()),
+    );
+    assert!(matches!(end(&pass), PassEnd::Illegal(_)));
 }

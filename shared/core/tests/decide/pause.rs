@@ -54,7 +54,7 @@ fn it_says_since_when_and_who_and_why() {
 #[test]
 fn what_submission_may_have_left_unsent_is_sent_by_who_pauses() {
     let s = paused(Story::of(LINE));
-    assert_eq!(s.told(), [(1, Status::Received)]);
+    assert_eq!(s.statuses(), [(1, Status::Received)]);
 }
 
 #[test]

@@ -3,10 +3,12 @@
 
 use serde_json::{Value, json};
 use triad_core::order::IncidentKind;
-use triad_core::{Attempt, Direction, Event, FailureKind, Outcome, Reason, StepState, Timestamp};
+use triad_core::{
+    Attempt, Direction, Event, FailureKind, Reason, ReplyOutcome, StepState, Timestamp,
+};
 
 use crate::support::{
-    ONCE, PROBED, QUEUE, Story, Then, done, failed, failed_cleanly, found, put_off_until, refused,
+    ONCE, PROBED, QUEUE, Story, Then, deferred_until, done, failed, failed_cleanly, found, refused,
 };
 
 /// The step that may not be repeated is running.
@@ -93,7 +95,7 @@ fn a_failure_without_effect_is_retried_under_the_same_key() {
 #[test]
 fn being_deferred_after_a_doubtful_call_is_a_failed_attempt_that_stops_the_order() {
     let mut s = once();
-    s.answer("once", put_off_until(s.now, true));
+    s.answer("once", deferred_until(s.now, true));
     is_stopped_in_doubt(&s, "once");
     assert_eq!(s.steps()[1], ("once", "failed"), "nothing is out");
     assert_eq!(s.timeline(), [IncidentKind::AttemptFailed]);
@@ -223,7 +225,7 @@ fn what_the_service_said_is_in_the_timeline() {
 fn an_effect_that_happened_without_an_output_has_null_for_it() {
     let mut s = probing();
     let output = json!({"applied": true});
-    s.answer("pay", Outcome::Succeeded { output });
+    s.answer("pay", ReplyOutcome::Succeeded { output });
     let StepState::Completed { output, .. } = s.step("pay") else {
         panic!("{:?}", s.step("pay"))
     };
@@ -270,7 +272,7 @@ fn of_a_released_order_the_next_attempt_waits_for_the_claim() {
 fn a_question_without_a_usable_answer_is_counted_and_asked_again() {
     for output in [json!({}), json!({"applied": "yes"}), Value::Null] {
         let mut s = probing();
-        s.answer("pay", Outcome::Succeeded { output });
+        s.answer("pay", ReplyOutcome::Succeeded { output });
         assert_eq!(s.steps()[1], ("pay", "failed"));
         s.overdue();
         assert_eq!(s.failures("pay"), 2);
@@ -305,7 +307,7 @@ fn above_the_threshold_a_question_without_answer_stops_for_an_operator() {
 fn a_question_that_is_deferred_is_asked_later() {
     let mut s = probing();
     let until = Timestamp(s.now.0 + 60_000);
-    s.answer("pay", put_off_until(until, true));
+    s.answer("pay", deferred_until(until, true));
     assert_eq!(s.steps()[1], ("pay", "deferred"));
     s.overdue().claim();
     assert_eq!(s.asks(), [("pay".into(), Direction::Probe, 3)]);
@@ -325,7 +327,7 @@ fn a_lost_answer_of_a_step_with_a_probe_waits_to_be_counted_and_is_asked_about()
 fn being_deferred_after_a_doubtful_call_the_service_is_asked() {
     let mut s = paying();
     let until = s.now;
-    s.answer("pay", put_off_until(until, true))
+    s.answer("pay", deferred_until(until, true))
         .overdue()
         .claim();
     assert_eq!(s.asks(), [("pay".into(), Direction::Probe, 2)]);

@@ -66,7 +66,7 @@ fn an_effect_that_happened_completes_its_step_and_the_order_goes_on() {
     assert!(s.record("once").in_doubt.is_none());
     assert_eq!((s.state(), s.order.run), ("Pending", 1));
     assert!(s.announces());
-    assert_eq!(s.told().last().unwrap().1, Status::Resubmitted);
+    assert_eq!(s.statuses().last().unwrap().1, Status::Resubmitted);
     s.claim();
     assert_eq!(s.asks(), [("c".into(), Direction::Forward, 1)]);
 }

@@ -54,7 +54,7 @@ fn a_stopped_order_waits_for_a_scheduler_in_a_new_round() {
     assert_eq!((&s.order.state, s.order.due), (&waits, Some(by)));
     assert_eq!(s.order.run, 1);
     assert!(s.announces());
-    assert_eq!(s.told(), [(4, Status::Resubmitted)]);
+    assert_eq!(s.statuses(), [(4, Status::Resubmitted)]);
     assert_eq!(
         s.steps(),
         [("a", "completed"), ("b", "retry-due"), ("c", "waiting")]
@@ -169,7 +169,7 @@ fn an_alert_that_may_not_have_gone_out_is_carried_into_the_new_round() {
     s.resubmit();
     assert!(s.alerts());
     assert_eq!(
-        s.told(),
+        s.statuses(),
         [
             (2, Status::Started),
             (3, Status::Failed),
@@ -188,7 +188,7 @@ fn of_a_confirmed_order_nothing_is_carried() {
     s.when(Event::Confirmed);
     s.resubmit();
     assert!(!s.alerts());
-    assert_eq!(s.told(), [(4, Status::Resubmitted)]);
+    assert_eq!(s.statuses(), [(4, Status::Resubmitted)]);
     assert!(s.order.due.is_some(), "it is alive again");
 }
 

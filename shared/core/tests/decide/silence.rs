@@ -175,7 +175,7 @@ fn silence_is_not_counted_where_calls_are_not_counted() {
         "whoever took it may have died over it"
     );
     assert!(s.announces(), "the first time at once");
-    assert_eq!(s.told(), [], "waiting is not told as retrying");
+    assert_eq!(s.statuses(), [], "waiting is not told as retrying");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn giving_up_by_error_tells_and_alerts() {
     s.overdue();
     assert_eq!(s.state(), "Error");
     assert!(s.alerts());
-    assert_eq!(s.told().last().unwrap().1, Status::Failed);
+    assert_eq!(s.statuses().last().unwrap().1, Status::Failed);
     assert!(s.order.due.is_some(), "until its messages are confirmed");
 }
 

@@ -6,14 +6,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use triad_core::{
-    Action, Attempt, Direction, Event, OperationRefusal, Outcome, Overdue, ProcessState, Reason,
-    Reply, Timestamp, Untaken, decide,
+    Action, Attempt, Direction, Event, OperationRefusal, Overdue, ProcessState, Reason, Reply,
+    ReplyOutcome, Timestamp, Untaken, decide,
 };
 
 use triad_workflow::Millis;
 
 use crate::support::{
-    LINE, ONCE, PROBED, Story, Then, done, failed, found, put_off_until, refused,
+    LINE, ONCE, PROBED, Story, Then, deferred_until, done, failed, found, refused,
 };
 
 /// Rows: an order in a state, named by the state of the step that the events are about. In an
@@ -225,7 +225,7 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
         Direction::Probe => found(true),
         Direction::Forward | Direction::Compensate => done(),
     };
-    let reply = |outcome: Outcome| Reply {
+    let reply = |outcome: ReplyOutcome| Reply {
         order_id: s.order.id.clone(),
         step: step.to_owned().try_into().unwrap(),
         direction,
@@ -238,7 +238,7 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
     };
     let mut reply = match column {
         "failure" => reply(failed()),
-        "put-off" => reply(put_off_until(s.now, false)),
+        "put-off" => reply(deferred_until(s.now, false)),
         _ => reply(good),
     };
     match column {

@@ -37,7 +37,7 @@ fn one_that_the_supervisor_has_released_is_claimed() {
 fn one_that_waits_for_its_next_attempt_goes_on_waiting() {
     let mut s = Story::of(LINE).claimed();
     s.answer("a", failed_cleanly());
-    let due = effect::told(&s.order);
+    let due = effect::status_effects(&s.order);
     assert!(!due.contains(&Effect::Wake));
     assert_eq!(sent_again(&s), [""; 0]);
 }

@@ -1,6 +1,6 @@
 //! What a write leaves to be sent, and who carries on what may not have gone out.
 
-use triad_core::effect::{Turn, told};
+use triad_core::effect::{SendOrder, status_effects};
 use triad_core::outbox::{Emission, Writer};
 use triad_core::status::Status;
 use triad_core::{Effect, Event, Order, Overdue};
@@ -24,39 +24,39 @@ fn what_the_supervisor_left_unsent_is_carried_by_the_scheduler() {
     s.overdue();
     assert_eq!(s.order.outbox.writer, Writer::Supervisor);
     s.claim();
-    assert_eq!(s.told(), [(2, Status::Started), (3, Status::Retrying)]);
+    assert_eq!(s.statuses(), [(2, Status::Started), (3, Status::Retrying)]);
 }
 
 #[test]
 fn what_the_scheduler_left_unsent_is_carried_by_the_supervisor() {
     let mut s = Story::of(LINE).claimed();
     s.overdue();
-    assert_eq!(s.told(), [(2, Status::Started), (3, Status::Retrying)]);
+    assert_eq!(s.statuses(), [(2, Status::Started), (3, Status::Retrying)]);
 }
 
 #[test]
 fn what_submission_may_have_left_unsent_is_sent_by_the_supervisor_who_announces_again() {
     let mut s = Story::of(LINE);
     s.overdue();
-    assert_eq!(s.told(), [(1, Status::Received)]);
+    assert_eq!(s.statuses(), [(1, Status::Received)]);
     s.overdue();
-    assert_eq!(s.told(), [(1, Status::Received)], "still, and once");
+    assert_eq!(s.statuses(), [(1, Status::Received)], "still, and once");
     s.claim();
-    assert_eq!(s.told(), [(1, Status::Received), (2, Status::Started)]);
+    assert_eq!(s.statuses(), [(1, Status::Received), (2, Status::Started)]);
 }
 
 #[test]
 fn what_a_scheduler_left_unsent_is_carried_by_another_scheduler() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a");
-    assert_eq!(s.told(), [(2, Status::Started)]);
+    assert_eq!(s.statuses(), [(2, Status::Started)]);
 }
 
 #[test]
 fn what_the_bus_has_acknowledged_is_not_carried() {
     let mut s = Story::of(LINE).claimed();
     s.sent().succeed("a");
-    assert_eq!(s.told(), []);
+    assert_eq!(s.statuses(), []);
 }
 
 #[test]
@@ -153,8 +153,8 @@ fn every_message_about_an_order_has_its_id_as_the_key() {
 fn status_and_alert_go_to_the_front_of_what_lets_others_go_on() {
     let mut s = Story::of(LINE).claimed();
     s.overdue();
-    let turns: Vec<Turn> = told(&s.order).iter().map(Effect::turn).collect();
-    assert_eq!(turns, [Turn::First, Turn::First, Turn::Then]);
+    let turns: Vec<SendOrder> = status_effects(&s.order).iter().map(Effect::turn).collect();
+    assert_eq!(turns, [SendOrder::First, SendOrder::First, SendOrder::Then]);
 }
 
 #[test]

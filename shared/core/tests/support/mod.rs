@@ -8,8 +8,9 @@ use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{
     Accepted, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
-    Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Outcome, Overdue, Reason, Reply,
-    StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, Work, decide, invariants,
+    Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Overdue, Reason, Reply,
+    ReplyOutcome, StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, Work, decide,
+    invariants,
 };
 use triad_core::{doubt, effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
@@ -161,7 +162,7 @@ impl Story {
     }
 
     /// The answer to the step's running attempt, in either direction.
-    pub fn reply(&self, step: &str, outcome: Outcome) -> Reply {
+    pub fn reply(&self, step: &str, outcome: ReplyOutcome) -> Reply {
         let state = self.step(step);
         let Some(Out {
             direction,
@@ -191,7 +192,7 @@ impl Story {
         self
     }
 
-    pub fn answer(&mut self, step: &str, outcome: Outcome) -> &mut Self {
+    pub fn answer(&mut self, step: &str, outcome: ReplyOutcome) -> &mut Self {
         let reply = self.reply(step, outcome);
         assert_eq!(self.when(Event::Reply(reply)), Then::Written);
         self
@@ -337,11 +338,11 @@ impl Story {
     /// The agent puts the running attempt off, without a call.
     pub fn deferred(&mut self, step: &str, ms: u64) -> &mut Self {
         let until = Timestamp(self.now.0 + ms);
-        self.answer_after(0, step, put_off_until(until, false))
+        self.answer_after(0, step, deferred_until(until, false))
     }
 
     /// The answer to the running attempt after so many calls.
-    pub fn answer_after(&mut self, calls: u32, step: &str, outcome: Outcome) -> &mut Self {
+    pub fn answer_after(&mut self, calls: u32, step: &str, outcome: ReplyOutcome) -> &mut Self {
         let mut reply = self.reply(step, outcome);
         reply.calls = calls;
         assert_eq!(self.when(Event::Reply(reply)), Then::Written);
@@ -376,7 +377,7 @@ impl Story {
     }
 
     /// Statuses in the outbox, with their sequences.
-    pub fn told(&self) -> Vec<(u32, Status)> {
+    pub fn statuses(&self) -> Vec<(u32, Status)> {
         let entries = self.order.outbox.entries.iter();
         entries
             .filter_map(|e| match e {
@@ -429,7 +430,7 @@ impl Story {
             m.topic == "scheduler"
                 && matches!(
                     serde_json::from_slice(&m.value),
-                    Ok(SchedulerMessage::Retry(_))
+                    Ok(SchedulerMessage::Wake(_))
                 )
         })
     }
@@ -460,37 +461,37 @@ pub fn compile(json: &str) -> Workflow {
     Workflow::compile(definition, &Limits::published()).expect("a sound definition")
 }
 
-pub fn done() -> Outcome {
-    Outcome::Succeeded {
+pub fn done() -> ReplyOutcome {
+    ReplyOutcome::Succeeded {
         output: json!({"ref": 1}),
     }
 }
 
-pub fn refused(maybe_applied: bool) -> Outcome {
-    Outcome::Failed {
+pub fn refused(maybe_applied: bool) -> ReplyOutcome {
+    ReplyOutcome::Failed {
         failure: Failure::new(FailureKind::Permanent, "out-of-stock", "none left"),
         maybe_applied,
     }
 }
 
 /// A passing failure of calls that cannot have had an effect.
-pub fn failed_cleanly() -> Outcome {
-    Outcome::Failed {
+pub fn failed_cleanly() -> ReplyOutcome {
+    ReplyOutcome::Failed {
         failure: Failure::new(FailureKind::Transient, "http-503", "busy"),
         maybe_applied: false,
     }
 }
 
 /// The agent took it and had no answer within the time of the step.
-pub fn timed_out() -> Outcome {
-    Outcome::Failed {
+pub fn timed_out() -> ReplyOutcome {
+    ReplyOutcome::Failed {
         failure: Failure::new(FailureKind::TimedOut, "no-answer", "no answer in time"),
         maybe_applied: true,
     }
 }
 
-pub fn put_off_until(until: Timestamp, maybe_applied: bool) -> Outcome {
-    Outcome::Deferred {
+pub fn deferred_until(until: Timestamp, maybe_applied: bool) -> ReplyOutcome {
+    ReplyOutcome::Deferred {
         until,
         opens: None,
         failure: Failure::new(FailureKind::Transient, "breaker-open", "not now"),
@@ -499,8 +500,8 @@ pub fn put_off_until(until: Timestamp, maybe_applied: bool) -> Outcome {
 }
 
 /// What a service says to a probe.
-pub fn found(applied: bool) -> Outcome {
-    Outcome::Succeeded {
+pub fn found(applied: bool) -> ReplyOutcome {
+    ReplyOutcome::Succeeded {
         output: match applied {
             true => json!({"applied": true, "output": {"ref": 9}}),
             false => json!({"applied": false}),
@@ -508,8 +509,8 @@ pub fn found(applied: bool) -> Outcome {
     }
 }
 
-pub fn failed() -> Outcome {
-    Outcome::Failed {
+pub fn failed() -> ReplyOutcome {
+    ReplyOutcome::Failed {
         failure: Failure::new(FailureKind::Transient, "http-503", "busy"),
         maybe_applied: true,
     }

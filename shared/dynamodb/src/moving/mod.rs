@@ -1,10 +1,10 @@
 //! Everything that the tables keep, page by page, and putting it in where nothing stands.
 
+mod definitions_and_control;
 mod orders;
-mod rest;
 
 use futures::stream::{self, StreamExt};
-use triad_runtime::moving::{Keeping, Kept, KeptPage, MovingStore, Part};
+use triad_runtime::moving::{Keeping, KeptPage, MovingStore, StorePart, StoredItem};
 use triad_runtime::ports::Unreadable;
 use triad_runtime::{Clock, StoreError};
 
@@ -16,15 +16,19 @@ use crate::store::{CONCURRENCY, DynamoStore};
 const PAGE: i32 = 100;
 
 impl<C: Clock + Clone> MovingStore for DynamoStore<C> {
-    async fn kept(&self, part: Part, page: Option<String>) -> Result<KeptPage, StoreError> {
+    async fn kept(&self, part: StorePart, page: Option<String>) -> Result<KeptPage, StoreError> {
         match part {
-            Part::Workflows => self.kept_workflows(page).await,
-            Part::Control => self.kept_control(page).await,
-            Part::Orders => self.kept_orders(page).await,
+            StorePart::Workflows => self.kept_workflows(page).await,
+            StorePart::Control => self.kept_control(page).await,
+            StorePart::Orders => self.kept_orders(page).await,
         }
     }
 
-    async fn keep(&self, items: Vec<Kept>, dry_run: bool) -> Vec<Result<Keeping, StoreError>> {
+    async fn keep(
+        &self,
+        items: Vec<StoredItem>,
+        dry_run: bool,
+    ) -> Vec<Result<Keeping, StoreError>> {
         stream::iter(items.into_iter().map(|item| self.keep_one(item, dry_run)))
             .buffered(CONCURRENCY)
             .collect()
@@ -33,12 +37,12 @@ impl<C: Clock + Clone> MovingStore for DynamoStore<C> {
 }
 
 impl<C: Clock + Clone> DynamoStore<C> {
-    async fn keep_one(&self, item: Kept, dry_run: bool) -> Result<Keeping, StoreError> {
+    async fn keep_one(&self, item: StoredItem, dry_run: bool) -> Result<Keeping, StoreError> {
         match item {
-            Kept::Workflow(workflow) => self.keep_workflow(workflow, dry_run).await,
-            Kept::Present(definition) => self.keep_present(definition, dry_run).await,
-            Kept::Control(control) => self.keep_control(control, dry_run).await,
-            Kept::Order(order) => self.keep_order(*order, dry_run).await,
+            StoredItem::Workflow(workflow) => self.keep_workflow(workflow, dry_run).await,
+            StoredItem::Present(definition) => self.keep_present(definition, dry_run).await,
+            StoredItem::Control(control) => self.keep_control(control, dry_run).await,
+            StoredItem::Order(order) => self.keep_order(*order, dry_run).await,
         }
     }
 
@@ -64,7 +68,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
 }
 
 /// Adds what was read of an item, or that it cannot be read.
-fn add(page: &mut KeptPage, key: String, read: Result<Option<Kept>, StoreError>) {
+fn add(page: &mut KeptPage, key: String, read: Result<Option<StoredItem>, StoreError>) {
     match read {
         Ok(read) => page.items.extend(read),
         Err(why) => page.unreadable.push(Unreadable {

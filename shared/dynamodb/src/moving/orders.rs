@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{ConditionCheck, Put, TransactWriteItem};
 use triad_core::OrderId;
 use triad_runtime::moving::{
-    Keeping, Kept, KeptDetails, KeptOrder, KeptPage, KeptRecord, compared,
+    Keeping, KeptDetails, KeptOrder, KeptPage, KeptRecord, StoredItem, compared,
 };
 use triad_runtime::{Clock, StoreError};
 use triad_workflow::Millis;
@@ -91,12 +91,12 @@ impl<C: Clock + Clone> DynamoStore<C> {
         let id = record.or(details).map(id_in).unwrap_or_default();
         let read = order_of(&id, record, details);
         let read = read.map(|order| order.at(self.clock.now()));
-        let read = read.map(|order| order.map(|order| Kept::Order(Box::new(order))));
+        let read = read.map(|order| order.map(|order| StoredItem::Order(Box::new(order))));
         add(page, id, read);
     }
 
     /// What stands under an id, whether or not it has expired.
-    async fn standing(&self, id: &OrderId) -> Result<Option<KeptOrder>, StoreError> {
+    async fn stored_order(&self, id: &OrderId) -> Result<Option<KeptOrder>, StoreError> {
         let ids = std::slice::from_ref(id);
         let (record, details) = tokio::join!(
             self.get(&self.tables.order_state, ids, true),
@@ -118,12 +118,12 @@ impl<C: Clock + Clone> DynamoStore<C> {
         if !dry_run && self.put_order(&own).await? {
             return Ok(Keeping::New);
         }
-        let standing = self.standing(&own.id).await?;
+        let standing = self.stored_order(&own.id).await?;
         Ok(match compared(standing.as_ref(), &own) {
             // Another process has removed what stood in the way a moment ago.
             Keeping::New if !dry_run => {
                 let id = &own.id;
-                let why = format!("{}: order {id} changes meanwhile", self.both());
+                let why = format!("{}: order {id} changes meanwhile", self.update_expression());
                 return Err(StoreError::Transient(why));
             }
             keeping => keeping,
@@ -145,9 +145,9 @@ impl<C: Clock + Clone> DynamoStore<C> {
         let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
             e.as_service_error()
         else {
-            return Err(classify(&e, &self.both()));
+            return Err(classify(&e, &self.update_expression()));
         };
-        match error::cancelled(cancelled.cancellation_reasons(), &self.both()) {
+        match error::cancelled(cancelled.cancellation_reasons(), &self.update_expression()) {
             Cancelled::Condition => Ok(false),
             Cancelled::Error(e) => Err(e),
         }

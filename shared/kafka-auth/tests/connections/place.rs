@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle, SaslConfig, SecuredListener, TokenCheck};
 use triad_core::Envelope;
 use triad_kafka::{
-    Credentials, KafkaBus, KafkaConfig, KafkaError, Login, Member, Read, Reader, ReaderStart,
+    Credentials, KafkaBus, KafkaConfig, KafkaError, Login, Member, Polled, Reader, ReaderStart,
     Topic, create_topics, wait_for_broker,
 };
 use triad_runtime::Bus;
@@ -121,7 +121,7 @@ pub async fn publish(bus: &KafkaBus, number: usize) {
 pub async fn next(member: &Member) -> usize {
     let found = async {
         loop {
-            if let Read::Record(record) = member.next(LOOK).await {
+            if let Polled::Record(record) = member.next(LOOK).await {
                 member.commit_through(&record);
                 let text = String::from_utf8(record.value.unwrap_or_default());
                 return text.expect("text").parse().expect("a number");
@@ -150,7 +150,7 @@ pub async fn all_works(config: KafkaConfig) {
     }
     let reader = open(&config, PATIENCE).await.expect("a reader");
     for number in 0..RECORDS {
-        let Read::Record(record) = reader.next(PATIENCE).await else {
+        let Polled::Record(record) = reader.next(PATIENCE).await else {
             panic!("record {number} is missing");
         };
         assert_eq!(record.value, Some(number.to_string().into_bytes()));

@@ -17,7 +17,7 @@ use rdkafka::types::{RDKafkaEvent, RDKafkaRespErr};
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
-use super::failed::{Failed, Place};
+use super::failed::{Failed, RecordPosition};
 use super::record::{Message, read};
 
 /// An event, which is given back when it is dropped.
@@ -98,11 +98,11 @@ impl Event {
         }
     }
 
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<RecordPosition> {
         // SAFETY: as above. The answer is the caller's to destroy, once it has been copied.
         unsafe {
             let found = rd_kafka_event_topic_partition(self.0.as_ptr());
-            let place = found.as_ref().map(|at| Place {
+            let place = found.as_ref().map(|at| RecordPosition {
                 topic: text(at.topic),
                 partition: at.partition,
                 offset: at.offset,

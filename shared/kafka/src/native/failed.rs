@@ -4,7 +4,7 @@ use rdkafka::error::RDKafkaErrorCode;
 
 /// A place in a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPosition {
     pub(crate) topic: String,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
@@ -19,5 +19,5 @@ pub(crate) struct Failed {
     /// The client cannot be used any more.
     pub(crate) is_fatal: bool,
     /// Where, if it is about a place.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<RecordPosition>,
 }

@@ -17,7 +17,7 @@ mod token;
 mod watermark;
 
 pub(crate) use commit::commit_within;
-pub(crate) use failed::{Failed, Place};
+pub(crate) use failed::{Failed, RecordPosition};
 #[cfg(test)]
 pub(crate) use fatal::end;
 pub(crate) use poll::{Polled, Polling};

@@ -15,7 +15,7 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
 use triad_runtime::InputRecord;
 
-use super::failed::Place;
+use super::failed::RecordPosition;
 
 const OK: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR;
 
@@ -24,7 +24,7 @@ pub(super) enum Message {
     /// A record.
     Record(InputRecord),
     /// An error in its place.
-    Error(RDKafkaErrorCode, Place),
+    Error(RDKafkaErrorCode, RecordPosition),
 }
 
 /// Reads a consumer's message.
@@ -40,7 +40,7 @@ pub(super) unsafe fn read(message: &rd_kafka_message_t) -> Message {
         }
     };
     if message.err != OK {
-        let place = Place {
+        let place = RecordPosition {
             topic,
             partition: message.partition,
             offset: message.offset,

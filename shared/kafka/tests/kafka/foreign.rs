@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_consume::{ConsumeError, WorkerConfig, run_batches, run_stream};
-use triad_kafka::{HeldRecords, KafkaConfig, Member, Read, Topic, create_topics};
+use triad_kafka::{HeldRecords, KafkaConfig, Member, Polled, Topic, create_topics};
 use triad_runtime::delivery::HANDLER_PANICKED;
 use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_tests::engines::loopback;
@@ -201,8 +201,8 @@ async fn a_header_name_that_is_no_text_holds_up_no_tool() {
     let member = Member::join(&kafka.config, "tool", TOPIC).expect("it joins");
     let first = until("a member has read it", async || {
         match member.next(Duration::from_millis(200)).await {
-            Read::Record(record) => Some(record),
-            Read::Nothing => None,
+            Polled::Record(record) => Some(record),
+            Polled::Nothing => None,
         }
     })
     .await;

@@ -17,12 +17,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// The topic and partition that a list of records stands under.
-pub(super) struct Place<'a> {
+pub(super) struct TopicPartition<'a> {
     topic: &'a str,
     partition: i32,
 }
 
-impl<'a> Place<'a> {
+impl<'a> TopicPartition<'a> {
     /// From `topic-N`; the topic may hold dashes itself.
     pub(super) fn parse(name: &'a str) -> Option<Self> {
         let (topic, number) = name.rsplit_once('-')?;
@@ -33,7 +33,7 @@ impl<'a> Place<'a> {
 
 /// Decodes one record. A malformed one keeps its offset if it has a usable one, else it is
 /// [`UNPLACED`].
-pub(super) fn decode(listed: &Place<'_>, raw: &str) -> ParsedRecord {
+pub(super) fn decode(listed: &TopicPartition<'_>, raw: &str) -> ParsedRecord {
     let malformed = |offset, cause| {
         ParsedRecord::Malformed(MalformedRecord {
             topic: listed.topic.to_owned(),
@@ -60,7 +60,10 @@ pub(super) fn decode(listed: &Place<'_>, raw: &str) -> ParsedRecord {
 }
 
 /// Everything of a record but its offset.
-fn content(listed: &Place<'_>, fields: &Map<String, Value>) -> Result<InputRecord, MalformedCause> {
+fn content(
+    listed: &TopicPartition<'_>,
+    fields: &Map<String, Value>,
+) -> Result<InputRecord, MalformedCause> {
     check_place(listed, fields)?;
     // A timestamp is of no use to us when it is not a number; -1 is Kafka's own word for none.
     let timestamp_ms = fields
@@ -79,8 +82,11 @@ fn content(listed: &Place<'_>, fields: &Map<String, Value>) -> Result<InputRecor
 }
 
 /// The list's name decides, since that is what is reported back; the record must not contradict.
-fn check_place(listed: &Place<'_>, fields: &Map<String, Value>) -> Result<(), MalformedCause> {
-    let agrees = |name: &str, same: fn(&Place<'_>, &Value) -> bool| {
+fn check_place(
+    listed: &TopicPartition<'_>,
+    fields: &Map<String, Value>,
+) -> Result<(), MalformedCause> {
+    let agrees = |name: &str, same: fn(&TopicPartition<'_>, &Value) -> bool| {
         fields
             .get(name)
             .is_none_or(|field| field.is_null() || same(listed, field))

@@ -16,7 +16,7 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 use triad_runtime::record::InputRecord;
 
-use crate::event::decode::{Place, UNPLACED, decode};
+use crate::event::decode::{TopicPartition, UNPLACED, decode};
 use crate::response::RecordId;
 
 mod decode;
@@ -177,7 +177,8 @@ pub fn parse_event(payload: &[u8]) -> Result<Vec<ParsedRecord>, EventError> {
     let lists = event.records.ok_or(EventError::NoRecords)?;
     let mut records = Vec::new();
     for (name, list) in &lists.0 {
-        let listed = Place::parse(name).ok_or_else(|| EventError::Partition(name.clone()))?;
+        let listed =
+            TopicPartition::parse(name).ok_or_else(|| EventError::Partition(name.clone()))?;
         parse_list(&listed, list, &mut records);
     }
     // Stable, so that records of equal offset stay as they were listed.
@@ -187,7 +188,7 @@ pub fn parse_event(payload: &[u8]) -> Result<Vec<ParsedRecord>, EventError> {
 
 /// Decodes one list and gives an offset to each record that has none: the lowest that it can be,
 /// so that a retry which resumes there cannot pass the record over.
-fn parse_list(listed: &Place<'_>, list: &[&RawValue], records: &mut Vec<ParsedRecord>) {
+fn parse_list(listed: &TopicPartition<'_>, list: &[&RawValue], records: &mut Vec<ParsedRecord>) {
     let first = records.len();
     records.extend(list.iter().map(|raw| decode(listed, raw.get())));
     let list = &mut records[first..];

@@ -3,19 +3,19 @@
 use serde_json::{Value, json};
 use triad_runtime::{Clock, Entropy};
 
-use super::args::{ActArguments, DryRun, On};
-use crate::ask::{Query, Told, in_path, problem};
-use crate::tried::Request;
-use crate::visit::Visit;
+use super::args::{ActArguments, ActTarget, DryRun};
+use crate::api_request::{ApiAnswer, Query, in_path, problem};
+use crate::dry_runs::Request;
+use crate::request_context::Visit;
 
 /// Tries an act, and keeps it if anything would come of it.
-pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &DryRun) -> Told {
+pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &DryRun) -> ApiAnswer {
     let (mut tried, request) = match (what.on, &what.campaign) {
-        (On::Campaigns, Some(id)) => change_campaign(visit, what, id).await?,
-        (On::Campaigns, None) => try_request(visit, what, "/campaigns").await?,
-        (On::Orders, _) => try_request(visit, what, "/acts").await?,
-        (On::Downstreams, _) => try_request(visit, what, "/downstreams/acts").await?,
-        (On::DeadLetters, _) => try_request(visit, what, "/dead-letters/acts").await?,
+        (ActTarget::Campaigns, Some(id)) => change_campaign(visit, what, id).await?,
+        (ActTarget::Campaigns, None) => try_request(visit, what, "/campaigns").await?,
+        (ActTarget::Orders, _) => try_request(visit, what, "/acts").await?,
+        (ActTarget::Downstreams, _) => try_request(visit, what, "/downstreams/acts").await?,
+        (ActTarget::DeadLetters, _) => try_request(visit, what, "/dead-letters/acts").await?,
     };
     let Some(request) = request else {
         tried["note"] = "Nothing would be done, so there is nothing to do.".into();
@@ -78,7 +78,10 @@ async fn change_campaign<C: Clock, E: Entropy>(
 }
 
 /// Does what was tried.
-pub(super) async fn act<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &ActArguments) -> Told {
+pub(super) async fn act<C: Clock, E: Entropy>(
+    visit: &Visit<C, E>,
+    what: &ActArguments,
+) -> ApiAnswer {
     let (caller, now) = (&visit.asking.caller, visit.mcp.clock.now());
     let taken = visit.mcp.tried().take(&what.dry_run, caller, now);
     let request = taken.map_err(|why| problem(why.code(), &why.to_string()))?;

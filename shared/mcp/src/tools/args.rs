@@ -166,7 +166,7 @@ pub(crate) struct ReadDocs {
 /// What an act is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum On {
+pub(crate) enum ActTarget {
     /// Orders, at once: those that are named, or some that fit a filter.
     Orders,
     /// All orders that fit a filter, by a campaign: the Supervisor acts on them in growing batches, and stops where it
@@ -184,7 +184,7 @@ pub(crate) enum On {
 pub(crate) struct DryRun {
     /// What the act is on.
     #[serde(skip_serializing)]
-    pub(crate) on: On,
+    pub(crate) on: ActTarget,
     /// Orders: resubmit, cancel, retry-compensation, close, pause, resume, resolve, migrate. Campaigns: the same without resolve
     /// to start one; stop or resume for one that there is. Downstreams: pause, resume, force-open, force-closed,
     /// release. Dead letters: replay, dismiss.

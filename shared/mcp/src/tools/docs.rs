@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::args::ReadDocs;
-use crate::ask::{Told, problem};
+use crate::api_request::{ApiAnswer, problem};
 use crate::pages::Pages;
 
 /// Most bytes of a page in one result.
@@ -11,7 +11,7 @@ const PART: usize = 24 * 1024;
 /// Most sections that are found.
 const SECTIONS: usize = 20;
 
-pub(super) fn read(pages: &dyn Pages, what: &ReadDocs) -> Told {
+pub(super) fn read(pages: &dyn Pages, what: &ReadDocs) -> ApiAnswer {
     match (&what.page, &what.find) {
         (Some(_), Some(_)) => Err(problem("bad-arguments", "give `page` or `find`, not both")),
         (Some(name), None) => page(pages, name, what.from),
@@ -26,7 +26,7 @@ fn named(pages: &dyn Pages) -> Vec<Value> {
         .collect()
 }
 
-fn page(pages: &dyn Pages, name: &str, from: usize) -> Told {
+fn page(pages: &dyn Pages, name: &str, from: usize) -> ApiAnswer {
     let Some(text) = pages.page(name) else {
         let mut unknown = problem("no-such-page", "there is no page of this name");
         unknown["pages"] = named(pages).into();

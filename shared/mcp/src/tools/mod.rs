@@ -3,7 +3,7 @@
 mod act;
 mod args;
 mod docs;
-mod look;
+mod read_tools;
 
 use rmcp::handler::server::common::schema_for_type;
 use rmcp::model::{Tool, ToolAnnotations};
@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use triad_runtime::{Clock, Entropy};
 
-use crate::ask::{Told, problem};
-use crate::visit::Visit;
+use crate::api_request::{ApiAnswer, problem};
+use crate::request_context::Visit;
 
 /// A call, with its arguments read.
 #[derive(Debug)]
@@ -158,21 +158,21 @@ impl Call {
     }
 
     /// Does what was called for.
-    pub(crate) async fn carry_out<C: Clock, E: Entropy>(self, visit: &Visit<C, E>) -> Told {
+    pub(crate) async fn carry_out<C: Clock, E: Entropy>(self, visit: &Visit<C, E>) -> ApiAnswer {
         let asking = &visit.asking;
         match self {
-            Self::Overview => look::overview(asking).await,
-            Self::ListCauses(filter) => look::causes(asking, filter).await,
-            Self::FindOrders(which) => look::orders(asking, which).await,
-            Self::GetOrder(which) => look::order(asking, &which).await,
-            Self::ListDownstreams => look::downstreams(asking).await,
-            Self::ListAlerts(which) => look::alerts(asking, which).await,
-            Self::ListDeadLetters(which) => look::letters(asking, which).await,
-            Self::GetDeadLetter(which) => look::letter(asking, which).await,
-            Self::ListCampaigns => look::campaigns(asking).await,
-            Self::GetCampaign(which) => look::campaign(asking, &which).await,
-            Self::ListWorkflows => look::workflows(asking).await,
-            Self::GetWorkflow(which) => look::workflow(asking, which).await,
+            Self::Overview => read_tools::overview(asking).await,
+            Self::ListCauses(filter) => read_tools::causes(asking, filter).await,
+            Self::FindOrders(which) => read_tools::orders(asking, which).await,
+            Self::GetOrder(which) => read_tools::order(asking, &which).await,
+            Self::ListDownstreams => read_tools::downstreams(asking).await,
+            Self::ListAlerts(which) => read_tools::alerts(asking, which).await,
+            Self::ListDeadLetters(which) => read_tools::letters(asking, which).await,
+            Self::GetDeadLetter(which) => read_tools::letter(asking, which).await,
+            Self::ListCampaigns => read_tools::campaigns(asking).await,
+            Self::GetCampaign(which) => read_tools::campaign(asking, &which).await,
+            Self::ListWorkflows => read_tools::workflows(asking).await,
+            Self::GetWorkflow(which) => read_tools::workflow(asking, which).await,
             Self::ReadDocs(what) => docs::read(&*visit.mcp.pages, &what),
             Self::DryRun(what) => act::dry_run(visit, &what).await,
             Self::Act(what) => act::act(visit, &what).await,

@@ -8,7 +8,7 @@ use triad_console::tokens::{NewToken, Role};
 use triad_console::{Hidden, Settings};
 use triad_core::Timestamp;
 use triad_core::message::{Alert, AlertKind};
-use triad_mcp::{Found, Mcp, Mounted, Pages, VALID_FOR};
+use triad_mcp::{DocsMatch, Mcp, Mounted, Pages, VALID_FOR};
 use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Bus, Clock};
 use triad_workflow::Millis;
@@ -39,7 +39,7 @@ impl Pages for NoPages {
         (name == "runbook").then_some("# Runbook\nLook.\n")
     }
 
-    fn find(&self, _text: &str) -> Vec<Found> {
+    fn find(&self, _text: &str) -> Vec<DocsMatch> {
         Vec::new()
     }
 }

@@ -9,7 +9,7 @@ use tokio::io::{
 };
 use tokio::task::JoinHandle;
 use triad_console::{Caller, Role};
-use triad_mcp::{MAX_LINE_BYTES, Mcp, NoPages, Settings, StdioError, talk};
+use triad_mcp::{MAX_LINE_BYTES, Mcp, NoPages, Settings, StdioError, serve};
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use crate::console::{WITHIN, World};
@@ -39,7 +39,7 @@ impl Talk {
         let (heard, told) = split(there);
         let (output, input) = split(here);
         Self {
-            talking: tokio::spawn(talk(mcp, api, caller, heard, told)),
+            talking: tokio::spawn(serve(mcp, api, caller, heard, told)),
             input,
             output: BufReader::new(output),
             asked: 0,
@@ -51,11 +51,11 @@ impl Talk {
         let mut talk = Self::open(world);
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}});
-        let said = talk.ask("initialize", hello).await;
+        let said = serve.ask("initialize", hello).await;
         assert_eq!(said["result"]["serverInfo"]["name"], "triad", "{said}");
         let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        talk.say(begun.to_string().as_bytes()).await;
-        talk
+        serve.say(begun.to_string().as_bytes()).await;
+        serve
     }
 
     async fn say(&mut self, line: &[u8]) {
@@ -107,21 +107,21 @@ async fn rubbish_ends_nothing_and_is_answered_where_it_can_be() {
     let world = World::start().await;
     let mut talk = Talk::begin(&world).await;
     for rubbish in [&b"{"[..], b"", b"\xff\xfe\x00", b"plain words", b"[1, 2"] {
-        talk.say(rubbish).await;
+        serve.say(rubbish).await;
     }
     // It is longer than a line may be, and no part of it is taken for a message.
     let long = vec![b' '; 2 * MAX_LINE_BYTES];
-    talk.say(&long).await;
-    let unknown = talk.ask("orders/destroy", json!({})).await;
+    serve.say(&long).await;
+    let unknown = serve.ask("orders/destroy", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
-    let unknown = talk.ask("tools/call", json!({"name": "destroy"})).await;
+    let unknown = serve.ask("tools/call", json!({"name": "destroy"})).await;
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    let wrong = talk.call("get_order", json!({"order": 7})).await;
+    let wrong = serve.call("get_order", json!({"order": 7})).await;
     assert_eq!(wrong, Err("bad-arguments".into()));
-    let none = talk.call("get_order", json!({"order_id": "none"})).await;
+    let none = serve.call("get_order", json!({"order_id": "none"})).await;
     assert_eq!(none, Err("no-such-order".into()));
     assert!(talk.call("overview", json!({})).await.is_ok());
-    talk.end().await;
+    serve.end().await;
 }
 
 #[tokio::test]
@@ -137,17 +137,17 @@ async fn a_client_of_the_present_revision_needs_no_handshake() {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {}});
-    let found = talk.ask("server/discover", json!({"_meta": meta})).await;
+    let found = serve.ask("server/discover", json!({"_meta": meta})).await;
     let versions = found["result"]["supportedVersions"].as_array();
     assert!(
         versions.is_some_and(|v| v.contains(&json!("2026-07-28"))),
         "{found}"
     );
     let params = json!({"name": "overview", "arguments": {}, "_meta": meta});
-    let said = talk.ask("tools/call", params).await;
+    let said = serve.ask("tools/call", params).await;
     assert_eq!(
         said["result"]["structuredContent"]["kind"], "overview",
         "{said}"
     );
-    talk.end().await;
+    serve.end().await;
 }

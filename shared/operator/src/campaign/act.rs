@@ -4,16 +4,16 @@ use triad_core::{Action, Operation, OrderId};
 use triad_runtime::operator::Operator;
 use triad_runtime::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 
-use super::form::{Campaign, What};
-use crate::acts::{Corrected, correct, one};
-use crate::outcome::Outcome;
+use super::form::{Campaign, CampaignAct};
+use crate::acts::{Corrected, act_on_order, correct};
+use crate::outcome::ActOutcome;
 
 /// What a campaign does, to one order.
 pub(super) async fn act_on<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
     campaign: &Campaign,
-) -> Outcome
+) -> ActOutcome
 where
     S: StateStore + DefinitionStore + Clone,
     B: Bus,
@@ -22,7 +22,7 @@ where
 {
     let act = campaign.operator.clone().within(campaign.id.clone());
     let action = match &campaign.what {
-        What::Correct { step, correction } => {
+        CampaignAct::Correct { step, correction } => {
             let corrected = Corrected {
                 step,
                 correction,
@@ -30,13 +30,13 @@ where
             };
             return correct(operator, id, corrected, false, |_| {}).await;
         }
-        What::Migrate { to } => return operator.migrate(id, to, &act, false).await.into(),
-        What::Resubmit => Action::Resubmit { input: None },
-        What::Cancel => Action::Cancel,
-        What::RetryCompensation => Action::RetryCompensation,
-        What::Close => Action::Close,
-        What::Pause => Action::Pause,
-        What::Resume => Action::Resume,
+        CampaignAct::Migrate { to } => return operator.migrate(id, to, &act, false).await.into(),
+        CampaignAct::Resubmit => Action::Resubmit { input: None },
+        CampaignAct::Cancel => Action::Cancel,
+        CampaignAct::RetryCompensation => Action::RetryCompensation,
+        CampaignAct::Close => Action::Close,
+        CampaignAct::Pause => Action::Pause,
+        CampaignAct::Resume => Action::Resume,
     };
-    one(operator, id, &Operation { action, act }, false).await
+    act_on_order(operator, id, &Operation { action, act }, false).await
 }

@@ -27,7 +27,7 @@ pub struct Campaign {
     pub id: CampaignId,
     /// The act that is done to each order.
     #[serde(flatten)]
-    pub what: What,
+    pub what: CampaignAct,
     /// Which orders the campaign acts on: those that fit this filter when a batch is chosen, and that were
     /// not submitted, finished or paused after `started_at`. Ages are counted at `started_at`. Not empty.
     pub filter: Filter,
@@ -64,15 +64,15 @@ pub struct Campaign {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_resumed: bool,
     /// Counts over all batches that are finished.
-    pub counts: Counts,
+    pub counts: CampaignCounts,
     /// Orders that came to an end, in the finished portions that could have fewer than 20 orders
     /// ([`SIZES`](super::rules::SIZES)) since the campaign was started or last resumed. These portions are
     /// judged together.
     #[serde(default)]
-    pub small: Came,
+    pub small: EndedOrders,
     /// Stops and resumptions, oldest first, at most [`MAX_NOTES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Note>,
+    pub notes: Vec<CampaignNote>,
     /// The process that carries the campaign on, and until when; `None` if no process does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<CampaignLease>,
@@ -81,7 +81,7 @@ pub struct Campaign {
 /// The act that a campaign does to each of its orders. Each is the act on a single order of the same name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "kebab-case")]
-pub enum What {
+pub enum CampaignAct {
     /// Has the failed steps done again, or runs a compensated order again.
     Resubmit,
     /// Resubmits the order, as [`Self::Resubmit`] does, with a corrected input of one step.
@@ -109,7 +109,7 @@ pub enum What {
     },
 }
 
-impl What {
+impl CampaignAct {
     /// The name of the act, such as `retry-compensation`. That of [`Self::Correct`] is `resubmit`.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -173,14 +173,14 @@ pub enum Phase {
         at: Timestamp,
         /// How it ended.
         #[serde(flatten)]
-        end: End,
+        end: CampaignEnd,
     },
 }
 
 /// How a campaign ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "kebab-case")]
-pub enum End {
+pub enum CampaignEnd {
     /// The act was tried on every order that fits.
     Finished,
     /// An operator stopped it.
@@ -201,7 +201,7 @@ pub enum End {
     },
 }
 
-impl End {
+impl CampaignEnd {
     /// Whether the campaign stopped by itself before it had acted on every order, so that an operator must
     /// look at it. False for a campaign that an operator stopped.
     #[must_use]
@@ -239,7 +239,7 @@ impl End {
 /// How many orders of a campaign came to which result. `done` includes `well` and `again`, and `chosen`
 /// includes all others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct CampaignCounts {
     /// Orders that were chosen for a batch.
     pub chosen: u64,
     /// Orders on which the act was done.
@@ -256,7 +256,7 @@ pub struct Counts {
 
 /// Orders that came to an end after they were acted on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Came {
+pub struct EndedOrders {
     /// How many there are in all.
     pub of: u32,
     /// How many of these failed again ([`Then::Again`]).
@@ -265,7 +265,7 @@ pub struct Came {
 
 /// A line of a campaign's record: an operator stopped or resumed the campaign.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
+pub struct CampaignNote {
     /// When the operator did so.
     pub at: Timestamp,
     /// What the operator did: `stopped` or `resumed`.
@@ -289,7 +289,7 @@ pub struct CampaignLease {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// The orders, in the order in which they are acted on.
-    pub orders: Vec<Entry>,
+    pub orders: Vec<CampaignOrder>,
     /// Where the search for the next batch begins; `None` if `is_whole`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor>,
@@ -299,7 +299,7 @@ pub struct Batch {
 
 /// One order of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct CampaignOrder {
     /// The order's id.
     pub order_id: OrderId,
     /// What came of the act; `None` until that is known and written down.
@@ -312,7 +312,7 @@ pub struct Entry {
     /// What became of the order after the act; `None` while that is not known, and for an order on which the
     /// act was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub then: Option<Then>,
+    pub then: Option<OrderAfterAct>,
 }
 
 /// What came of an act on an order.
@@ -330,7 +330,7 @@ pub enum Done {
 /// What became of an order after the act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Then {
+pub enum OrderAfterAct {
     /// The order came to the end that the act is for, or is not stored any more. Acts after which nothing is
     /// waited for, such as a pause, always have this result.
     Well,
@@ -339,7 +339,7 @@ pub enum Then {
     Again,
 }
 
-impl Entry {
+impl CampaignOrder {
     /// The entry of an order that was not acted on yet.
     #[must_use]
     pub fn of(order_id: OrderId) -> Self {
@@ -352,7 +352,7 @@ impl Entry {
     }
 }
 
-impl Counts {
+impl CampaignCounts {
     /// These counts plus those of one batch.
     #[must_use]
     pub fn with(self, batch: &Batch) -> Self {
@@ -360,7 +360,7 @@ impl Counts {
             let entries = batch.orders.iter();
             entries.filter(|e| e.result == Some(result)).count() as u64
         };
-        let (_, came) = batch.came();
+        let (_, came) = batch.ended_orders();
         Self {
             chosen: self.chosen + batch.orders.len() as u64,
             done: self.done + of(Done::Done),
@@ -375,18 +375,18 @@ impl Counts {
 impl Batch {
     /// On how many orders of the batch the act was done, and how many of these came to an end.
     #[must_use]
-    pub fn came(&self) -> (u32, Came) {
+    pub fn ended_orders(&self) -> (u32, EndedOrders) {
         came(&self.orders)
     }
 }
 
 /// On how many of these orders the act was done, and how many of those came to an end.
-pub(super) fn came(orders: &[Entry]) -> (u32, Came) {
-    let (mut done, mut came) = (0, Came::default());
+pub(super) fn came(orders: &[CampaignOrder]) -> (u32, EndedOrders) {
+    let (mut done, mut came) = (0, EndedOrders::default());
     for entry in orders.iter().filter(|e| e.result == Some(Done::Done)) {
         done += 1;
         came.of += u32::from(entry.then.is_some());
-        came.again += u32::from(entry.then == Some(Then::Again));
+        came.again += u32::from(entry.then == Some(OrderAfterAct::Again));
     }
     (done, came)
 }

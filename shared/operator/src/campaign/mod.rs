@@ -15,13 +15,16 @@
 //! [`acts`](crate::acts)'.
 
 mod act;
-pub mod desk;
+pub mod commands;
 pub mod form;
 mod records;
 pub mod rules;
 pub mod run;
 pub mod view;
 
-pub use form::{Batch, Came, Campaign, Counts, Done, End, Entry, Note, Pace, Phase, Then, What};
+pub use form::{
+    Batch, Campaign, CampaignAct, CampaignCounts, CampaignEnd, CampaignNote, CampaignOrder, Done,
+    EndedOrders, OrderAfterAct, Pace, Phase,
+};
 pub use run::{Campaigns, Report};
 pub use view::View;

@@ -58,7 +58,7 @@ fn batch_key(id: &CampaignId, number: u32) -> String {
 
 /// A record as it was read, and the version by which it is written again.
 #[derive(Debug, Clone)]
-pub(super) struct Read<T> {
+pub(super) struct Versioned<T> {
     pub(super) value: T,
     pub(super) version: u64,
 }
@@ -67,14 +67,14 @@ async fn read<S: ControlStore, T: DeserializeOwned>(
     store: &S,
     key: String,
     consistent: bool,
-) -> Result<Option<Read<T>>, StoreError> {
+) -> Result<Option<Versioned<T>>, StoreError> {
     let Some(found) = store.read(key.clone(), consistent).await? else {
         return Ok(None);
     };
     let value = serde_json::from_value(found.value)
         .map_err(|e| StoreError::Item(format!("the control record {key}: {e}")))?;
     let version = found.version;
-    Ok(Some(Read { value, version }))
+    Ok(Some(Versioned { value, version }))
 }
 
 /// Writes a record in the place of what was read; `None` if another process was faster.
@@ -103,7 +103,7 @@ async fn write<S: ControlStore, T: Serialize>(
 pub(super) async fn campaign<S: ControlStore>(
     store: &S,
     id: &CampaignId,
-) -> Result<Option<Read<Campaign>>, StoreError> {
+) -> Result<Option<Versioned<Campaign>>, StoreError> {
     read(store, key(id), true).await
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn batch<S: ControlStore>(
     store: &S,
     id: &CampaignId,
     number: u32,
-) -> Result<Option<Read<Batch>>, StoreError> {
+) -> Result<Option<Versioned<Batch>>, StoreError> {
     read(store, batch_key(id, number), true).await
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn list<S: ControlStore>(
     store: &S,
     consistent: bool,
 ) -> Result<Vec<Listed>, StoreError> {
-    let found: Option<Read<List>> = read(store, LIST.to_owned(), consistent).await?;
+    let found: Option<Versioned<List>> = read(store, LIST.to_owned(), consistent).await?;
     Ok(found.map(|list| list.value.campaigns).unwrap_or_default())
 }
 
@@ -160,7 +160,7 @@ pub(super) async fn note<S: ControlStore, E: Entropy>(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     for _ in 0..MAX_RACES {
-        let found: Option<Read<List>> = read(store, LIST.to_owned(), true).await?;
+        let found: Option<Versioned<List>> = read(store, LIST.to_owned(), true).await?;
         let (mut list, expected) = match found {
             Some(found) => (found.value, Some(found.version)),
             None => (List::default(), None),

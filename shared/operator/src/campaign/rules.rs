@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use triad_core::{Order, ProcessState, Timestamp};
 
-use super::form::{self, Batch, Came, Campaign, Done, End, Phase, Then, What};
+use super::form::{
+    self, Batch, Campaign, CampaignAct, CampaignEnd, Done, EndedOrders, OrderAfterAct, Phase,
+};
 
 /// How many orders a batch has at most, from the first one after a start or a resumption on; all later ones
 /// have as many as the last number here. Small first batches bound the harm of an act that does not help,
@@ -39,7 +41,7 @@ pub fn portion(campaign: &Campaign, batch: &Batch) -> Range<usize> {
 
 /// The resumed campaign once it is known on how many of the first orders of its `batch` it acted before.
 #[must_use]
-pub fn seen(mut campaign: Campaign, batch: &Batch) -> Campaign {
+pub fn after_batch(mut campaign: Campaign, batch: &Batch) -> Campaign {
     let left = batch.orders.iter().position(|e| e.result.is_none());
     let acted = left.unwrap_or(batch.orders.len());
     campaign.judged = u32::try_from(acted).unwrap_or(u32::MAX);
@@ -79,26 +81,31 @@ pub fn take_over(stored: &mut Batch, own: &Batch) -> bool {
 /// of `None` is one that is not stored any more: it counts as [`Then::Well`], for it had ended well, or was
 /// closed. The acts close, pause and resume are done with the act itself, and always give [`Then::Well`].
 #[must_use]
-pub fn came_of(what: &What, order: Option<&Order>) -> Option<Then> {
+pub fn came_of(what: &CampaignAct, order: Option<&Order>) -> Option<OrderAfterAct> {
     // With these acts nothing else is to be waited for.
-    if matches!(what, What::Close | What::Pause | What::Resume) {
-        return Some(Then::Well);
+    if matches!(
+        what,
+        CampaignAct::Close | CampaignAct::Pause | CampaignAct::Resume
+    ) {
+        return Some(OrderAfterAct::Well);
     }
     let Some(order) = order else {
-        return Some(Then::Well);
+        return Some(OrderAfterAct::Well);
     };
-    let is_back = matches!(what, What::Cancel | What::RetryCompensation);
+    let is_back = matches!(what, CampaignAct::Cancel | CampaignAct::RetryCompensation);
     match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) => None,
         ProcessState::Compensating { .. } if is_back => None,
-        ProcessState::Processed { .. } => Some(Then::Well),
-        ProcessState::Compensated { .. } if is_back => Some(Then::Well),
+        ProcessState::Processed { .. } => Some(OrderAfterAct::Well),
+        ProcessState::Compensated { .. } if is_back => Some(OrderAfterAct::Well),
         // An order in Error that was moved to another version waits for a resubmission.
-        ProcessState::Error { .. } if matches!(what, What::Migrate { .. }) => Some(Then::Well),
+        ProcessState::Error { .. } if matches!(what, CampaignAct::Migrate { .. }) => {
+            Some(OrderAfterAct::Well)
+        }
         ProcessState::Error { .. }
         | ProcessState::Compensating { .. }
         | ProcessState::Compensated { .. }
-        | ProcessState::CompensationFailed { .. } => Some(Then::Again),
+        | ProcessState::CompensationFailed { .. } => Some(OrderAfterAct::Again),
     }
 }
 
@@ -110,7 +117,7 @@ pub enum Verdict {
     /// The campaign finishes this batch, and begins the next one if there are more orders.
     GoOn,
     /// The campaign ends now, in this way.
-    Over(End),
+    Over(CampaignEnd),
 }
 
 /// Judges the present [`portion`] of a batch, whose orders were all acted on. `since` is when the campaign began to wait for them; after
@@ -120,7 +127,7 @@ pub enum Verdict {
 pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timestamp) -> Verdict {
     let (done, came) = form::came(&batch.orders[portion(campaign, batch)]);
     let judged = match is_small(campaign) {
-        true => Came {
+        true => EndedOrders {
             of: campaign.small.of + came.of,
             again: campaign.small.again + came.again,
         },
@@ -131,7 +138,7 @@ pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timest
         let is_beyond = u64::from(judged.again) * 100 > share * u64::from(of);
         judged.again >= LEAST_AGAIN && is_beyond
     };
-    let over = Verdict::Over(End::FailsAgain {
+    let over = Verdict::Over(CampaignEnd::FailsAgain {
         again: judged.again,
         of: judged.of,
     });
@@ -145,7 +152,7 @@ pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timest
         _ if fails_again(judged.of + open) => over,
         0 if !is_before_open => Verdict::GoOn,
         _ if !is_late => Verdict::Watch,
-        _ if open * 2 > done => Verdict::Over(End::Stalled { open }),
+        _ if open * 2 > done => Verdict::Over(CampaignEnd::Stalled { open }),
         _ if fails_again(judged.of) => over,
         _ => Verdict::GoOn,
     }
@@ -181,7 +188,7 @@ pub fn ended(mut campaign: Campaign, batch: &Batch, verdict: Verdict, now: Times
     let end = match verdict {
         Verdict::Watch => return campaign,
         Verdict::Over(end) => Some(end),
-        Verdict::GoOn if is_last && campaign.is_whole => Some(End::Finished),
+        Verdict::GoOn if is_last && campaign.is_whole => Some(CampaignEnd::Finished),
         Verdict::GoOn => None,
     };
     if is_small(&campaign) {

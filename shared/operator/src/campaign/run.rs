@@ -14,11 +14,11 @@ use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateSto
 use triad_workflow::Millis;
 
 use super::act::act_on;
-use super::desk::store_error;
-use super::form::{Batch, Campaign, CampaignLease, Done, Entry, MAX_TEXT_BYTES, Phase};
-use super::records::{self, Read};
+use super::commands::store_error;
+use super::form::{Batch, Campaign, CampaignLease, CampaignOrder, Done, MAX_TEXT_BYTES, Phase};
+use super::records::{self, Versioned};
 use super::rules::{self, Verdict};
-use crate::outcome::{Outcome, Verdict as OfOne};
+use crate::outcome::{ActOutcome, Verdict as OfOne};
 use crate::pace::Pacer;
 use crate::pages;
 
@@ -111,8 +111,8 @@ impl From<StoreError> for Pause {
 }
 
 /// A campaign in hand.
-struct Turn {
-    head: Read<Campaign>,
+struct CampaignPass {
+    head: Versioned<Campaign>,
     by: u64,
     until: Timestamp,
     pacer: Pacer,
@@ -151,7 +151,9 @@ where
     /// missing right, an alert tells of it.
     pub async fn carry_on(&self, time: Millis) -> Report {
         let report = self.turns(time).await;
-        self.misconfigured.tell(&self.bus, &self.clock).await;
+        self.misconfigured
+            .publish_alert(&self.bus, &self.clock)
+            .await;
         report
     }
 
@@ -198,7 +200,7 @@ where
             Pause::Turn => self.release(turn).await,
             Pause::Ended => {
                 report.ended += 1;
-                self.tell(&turn.head.value).await;
+                self.log_pass(&turn.head.value).await;
             }
             Pause::Failed(e) => {
                 tracing::warn!(campaign = %id, error = %e, "a campaign could not be carried on; the next turn goes on");
@@ -210,14 +212,18 @@ where
     }
 
     /// Takes a campaign in hand; `None` where nothing is to be done, or another process does it.
-    async fn take(&self, id: &CampaignId, until: Timestamp) -> Result<Option<Turn>, StoreError> {
+    async fn take(
+        &self,
+        id: &CampaignId,
+        until: Timestamp,
+    ) -> Result<Option<CampaignPass>, StoreError> {
         let Some(head) = records::campaign(&self.store, id).await? else {
             return Ok(None);
         };
         let now = self.clock.now();
         if matches!(head.value.phase, Phase::Ended { .. }) {
             // Whoever ended it did not come to say so, or the list is a moment old.
-            self.tell(&head.value).await;
+            self.log_pass(&head.value).await;
             return Ok(None);
         }
         if head
@@ -227,7 +233,7 @@ where
         {
             return Ok(None);
         }
-        let mut turn = Turn {
+        let mut turn = CampaignPass {
             pacer: Pacer::new(head.value.pace.rate),
             head,
             by: self.entropy.next_u64(),
@@ -244,7 +250,7 @@ where
     }
 
     /// Step by step, until the turn ends.
-    async fn go_on(&self, turn: &mut Turn) -> Pause {
+    async fn go_on(&self, turn: &mut CampaignPass) -> Pause {
         let mut empty = 0;
         // Bounded by the turn's time, and by the pages that hold nothing.
         loop {
@@ -265,7 +271,7 @@ where
 
     /// Chooses the next batch. That is decided by its record: what another process has chosen before it died
     /// is taken over.
-    async fn choose(&self, turn: &mut Turn, empty: &mut usize) -> Result<(), Pause> {
+    async fn choose(&self, turn: &mut CampaignPass, empty: &mut usize) -> Result<(), Pause> {
         let campaign = &turn.head.value;
         let (id, number) = (campaign.id.clone(), campaign.batch + 1);
         if let Some(known) = records::batch(&self.store, &id, number).await? {
@@ -285,7 +291,7 @@ where
         let orders = page.orders.into_iter();
         let orders = orders.filter(|order| !rules::is_left_out(campaign, order));
         let batch = Batch {
-            orders: orders.map(|order| Entry::of(order.id)).collect(),
+            orders: orders.map(|order| CampaignOrder::of(order.id)).collect(),
             is_whole: page.next.is_none(),
             next: page.next,
         };
@@ -312,8 +318,8 @@ where
     }
 
     /// Looks what of the batch was acted on before the campaign was resumed.
-    async fn see(&self, turn: &mut Turn, mut batch: Read<Batch>) -> Result<(), Pause> {
-        let open = |e: &&mut Entry| e.result.is_none();
+    async fn see(&self, turn: &mut CampaignPass, mut batch: Versioned<Batch>) -> Result<(), Pause> {
+        let open = |e: &&mut CampaignOrder| e.result.is_none();
         let mut entries: Vec<_> = batch.value.orders.iter_mut().filter(open).collect();
         let known = self
             .find_acted_on(&turn.head.value.id, &mut entries)
@@ -322,19 +328,19 @@ where
         if known > 0 {
             self.put_batch(turn, &mut batch).await?;
         }
-        let seen = |c: &mut Campaign| *c = rules::seen(c.clone(), &batch.value);
+        let seen = |c: &mut Campaign| *c = rules::after_batch(c.clone(), &batch.value);
         self.put(turn, seen).await
     }
 
     /// Acts on the next orders of the batch.
-    async fn act(&self, turn: &mut Turn) -> Result<(), Pause> {
+    async fn act(&self, turn: &mut CampaignPass) -> Result<(), Pause> {
         let mut batch = self.batch(turn).await?;
         if turn.head.value.is_resumed {
             return self.see(turn, batch).await;
         }
-        let open = |e: &&mut Entry| e.result.is_none();
+        let open = |e: &&mut CampaignOrder| e.result.is_none();
         let portion = rules::portion(&turn.head.value, &batch.value);
-        let mut entries: Vec<&mut Entry> = batch.value.orders[portion]
+        let mut entries: Vec<&mut CampaignOrder> = batch.value.orders[portion]
             .iter_mut()
             .filter(open)
             .take(CHUNK)
@@ -342,7 +348,7 @@ where
         if entries.is_empty() {
             if !turn.is_fresh {
                 // Another process may have acted on an order that was written down as one that refused.
-                let refused = |e: &&mut Entry| e.result.is_some_and(|r| r != Done::Done);
+                let refused = |e: &&mut CampaignOrder| e.result.is_some_and(|r| r != Done::Done);
                 let mut refused: Vec<_> = batch.value.orders.iter_mut().filter(refused).collect();
                 let known = self
                     .find_acted_on(&turn.head.value.id, &mut refused)
@@ -390,7 +396,7 @@ where
     async fn find_acted_on(
         &self,
         id: &CampaignId,
-        entries: &mut [&mut Entry],
+        entries: &mut [&mut CampaignOrder],
     ) -> Result<usize, StoreError> {
         let mut known = 0;
         for chunk in entries.chunks_mut(CHUNK) {
@@ -412,18 +418,19 @@ where
     }
 
     /// Looks at what has become of the batch, and goes on where enough is known.
-    async fn watch(&self, turn: &mut Turn, since: Timestamp) -> Result<(), Pause> {
+    async fn watch(&self, turn: &mut CampaignPass, since: Timestamp) -> Result<(), Pause> {
         let mut batch = self.batch(turn).await?;
         let what = turn.head.value.what.clone();
-        let open = |e: &&mut Entry| e.result == Some(Done::Done) && e.then.is_none();
-        let mut entries: Vec<&mut Entry> = batch.value.orders.iter_mut().filter(open).collect();
+        let open = |e: &&mut CampaignOrder| e.result == Some(Done::Done) && e.then.is_none();
+        let mut entries: Vec<&mut CampaignOrder> =
+            batch.value.orders.iter_mut().filter(open).collect();
         for chunk in entries.chunks_mut(CHUNK) {
             let orders = chunk.iter().map(|e| e.order_id.clone()).collect();
             for (entry, found) in chunk.iter_mut().zip(self.store.load(orders).await) {
                 entry.then = match found {
                     Ok(order) => rules::came_of(&what, order.as_ref()),
                     // Nobody can say what becomes of it.
-                    Err(StoreError::Item(_)) => Some(super::form::Then::Again),
+                    Err(StoreError::Item(_)) => Some(super::form::OrderAfterAct::Again),
                     Err(e) => return Err(e.into()),
                 };
             }
@@ -441,7 +448,7 @@ where
     }
 
     /// The present batch, as long as nobody else has taken the campaign in hand.
-    async fn batch(&self, turn: &Turn) -> Result<Read<Batch>, Pause> {
+    async fn batch(&self, turn: &CampaignPass) -> Result<Versioned<Batch>, Pause> {
         let (id, number) = (&turn.head.value.id, turn.head.value.batch);
         let missing = || StoreError::Item(format!("batch {number} of campaign {id} is not stored"));
         let found = records::batch(&self.store, id, number).await?;
@@ -456,7 +463,11 @@ where
         Ok(found)
     }
 
-    async fn put_batch(&self, turn: &Turn, batch: &mut Read<Batch>) -> Result<(), Pause> {
+    async fn put_batch(
+        &self,
+        turn: &CampaignPass,
+        batch: &mut Versioned<Batch>,
+    ) -> Result<(), Pause> {
         let of = (&turn.head.value.id, turn.head.value.batch);
         let (store, entropy, now) = (&self.store, &self.entropy, self.clock.now());
         let expected = Some(batch.version);
@@ -487,7 +498,7 @@ where
             };
             // Read after the batch: whoever has gone on since has written the batch or will find it changed.
             let head = records::campaign(&self.store, id).await?;
-            let is_open = head.is_some_and(|Read { value, .. }| {
+            let is_open = head.is_some_and(|Versioned { value, .. }| {
                 let is_acting = matches!(value.phase, Phase::Acting | Phase::Ended { .. });
                 value.batch == number && value.is_open && is_acting
             });
@@ -505,7 +516,11 @@ where
     }
 
     /// Writes the campaign after a change, and that it is in hand.
-    async fn put(&self, turn: &mut Turn, edit: impl FnOnce(&mut Campaign)) -> Result<(), Pause> {
+    async fn put(
+        &self,
+        turn: &mut CampaignPass,
+        edit: impl FnOnce(&mut Campaign),
+    ) -> Result<(), Pause> {
         let now = self.clock.now();
         let mut next = turn.head.value.clone();
         edit(&mut next);
@@ -516,7 +531,7 @@ where
         });
         let expected = Some(turn.head.version);
         let put = records::put(&self.store, &self.entropy, &next, expected, now).await?;
-        turn.head = Read {
+        turn.head = Versioned {
             value: next,
             version: put.ok_or(Pause::Lost)?,
         };
@@ -524,7 +539,7 @@ where
     }
 
     /// Lets other processes go on. Failing to say so is harmless: the hold ends by itself.
-    async fn release(&self, turn: Turn) {
+    async fn release(&self, turn: CampaignPass) {
         let (store, entropy, now) = (&self.store, &self.entropy, self.clock.now());
         let mut free = turn.head.value;
         free.held = None;
@@ -536,7 +551,7 @@ where
 
     /// Tells operators of a campaign that stopped by itself, and then says in the list that it is over. Where
     /// one of them fails the next turn does both, with the same alert.
-    async fn tell(&self, campaign: &Campaign) {
+    async fn log_pass(&self, campaign: &Campaign) {
         let Phase::Ended { at, end } = campaign.phase else {
             return;
         };
@@ -564,14 +579,14 @@ where
 /// # Errors
 /// [`Pause::Failed`] where it is not known, and where the bus has not taken the messages of an act: each
 /// further order would wait for it in vain.
-fn record_outcome(entry: &mut Entry, outcome: &Outcome) -> Result<(), Pause> {
-    let is_ours = matches!(outcome, Outcome::Refused(OperationRefusal::ActedOn(_)));
+fn record_outcome(entry: &mut CampaignOrder, outcome: &ActOutcome) -> Result<(), Pause> {
+    let is_ours = matches!(outcome, ActOutcome::Refused(OperationRefusal::ActedOn(_)));
     let result = match outcome.verdict() {
         OfOne::Done => Done::Done,
         OfOne::Refused if is_ours => Done::Done,
         OfOne::Refused => Done::Refused,
         OfOne::Failed => match outcome {
-            Outcome::Failed(OperateError::Store(e)) if !matches!(e, StoreError::Item(_)) => {
+            ActOutcome::Failed(OperateError::Store(e)) if !matches!(e, StoreError::Item(_)) => {
                 return Err(Pause::Failed(e.clone()));
             }
             _ => Done::Failed,

@@ -4,8 +4,8 @@ use serde::Serialize;
 use triad_core::{CampaignId, OperatorAct, Timestamp};
 use triad_workflow::Millis;
 
-use super::desk::Standing;
-use super::form::{Counts, End, Note, Phase, What};
+use super::commands::CampaignStatus;
+use super::form::{CampaignAct, CampaignCounts, CampaignEnd, CampaignNote, Phase};
 use crate::find::Filter;
 
 /// A campaign in the form in which the command line and the API show it.
@@ -15,7 +15,7 @@ pub struct View {
     pub id: CampaignId,
     /// The act that is done to each order.
     #[serde(flatten)]
-    pub what: What,
+    pub what: CampaignAct,
     /// Which orders the campaign acts on: those that fit this filter when a batch is chosen, and that were
     /// not submitted, finished or paused after `started_at`.
     pub filter: Filter,
@@ -36,7 +36,7 @@ pub struct View {
     pub phase: &'static str,
     /// When the campaign ended; `None` while it is under way.
     pub ended_at: Option<Timestamp>,
-    /// How the campaign ended ([`End`]), in a word: `finished`, `stopped`, `fails-again` or `stalled`; `None`
+    /// How the campaign ended ([`CampaignEnd`]), in a word: `finished`, `stopped`, `fails-again` or `stalled`; `None`
     /// while it is under way.
     pub end: Option<&'static str>,
     /// What the campaign does now, or how it ended, in a few words for a person. The text is no contract.
@@ -44,16 +44,16 @@ pub struct View {
     /// The number of the present or last batch, counted from 1; 0 before the first.
     pub batch: u32,
     /// Counts of orders over all batches, the present one included.
-    pub orders: Counts,
+    pub orders: CampaignCounts,
     /// Stops and resumptions, oldest first, at most [`MAX_NOTES`](super::form::MAX_NOTES).
-    pub notes: Vec<Note>,
+    pub notes: Vec<CampaignNote>,
 }
 
 impl View {
     /// The view of a campaign with its present counts.
     #[must_use]
-    pub fn of(standing: &Standing) -> Self {
-        let Standing { campaign, counts } = standing;
+    pub fn of(standing: &CampaignStatus) -> Self {
+        let CampaignStatus { campaign, counts } = standing;
         let (phase, ended) = match campaign.phase {
             Phase::Choosing => ("choosing", None),
             Phase::Acting => ("acting", None),
@@ -92,6 +92,7 @@ impl View {
     /// stopped by itself.
     #[must_use]
     pub fn is_cut_short(&self) -> bool {
-        self.end.is_some_and(|end| end != End::Finished.name())
+        self.end
+            .is_some_and(|end| end != CampaignEnd::Finished.name())
     }
 }

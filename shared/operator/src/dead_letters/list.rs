@@ -6,7 +6,7 @@ use serde::Serialize;
 use triad_core::Timestamp;
 use triad_runtime::dead_letter::index::{Group, Index};
 use triad_runtime::dead_letter::letter::Content;
-use triad_runtime::dead_letter::{Entry, Letter, LetterId};
+use triad_runtime::dead_letter::{Letter, LetterEntry, LetterId};
 
 use super::{Bytes, LetterError, LetterFilter, Letters};
 use crate::topic::TopicReader;
@@ -101,11 +101,11 @@ pub async fn list<T: TopicReader>(
     let mut index = Index::default();
     let mut newest = Newest::of(limit);
     while let Some(entry) = letters.next().await.map_err(LetterError::Topic)? {
-        if matches!(&entry, Entry::Letter(letter) if !filter.fits(letter)) {
+        if matches!(&entry, LetterEntry::Letter(letter) if !filter.fits(letter)) {
             continue;
         }
         let is_new = index.note(&entry)?;
-        if let Entry::Letter(letter) = entry
+        if let LetterEntry::Letter(letter) = entry
             && is_new
         {
             newest.add(letter);
@@ -119,7 +119,7 @@ pub async fn list<T: TopicReader>(
         let opened = Letters::open(topic, filter.since).await;
         let mut again = opened.map_err(LetterError::Topic)?;
         while let Some(entry) = again.next().await.map_err(LetterError::Topic)? {
-            if let Entry::Letter(letter) = entry
+            if let LetterEntry::Letter(letter) = entry
                 && filter.fits(&letter)
                 && index.holds(&letter.id)
                 && fits(&letter.id)

@@ -9,15 +9,15 @@ mod show;
 
 use serde::{Serialize, Serializer};
 use triad_core::Timestamp;
-use triad_runtime::dead_letter::index::Full;
-use triad_runtime::dead_letter::{Entry, Letter};
+use triad_runtime::dead_letter::index::IndexFull;
+use triad_runtime::dead_letter::{Letter, LetterEntry};
 
 use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 
 pub use list::{Listed, Listing, list};
-pub use replay::{Chosen, Deed, Outcome, Replay, ReplayError, Tally, replay};
+pub use replay::{Chosen, Deed, Replay, ReplayError, ReplayOutcome, Tally, replay};
 pub(crate) use show::as_text;
-pub use show::{Shown, show};
+pub use show::{LetterView, show};
 
 /// Why dead letters cannot be listed. `E` is the error of the [`TopicReader`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum LetterError<E> {
     /// The topic has more letters than one index takes: see
     /// [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN).
     #[error(transparent)]
-    Full(#[from] Full),
+    Full(#[from] IndexFull),
 }
 
 /// A filter for dead letters. A letter fits if it fits every field that is set. The default has no field
@@ -106,9 +106,9 @@ impl<R: TopicRecords> Letters<R> {
         })
     }
 
-    async fn next(&mut self) -> Result<Option<Entry>, R::Error> {
+    async fn next(&mut self) -> Result<Option<LetterEntry>, R::Error> {
         while let Some(record) = self.records.next().await? {
-            match Entry::read(record) {
+            match LetterEntry::read(record) {
                 Ok(entry) => return Ok(Some(entry)),
                 Err(_) => self.unreadable += 1,
             }

@@ -12,12 +12,12 @@ use std::pin::pin;
 use futures::future::{Either, select};
 use serde::Serialize;
 use triad_core::{Envelope, Timestamp};
-use triad_runtime::dead_letter::index::{Full, Index};
+use triad_runtime::dead_letter::index::{Index, IndexFull};
 use triad_runtime::dead_letter::letter::Marker;
 use triad_runtime::dead_letter::replay::{
     ReplayAct, ReplayRefusal, dismissal, marker, replay as message,
 };
-use triad_runtime::dead_letter::{Entry, Letter, LetterId};
+use triad_runtime::dead_letter::{Letter, LetterEntry, LetterId};
 use triad_runtime::{Bus, BusError, Clock};
 use triad_workflow::Millis;
 
@@ -75,7 +75,7 @@ pub struct Replay {
 
 /// What became of one letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReplayOutcome {
     /// The record was sent again, and the marker after it; or the letter was to be dismissed, and its
     /// marker was sent. The bus has acknowledged them.
     Replayed,
@@ -116,7 +116,7 @@ pub enum ReplayError<E, F> {
     /// There are more letters that fit, and letters with markers, than one index takes; nothing was replayed.
     /// Replay them in parts.
     #[error(transparent)]
-    Full(#[from] Full),
+    Full(#[from] IndexFull),
     /// These letters, which were asked for by id, do not exist; nothing was replayed.
     #[error("some of the letters do not exist")]
     Unknown(Vec<LetterId>),
@@ -165,7 +165,7 @@ impl Deed {
     }
 }
 
-impl Outcome {
+impl ReplayOutcome {
     /// The outcome of this deed as a word for programs, such as `replayed`, `would-be-dismissed`,
     /// `replayed-before` or `failed`.
     #[must_use]
@@ -194,11 +194,13 @@ impl Outcome {
 
 impl Tally {
     /// Adds the outcome of one letter to the counts.
-    pub fn count(&mut self, outcome: &Outcome) {
+    pub fn count(&mut self, outcome: &ReplayOutcome) {
         match outcome {
-            Outcome::Replayed | Outcome::WouldBe => self.replayed += 1,
-            Outcome::Before(_) => self.before += 1,
-            Outcome::Refused(_) | Outcome::NotSent(_) | Outcome::NotMarked(_) => self.failed += 1,
+            ReplayOutcome::Replayed | ReplayOutcome::WouldBe => self.replayed += 1,
+            ReplayOutcome::Before(_) => self.before += 1,
+            ReplayOutcome::Refused(_) | ReplayOutcome::NotSent(_) | ReplayOutcome::NotMarked(_) => {
+                self.failed += 1
+            }
         }
     }
 }
@@ -214,13 +216,13 @@ impl Tally {
 /// [`ReplayError::Topic`] if the topic cannot be read, [`ReplayError::Full`] if it holds too many letters,
 /// [`ReplayError::Unknown`] if it does not hold every letter of [`Chosen::Named`],
 /// [`ReplayError::NoAnswer`] if the bus does not answer, and [`ReplayError::Report`] if `report` fails. The
-/// failure of one letter is its [`Outcome`], and does not end the replay.
+/// failure of one letter is its [`ReplayOutcome`], and does not end the replay.
 pub async fn replay<T: TopicReader, F>(
     topic: &T,
     bus: &impl Bus,
     clock: &impl Clock,
     what: &Replay,
-    mut report: impl FnMut(&Letter, &Outcome) -> Result<(), F>,
+    mut report: impl FnMut(&Letter, &ReplayOutcome) -> Result<(), F>,
 ) -> Result<Tally, ReplayError<T::Error, F>> {
     let mut index = survey(topic, &what.letters).await?;
     if let Chosen::Named(ids) = &what.letters {
@@ -239,7 +241,7 @@ pub async fn replay<T: TopicReader, F>(
     let mut letters = opened.map_err(ReplayError::Topic)?;
     let mut tally = Tally::default();
     while let Some(entry) = letters.next().await.map_err(ReplayError::Topic)? {
-        let Entry::Letter(letter) = entry else {
+        let LetterEntry::Letter(letter) = entry else {
             continue;
         };
         // What has come since, and what comes twice, is not in the index.
@@ -255,7 +257,7 @@ pub async fn replay<T: TopicReader, F>(
             continue;
         }
         let outcome = match before {
-            Some(at) if !what.again => Outcome::Before(at),
+            Some(at) if !what.again => ReplayOutcome::Before(at),
             _ if sent => sender.replay(&letter).await.ok_or(ReplayError::NoAnswer)?,
             _ => sender.dismiss(&letter).await.ok_or(ReplayError::NoAnswer)?,
         };
@@ -275,8 +277,10 @@ async fn survey<T: TopicReader, F>(
     let mut letters = opened.map_err(ReplayError::Topic)?;
     while let Some(entry) = letters.next().await.map_err(ReplayError::Topic)? {
         let wanted = match &entry {
-            Entry::Letter(letter) => chosen.takes(letter),
-            Entry::Replayed(marker) | Entry::Dismissed(marker) => chosen.concerns(marker),
+            LetterEntry::Letter(letter) => chosen.takes(letter),
+            LetterEntry::Replayed(marker) | LetterEntry::Dismissed(marker) => {
+                chosen.concerns(marker)
+            }
         };
         if wanted {
             index.note(&entry)?;
@@ -295,18 +299,18 @@ struct Sender<'a, B, C> {
 
 impl<B: Bus, C: Clock> Sender<'_, B, C> {
     /// One letter; `None` if the bus does not answer.
-    async fn replay(&mut self, letter: &Letter) -> Option<Outcome> {
+    async fn replay(&mut self, letter: &Letter) -> Option<ReplayOutcome> {
         let corrected = || self.what.corrected.clone();
         let sent = match message(letter, corrected()) {
             Ok(sent) => sent,
-            Err(refusal) => return Some(Outcome::Refused(refusal)),
+            Err(refusal) => return Some(ReplayOutcome::Refused(refusal)),
         };
         if self.what.dry_run {
-            return Some(Outcome::WouldBe);
+            return Some(ReplayOutcome::WouldBe);
         }
         self.clock.sleep(self.pacer.turn(self.clock)).await;
         if let Err(error) = self.send(sent).await? {
-            return Some(Outcome::NotSent(error));
+            return Some(ReplayOutcome::NotSent(error));
         }
         let act = ReplayAct {
             at: self.clock.now(),
@@ -314,16 +318,16 @@ impl<B: Bus, C: Clock> Sender<'_, B, C> {
         };
         Some(
             match self.send(marker(&letter.id, &act, corrected())).await? {
-                Ok(()) => Outcome::Replayed,
-                Err(error) => Outcome::NotMarked(error),
+                Ok(()) => ReplayOutcome::Replayed,
+                Err(error) => ReplayOutcome::NotMarked(error),
             },
         )
     }
 
     /// Marks one letter as dismissed; `None` if the bus does not answer.
-    async fn dismiss(&mut self, letter: &Letter) -> Option<Outcome> {
+    async fn dismiss(&mut self, letter: &Letter) -> Option<ReplayOutcome> {
         if self.what.dry_run {
-            return Some(Outcome::WouldBe);
+            return Some(ReplayOutcome::WouldBe);
         }
         self.clock.sleep(self.pacer.turn(self.clock)).await;
         let act = ReplayAct {
@@ -331,8 +335,8 @@ impl<B: Bus, C: Clock> Sender<'_, B, C> {
             ..self.what.act.clone()
         };
         Some(match self.send(dismissal(&letter.id, &act)).await? {
-            Ok(()) => Outcome::Replayed,
-            Err(error) => Outcome::NotSent(error),
+            Ok(()) => ReplayOutcome::Replayed,
+            Err(error) => ReplayOutcome::NotSent(error),
         })
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use serde::{Serialize, Serializer};
 use triad_core::Timestamp;
 use triad_runtime::dead_letter::letter::{Content, Marker};
-use triad_runtime::dead_letter::{Entry, Letter, LetterId};
+use triad_runtime::dead_letter::{Letter, LetterEntry, LetterId};
 use triad_workflow::Millis;
 
 use super::{Bytes, Letters};
@@ -18,7 +18,7 @@ pub const MAX_REPLAYS: usize = 100;
 /// A letter with its replays and its last dismissal. As JSON one object with the parts of the letter by name,
 /// `replays` and `dismissed`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct LetterView {
     /// The letter: the first one about its record, if there are several.
     pub letter: Letter,
     /// The markers of its replays, oldest first: at most 100, those that come last in the topic. Empty if it
@@ -68,7 +68,7 @@ struct DismissalForm<'a> {
     why: &'a str,
 }
 
-impl Serialize for Shown {
+impl Serialize for LetterView {
     /// The letter's parts by name, and its replays.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let letter = &self.letter;
@@ -128,21 +128,21 @@ pub async fn show<T: TopicReader>(
     topic: &T,
     id: &LetterId,
     written: Option<Timestamp>,
-) -> Result<Option<Shown>, T::Error> {
+) -> Result<Option<LetterView>, T::Error> {
     if let Some(written) = written {
-        let found = look(topic, id, Some(written.minus(SKEW))).await?;
+        let found = find_letter(topic, id, Some(written.minus(SKEW))).await?;
         if found.is_some() {
             return Ok(found);
         }
     }
-    look(topic, id, None).await
+    find_letter(topic, id, None).await
 }
 
-async fn look<T: TopicReader>(
+async fn find_letter<T: TopicReader>(
     topic: &T,
     id: &LetterId,
     since: Option<Timestamp>,
-) -> Result<Option<Shown>, T::Error> {
+) -> Result<Option<LetterView>, T::Error> {
     let mut letters = Letters::open(topic, since).await?;
     let mut found: Option<Letter> = None;
     let mut replays: VecDeque<Marker> = VecDeque::new();
@@ -150,27 +150,27 @@ async fn look<T: TopicReader>(
     while let Some(entry) = letters.next().await? {
         match entry {
             // A redelivered record makes the same letter again.
-            Entry::Letter(letter) if letter.id == *id => {
+            LetterEntry::Letter(letter) if letter.id == *id => {
                 found.get_or_insert(letter);
             }
-            Entry::Replayed(marker) if marker.of == *id => {
+            LetterEntry::Replayed(marker) if marker.of == *id => {
                 if replays.len() == MAX_REPLAYS {
                     replays.pop_front();
                 }
                 replays.push_back(marker);
             }
-            Entry::Dismissed(marker) if marker.of == *id => {
+            LetterEntry::Dismissed(marker) if marker.of == *id => {
                 let is_later = dismissed.as_ref().is_none_or(|d| d.act.at <= marker.act.at);
                 if is_later {
                     dismissed = Some(marker);
                 }
             }
-            Entry::Letter(_) | Entry::Replayed(_) | Entry::Dismissed(_) => {}
+            LetterEntry::Letter(_) | LetterEntry::Replayed(_) | LetterEntry::Dismissed(_) => {}
         }
     }
     let mut replays: Vec<Marker> = replays.into();
     replays.sort_by_key(|marker| marker.act.at);
-    Ok(found.map(|letter| Shown {
+    Ok(found.map(|letter| LetterView {
         letter,
         replays,
         dismissed,

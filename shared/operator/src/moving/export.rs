@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use triad_runtime::moving::{Kept, MovingStore, Part};
+use triad_runtime::moving::{MovingStore, StorePart, StoredItem};
 use triad_runtime::ports::Unreadable;
 use triad_runtime::{Clock, StoreError};
 
+use super::export_line::MovedCounts;
 use super::file::{FileError, Writer};
-use super::line::Counts;
-use super::patience::patiently;
+use super::retry::patiently;
 
 /// Most things that an export or an import names because they cannot be moved, inclusive; the others are only
 /// counted.
@@ -50,10 +50,10 @@ pub async fn export<S: MovingStore, W: Write>(
     store: &S,
     clock: &impl Clock,
     file: &mut Writer<W>,
-    mut progress: impl FnMut(Counts),
+    mut progress: impl FnMut(MovedCounts),
 ) -> Result<Exported, ExportError> {
     let mut exported = Exported::default();
-    for part in Part::ALL {
+    for part in StorePart::ALL {
         let mut page: Option<String> = None;
         loop {
             let found = patiently(clock, async || store.kept(part, page.clone()).await).await?;
@@ -75,9 +75,9 @@ pub async fn export<S: MovingStore, W: Write>(
     Ok(exported)
 }
 
-fn is_moved(kept: &Kept) -> bool {
+fn is_moved(kept: &StoredItem) -> bool {
     match kept {
-        Kept::Control(control) => !PASSING.iter().any(|of| control.key.starts_with(of)),
-        Kept::Workflow(_) | Kept::Present(_) | Kept::Order(_) => true,
+        StoredItem::Control(control) => !PASSING.iter().any(|of| control.key.starts_with(of)),
+        StoredItem::Workflow(_) | StoredItem::Present(_) | StoredItem::Order(_) => true,
     }
 }

@@ -4,9 +4,9 @@ use std::io::{self, BufRead, Read as _, Write};
 
 use sha2::{Digest, Sha256};
 use triad_core::Timestamp;
-use triad_runtime::moving::Kept;
+use triad_runtime::moving::StoredItem;
 
-use super::line::{Counts, Header, Line, Message};
+use super::export_line::{ExportLine, Header, Message, MovedCounts};
 
 /// Version of the form of the file that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
@@ -69,7 +69,7 @@ pub struct Writer<W> {
     out: W,
     sum: Sha256,
     lines: u64,
-    counts: Counts,
+    counts: MovedCounts,
 }
 
 impl<W: Write> Writer<W> {
@@ -83,9 +83,9 @@ impl<W: Write> Writer<W> {
             out,
             sum: Sha256::new(),
             lines: 0,
-            counts: Counts::default(),
+            counts: MovedCounts::default(),
         };
-        writer.put(&Line::Export(Header {
+        writer.put(&ExportLine::Export(Header {
             version: VERSION,
             from: from.to_owned(),
             at_ms: at.0,
@@ -97,8 +97,8 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`FileError::Io`] if it cannot be written, [`FileError::TooLong`] if its line is too long.
-    pub fn keep(&mut self, kept: &Kept) -> Result<(), FileError> {
-        self.put(&Line::of(kept))
+    pub fn keep(&mut self, kept: &StoredItem) -> Result<(), FileError> {
+        self.put(&ExportLine::of(kept))
     }
 
     /// Writes a message that was sent and that no process has handled yet, as one line.
@@ -106,12 +106,12 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// [`FileError::Io`] if it cannot be written, [`FileError::TooLong`] if its line is too long.
     pub fn message(&mut self, message: Message) -> Result<(), FileError> {
-        self.put(&Line::Message(message))
+        self.put(&ExportLine::Message(message))
     }
 
     /// How many things of each kind have been written.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> MovedCounts {
         self.counts
     }
 
@@ -120,15 +120,15 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`FileError::Io`] if it cannot be written. The file is not whole then.
-    pub fn finish(mut self) -> Result<(W, Counts), FileError> {
+    pub fn finish(mut self) -> Result<(W, MovedCounts), FileError> {
         let sha256 = hex(&self.sum.clone().finalize());
         let counts = self.counts;
-        self.put(&Line::End { counts, sha256 })?;
+        self.put(&ExportLine::End { counts, sha256 })?;
         self.out.flush()?;
         Ok((self.out, counts))
     }
 
-    fn put(&mut self, line: &Line) -> Result<(), FileError> {
+    fn put(&mut self, line: &ExportLine) -> Result<(), FileError> {
         let number = self.lines + 1;
         let content = serde_json::to_string(line).map_err(io::Error::other)?;
         let sum = checksum(number, &content);
@@ -152,7 +152,7 @@ pub struct Reader<R> {
     header: Header,
     sum: Sha256,
     lines: u64,
-    counts: Counts,
+    counts: MovedCounts,
     is_ended: bool,
 }
 
@@ -160,7 +160,7 @@ pub struct Reader<R> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
     /// A thing that a store keeps.
-    Kept(Kept),
+    Kept(StoredItem),
     /// A message that was sent and that no process had handled.
     Message(Message),
 }
@@ -182,7 +182,7 @@ impl<R: BufRead> Reader<R> {
             },
             sum: Sha256::new(),
             lines: 0,
-            counts: Counts::default(),
+            counts: MovedCounts::default(),
             is_ended: false,
         };
         let text = reader.text().map_err(|e| match e {
@@ -209,7 +209,7 @@ impl<R: BufRead> Reader<R> {
             None => return Err(FileError::NoExport),
         }
         match self.line(text)? {
-            Line::Export(header) => Ok(header),
+            ExportLine::Export(header) => Ok(header),
             _ => Err(FileError::NoExport),
         }
     }
@@ -222,7 +222,7 @@ impl<R: BufRead> Reader<R> {
 
     /// How many things of each kind have been read.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> MovedCounts {
         self.counts
     }
 
@@ -239,7 +239,7 @@ impl<R: BufRead> Reader<R> {
         }
         let text = self.text()?;
         let line = self.line(&text)?;
-        if let Line::End { counts, sha256 } = line {
+        if let ExportLine::End { counts, sha256 } = line {
             self.end(counts, &sha256)?;
             return Ok(None);
         }
@@ -247,7 +247,7 @@ impl<R: BufRead> Reader<R> {
         self.counts.add(&line);
         let item = match line.kept().map_err(|why| self.damaged(why))? {
             Ok(kept) => Item::Kept(kept),
-            Err(Line::Message(message)) => {
+            Err(ExportLine::Message(message)) => {
                 let readable = message.envelope();
                 readable.map_err(|why| self.damaged(why.to_string()))?;
                 Item::Message(message)
@@ -262,7 +262,7 @@ impl<R: BufRead> Reader<R> {
         self.sum.update(b"\n");
     }
 
-    fn end(&mut self, counts: Counts, sha256: &str) -> Result<(), FileError> {
+    fn end(&mut self, counts: MovedCounts, sha256: &str) -> Result<(), FileError> {
         if counts != self.counts || sha256 != hex(&self.sum.clone().finalize()) {
             return Err(self.damaged("the lines before it are not those that were written"));
         }
@@ -301,7 +301,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// A line's content, held against its checksum.
-    fn line(&self, text: &str) -> Result<Line, FileError> {
+    fn line(&self, text: &str) -> Result<ExportLine, FileError> {
         let parts = text.strip_prefix(BEFORE).and_then(|rest| {
             let (sum, rest) = rest.split_at_checked(DIGITS)?;
             let sum = u32::from_str_radix(sum, 16).ok()?;

@@ -4,13 +4,13 @@ use std::io::BufRead;
 
 use serde::Serialize;
 use triad_core::Envelope;
-use triad_runtime::moving::{Keeping, Kept, MovingStore};
+use triad_runtime::moving::{Keeping, MovingStore, StoredItem};
 use triad_runtime::{Bus, BusError, Clock, StoreError};
 
 use super::export::MAX_NAMED;
+use super::export_line::MovedCounts;
 use super::file::{FileError, Item, Reader};
-use super::line::Counts;
-use super::patience::each_patiently;
+use super::retry::each_patiently;
 
 /// Most things of one call to the store.
 const BATCH: usize = 100;
@@ -75,15 +75,19 @@ impl Imported {
         tallies.iter().all(|t| t.different == 0 && t.refused == 0)
     }
 
-    fn tally(&mut self, kept: &Kept) -> &mut Tally {
+    fn tally(&mut self, kept: &StoredItem) -> &mut Tally {
         match kept {
-            Kept::Workflow(_) | Kept::Present(_) => &mut self.workflows,
-            Kept::Control(_) => &mut self.control,
-            Kept::Order(_) => &mut self.orders,
+            StoredItem::Workflow(_) | StoredItem::Present(_) => &mut self.workflows,
+            StoredItem::Control(_) => &mut self.control,
+            StoredItem::Order(_) => &mut self.orders,
         }
     }
 
-    fn note(&mut self, kept: &Kept, result: Result<Keeping, StoreError>) -> Result<(), StoreError> {
+    fn note(
+        &mut self,
+        kept: &StoredItem,
+        result: Result<Keeping, StoreError>,
+    ) -> Result<(), StoreError> {
         let why = match result {
             Ok(Keeping::New) => {
                 self.tally(kept).new += 1;
@@ -127,7 +131,7 @@ pub async fn import<S: MovingStore, B: Bus, R: BufRead>(
     (store, bus, clock): (&S, Option<&B>, &impl Clock),
     file: &mut Reader<R>,
     dry_run: bool,
-    mut progress: impl FnMut(Counts),
+    mut progress: impl FnMut(MovedCounts),
 ) -> Result<Imported, ImportError> {
     let mut imported = Imported::default();
     let (mut batch, mut bytes) = (Batch::default(), 0);
@@ -148,7 +152,7 @@ pub async fn import<S: MovingStore, B: Bus, R: BufRead>(
 /// Things that are put at once: of one kind alone, for those of a kind need those before them.
 #[derive(Default)]
 struct Batch {
-    kept: Vec<Kept>,
+    kept: Vec<StoredItem>,
     messages: Vec<Envelope>,
 }
 
@@ -178,7 +182,7 @@ impl Batch {
                 let message = message.envelope();
                 self.messages.push(message.map_err(std::io::Error::other)?);
             }
-            Item::Kept(kept) => match standing(kept, clock) {
+            Item::Kept(kept) => match not_expired(kept, clock) {
                 Ok(kept) => self.kept.push(kept),
                 Err(expired) => imported.tally(&expired).expired += 1,
             },
@@ -188,15 +192,15 @@ impl Batch {
 }
 
 /// What has not expired of a thing; the thing itself if nothing is left.
-fn standing(kept: Kept, clock: &impl Clock) -> Result<Kept, Kept> {
+fn not_expired(kept: StoredItem, clock: &impl Clock) -> Result<StoredItem, StoredItem> {
     let now = clock.now();
     match kept {
-        Kept::Order(order) => match order.clone().at(now) {
-            Some(left) => Ok(Kept::Order(Box::new(left))),
-            None => Err(Kept::Order(order)),
+        StoredItem::Order(order) => match order.clone().at(now) {
+            Some(left) => Ok(StoredItem::Order(Box::new(left))),
+            None => Err(StoredItem::Order(order)),
         },
-        Kept::Control(control) if control.expires.is_some_and(|at| at <= now) => {
-            Err(Kept::Control(control))
+        StoredItem::Control(control) if control.expires.is_some_and(|at| at <= now) => {
+            Err(StoredItem::Control(control))
         }
         other => Ok(other),
     }

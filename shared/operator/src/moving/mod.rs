@@ -15,12 +15,12 @@
 //! sent.
 
 mod export;
+mod export_line;
 mod file;
 mod import;
-mod line;
-mod patience;
+mod retry;
 
 pub use export::{ExportError, Exported, MAX_NAMED, export};
+pub use export_line::{Header, Message, MovedCounts, TOPICS, UnreadableMessage};
 pub use file::{FileError, Item, MAX_LINE_BYTES, Reader, VERSION, Writer};
 pub use import::{ImportError, Imported, Tally, import};
-pub use line::{Counts, Header, Message, TOPICS, UnreadableMessage};

@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use serde_json::json;
 use triad_core::{Action, Envelope, Operation, OperatorAct, Order, OrderId};
 use triad_operator::acts::{Corrected, operate, resubmit_corrected};
-use triad_operator::bulk::{Bulk, Line, Tally, each};
+use triad_operator::bulk::{ActResult, Bulk, Tally, act_on_each};
 use triad_operator::correction::Correction;
-use triad_operator::outcome::Outcome;
+use triad_operator::outcome::ActOutcome;
 use triad_operator::{Rate, downstreams, find};
 use triad_runtime::operator::{OperateError, Operator};
 use triad_runtime::settings::Settings;
@@ -54,7 +54,7 @@ fn a_dry_run_says_what_would_be_and_writes_nothing() {
         for dry_run in [true, false] {
             let mut lines = Vec::new();
             let orders = vec![open.clone(), shut.clone(), id("nobody")];
-            let report = |line: &Line| {
+            let report = |line: &ActResult| {
                 lines.push(serde_json::to_value(line).expect("JSON"));
                 Ok::<(), Infallible>(())
             };
@@ -84,27 +84,27 @@ fn it_is_no_faster_than_its_rate_and_stops_between_two_orders() {
     run(async |ports: Ports| {
         let orders: Vec<OrderId> = (0..50).map(|n| id(&format!("o{n}"))).collect();
         let began = ports.now();
-        let act = async |_| Outcome::Failed(OperateError::Contended);
+        let act = async |_| ActOutcome::Failed(OperateError::Contended);
         let stop = ports.sleep(Millis(1_950));
         let mut told = 0;
-        let report = |line: &Line| {
+        let report = |line: &ActResult| {
             told += 1;
             match line.order.as_str() {
                 "o30" => Err("the pipe is closed"),
                 _ => Ok(()),
             }
         };
-        let tally = each(&ports, orders.clone(), bulk(false), stop, act, report).await;
+        let tally = act_on_each(&ports, orders.clone(), bulk(false), stop, act, report).await;
         let tally = tally.expect("nothing fails before it is stopped");
         assert!(tally.stopped && tally.failed == told, "{tally:?}");
         assert!((19..=20).contains(&told), "ten a second: {told}");
         assert!(ports.now().since(began) < Millis(2_100));
         let never = std::future::pending();
-        let report = |line: &Line| match line.order.as_str() {
+        let report = |line: &ActResult| match line.order.as_str() {
             "o3" => Err("the pipe is closed"),
             _ => Ok(()),
         };
-        let failed = each(&ports, orders, bulk(false), never, act, report).await;
+        let failed = act_on_each(&ports, orders, bulk(false), never, act, report).await;
         assert_eq!(failed, Err("the pipe is closed"));
     });
 }
@@ -114,14 +114,14 @@ fn a_dry_run_has_no_pace_and_can_be_stopped() {
     run(async |ports: Ports| {
         let orders: Vec<OrderId> = (0..50).map(|n| id(&format!("o{n}"))).collect();
         let began = ports.now();
-        let act = async |_| Outcome::Failed(OperateError::Contended);
-        let report = |_: &Line| Ok::<(), Infallible>(());
+        let act = async |_| ActOutcome::Failed(OperateError::Contended);
+        let report = |_: &ActResult| Ok::<(), Infallible>(());
         let never = std::future::pending();
-        let Ok(tally) = each(&ports, orders.clone(), bulk(true), never, act, report).await;
+        let Ok(tally) = act_on_each(&ports, orders.clone(), bulk(true), never, act, report).await;
         assert_eq!(tally.failed, 50);
         assert!(ports.now().since(began) < Millis(100), "ten a second");
         let stop = std::future::ready(());
-        let Ok(tally) = each(&ports, orders, bulk(true), stop, act, report).await;
+        let Ok(tally) = act_on_each(&ports, orders, bulk(true), stop, act, report).await;
         assert!(tally.stopped && tally.left == 50, "{tally:?}");
     });
 }
@@ -183,7 +183,7 @@ fn an_act_that_the_bus_does_not_hear_of_is_written_and_ends_there() {
             ..close()
         };
         let mut lines = Vec::new();
-        let report = |line: &Line| {
+        let report = |line: &ActResult| {
             lines.push(serde_json::to_value(line).expect("JSON"));
             Ok::<(), Infallible>(())
         };
@@ -254,7 +254,7 @@ fn a_corrected_input_begins_from_each_order_s_own_and_is_shown_before_it_is_writ
                 let all: Vec<String> = all.iter().map(ToString::to_string).collect();
                 told.push(format!("{id}: {}", all.join(", ")));
             };
-            let report = |_: &Line| Ok::<(), Infallible>(());
+            let report = |_: &ActResult| Ok::<(), Infallible>(());
             let never = std::future::pending();
             let how = bulk(dry_run);
             let done_with = resubmit_corrected(

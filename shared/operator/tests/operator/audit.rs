@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use triad_core::downstream::{DownstreamAction, ForcedTo};
 use triad_core::{Action, Operation, OperatorAct, Timestamp};
 use triad_operator::audit::{AuditError, export};
-use triad_operator::campaign::desk::{self, Wanted};
+use triad_operator::campaign::commands::{self, CampaignRequest};
 use triad_operator::campaign::form::STOP_SHARE;
-use triad_operator::campaign::{Pace, What};
+use triad_operator::campaign::{CampaignAct, Pace};
 use triad_operator::find::{CausePattern, Filter, Skipped};
 use triad_operator::{Rate, downstreams};
 use triad_runtime::Clock;
@@ -46,8 +46,8 @@ fn every_act_is_told_with_what_it_was_on_who_and_why_and_those_before_a_moment_a
         let operator = Operator::new(all(), Topic::default(), all(), all(), Settings::default());
         let failed = order(&ports, &workflow, "f", |o| o.state = error(5, "no")).await;
 
-        let campaign = Wanted {
-            what: What::Resubmit,
+        let campaign = CampaignRequest {
+            what: CampaignAct::Resubmit,
             filter: Filter {
                 cause: Some(CausePattern("permanent/*".into())),
                 ..Filter::default()
@@ -59,11 +59,11 @@ fn every_act_is_told_with_what_it_was_on_who_and_why_and_those_before_a_moment_a
                 patience: Millis(20_000),
             },
         };
-        let started = desk::start(&ports, &ports, campaign, ports.now()).await;
+        let started = commands::start(&ports, &ports, campaign, ports.now()).await;
         let campaign = started.expect("it is started").id;
         ports.sleep(Millis(1_000)).await;
         let wait = OperatorAct::new("bob", "wait");
-        let stopped = desk::stop(&ports, &ports, &campaign, &wait, ports.now()).await;
+        let stopped = commands::stop(&ports, &ports, &campaign, &wait, ports.now()).await;
         stopped.expect("it is stopped");
 
         ports.sleep(Millis(1_000)).await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::json;
 use triad_core::{Envelope, Timestamp, topics};
 use triad_operator::dead_letters::{
-    Chosen, Deed, LetterFilter, Outcome, Replay, ReplayError, list, replay, show,
+    Chosen, Deed, LetterFilter, Replay, ReplayError, ReplayOutcome, list, replay, show,
 };
 use triad_operator::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 use triad_operator::{Rate, audit};
@@ -201,8 +201,8 @@ fn a_letter_is_replayed_once_marked_and_shown_with_its_replay() {
         let mut dry = of(early());
         dry.dry_run = true;
         let before = topic.all().len();
-        let report = |_: &_, outcome: &Outcome| {
-            assert_eq!(*outcome, Outcome::WouldBe);
+        let report = |_: &_, outcome: &ReplayOutcome| {
+            assert_eq!(*outcome, ReplayOutcome::WouldBe);
             Ok::<(), ()>(())
         };
         let tally = replay(&topic, &topic, &ports, &dry, report).await;

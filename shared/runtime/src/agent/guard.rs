@@ -36,7 +36,7 @@ const TELL_AFTER: Millis = Millis(5_000);
 
 /// What became of a call, as the breaker sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum CallResult {
     /// The service answered, if only to refuse.
     Answered,
     /// The service failed in a way that may pass. With `retry_after` it asked not to be called for that long.
@@ -52,7 +52,7 @@ pub(super) enum Seen {
 
 /// What the guard makes of a call that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum CallEnd {
     /// Nothing beyond what is [`Seen`].
     Well,
     /// The service refuses the caller for this order alone: the attempt has failed.
@@ -60,12 +60,12 @@ pub(super) enum Left {
 }
 
 /// Leave to make one call.
-pub(super) struct Pass {
+pub(super) struct CallPermission {
     is_probe: bool,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Pass {
+impl CallPermission {
     /// Whether the call is made to find out if the downstream is back.
     pub(super) fn is_probe(&self) -> bool {
         self.is_probe
@@ -84,7 +84,7 @@ pub(super) struct Wait {
 }
 
 #[derive(Default)]
-struct Known {
+struct DownstreamView {
     record: Downstream,
     version: Option<u64>,
     read_at: Option<Timestamp>,
@@ -98,7 +98,7 @@ pub(super) struct Guard {
     settings: DownstreamSettings,
     refresh: Millis,
     recheck: Millis,
-    known: Mutex<Known>,
+    known: Mutex<DownstreamView>,
     concurrency: Option<Arc<Semaphore>>,
     rate: Option<Rate>,
 }
@@ -157,7 +157,7 @@ impl Guard {
         request: &StepRequest,
         repeats: bool,
         room: Millis,
-    ) -> Result<Pass, Wait>
+    ) -> Result<CallPermission, Wait>
     where
         S: ControlStore,
         B: Bus,
@@ -203,7 +203,7 @@ impl Guard {
         if is_probe {
             self.claim_probe(ports, request).await?;
         }
-        Ok(Pass {
+        Ok(CallPermission {
             is_probe,
             _permit: permit,
         })
@@ -214,9 +214,9 @@ impl Guard {
         &self,
         ports: Ports<'_, S, B, C, E>,
         order: &OrderId,
-        pass: Pass,
-        seen: Seen,
-    ) -> Left
+        pass: CallPermission,
+        seen: CallResult,
+    ) -> CallEnd
     where
         S: ControlStore,
         B: Bus,
@@ -226,8 +226,8 @@ impl Guard {
         let settings = self.settings.breaker;
         let now = ports.clock.now();
         match seen {
-            Seen::Nothing => {}
-            Seen::Answered => {
+            CallResult::Nothing => {}
+            CallResult::Answered => {
                 self.lock().window.answered(order, &settings);
                 if pass.is_probe {
                     self.change(ports, "the probes went well", |d| {
@@ -236,15 +236,15 @@ impl Guard {
                     .await;
                 }
             }
-            Seen::CallerRefused { code } => {
+            CallResult::CallerRefused { code } => {
                 let refusal = self.lock().window.refused(order, &settings);
                 self.take_refusal(ports, refusal, pass.is_probe, &code)
                     .await;
                 if refusal == Refusal::OfOne {
-                    return Left::Failed;
+                    return CallEnd::Failed;
                 }
             }
-            Seen::Failed { code, retry_after } => {
+            CallResult::Failed { code, retry_after } => {
                 let asked = retry_after.map(|asked| asked.min(settings.max_open));
                 let (is_bad, binds_all, (failed, all)) = {
                     let window = &mut self.lock().window;
@@ -273,7 +273,7 @@ impl Guard {
                 }
             }
         }
-        Left::Well
+        CallEnd::Well
     }
 
     /// What a refusal of the caller does to the breaker.
@@ -369,7 +369,7 @@ impl Guard {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, DownstreamView> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -495,7 +495,7 @@ impl Guard {
                 let version = expected.unwrap_or(0) + 1;
                 self.learn(next.clone(), Some(version), ports.clock.now());
                 if changed {
-                    self.tell(ports, next, version).await;
+                    self.publish_change(ports, next, version).await;
                 }
                 true
             }
@@ -556,7 +556,7 @@ impl Guard {
             && !record.last.told
             && late
         {
-            self.tell(ports, record, version).await;
+            self.publish_change(ports, record, version).await;
         }
     }
 
@@ -593,8 +593,12 @@ impl Guard {
 
     /// Tells operators of the last change, then writes down that they were told. Whoever dies
     /// between leaves it to the next reader.
-    async fn tell<S, B, C, E>(&self, ports: Ports<'_, S, B, C, E>, record: Downstream, version: u64)
-    where
+    async fn publish_change<S, B, C, E>(
+        &self,
+        ports: Ports<'_, S, B, C, E>,
+        record: Downstream,
+        version: u64,
+    ) where
         S: ControlStore,
         B: Bus,
         C: Clock,
@@ -608,7 +612,7 @@ impl Guard {
         }
         // The calls that wait for this change go on without it.
         let (at, clock) = (ports.of_record(), ports.clock);
-        match downstream_record::tell(at, clock, &self.agent, &record, version).await {
+        match downstream_record::publish_change(at, clock, &self.agent, &record, version).await {
             Ok(Some((told, version))) => self.learn(told, Some(version), clock.now()),
             Ok(None) => {}
             Err(untold) => {

@@ -6,8 +6,8 @@
 //! leaves to that one. After complete-by, which
 //! bounds the waiting too, it starts nothing and sends nothing: the Supervisor has taken over.
 
+mod attempts_in_hand;
 mod guard;
-mod in_hand;
 mod ledger;
 mod rate;
 mod traced;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::stream::{self, StreamExt};
 use lru::LruCache;
 use triad_core::agent::Span;
-use triad_core::message::{Outcome, Pace, StepRequest};
+use triad_core::message::{Pace, ReplyOutcome, StepRequest};
 use triad_core::render;
 use triad_core::{Attempt, Direction, Envelope, Failure, FailureKind, IdempotencyKey, Timestamp};
 use triad_workflow::{AgentName, Millis};
@@ -37,9 +37,9 @@ use crate::ports::{Bus, Clock, Entropy, StoreError};
 use crate::record::InputRecord;
 use crate::remote::{AnyRemote, RemoteService};
 use crate::settings::Settings;
+use attempts_in_hand::InHand;
 use guard::Guard;
-use in_hand::InHand;
-use traced::{Came as CameOf, Hop};
+use traced::{Hop, RequestResult as CameOf};
 use usage::Counted;
 pub use usage::{CLASSES_MS, Usage};
 use work::Worked;
@@ -79,9 +79,9 @@ impl Remotes {
 
 /// What an agent says of a request that has waited for so long in its topic that the time of its
 /// step is no longer to be had before complete-by. Nothing was called and nothing has failed.
-fn waited_too_long(now: Timestamp) -> Outcome {
+fn waited_too_long(now: Timestamp) -> ReplyOutcome {
     let text = "it waited too long in the agent's topic to be begun";
-    Outcome::Deferred {
+    ReplyOutcome::Deferred {
         until: now,
         opens: None,
         failure: Failure::new(FailureKind::Transient, "queue", text),
@@ -100,13 +100,13 @@ fn pace(record: &InputRecord, taken: Timestamp, now: Timestamp) -> Pace {
 
 /// The end of the time of this process.
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct ProcessEnd {
     until: Timestamp,
     /// What must be left of it for an attempt of which the calls are counted.
     least: Millis,
 }
 
-impl Ends {
+impl ProcessEnd {
     /// The end of a time that begins now. It may be shorter than a call.
     fn of(until: Timestamp, now: Timestamp) -> Self {
         let half = Millis(until.since(now).0 / 2);
@@ -138,7 +138,7 @@ pub struct Agent<S, B, C, E> {
     clock: C,
     entropy: E,
     settings: Settings,
-    remembered: Mutex<LruCache<AttemptKey, (u32, Outcome)>>,
+    remembered: Mutex<LruCache<AttemptKey, (u32, ReplyOutcome)>>,
     in_hand: InHand,
     /// When this process ends, in milliseconds since 1970; the greatest number as long as nobody has said.
     ends_by: AtomicU64,
@@ -223,7 +223,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         until: Option<Timestamp>,
         done: &(dyn Fn(usize) + Sync),
     ) -> Vec<Handled> {
-        let ends = until.map(|until| Ends::of(until, self.clock.now()));
+        let ends = until.map(|until| ProcessEnd::of(until, self.clock.now()));
         let one = |(place, record)| async move {
             let handled = self.handle_until(record, ends).await;
             if handled.is_done() {
@@ -247,18 +247,20 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     /// is [`Handled::Done`]. A store or a bus that fails, and a request that cannot be finished by `until`,
     /// lead to [`Handled::Redeliver`].
     pub async fn handle_one(&self, record: &InputRecord, until: Option<Timestamp>) -> Handled {
-        let ends = until.map(|until| Ends::of(until, self.clock.now()));
+        let ends = until.map(|until| ProcessEnd::of(until, self.clock.now()));
         self.handle_until(record, ends).await
     }
 
-    async fn handle_until(&self, record: &InputRecord, ends: Option<Ends>) -> Handled {
+    async fn handle_until(&self, record: &InputRecord, ends: Option<ProcessEnd>) -> Handled {
         let handled = self.take(record, ends).await;
         self.misconfigured.note(std::slice::from_ref(&handled));
-        self.misconfigured.tell(&self.bus, &self.clock).await;
+        self.misconfigured
+            .publish_alert(&self.bus, &self.clock)
+            .await;
         handled
     }
 
-    async fn take(&self, record: &InputRecord, ends: Option<Ends>) -> Handled {
+    async fn take(&self, record: &InputRecord, ends: Option<ProcessEnd>) -> Handled {
         let (request, remote) = match self.decode(record) {
             Ok(found) => found,
             Err(NoMessage::Newer(why)) => return Handled::Redeliver(Redelivery::Newer(why)),
@@ -272,7 +274,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let mut came = CameOf::default();
         let attempt = self.attempt(record, &request, &*remote, ends, hop, &mut came);
         let handled = attempt.await;
-        self.tell(record, &request, hop, &came, &handled);
+        self.end_span(record, &request, hop, &came, &handled);
         handled
     }
 
@@ -283,7 +285,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         record: &InputRecord,
         request: &StepRequest,
         remote: &dyn AnyRemote,
-        ends: Option<Ends>,
+        ends: Option<ProcessEnd>,
         hop: Hop,
         came: &mut CameOf,
     ) -> Handled {
@@ -297,7 +299,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         metric::taken_up(HANDLER, std::slice::from_ref(record), taken);
         let span = Span::of(request, self.settings.timing.skew, taken);
         let least = ONE_CALL;
-        let ends = ends.or_else(|| self.until(None).map(|until| Ends { until, least }));
+        let ends = ends.or_else(|| self.until(None).map(|until| ProcessEnd { until, least }));
         let remembered = self.lock().get(&done).cloned();
         let worked = match remembered {
             Some((calls, outcome)) => Worked::Answer(calls, outcome),
@@ -326,7 +328,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             Worked::Answer(calls, outcome) => {
                 came.of(calls, &outcome, hop.span.is_some());
                 // What was deferred may be done when it is delivered again.
-                if !matches!(outcome, Outcome::Deferred { .. }) || request.counted {
+                if !matches!(outcome, ReplyOutcome::Deferred { .. }) || request.counted {
                     self.lock().put(done, (calls, outcome.clone()));
                 }
                 let now = self.clock.now();
@@ -345,7 +347,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<AttemptKey, (u32, Outcome)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<AttemptKey, (u32, ReplyOutcome)>> {
         self.remembered
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -16,7 +16,7 @@ const LITTLE: Millis = Millis(50);
 
 /// Calls that this process may still make of a second.
 #[derive(Debug, Clone, Copy, Default)]
-struct Own {
+struct OwnShare {
     second: u64,
     calls: u32,
 }
@@ -25,7 +25,7 @@ struct Own {
 pub(super) struct Rate {
     key: String,
     per_second: u32,
-    own: Mutex<Own>,
+    own: Mutex<OwnShare>,
     /// One chunk is taken at a time; the others wait for what it brings.
     taking: tokio::sync::Mutex<()>,
 }
@@ -113,7 +113,7 @@ impl Rate {
             };
             if control.write(write).await? == Written::Written {
                 let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-                *own = Own {
+                *own = OwnShare {
                     second: grant.record.second,
                     calls: grant.calls,
                 };

@@ -1,6 +1,6 @@
 //! What an agent tells of each request that it has handled, and of each call.
 
-use triad_core::message::{Outcome, StepRequest};
+use triad_core::message::{ReplyOutcome, StepRequest};
 use triad_core::{Timestamp, TraceContext};
 
 use super::Agent;
@@ -10,7 +10,7 @@ use crate::ports::{Bus, Clock, Entropy};
 use crate::record::InputRecord;
 use crate::remote::CallNotes;
 use crate::traces::{
-    AttributeValue, Open, SpanKind, Told, Tracing, What, number, of_record, outcome_of,
+    AttributeValue, OpenSpan, SpanEnd, SpanKind, Tracing, WorkKind, number, of_record, outcome_of,
     redelivery_code,
 };
 
@@ -20,21 +20,21 @@ pub(super) struct Hop {
     /// The request's own hop; `None` if it belongs to no trace.
     pub(super) trace: Option<TraceContext>,
     /// The work on it; `None` where nobody is told.
-    pub(super) span: Option<Open>,
+    pub(super) span: Option<OpenSpan>,
 }
 
 /// What came of a request.
 #[derive(Debug, Default)]
-pub(super) struct Came {
+pub(super) struct RequestResult {
     calls: u32,
     result: Option<&'static str>,
     failure: Option<String>,
     is_failed: bool,
 }
 
-impl Came {
+impl RequestResult {
     /// An answer, where somebody is told.
-    pub(super) fn of(&mut self, calls: u32, outcome: &Outcome, is_told: bool) {
+    pub(super) fn of(&mut self, calls: u32, outcome: &ReplyOutcome, is_told: bool) {
         if !is_told {
             return;
         }
@@ -43,7 +43,7 @@ impl Came {
             calls,
             result: Some(result),
             failure: failure.map(str::to_owned),
-            is_failed: matches!(outcome, Outcome::Failed { .. }),
+            is_failed: matches!(outcome, ReplyOutcome::Failed { .. }),
         };
     }
 }
@@ -62,7 +62,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let begin = || {
             let cause = of_record(record, &request.order_id);
             let now = tracing.now();
-            tracing.traces.begin(cause, record.what("attempt"), now)
+            tracing
+                .traces
+                .begin(cause, record.work_kind("attempt"), now)
         };
         Hop {
             trace: record.trace(),
@@ -71,12 +73,12 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     }
 
     /// Tells of a request that was handled.
-    pub(super) fn tell(
+    pub(super) fn end_span(
         &self,
         record: &InputRecord,
         request: &StepRequest,
         hop: Hop,
-        came: &Came,
+        came: &RequestResult,
         handled: &Handled,
     ) {
         let Some(span) = &hop.span else { return };
@@ -107,8 +109,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         hop: Hop,
         count: u32,
         now: Timestamp,
-    ) -> (Option<Open>, CallNotes, Option<String>) {
-        let call = |span: Open| span.part(What("call", count.into()), now);
+    ) -> (Option<OpenSpan>, CallNotes, Option<String>) {
+        let call = |span: OpenSpan| span.part(WorkKind("call", count.into()), now);
         let open = hop.span.map(call);
         let notes = match open {
             Some(_) => CallNotes::read(),
@@ -123,7 +125,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         &self,
         request: &StepRequest,
         count: u32,
-        open: Option<Open>,
+        open: Option<OpenSpan>,
         notes: &CallNotes,
         failure: Option<&str>,
     ) {
@@ -142,7 +144,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 (Some(method), Some(template)) => format!("{method} {template}"),
                 _ => format!("call {}", request.action),
             };
-            let mut told = of_step(Told::new(name, SpanKind::Client), request);
+            let mut told = of_step(SpanEnd::new(name, SpanKind::Client), request);
             if count > 1 {
                 told = told.with("http.request.resend_count", i64::from(count) - 1);
             }
@@ -153,7 +155,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
 }
 
 /// Says which attempt at which step of which order it is.
-fn of_step(told: Told, request: &StepRequest) -> Told {
+fn of_step(told: SpanEnd, request: &StepRequest) -> SpanEnd {
     told.with("triad.order.id", request.order_id.to_string())
         .with("triad.step", request.step.to_string())
         .with("triad.direction", request.direction.to_string())

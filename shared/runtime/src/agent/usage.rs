@@ -101,14 +101,14 @@ impl Usage {
 
 /// What came of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum CallOutcome {
     Succeeded,
     Refused,
     Failed,
     Unanswered,
 }
 
-impl Came {
+impl CallOutcome {
     /// The outcome's name in metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -156,16 +156,16 @@ pub(super) struct Running<'a>(&'a Counted);
 
 impl Running<'_> {
     /// Counts the call as ended, `after` its beginning, with this outcome.
-    pub fn ends(self, came: Came, after: Millis) {
+    pub fn ends(self, came: CallOutcome, after: Millis) {
         let mut usage = self.0.lock();
         usage.busy_ms = usage.busy_ms.saturating_add(after.0);
         let class = CLASSES_MS.iter().position(|bound| after.0 <= *bound);
         usage.took[class.unwrap_or(CLASSES_MS.len())] += 1;
         *match came {
-            Came::Succeeded => &mut usage.succeeded,
-            Came::Refused => &mut usage.refused,
-            Came::Failed => &mut usage.failed,
-            Came::Unanswered => &mut usage.unanswered,
+            CallOutcome::Succeeded => &mut usage.succeeded,
+            CallOutcome::Refused => &mut usage.refused,
+            CallOutcome::Failed => &mut usage.failed,
+            CallOutcome::Unanswered => &mut usage.unanswered,
         } += 1;
     }
 }
@@ -185,7 +185,7 @@ mod tests {
     fn a_call_is_in_the_class_up_to_whose_bound_it_took() {
         let counted = Counted::with_room(2);
         for took in [0, 5, 6, 30_000, 30_001] {
-            counted.begins().ends(Came::Succeeded, Millis(took));
+            counted.begins().ends(CallOutcome::Succeeded, Millis(took));
         }
         let usage = counted.now();
         assert_eq!((usage.took[0], usage.took[1]), (2, 1));
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn utilisation_is_the_part_of_the_room_that_calls_took() {
         let counted = Counted::with_room(4);
-        counted.begins().ends(Came::Failed, Millis(30_000));
+        counted.begins().ends(CallOutcome::Failed, Millis(30_000));
         drop(counted.begins());
         let usage = counted.now();
         assert_eq!((usage.under_way, usage.calls()), (0, 1), "one was dropped");

@@ -2,15 +2,15 @@
 
 use futures::future::{Either, select};
 use triad_core::agent::{Budget, Span, backoff, budget};
-use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, StepRequest};
+use triad_core::message::{MAX_OUTPUT_BYTES, ReplyOutcome, StepRequest};
 use triad_core::{Failure, FailureKind, Timestamp, failure};
 use triad_workflow::Millis;
 use triad_workflow::bounds::{self, OutOfBounds};
 
 use super::Agent;
-use super::guard::{Left, Ports, Seen, Wait};
+use super::guard::{CallEnd, CallResult, Ports, Wait};
 use super::traced::Hop;
-use super::usage::{Came, Counted};
+use super::usage::{CallOutcome, Counted};
 use crate::control::ControlStore;
 use crate::metric;
 use crate::ports::{Bus, Clock, Entropy};
@@ -19,7 +19,7 @@ use crate::remote::{AnyRemote, Call, Fault};
 /// What working on a request came to.
 pub(super) enum Worked {
     /// An answer, and the calls it took.
-    Answer(u32, Outcome),
+    Answer(u32, ReplyOutcome),
     /// Complete-by has come: silence.
     Silence,
     /// The process must stop before complete-by: deliver the request again.
@@ -37,22 +37,22 @@ impl Worked {
     /// The result's name in metrics.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Answer(_, Outcome::Succeeded { .. }) => "succeeded",
+            Self::Answer(_, ReplyOutcome::Succeeded { .. }) => "succeeded",
             Self::Answer(
                 _,
-                Outcome::Failed {
+                ReplyOutcome::Failed {
                     maybe_applied: false,
                     ..
                 },
             ) => "failed",
             Self::Answer(
                 _,
-                Outcome::Failed {
+                ReplyOutcome::Failed {
                     maybe_applied: true,
                     ..
                 },
             ) => "in_doubt",
-            Self::Answer(_, Outcome::Deferred { .. }) => "deferred",
+            Self::Answer(_, ReplyOutcome::Deferred { .. }) => "deferred",
             Self::Silence => "silent",
             Self::Interrupted { .. } => "interrupted",
         }
@@ -134,7 +134,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 Err(ended) => {
                     if let Some((guard, pass)) = pass {
                         let order = &request.order_id;
-                        guard.leave(self.ports(), order, pass, Seen::Nothing).await;
+                        guard
+                            .leave(self.ports(), order, pass, CallResult::Nothing)
+                            .await;
                     }
                     return tries.ended(ended, self.clock.now());
                 }
@@ -148,10 +150,10 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     .is_some_and(|until| until < span.ends && until.since(now) <= LAST_MOMENT);
                 let seen = match (&called, is_cut_off) {
                     // Its time was this process's, and says nothing about the service.
-                    (Called::Failed(_) | Called::Dropped, true) => Seen::Nothing,
-                    _ => seen(&called, &tries, now >= span.ends),
+                    (Called::Failed(_) | Called::Dropped, true) => CallResult::Nothing,
+                    _ => call_result(&called, &tries, now >= span.ends),
                 };
-                let failed_probe = pass.is_probe() && matches!(seen, Seen::Failed { .. });
+                let failed_probe = pass.is_probe() && matches!(seen, CallResult::Failed { .. });
                 let left = guard
                     .leave(self.ports(), &request.order_id, pass, seen)
                     .await;
@@ -160,7 +162,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     return tries.deferred(wait);
                 }
                 match called {
-                    Called::CallerRefused(why) if left == Left::Well => {
+                    Called::CallerRefused(why) if left == CallEnd::Well => {
                         let (now, attempt) = (self.clock.now(), request.attempt);
                         let wait = guard.after_refusal(why, attempt, now, &self.entropy);
                         return tries.deferred(wait);
@@ -252,12 +254,12 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let running = counted.map(Counted::begins);
         let answer = select(remote.call(call, &notes), sleep).await;
         let came = match &answer {
-            Either::Left((Ok(_), _)) => Came::Succeeded,
-            Either::Left((Err(Fault::Permanent { .. }), _)) => Came::Refused,
+            Either::Left((Ok(_), _)) => CallOutcome::Succeeded,
+            Either::Left((Err(Fault::Permanent { .. }), _)) => CallOutcome::Refused,
             Either::Left((Err(Fault::Transient { .. } | Fault::CallerRefused { .. }), _)) => {
-                Came::Failed
+                CallOutcome::Failed
             }
-            Either::Right(_) => Came::Unanswered,
+            Either::Right(_) => CallOutcome::Unanswered,
         };
         let took = self.clock.now().since(began);
         metric::called(&request.agent, came.name(), took);
@@ -323,28 +325,28 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
 
 /// What the breaker sees in a call. A call that was dropped because this process must stop says
 /// nothing about the service; one that took all the time there was says that it hangs.
-fn seen(called: &Called, tries: &Tries, out_of_time: bool) -> Seen {
+fn call_result(called: &Called, tries: &Tries, out_of_time: bool) -> CallResult {
     match called {
-        Called::Answered(_) | Called::Refused { .. } => Seen::Answered,
-        Called::Failed(retry_after) => Seen::Failed {
+        Called::Answered(_) | Called::Refused { .. } => CallResult::Answered,
+        Called::Failed(retry_after) => CallResult::Failed {
             code: tries.last.code.clone(),
             retry_after: *retry_after,
         },
-        Called::CallerRefused(why) => Seen::CallerRefused {
+        Called::CallerRefused(why) => CallResult::CallerRefused {
             code: why.code.clone(),
         },
-        Called::Dropped if out_of_time => Seen::Failed {
+        Called::Dropped if out_of_time => CallResult::Failed {
             code: "no-answer".to_owned(),
             retry_after: None,
         },
-        Called::Dropped => Seen::Nothing,
+        Called::Dropped => CallResult::Nothing,
     }
 }
 
 impl Tries {
     fn succeeded(self, output: serde_json::Value) -> Worked {
         let outcome = match bounds::check(&output, MAX_OUTPUT_BYTES) {
-            Ok(()) => Outcome::Succeeded { output },
+            Ok(()) => ReplyOutcome::Succeeded { output },
             Err(why) => {
                 let code = match why {
                     OutOfBounds::Bytes { .. } => "output-too-large",
@@ -352,7 +354,7 @@ impl Tries {
                 };
                 let failure =
                     Failure::new(FailureKind::Permanent, code, &format!("the answer {why}"));
-                Outcome::Failed {
+                ReplyOutcome::Failed {
                     failure,
                     maybe_applied: true,
                 }
@@ -362,7 +364,7 @@ impl Tries {
     }
 
     fn refused(self, code: &str, message: &str) -> Worked {
-        let outcome = Outcome::Failed {
+        let outcome = ReplyOutcome::Failed {
             failure: Failure::new(FailureKind::Permanent, code, message),
             maybe_applied: self.maybe_applied,
         };
@@ -381,7 +383,7 @@ impl Tries {
             Ended::TimedOut => {
                 let text = "no answer within the time of the step";
                 let failure = Failure::new(FailureKind::TimedOut, "no-answer", text);
-                let outcome = Outcome::Failed {
+                let outcome = ReplyOutcome::Failed {
                     failure,
                     maybe_applied: self.maybe_applied,
                 };
@@ -391,7 +393,7 @@ impl Tries {
     }
 
     fn exhausted(self) -> Worked {
-        let outcome = Outcome::Failed {
+        let outcome = ReplyOutcome::Failed {
             failure: self.last,
             maybe_applied: self.maybe_applied,
         };
@@ -399,7 +401,7 @@ impl Tries {
     }
 
     fn deferred(self, wait: Wait) -> Worked {
-        let outcome = Outcome::Deferred {
+        let outcome = ReplyOutcome::Deferred {
             until: wait.until,
             opens: wait.opens,
             failure: wait.why,
@@ -427,7 +429,7 @@ mod tests {
             };
             let Worked::Answer(
                 1,
-                Outcome::Failed {
+                ReplyOutcome::Failed {
                     failure,
                     maybe_applied,
                 },

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use triad_core::Timestamp;
 
-use super::letter::{Entry, Letter, LetterId};
+use super::letter::{Letter, LetterEntry, LetterId};
 
 /// Most letters that an index knows, inclusive, including letters of which only a marker was met and letters
 /// that were taken out: some 64 MB. One more leads to [`Full`].
@@ -23,11 +23,11 @@ pub const OTHER_CAUSES: &str = "(other causes)";
 /// from a later moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there are more than {MAX_KNOWN} dead letters and replays")]
-pub struct Full;
+pub struct IndexFull;
 
 /// What is known of a letter.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct LetterState {
     /// Place of its cause, once the letter was met.
     cause: Option<u16>,
     replayed: Option<Timestamp>,
@@ -53,7 +53,7 @@ pub struct Group {
 #[derive(Debug, Default)]
 pub struct Index {
     /// By topic and partition, then by offset.
-    known: HashMap<(String, i32), HashMap<i64, Known>>,
+    known: HashMap<(String, i32), HashMap<i64, LetterState>>,
     len: usize,
     causes: Vec<(String, Timestamp)>,
 }
@@ -64,15 +64,15 @@ impl Index {
     ///
     /// # Errors
     /// [`Full`] if [`MAX_KNOWN`] letters are known and the entry is about another one, which is not counted.
-    pub fn note(&mut self, entry: &Entry) -> Result<bool, Full> {
+    pub fn note(&mut self, entry: &LetterEntry) -> Result<bool, IndexFull> {
         match entry {
-            Entry::Letter(letter) => self.letter(letter),
-            Entry::Replayed(marker) => {
+            LetterEntry::Letter(letter) => self.letter(letter),
+            LetterEntry::Replayed(marker) => {
                 let known = self.entry(&marker.of)?;
                 known.replayed = known.replayed.max(Some(marker.act.at));
                 Ok(false)
             }
-            Entry::Dismissed(marker) => {
+            LetterEntry::Dismissed(marker) => {
                 let known = self.entry(&marker.of)?;
                 known.dismissed = known.dismissed.max(Some(marker.act.at));
                 Ok(false)
@@ -80,7 +80,7 @@ impl Index {
         }
     }
 
-    fn letter(&mut self, letter: &Letter) -> Result<bool, Full> {
+    fn letter(&mut self, letter: &Letter) -> Result<bool, IndexFull> {
         let cause = self.cause(letter);
         let known = self.entry(&letter.id)?;
         let new = known.cause.is_none();
@@ -178,20 +178,20 @@ impl Index {
         u16::try_from(at).expect("there are at most MAX_CAUSES and one")
     }
 
-    fn get(&self, id: &LetterId) -> Option<&Known> {
+    fn get(&self, id: &LetterId) -> Option<&LetterState> {
         // A key is made for each look; looks are far rarer than reads.
         let partition = self.known.get(&(id.topic.clone(), id.partition))?;
         partition.get(&id.offset)
     }
 
-    fn entry(&mut self, id: &LetterId) -> Result<&mut Known, Full> {
+    fn entry(&mut self, id: &LetterId) -> Result<&mut LetterState, IndexFull> {
         let partition = self
             .known
             .entry((id.topic.clone(), id.partition))
             .or_default();
         if !partition.contains_key(&id.offset) {
             if self.len == MAX_KNOWN {
-                return Err(Full);
+                return Err(IndexFull);
             }
             self.len += 1;
         }

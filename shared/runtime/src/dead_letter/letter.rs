@@ -137,7 +137,7 @@ pub struct Marker {
 
 /// A record of the topic `dead-letter`, read: a letter, or a marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum LetterEntry {
     /// A dead letter about one record or batch.
     Letter(Letter),
     /// A note that a letter was replayed.
@@ -154,14 +154,14 @@ pub struct Unreadable(
     pub &'static str,
 );
 
-impl Entry {
+impl LetterEntry {
     /// Reads a record of the topic `dead-letter`.
     ///
     /// # Errors
     /// [`Unreadable`], with the name of the header that is missing or wrong, if the record is
     /// neither a letter nor a marker.
     pub fn read(record: InputRecord) -> Result<Self, Unreadable> {
-        let own = Own(&record.headers);
+        let own = FirstHeaders(&record.headers);
         match own.text(names::CE_TYPE) {
             Some(names::LETTER) => letter(record).map(Self::Letter),
             Some(names::REPLAYED) => marker(&record).map(Self::Replayed),
@@ -172,9 +172,9 @@ impl Entry {
 }
 
 /// Headers of which the first of a name counts.
-struct Own<'a>(&'a [(String, Option<Vec<u8>>)]);
+struct FirstHeaders<'a>(&'a [(String, Option<Vec<u8>>)]);
 
-impl<'a> Own<'a> {
+impl<'a> FirstHeaders<'a> {
     fn text(&self, name: &str) -> Option<&'a str> {
         let (_, value) = self.0.iter().find(|(n, _)| n == name)?;
         std::str::from_utf8(value.as_deref()?).ok()
@@ -208,7 +208,7 @@ fn own_headers(all: &[(String, Option<Vec<u8>>)]) -> usize {
 fn letter(record: InputRecord) -> Result<Letter, Unreadable> {
     let mut all = record.headers;
     let headers = all.split_off(own_headers(&all));
-    let own = Own(&all);
+    let own = FirstHeaders(&all);
     let bytes = record.value.unwrap_or_default();
     let value = if own.text(names::TOMBSTONE).is_some() {
         Content::Tombstone
@@ -243,7 +243,7 @@ fn letter(record: InputRecord) -> Result<Letter, Unreadable> {
 }
 
 fn marker(record: &InputRecord) -> Result<Marker, Unreadable> {
-    let own = Own(&record.headers);
+    let own = FirstHeaders(&record.headers);
     let of = own.number(names::REPLAY_OF);
     let corrected = own.text(names::CORRECTED).is_some();
     Ok(Marker {

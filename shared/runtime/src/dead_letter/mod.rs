@@ -20,7 +20,7 @@ use triad_core::{Envelope, Timestamp, topics};
 use crate::metric;
 use crate::record::InputRecord;
 
-pub use letter::{Entry, Letter, LetterId};
+pub use letter::{Letter, LetterEntry, LetterId};
 pub use send::send;
 pub(crate) use send::shortened;
 

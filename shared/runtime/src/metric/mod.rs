@@ -7,12 +7,12 @@
 //!
 //! All numbers are of one process, and counters begin at 0 when it starts.
 
+mod events;
 mod table;
-mod told;
 
+pub(crate) use events::*;
+pub use events::{begin_agent, begin_workflow, needing, reads};
 pub use table::*;
-pub(crate) use told::*;
-pub use told::{begin_agent, begin_workflow, needing, reads};
 
 /// Gives the name, unit and help of every metric to the recorder of the process (that of the crate
 /// `metrics`), and turns measuring on: before this call no metric is recorded. Call it once, after the
@@ -21,5 +21,5 @@ pub use told::{begin_agent, begin_workflow, needing, reads};
 /// for others.
 pub fn describe() {
     table::describe_all();
-    told::begin();
+    events::begin();
 }

@@ -42,7 +42,7 @@ pub(super) type Needs = BTreeSet<AgentName>;
 
 /// What becomes of an order that is to be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum InboxEntry {
     /// The order is started.
     Start,
     /// The order waits here.
@@ -127,14 +127,19 @@ impl Intake {
 
     /// Takes an order in: to be started now, or to wait. None is started before an older one that
     /// needs the same.
-    pub(super) fn enter(&self, lane: Priority, candidate: Candidate<'_>, now: Timestamp) -> Entry {
+    pub(super) fn enter(
+        &self,
+        lane: Priority,
+        candidate: Candidate<'_>,
+        now: Timestamp,
+    ) -> InboxEntry {
         let mut lane = self.lane(lane);
         let id = candidate.order;
         if let Some(known) = lane.under_way.get(id) {
             let begins = known.at.is_empty() && known.heard_at.is_near(now, BEGUN_WITHIN);
             if begins {
                 // Another task of this process is about to write it.
-                return Entry::Waits;
+                return InboxEntry::Waits;
             }
             // It is at nothing any more, and takes its turn like all others. If it kept its room, orders
             // whose requests nobody takes would be asked for again and again, and leave none to those
@@ -142,21 +147,21 @@ impl Intake {
             lane.end(id);
         }
         if lane.ids.contains(id) {
-            return Entry::Waits;
+            return InboxEntry::Waits;
         }
         let is_next = !lane.waiting.contains_key(&candidate.needs);
         if is_next && lane.has_room(&candidate.needs, now) {
             let from = Some(candidate.record.partition);
             lane.begin(id.clone(), Needs::new(), candidate.needs, from, now);
-            return Entry::Start;
+            return InboxEntry::Start;
         }
         // Orders that need the same take at most half of the places from the others.
         let same = lane.waiting.get(&candidate.needs).map_or(0, BTreeMap::len);
         if lane.ids.len() >= self.most_waiting || same >= self.most_waiting.div_ceil(2) {
-            return Entry::Full;
+            return InboxEntry::Full;
         }
         lane.wait(candidate);
-        Entry::Waits
+        InboxEntry::Waits
     }
 
     /// Notes that this process reads a partition.
@@ -453,7 +458,13 @@ mod tests {
     }
 
     /// An order with a record of so many bytes.
-    fn enter(intake: &Intake, id: &str, needs: &[&str], bytes: usize, now: Timestamp) -> Entry {
+    fn enter(
+        intake: &Intake,
+        id: &str,
+        needs: &[&str],
+        bytes: usize,
+        now: Timestamp,
+    ) -> InboxEntry {
         enter_from(0, intake, id, needs, bytes, now)
     }
 
@@ -465,7 +476,7 @@ mod tests {
         needs: &[&str],
         bytes: usize,
         now: Timestamp,
-    ) -> Entry {
+    ) -> InboxEntry {
         let record = InputRecord {
             partition,
             value: Some(vec![b'x'; bytes]),
@@ -484,7 +495,7 @@ mod tests {
     fn full(intake: &Intake, needs: &[&str]) {
         for n in 0..16 {
             let id = format!("first-{n}");
-            assert_eq!(enter(intake, &id, needs, 1, at(0)), Entry::Start);
+            assert_eq!(enter(intake, &id, needs, 1, at(0)), InboxEntry::Start);
             let order = OrderId::new(id).expect("an id");
             intake.track(LANE, &order, agents(&needs[..1]), &agents(needs), at(0));
         }
@@ -497,7 +508,10 @@ mod tests {
         for (ms, started) in [(29_999, 0), (30_000, 1)] {
             let intake = intake();
             full(&intake, &["bank"]);
-            assert_eq!(enter(&intake, "next", &["bank"], 1, at(0)), Entry::Waits);
+            assert_eq!(
+                enter(&intake, "next", &["bank"], 1, at(0)),
+                InboxEntry::Waits
+            );
             assert_eq!(intake.next(LANE, 9, at(ms)).len(), started, "{ms}");
         }
     }
@@ -507,8 +521,14 @@ mod tests {
         for (ms, started) in [(999, 0), (1_000, 1)] {
             let intake = intake();
             full(&intake, &["bank", "mail"]);
-            assert_eq!(enter(&intake, "next", &["mail"], 1, at(0)), Entry::Waits);
-            assert_eq!(enter(&intake, "other", &["bank"], 1, at(0)), Entry::Waits);
+            assert_eq!(
+                enter(&intake, "next", &["mail"], 1, at(0)),
+                InboxEntry::Waits
+            );
+            assert_eq!(
+                enter(&intake, "other", &["bank"], 1, at(0)),
+                InboxEntry::Waits
+            );
             assert_eq!(intake.next(LANE, 9, at(ms)).len(), started, "{ms}");
         }
     }
@@ -517,19 +537,22 @@ mod tests {
     fn an_order_that_was_let_in_and_is_not_begun_may_begin_after_five_seconds() {
         let intake = intake();
         let begins = |ms| enter(&intake, "o-1", &["bank"], 1, at(ms));
-        assert_eq!(begins(0), Entry::Start);
-        assert_eq!(begins(4_999), Entry::Waits);
-        assert_eq!(begins(5_000), Entry::Start);
+        assert_eq!(begins(0), InboxEntry::Start);
+        assert_eq!(begins(4_999), InboxEntry::Waits);
+        assert_eq!(begins(5_000), InboxEntry::Start);
     }
 
     #[test]
     fn an_order_that_is_asked_for_again_takes_its_turn_behind_those_that_wait() {
         let intake = intake();
         full(&intake, &["bank"]);
-        assert_eq!(enter(&intake, "next", &["bank"], 1, at(1)), Entry::Waits);
+        assert_eq!(
+            enter(&intake, "next", &["bank"], 1, at(1)),
+            InboxEntry::Waits
+        );
         // Nobody has taken its request: it is asked for again before it is forgotten.
         let again = enter(&intake, "first-0", &["bank"], 1, at(20_000));
-        assert_eq!(again, Entry::Waits, "its room is the next one's");
+        assert_eq!(again, InboxEntry::Waits, "its room is the next one's");
         assert_eq!(intake.next(LANE, 9, at(20_000)).len(), 1);
     }
 
@@ -540,7 +563,7 @@ mod tests {
         for n in 0..3 {
             let id = format!("o-{n}");
             let entry = enter(&intake, &id, &["bank", "mail", "stock"], 1, at(1));
-            assert_eq!(entry, Entry::Waits);
+            assert_eq!(entry, InboxEntry::Waits);
         }
         let shut = AgentName::new("stock").expect("a name");
         intake.shut(LANE, &shut, at(9_000), at(1));
@@ -559,7 +582,7 @@ mod tests {
             for n in 0..20 {
                 let id = format!("o-{n}");
                 let entry = enter_from(7, &intake, &id, &["bank"], 1, at(1));
-                assert_eq!(entry, Entry::Waits);
+                assert_eq!(entry, InboxEntry::Waits);
             }
             assert_eq!(intake.next(LANE, 99, at(30_000)).len(), 16);
             if reads {
@@ -575,7 +598,7 @@ mod tests {
                 .unwrap_or(0);
             assert_eq!(waits, waiting, "reads: {reads}");
             let entry = enter_from(7, &intake, "o-19", &["bank"], 1, at(60_000));
-            let is_new = entry == Entry::Start;
+            let is_new = entry == InboxEntry::Start;
             assert_eq!(
                 is_new, !reads,
                 "it is taken in again when it is asked for here"
@@ -589,9 +612,12 @@ mod tests {
         full(&intake, &["bank"]);
         for n in 0..8 {
             let entry = enter(&intake, &format!("large-{n}"), &["bank"], 1 << 20, at(1));
-            assert_eq!(entry, Entry::Waits);
+            assert_eq!(entry, InboxEntry::Waits);
         }
-        assert_eq!(enter(&intake, "small", &["bank"], 1, at(2)), Entry::Waits);
+        assert_eq!(
+            enter(&intake, "small", &["bank"], 1, at(2)),
+            InboxEntry::Waits
+        );
         let started = intake.next(LANE, 9, at(30_000));
         let bytes = started.iter().map(|r| r.value.as_ref().map_or(0, Vec::len));
         let bytes: Vec<usize> = bytes.collect();
@@ -605,9 +631,9 @@ mod tests {
         full(&intake, &["bank"]);
         let enters = |id: &str, needs: &[&str]| enter(&intake, id, needs, 1, at(1));
         for n in 0..5 {
-            assert_eq!(enters(&format!("o-{n}"), &["bank"]), Entry::Waits);
+            assert_eq!(enters(&format!("o-{n}"), &["bank"]), InboxEntry::Waits);
         }
-        assert_eq!(enters("o-5", &["bank"]), Entry::Full);
-        assert_eq!(enters("o-6", &["bank", "mail"]), Entry::Waits);
+        assert_eq!(enters("o-5", &["bank"]), InboxEntry::Full);
+        assert_eq!(enters("o-6", &["bank", "mail"]), InboxEntry::Waits);
     }
 }

@@ -6,7 +6,7 @@ use triad_core::Order;
 use triad_core::message::SchedulerMessage;
 use triad_core::pass::{Snapshot, Source};
 
-use super::{Batch, Known, Scheduler, Work};
+use super::{Batch, ReadMessage, Scheduler, Work};
 use crate::control::ControlStore;
 use crate::dead_letter::Cause;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
@@ -25,7 +25,7 @@ where
         works: Vec<Work>,
         source: Source,
         batch: &mut Batch<'_>,
-    ) -> (Vec<Known>, Vec<Work>) {
+    ) -> (Vec<ReadMessage>, Vec<Work>) {
         let mut known = Vec::with_capacity(works.len());
         let mut again = Vec::new();
         let mut unknown = Vec::new();
@@ -35,7 +35,7 @@ where
                 Source::Record => None,
             };
             match copy {
-                Some(read) => known.push(Known { work, read, source }),
+                Some(read) => known.push(ReadMessage { work, read, source }),
                 None => unknown.push(work),
             }
         }
@@ -67,7 +67,7 @@ where
                 }
             };
             match self.pinned(order, &work).await {
-                Ok(read) => known.push(Known { work, read, source }),
+                Ok(read) => known.push(ReadMessage { work, read, source }),
                 // The order waits for a process that can read its definition. It is in the due index, and
                 // whoever sweeps and can read it has asked for again what is lost here.
                 Err(StoreError::Item(why)) => {
@@ -99,9 +99,9 @@ where
     /// Reads the details of orders whose decisions need them. What cannot be read is left out.
     pub(super) async fn with_details(
         &self,
-        wanting: Vec<Known>,
+        wanting: Vec<ReadMessage>,
         batch: &mut Batch<'_>,
-    ) -> Vec<Known> {
+    ) -> Vec<ReadMessage> {
         if wanting.is_empty() {
             return wanting;
         }

@@ -7,12 +7,12 @@ mod traced;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, Reply, Retry, SchedulerMessage};
-use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
+use triad_core::message::{MAX_OUTPUT_BYTES, Reply, ReplyOutcome, SchedulerMessage, Wake};
+use triad_core::pass::{self, Pass, PassEnd, Snapshot, Source, Task, WriterOrder};
 use triad_core::{ClaimId, Event, NeedsDetails, OrderId, Priority, Timestamp};
 use triad_workflow::{Millis, WorkflowName, bounds};
 
-use crate::aside::{Freed, Ports, let_in, room};
+use crate::admission_queue::{Freed, Ports, let_in, room};
 use crate::cache::{Copy, MAX_DETAILS_BYTES, OrderCache};
 use crate::control::ControlStore;
 use crate::dead_letter::{self, Cause, dead_letter};
@@ -30,7 +30,7 @@ use crate::settings::Settings;
 use crate::traces::Tracing;
 use crate::waves::{HeldKeys, waves};
 use intake::Intake;
-use traced::Heard;
+use traced::RecordSpan;
 
 /// By which name alerts and metrics call this handler.
 const HANDLER: &str = "scheduler";
@@ -54,7 +54,7 @@ pub struct Scheduler<S, B, C, E> {
     definitions: Definitions<S>,
     cache: OrderCache,
     intake: Intake,
-    told: Told,
+    told: HeldBackLog,
     freed: Mutex<Freed>,
     misconfigured: Misconfigured,
     settings: Settings,
@@ -62,7 +62,7 @@ pub struct Scheduler<S, B, C, E> {
 
 /// Where this process says what it holds back, and when it last did.
 #[derive(Debug)]
-struct Told {
+struct HeldBackLog {
     place: u64,
     last: Mutex<LastTold>,
 }
@@ -88,7 +88,7 @@ struct Work {
 }
 
 /// A message and the order that it is about, as far as it has been read.
-struct Known {
+struct ReadMessage {
     work: Work,
     read: Snapshot,
     source: Source,
@@ -103,7 +103,7 @@ struct Batch<'a> {
     /// Orders that have ended well and of which the last status is refused, with their records' places.
     untold: Vec<(usize, pass::Carried, BusError)>,
     /// What is told of each record's trace; empty where nobody is told.
-    heard: Vec<Option<Heard>>,
+    heard: Vec<Option<RecordSpan>>,
 }
 
 impl Batch<'_> {
@@ -126,7 +126,7 @@ where
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
             cache: OrderCache::new(settings.cached_orders),
             intake: Intake::new(settings.waiting, settings.timing.skew),
-            told: Told {
+            told: HeldBackLog {
                 place: entropy.next_u64(),
                 last: Mutex::default(),
             },
@@ -169,7 +169,9 @@ where
         self.fill_places().await;
         self.tell_pressure().await;
         self.misconfigured.note(&answers);
-        self.misconfigured.tell(&self.bus, &self.clock).await;
+        self.misconfigured
+            .publish_alert(&self.bus, &self.clock)
+            .await;
         answers
     }
 
@@ -316,7 +318,7 @@ where
 
     /// Decide: pure, for each event by itself. Of orders of which a decision needs the details they
     /// are read, and it is made then. What waits for room is left out.
-    async fn decide_all(&self, known: Vec<Known>, batch: &mut Batch<'_>) -> Vec<Known> {
+    async fn decide_all(&self, known: Vec<ReadMessage>, batch: &mut Batch<'_>) -> Vec<ReadMessage> {
         let mut decided = Vec::with_capacity(known.len());
         let mut wanting = Vec::new();
         for known in known {
@@ -336,7 +338,7 @@ where
         decided
     }
 
-    fn decide_one(&self, mut known: Known, records: &[InputRecord]) -> Decided {
+    fn decide_one(&self, mut known: ReadMessage, records: &[InputRecord]) -> Decided {
         let now = self.clock.now();
         match self.passes(&mut known, records, now) {
             Ok(true) => {}
@@ -361,7 +363,7 @@ where
 
     fn event(&self, message: &SchedulerMessage) -> Event {
         match message {
-            SchedulerMessage::Accepted(_) | SchedulerMessage::Retry(_) => {
+            SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) => {
                 let random = [self.entropy.next_u64(), self.entropy.next_u64()];
                 Event::Claim(ClaimId::by(&self.settings.instance, random))
             }
@@ -370,12 +372,12 @@ where
     }
 
     /// Takes note of what came of a pass; the event again, if it is to be decided again.
-    fn carried(&self, known: Known, batch: &mut Batch<'_>) -> Option<Work> {
-        let Known { mut work, read, .. } = known;
+    fn carried(&self, known: ReadMessage, batch: &mut Batch<'_>) -> Option<Work> {
+        let ReadMessage { mut work, read, .. } = known;
         let index = work.index;
         batch.takes_up(index, &read);
         match work.carried.pass.task() {
-            Task::Ended(End::Done(carried)) => {
+            Task::Ended(PassEnd::Done(carried)) => {
                 self.note(&read, carried);
                 match &carried.copy {
                     Some(copy) if work.cacheable => self.cache.put(Copy {
@@ -387,7 +389,7 @@ where
                 }
                 None
             }
-            Task::Ended(End::Unsent(carried)) => {
+            Task::Ended(PassEnd::Unsent(carried)) => {
                 self.note(&read, carried);
                 // The next write is to be decided on the record, which has what is unsent.
                 self.cache.forget(&work.id);
@@ -405,7 +407,7 @@ where
                 };
                 None
             }
-            Task::Ended(End::Unwritten) => {
+            Task::Ended(PassEnd::Unwritten) => {
                 // It may have taken effect all the same: the copy can no longer be trusted.
                 self.cache.forget(&work.id);
                 self.intake.forget(read.order.priority, &work.id);
@@ -425,7 +427,7 @@ where
                 }
                 None
             }
-            Task::Ended(End::Ignored(reason)) => {
+            Task::Ended(PassEnd::Ignored(reason)) => {
                 self.has_ended(&read);
                 tracing::debug!(
                     order = %work.id,
@@ -435,14 +437,14 @@ where
                 );
                 None
             }
-            Task::Ended(End::Illegal(illegal)) => {
+            Task::Ended(PassEnd::Illegal(illegal)) => {
                 let cause = Cause::new("illegal-event", illegal.to_string());
                 batch.letters.push((index, cause));
                 None
             }
             // Only operators are refused anything.
-            Task::Ended(End::Refused(_) | End::Absent) => None,
-            Task::Ended(End::Raced) => {
+            Task::Ended(PassEnd::Refused(_) | PassEnd::Absent) => None,
+            Task::Ended(PassEnd::Raced) => {
                 self.cache.forget(&work.id);
                 batch.redeliver(index, Redelivery::Raced);
                 None
@@ -504,7 +506,7 @@ where
     /// Counts an end, and notes where the order is now.
     fn note(&self, before: &Snapshot, carried: &pass::Carried) {
         if carried.was_written {
-            metric::moved(&before.order, &carried.order, self.clock.now());
+            metric::count_transition(&before.order, &carried.order, self.clock.now());
             let workflow = &carried.order.workflow.name;
             let has_ended = carried.order.state.is_finished() && !before.order.state.is_finished();
             if has_ended && self.settings.admission.per_workflow.contains_key(workflow) {
@@ -535,15 +537,15 @@ where
 
 /// What came of deciding about an event.
 enum Decided {
-    Yes(Known),
-    NeedsDetails(Known),
+    Yes(ReadMessage),
+    NeedsDetails(ReadMessage),
     /// The order has no room yet.
     Waits,
 }
 
 /// The record that asks for an order in the place of one that is too large to be kept.
 fn wake(order: &OrderId) -> Vec<u8> {
-    let message = SchedulerMessage::Retry(Retry {
+    let message = SchedulerMessage::Wake(Wake {
         order_id: order.clone(),
     });
     serde_json::to_vec(&message).unwrap_or_default()
@@ -554,7 +556,7 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, No
     let mut message: SchedulerMessage = crate::decode::message(record, not_one, now)?;
     // Whoever has sent it: the record, statuses and alerts keep it.
     if let SchedulerMessage::Reply(Reply {
-        outcome: Outcome::Failed { failure, .. } | Outcome::Deferred { failure, .. },
+        outcome: ReplyOutcome::Failed { failure, .. } | ReplyOutcome::Deferred { failure, .. },
         ..
     }) = &mut message
     {
@@ -562,12 +564,12 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, No
     }
     let id = match &message {
         SchedulerMessage::Accepted(a) => &a.order_id,
-        SchedulerMessage::Retry(r) => &r.order_id,
+        SchedulerMessage::Wake(r) => &r.order_id,
         SchedulerMessage::Reply(r) => &r.order_id,
     };
     // Whoever has sent it: a record with more in it could be written and not be read back.
     if let SchedulerMessage::Reply(Reply {
-        outcome: Outcome::Succeeded { output },
+        outcome: ReplyOutcome::Succeeded { output },
         ..
     }) = &message
     {
@@ -584,7 +586,7 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, No
         is_passed: false,
         carried: Carried {
             cause: record.trace(),
-            ..Carried::new(Pass::new(Place::InLine, MAX_RACES))
+            ..Carried::new(Pass::new(WriterOrder::InLine, MAX_RACES))
         },
     })
 }

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use triad_core::message::{Outcome, Reply, SchedulerMessage};
-use triad_core::needs::{asked, needs};
+use triad_core::message::{Reply, ReplyOutcome, SchedulerMessage};
+use triad_core::needs::{agents_with_requests_out, needs};
 use triad_core::pass::Snapshot;
 use triad_core::{Direction, NeedsDetails, Order, Priority, ProcessState, Timestamp};
 use triad_workflow::{AgentName, Millis, Workflow};
 
-use super::intake::{Candidate, Entry};
-use super::{Known, LastTold, Scheduler};
+use super::intake::{Candidate, InboxEntry};
+use super::{LastTold, ReadMessage, Scheduler};
 use crate::control::ControlStore;
 use crate::metric;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Written};
@@ -31,11 +31,11 @@ where
     /// [`NeedsDetails`] where that depends on them.
     pub(super) fn passes(
         &self,
-        known: &mut Known,
+        known: &mut ReadMessage,
         records: &[InputRecord],
         now: Timestamp,
     ) -> Result<bool, NeedsDetails> {
-        let Known { work, read, .. } = known;
+        let ReadMessage { work, read, .. } = known;
         if work.is_passed {
             return Ok(true);
         }
@@ -74,9 +74,9 @@ where
             record: &records[work.index],
         };
         Ok(match self.intake.enter(order.priority, candidate, now) {
-            Entry::Start => true,
-            Entry::Waits => false,
-            Entry::Full => {
+            InboxEntry::Start => true,
+            InboxEntry::Waits => false,
+            InboxEntry::Full => {
                 tracing::debug!(order = %work.id, "too many orders wait here: left to the Supervisor");
                 false
             }
@@ -102,7 +102,7 @@ where
         };
         let Some(pace) = reply.pace else { return };
         match &reply.outcome {
-            Outcome::Deferred {
+            ReplyOutcome::Deferred {
                 until,
                 opens,
                 failure,
@@ -119,7 +119,7 @@ where
                     self.intake.shrink(lane, agent, made, now);
                 }
             },
-            Outcome::Succeeded { .. } | Outcome::Failed { .. } => {
+            ReplyOutcome::Succeeded { .. } | ReplyOutcome::Failed { .. } => {
                 self.intake.answered(lane, agent, pace, unread, now);
             }
         }
@@ -129,7 +129,7 @@ where
     pub(super) fn track(&self, read: &Snapshot, now: Timestamp) {
         let Snapshot { order, .. } = read;
         let ctx = read.context(self.settings.timing);
-        let at = asked(&ctx, order);
+        let at = agents_with_requests_out(&ctx, order);
         let needs = match at.is_empty() {
             true => BTreeSet::new(),
             false => needs(&ctx, order).unwrap_or_else(|NeedsDetails| at.clone()),
@@ -142,7 +142,7 @@ where
     /// that comes again and again: it is no sign that the order gets on.
     pub(super) fn has_ended(&self, read: &Snapshot) {
         let Snapshot { order, .. } = read;
-        if asked(&read.context(self.settings.timing), order).is_empty() {
+        if agents_with_requests_out(&read.context(self.settings.timing), order).is_empty() {
             self.intake.forget(order.priority, &order.id);
         }
     }

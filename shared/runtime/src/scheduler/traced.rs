@@ -9,11 +9,11 @@ use crate::control::ControlStore;
 use crate::handled::Handled;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 use crate::record::InputRecord;
-use crate::traces::{Attribute, Open, Told, number, of_record, outcome_of, redelivery_code};
+use crate::traces::{Attribute, OpenSpan, SpanEnd, number, of_record, outcome_of, redelivery_code};
 
 /// What is told of one record at its end.
-pub(super) struct Heard {
-    span: Open,
+pub(super) struct RecordSpan {
+    span: OpenSpan,
     what: &'static str,
     attributes: Vec<Attribute>,
     links: Vec<TraceContext>,
@@ -40,17 +40,17 @@ where
         }
         let what = match &work.message {
             SchedulerMessage::Accepted(_) => "claim",
-            SchedulerMessage::Retry(_) => "take-up",
+            SchedulerMessage::Wake(_) => "take-up",
             SchedulerMessage::Reply(_) => "reply",
         };
         let cause = of_record(record, &work.id);
-        work.carried.span = traces.begin(cause, record.what(what), now);
+        work.carried.span = traces.begin(cause, record.work_kind(what), now);
         batch.heard.resize_with(batch.records.len(), || None);
-        batch.heard[work.index] = work.carried.span.map(|span| Heard {
+        batch.heard[work.index] = work.carried.span.map(|span| RecordSpan {
             span,
             what,
             attributes: match span.is_sampled() {
-                true => said(&work.message),
+                true => message_attributes(&work.message),
                 false => Vec::new(),
             },
             links: Vec::new(),
@@ -77,7 +77,7 @@ where
             traces.end(&heard.span, now, failure, || {
                 let mut told = traces.handled(heard.what, record, order.as_str());
                 told.attributes.extend(heard.attributes);
-                Told {
+                SpanEnd {
                     links: heard.links,
                     ..told
                 }
@@ -99,7 +99,7 @@ impl Batch<'_> {
 }
 
 /// What a message says of a step.
-fn said(message: &SchedulerMessage) -> Vec<Attribute> {
+fn message_attributes(message: &SchedulerMessage) -> Vec<Attribute> {
     let SchedulerMessage::Reply(reply) = message else {
         return Vec::new();
     };

@@ -1,8 +1,8 @@
 //! Submission: takes order events, stores order and process record, announces the order.
 
+mod capacity;
 mod outgoing;
 mod refused;
-mod room;
 mod submitted;
 mod traced;
 
@@ -13,7 +13,7 @@ use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
 use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, topics};
 use triad_workflow::{Millis, Workflow};
 
-use crate::admission::{AdmissionGate, Place};
+use crate::admission::{AdmissionGate, InFlightGuard};
 use crate::backlog::Backlog;
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
@@ -70,7 +70,7 @@ struct Admitted {
     /// announced.
     set_aside: bool,
     /// Its place among those in flight, if there is a cap.
-    place: Option<Place>,
+    place: Option<InFlightGuard>,
 }
 
 impl Admitted {
@@ -140,7 +140,9 @@ where
                 self.misconfigured.note_why(why);
             }
         }
-        self.misconfigured.tell(&self.bus, &self.clock).await;
+        self.misconfigured
+            .publish_alert(&self.bus, &self.clock)
+            .await;
         answers
     }
 
@@ -201,7 +203,7 @@ where
                 }
             }
         }
-        self.tell(source, records, &opened, &answers);
+        self.end_spans(source, records, &opened, &answers);
         answers
     }
 

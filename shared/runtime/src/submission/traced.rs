@@ -8,20 +8,20 @@ use super::submitted::Submitted;
 use super::{Admitted, Source, Submission};
 use crate::ports::{Bus, Clock, Created, DefinitionStore, StateStore, StoreError};
 use crate::record::InputRecord;
-use crate::traces::{Open, SpanKind, Told, Tracing, redelivery_code};
+use crate::traces::{OpenSpan, SpanEnd, SpanKind, Tracing, redelivery_code};
 
 /// The submissions of a batch, by the places of their records. Empty where nobody is told.
 pub(super) struct Opened {
     began: Timestamp,
-    of: Vec<Option<One>>,
+    of: Vec<Option<OrderSpan>>,
     /// The places of orders of which messages were to be sent: orders that are new, or that nobody has taken
     /// up yet.
     announced: BTreeSet<usize>,
 }
 
 #[derive(Clone)]
-struct One {
-    root: Open,
+struct OrderSpan {
+    root: OpenSpan,
     order: String,
     workflow: String,
 }
@@ -38,8 +38,8 @@ impl Opened {
             .as_deref()
             .and_then(TraceContext::parse);
         let Some(trace) = trace else { return };
-        *place = Some(One {
-            root: Open::root(trace, &accepted.order_id, self.began),
+        *place = Some(OrderSpan {
+            root: OpenSpan::root(trace, &accepted.order_id, self.began),
             order: accepted.order_id.to_string(),
             workflow: accepted.workflow.name.to_string(),
         });
@@ -53,7 +53,7 @@ impl Opened {
     }
 
     /// The root of the order at this place.
-    pub(super) fn of(&self, index: usize) -> Option<&Open> {
+    pub(super) fn of(&self, index: usize) -> Option<&OpenSpan> {
         let one = self.of.get(index)?.as_ref()?;
         Some(&one.root)
     }
@@ -98,7 +98,7 @@ where
 
     /// Tells of every submission of a batch. One that is to come again for want of room is told when it
     /// gets in.
-    pub(super) fn tell(
+    pub(super) fn end_spans(
         &self,
         source: Source,
         records: &[InputRecord],
@@ -129,21 +129,24 @@ where
         &self,
         source: Source,
         record: &InputRecord,
-        one: &One,
+        one: &OrderSpan,
         is_root: bool,
         failure: Option<&str>,
     ) {
         let traces = &self.settings.traces;
         let open = match is_root {
             true => one.root,
-            false => Open::within(one.root.context(), record.what("submit"), one.root.began),
+            false => OpenSpan::within(
+                one.root.context(),
+                record.work_kind("submit"),
+                one.root.began,
+            ),
         };
         traces.end(&open, self.clock.now(), failure, || {
             let told = match source {
                 Source::Topic => traces.handled("submit", record, &one.order),
-                Source::Caller => {
-                    Told::new("submit", SpanKind::Server).with("triad.order.id", one.order.clone())
-                }
+                Source::Caller => SpanEnd::new("submit", SpanKind::Server)
+                    .with("triad.order.id", one.order.clone()),
             };
             told.with("triad.workflow", one.workflow.clone())
         });

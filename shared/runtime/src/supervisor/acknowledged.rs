@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use triad_core::pass::{End, Task};
+use triad_core::pass::{PassEnd, Task};
 use triad_core::{Order, OrderId, Version};
 
 use crate::passes::Carried;
@@ -17,10 +17,10 @@ const MOST: usize = 4_096;
 
 /// The newest records of a Supervisor of which everything is acknowledged.
 #[derive(Debug, Default)]
-pub(super) struct Acknowledged(Mutex<Known>);
+pub(super) struct Acknowledged(Mutex<AcknowledgedVersions>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct AcknowledgedVersions {
     versions: HashMap<OrderId, Version>,
     /// Their orders, the one that is known longest first.
     orders: VecDeque<OrderId>,
@@ -30,7 +30,7 @@ impl Acknowledged {
     /// Notes what has come of a pass. Another process's record has requests, which the Supervisor does not send: only
     /// one that it has written and sent is known. A write that only moves a row of the due index sends nothing.
     pub(super) fn note(&self, carried: &Carried) {
-        let Task::Ended(End::Done(done)) = carried.pass.task() else {
+        let Task::Ended(PassEnd::Done(done)) = carried.pass.task() else {
             return;
         };
         let order = &done.order;

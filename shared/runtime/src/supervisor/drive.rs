@@ -110,7 +110,9 @@ where
                 }
             }
         }
-        self.misconfigured.tell(&self.bus, &self.clock).await;
+        self.misconfigured
+            .publish_alert(&self.bus, &self.clock)
+            .await;
         driven
     }
 

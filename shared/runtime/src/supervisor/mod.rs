@@ -4,19 +4,19 @@
 //! one wins and the other's write is a counted conflict.
 
 mod acknowledged;
+mod announcement_rate;
 mod drive;
 mod plan;
-mod rests;
 mod traced;
 mod unconfirmed;
 
 use serde::Serialize;
 use triad_core::due::{ASIDE_SHARDS, SHARDS, aside_shard};
-use triad_core::pass::{self, End, Snapshot, Task};
+use triad_core::pass::{self, PassEnd, Snapshot, Task};
 use triad_core::{OrderId, Timestamp, Untaken, ledger};
 use triad_workflow::Millis;
 
-use crate::aside::{Ports, let_in, room, waiting};
+use crate::admission_queue::{Ports, let_in, room, waiting};
 use crate::control::ControlStore;
 use crate::definitions::Definitions;
 use crate::metric;
@@ -28,8 +28,8 @@ use crate::settings::Settings;
 use crate::traces::Tracing;
 use crate::unreadable::{self, Subject, Unreadable};
 use acknowledged::Acknowledged;
+use announcement_rate::Rests;
 use plan::{Candidate, Plan, Policy};
-use rests::Rests;
 use unconfirmed::Refusing;
 
 pub use drive::Driven;
@@ -127,8 +127,10 @@ where
     pub async fn sweep(&self, time: Millis) -> Report {
         let began = self.clock.now();
         let report = self.sweep_all(time).await;
-        report.tell(began, self.clock.now());
-        self.misconfigured.tell(&self.bus, &self.clock).await;
+        report.measure_sweep(began, self.clock.now());
+        self.misconfigured
+            .publish_alert(&self.bus, &self.clock)
+            .await;
         report
     }
 
@@ -281,7 +283,7 @@ where
                 .for_each(|e| self.misconfigured.note_bus(e));
             report.count(&read, &carried, now);
             deferred.extend(refusing.note(&carried).map(|done| done.order));
-            if let Task::Ended(End::Illegal(illegal)) = carried.pass.task() {
+            if let Task::Ended(PassEnd::Illegal(illegal)) = carried.pass.task() {
                 unreadable.insert(Subject::Order(read.order.id.clone()), illegal.to_string());
             }
         }
@@ -291,7 +293,7 @@ where
 
     async fn tell_unreadable(&self, unreadable: Unreadable) {
         let ports = (&self.store, &self.bus, &self.clock, &self.entropy);
-        unreadable::tell(ports, unreadable).await;
+        unreadable::publish_alert(ports, unreadable).await;
     }
 
     fn tracing(&self) -> Tracing<'_, C> {
@@ -362,7 +364,7 @@ where
 
 /// Until when an order that waits for a Scheduler rests, if that was written.
 fn rests_until(carried: &Carried) -> Option<Timestamp> {
-    let Task::Ended(End::Done(done) | End::Unsent(done)) = carried.pass.task() else {
+    let Task::Ended(PassEnd::Done(done) | PassEnd::Unsent(done)) = carried.pass.task() else {
         return None;
     };
     let state = &done.order.state;
@@ -412,7 +414,7 @@ impl Report {
         }
     }
 
-    fn tell(&self, began: Timestamp, ended: Timestamp) {
+    fn measure_sweep(&self, began: Timestamp, ended: Timestamp) {
         let result = match (self.unread > 0, self.truncated) {
             (true, _) => "unread",
             (false, true) => "truncated",
@@ -440,7 +442,7 @@ impl Report {
     /// Counts what came of one record.
     fn count(&mut self, read: &Snapshot, carried: &Carried, now: Timestamp) {
         match carried.pass.task() {
-            Task::Ended(End::Done(done)) => {
+            Task::Ended(PassEnd::Done(done)) => {
                 self.written += usize::from(done.was_written);
                 self.confirmed += usize::from(done.was_confirmed);
                 self.ended(read, done, now);
@@ -449,7 +451,7 @@ impl Report {
                     log_failure(e);
                 }
             }
-            Task::Ended(End::Unsent(done)) => {
+            Task::Ended(PassEnd::Unsent(done)) => {
                 self.written += usize::from(done.was_written);
                 self.failed += 1;
                 self.ended(read, done, now);
@@ -457,15 +459,17 @@ impl Report {
                     tracing::warn!(order = %read.order.id, error = %e, "a message could not be sent; the next sweep sends it again");
                 }
             }
-            Task::Ended(End::Ignored(_) | End::Refused(_) | End::Absent) => self.left += 1,
-            Task::Ended(End::Raced) => self.conflicts += 1,
-            Task::Ended(End::Unwritten) => {
+            Task::Ended(PassEnd::Ignored(_) | PassEnd::Refused(_) | PassEnd::Absent) => {
+                self.left += 1
+            }
+            Task::Ended(PassEnd::Raced) => self.conflicts += 1,
+            Task::Ended(PassEnd::Unwritten) => {
                 self.failed += 1;
                 if let Some(e) = &carried.unwritten {
                     log_failure(e);
                 }
             }
-            Task::Ended(End::Illegal(illegal)) => {
+            Task::Ended(PassEnd::Illegal(illegal)) => {
                 tracing::error!(order = %read.order.id, error = %illegal, "the record does not fit its definition");
                 self.failed += 1;
             }
@@ -479,7 +483,7 @@ impl Report {
 
     fn ended(&self, read: &Snapshot, done: &pass::Carried, now: Timestamp) {
         if done.was_written {
-            metric::moved(&read.order, &done.order, now);
+            metric::count_transition(&read.order, &done.order, now);
         }
     }
 }

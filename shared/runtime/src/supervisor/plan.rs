@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use triad_core::invariants::Breach;
-use triad_core::pass::{End, Pass, Place, Snapshot, Source, Task};
+use triad_core::pass::{Pass, PassEnd, Snapshot, Source, Task, WriterOrder};
 use triad_core::{Event, Order, Overdue, Timestamp, Timing, Untaken};
 use triad_workflow::Millis;
 
@@ -94,11 +94,11 @@ impl Plan {
             let rest = waits.then(|| policy.rests.next()).flatten();
             let rest = rest.unwrap_or_default();
             // Of a race that is lost the winner takes care.
-            let mut pass = Pass::new(Place::Beside, 0);
+            let mut pass = Pass::new(WriterOrder::Beside, 0);
             let event = Event::Overdue(Overdue { untaken, rest });
             let breaches = pass.decide(read.clone(), Source::Record, event, policy.timing, now);
             match pass.task() {
-                Task::Ended(End::Ignored(_) | End::Refused(_)) => plan.left += 1,
+                Task::Ended(PassEnd::Ignored(_) | PassEnd::Refused(_)) => plan.left += 1,
                 _ => plan.carry_out.push(Due {
                     read,
                     pass,

@@ -1,30 +1,30 @@
 //! What a sweep tells of an order that it has taken up.
 
-use triad_core::pass::{End, Snapshot, Task};
+use triad_core::pass::{PassEnd, Snapshot, Task};
 
 use crate::passes::Carried;
 use crate::ports::Clock;
-use crate::traces::{SpanKind, Told, Tracing, bus_code, store_code};
+use crate::traces::{SpanEnd, SpanKind, Tracing, bus_code, store_code};
 
 /// Tells of one order, with links to the attempts at which its work stood. Of an order for which nothing
 /// was to be done nothing is told.
 pub(super) fn swept<C: Clock>(tracing: &Tracing<'_, C>, read: &Snapshot, carried: &Carried) {
     let Some(span) = &carried.span else { return };
     let end = match carried.pass.task() {
-        Task::Ended(End::Ignored(_) | End::Refused(_) | End::Absent) => return,
+        Task::Ended(PassEnd::Ignored(_) | PassEnd::Refused(_) | PassEnd::Absent) => return,
         Task::Ended(end) => Some(end),
         _ => None,
     };
     let failure = match (end, &carried.unwritten, &carried.unsent) {
-        (Some(End::Illegal(_)) | None, ..) => Some("illegal"),
+        (Some(PassEnd::Illegal(_)) | None, ..) => Some("illegal"),
         (_, Some(e), _) => Some(store_code(e)),
         (_, _, Some(e)) => Some(bus_code(e)),
         _ => None,
     };
     tracing.traces.end(span, tracing.now(), failure, || {
-        Told {
+        SpanEnd {
             links: span.attempts_of(&read.order),
-            ..Told::new("sweep", SpanKind::Internal)
+            ..SpanEnd::new("sweep", SpanKind::Internal)
         }
         .with("triad.order.id", read.order.id.to_string())
         .with("triad.workflow", read.order.workflow.name.to_string())

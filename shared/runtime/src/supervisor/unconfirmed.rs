@@ -29,7 +29,7 @@ impl Refusing {
 
     /// Notes what came of a pass; the record to deferred, if its topic refuses what it wants sent.
     pub(super) fn note(&mut self, carried: &Carried) -> Option<pass::Carried> {
-        let pass::Task::Ended(pass::End::Unsent(done)) = carried.pass.task() else {
+        let pass::Task::Ended(pass::PassEnd::Unsent(done)) = carried.pass.task() else {
             return None;
         };
         let is_refused = carried.unsent.as_ref().is_some_and(|e| e.is_of_its_topic());
@@ -46,7 +46,7 @@ fn topics_of(order: &Order) -> impl Iterator<Item = &str> {
     order.outbox.entries.iter().filter_map(|entry| match entry {
         Emission::Status { .. } => Some(order.reply_topic.as_deref().unwrap_or(topics::STATUS)),
         Emission::Alert { .. } => Some(topics::ALERTS),
-        Emission::Retry | Emission::Request { .. } => None,
+        Emission::Wake | Emission::Request { .. } => None,
     })
 }
 

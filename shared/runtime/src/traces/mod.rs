@@ -8,8 +8,8 @@
 //! Architecture invariant: no span holds a payload or the value of a header, and nothing that is decided
 //! about an order depends on a span.
 
+mod handler_spans;
 mod open;
-mod told;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,10 +21,10 @@ pub use triad_core::TraceContext;
 use triad_core::{OrderId, Timestamp};
 use triad_workflow::Millis;
 
-pub(crate) use open::{Open, Told, What};
-pub(crate) use told::{
+pub(crate) use handler_spans::{
     Tracing, bus_code, number, of_record, outcome_of, redelivery_code, store_code,
 };
+pub(crate) use open::{OpenSpan, SpanEnd, WorkKind};
 
 /// The kind of a span, as OpenTelemetry has it: whether its work crosses a border of the process, and in
 /// which direction.
@@ -177,9 +177,9 @@ impl Engines {
 /// Where handlers send their spans: to a sink, or nowhere, which is the default and costs nothing. Clones
 /// share the sink.
 #[derive(Clone, Default)]
-pub struct Traces(Option<Arc<On>>);
+pub struct Traces(Option<Arc<TracesOn>>);
 
-struct On {
+struct TracesOn {
     sink: Box<dyn TraceSink>,
     sampling: Sampling,
     engines: Engines,
@@ -200,7 +200,7 @@ impl Traces {
     /// context of another submitter says itself whether the order is sampled. Of an order that is not sampled
     /// only the spans with a failure are sent. `engines` has the names for the spans' attributes.
     pub fn to(sink: impl TraceSink, sampling: Sampling, engines: Engines) -> Self {
-        Self(Some(Arc::new(On {
+        Self(Some(Arc::new(TracesOn {
             sink: Box::new(sink),
             sampling,
             engines,
@@ -240,10 +240,10 @@ impl Traces {
     /// Tells of work that has ended, if its trace is kept or it has failed.
     pub(crate) fn end(
         &self,
-        open: &Open,
+        open: &OpenSpan,
         ended: Timestamp,
         failure: Option<&str>,
-        told: impl FnOnce() -> Told,
+        told: impl FnOnce() -> SpanEnd,
     ) {
         let Some(on) = &self.0 else { return };
         if !open.is_sampled() && failure.is_none() {

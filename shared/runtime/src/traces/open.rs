@@ -12,14 +12,14 @@ use super::{Attribute, SpanKind, Traces};
 /// In a trace that is not recorded only a failure is told. Such work keeps what its ids are made of, and they
 /// are made when it fails.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Open {
-    place: Place,
+pub(crate) struct OpenSpan {
+    place: SpanPlacement,
     pub(crate) began: Timestamp,
 }
 
 /// Where work is in its trace.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum SpanPlacement {
     /// The ids are made.
     Made {
         context: TraceContext,
@@ -28,22 +28,22 @@ enum Place {
     /// The ids are still to be made: `what` within `cause`, or within the work `around`, which is in it.
     Within {
         cause: TraceContext,
-        around: Option<(What, Timestamp)>,
-        what: What,
+        around: Option<(WorkKind, Timestamp)>,
+        what: WorkKind,
     },
 }
 
 /// What work it is, among those that one cause has in the same millisecond: its kind, and a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct What(pub(crate) &'static str, pub(crate) u64);
+pub(crate) struct WorkKind(pub(crate) &'static str, pub(crate) u64);
 
-impl Open {
+impl OpenSpan {
     /// Work within `cause`, as in [`Traces::begin`].
-    pub(crate) fn within(cause: TraceContext, what: What, now: Timestamp) -> Self {
+    pub(crate) fn within(cause: TraceContext, what: WorkKind, now: Timestamp) -> Self {
         if cause.is_sampled() {
             return Self::made(part(cause, what, now), Some(cause), now);
         }
-        let place = Place::Within {
+        let place = SpanPlacement::Within {
             cause,
             around: None,
             what,
@@ -57,7 +57,7 @@ impl Open {
         parent: Option<TraceContext>,
         began: Timestamp,
     ) -> Self {
-        let place = Place::Made { context, parent };
+        let place = SpanPlacement::Made { context, parent };
         Self { place, began }
     }
 
@@ -68,14 +68,14 @@ impl Open {
     }
 
     /// A part of this work.
-    pub(crate) fn part(&self, what: What, now: Timestamp) -> Self {
+    pub(crate) fn part(&self, what: WorkKind, now: Timestamp) -> Self {
         match self.place {
-            Place::Within {
+            SpanPlacement::Within {
                 cause,
                 around: None,
                 what: outer,
             } => Self {
-                place: Place::Within {
+                place: SpanPlacement::Within {
                     cause,
                     around: Some((outer, self.began)),
                     what,
@@ -94,16 +94,16 @@ impl Open {
     /// What others that it calls carry on: its own hop, or that of its cause where nobody is told of its own.
     pub(crate) fn carried(&self) -> TraceContext {
         match self.place {
-            Place::Made { context, .. } => context,
-            Place::Within { cause, .. } => cause,
+            SpanPlacement::Made { context, .. } => context,
+            SpanPlacement::Within { cause, .. } => cause,
         }
     }
 
     /// Its own hop.
     pub(crate) fn context(&self) -> TraceContext {
         match self.place {
-            Place::Made { context, .. } => context,
-            Place::Within {
+            SpanPlacement::Made { context, .. } => context,
+            SpanPlacement::Within {
                 cause,
                 around,
                 what,
@@ -125,22 +125,22 @@ impl Open {
     /// The hop that it is a part of; `None` of a root.
     pub(crate) fn parent(&self) -> Option<TraceContext> {
         match self.place {
-            Place::Made { parent, .. } => parent,
-            Place::Within { cause, around, .. } => Some(of_around(cause, around)),
+            SpanPlacement::Made { parent, .. } => parent,
+            SpanPlacement::Within { cause, around, .. } => Some(of_around(cause, around)),
         }
     }
 }
 
-fn of_around(cause: TraceContext, around: Option<(What, Timestamp)>) -> TraceContext {
+fn of_around(cause: TraceContext, around: Option<(WorkKind, Timestamp)>) -> TraceContext {
     around.map_or(cause, |(what, began)| part(cause, what, began))
 }
 
-fn part(cause: TraceContext, What(kind, number): What, began: Timestamp) -> TraceContext {
+fn part(cause: TraceContext, WorkKind(kind, number): WorkKind, began: Timestamp) -> TraceContext {
     cause.part(&format!("{kind}/{number}/{}", began.0))
 }
 
 /// What is said of a span at its end.
-pub(crate) struct Told {
+pub(crate) struct SpanEnd {
     pub(crate) name: Cow<'static, str>,
     pub(crate) kind: SpanKind,
     pub(crate) links: Vec<TraceContext>,
@@ -150,22 +150,32 @@ pub(crate) struct Told {
 impl Traces {
     /// Work within `cause`. Its id is made of the cause, of `what` it is and of the moment: the same
     /// message handled twice is two spans. `None` where nobody is told.
-    pub(crate) fn begin(&self, cause: TraceContext, what: What, now: Timestamp) -> Option<Open> {
-        self.is_on().then(|| Open::within(cause, what, now))
+    pub(crate) fn begin(
+        &self,
+        cause: TraceContext,
+        what: WorkKind,
+        now: Timestamp,
+    ) -> Option<OpenSpan> {
+        self.is_on().then(|| OpenSpan::within(cause, what, now))
     }
 
     /// Work for an order that no message has caused, such as a sweep: a child of the order's root.
-    pub(crate) fn beside(&self, order: &Order, kind: &'static str, now: Timestamp) -> Option<Open> {
+    pub(crate) fn beside(
+        &self,
+        order: &Order,
+        kind: &'static str,
+        now: Timestamp,
+    ) -> Option<OpenSpan> {
         if !self.is_on() {
             return None;
         }
         let trace = order.traceparent.as_deref().and_then(TraceContext::parse);
         let trace = trace.unwrap_or_else(|| TraceContext::of_order(&order.id));
-        self.begin(trace.root_of(&order.id), What(kind, 0), now)
+        self.begin(trace.root_of(&order.id), WorkKind(kind, 0), now)
     }
 }
 
-impl Told {
+impl SpanEnd {
     /// Of this name and kind; nothing more is said of it yet.
     pub(crate) fn new(name: impl Into<Cow<'static, str>>, kind: SpanKind) -> Self {
         Self {

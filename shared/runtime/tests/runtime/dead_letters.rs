@@ -2,18 +2,18 @@
 
 use triad_core::{Envelope, Timestamp, topics};
 use triad_runtime::InputRecord;
-use triad_runtime::dead_letter::index::{Full, Index, OTHER_CAUSES};
+use triad_runtime::dead_letter::index::{Index, IndexFull, OTHER_CAUSES};
 use triad_runtime::dead_letter::letter::Content;
 use triad_runtime::dead_letter::replay::ReplayAct;
-use triad_runtime::dead_letter::{Cause, Entry, Letter, LetterId, dead_letter, send};
+use triad_runtime::dead_letter::{Cause, Letter, LetterEntry, LetterId, dead_letter, send};
 
 use crate::support::{World, record as record_of};
 
 /// The letter of a record, read again.
 fn letter(of: &InputRecord) -> Letter {
     let [letter, _] = dead_letter(of, &Cause::new("too-large", "because"), Timestamp(0));
-    match Entry::read(record_of(letter)) {
-        Ok(Entry::Letter(letter)) => letter,
+    match LetterEntry::read(record_of(letter)) {
+        Ok(LetterEntry::Letter(letter)) => letter,
         other => panic!("no letter: {other:?}"),
     }
 }
@@ -106,8 +106,8 @@ fn of_a_letter_that_its_topic_does_not_take_8_kib_are_sent() {
         let all = std::mem::take(&mut world.inner().sent);
         let [letter, alert] = <[Envelope; 2]>::try_from(all).expect("a letter and its alert");
         assert_eq!(alert.topic, topics::ALERTS);
-        match Entry::read(record_of(letter)) {
-            Ok(Entry::Letter(letter)) => letter,
+        match LetterEntry::read(record_of(letter)) {
+            Ok(LetterEntry::Letter(letter)) => letter,
             other => panic!("no letter: {other:?}"),
         }
     };
@@ -154,8 +154,8 @@ fn who_replays_has_128_bytes_and_a_reason_1024() {
     assert!(!act(129, 1_024) && !act(128, 1_025));
 }
 
-fn noted(cause: String, offset: i64) -> Entry {
-    Entry::Letter(Letter {
+fn noted(cause: String, offset: i64) -> LetterEntry {
+    LetterEntry::Letter(Letter {
         id: LetterId {
             topic: "orders".into(),
             partition: 0,
@@ -196,7 +196,7 @@ fn an_index_holds_a_million_letters() {
     for offset in 0..1_000_000 {
         assert_eq!(index.note(&noted(String::new(), offset)), Ok(true));
     }
-    assert_eq!(index.note(&noted(String::new(), 1_000_000)), Err(Full));
+    assert_eq!(index.note(&noted(String::new(), 1_000_000)), Err(IndexFull));
     let known = index.note(&noted(String::new(), 999_999));
     assert_eq!(known, Ok(false), "what is known is taken all the same");
 }

@@ -10,7 +10,7 @@ use triad_runtime::dead_letter::replay::{
     replay,
 };
 use triad_runtime::dead_letter::{
-    Cause, Entry, Letter, LetterId, MAX_HEADERS, MAX_VALUE_BYTES, dead_letter,
+    Cause, Letter, LetterEntry, LetterId, MAX_HEADERS, MAX_VALUE_BYTES, dead_letter,
 };
 
 type Headers = Vec<(String, Option<Vec<u8>>)>;
@@ -44,8 +44,8 @@ fn stored(message: Envelope) -> InputRecord {
 
 fn letter_with(record: &InputRecord, code: &'static str) -> Letter {
     let [letter, _] = dead_letter(record, &Cause::new(code, "because"), Timestamp(1_000));
-    match Entry::read(stored(letter)) {
-        Ok(Entry::Letter(letter)) => letter,
+    match LetterEntry::read(stored(letter)) {
+        Ok(LetterEntry::Letter(letter)) => letter,
         other => panic!("no letter: {other:?}"),
     }
 }
@@ -99,7 +99,7 @@ fn a_letter_of_before_the_header_count_still_reads() {
     let [message, _] = dead_letter(&original, &Cause::new("c", "m"), Timestamp(1));
     let mut old = stored(message);
     old.headers.retain(|(name, _)| name != "triad-headers");
-    let Ok(Entry::Letter(letter)) = Entry::read(old) else {
+    let Ok(LetterEntry::Letter(letter)) = LetterEntry::read(old) else {
         panic!("it is a letter")
     };
     assert_eq!(letter.headers, original.headers);
@@ -168,7 +168,10 @@ fn a_marker_says_who_replayed_what_why_and_with_what() {
             act: act.clone(),
             corrected,
         };
-        assert_eq!(Entry::read(stored(message)), Ok(Entry::Replayed(wanted)));
+        assert_eq!(
+            LetterEntry::read(stored(message)),
+            Ok(LetterEntry::Replayed(wanted))
+        );
     }
     assert_eq!(act.by, "ops");
 }
@@ -186,9 +189,12 @@ fn an_act_says_who_and_why_within_bounds() {
 
 #[test]
 fn what_triad_has_not_written_is_neither_letter_nor_marker() {
-    assert_eq!(Entry::read(record(vec![])), Err(Unreadable("its ce_type")));
+    assert_eq!(
+        LetterEntry::read(record(vec![])),
+        Err(Unreadable("its ce_type"))
+    );
     let bare = record(vec![header("ce_type", b"triad.dead-letter")]);
-    assert!(Entry::read(bare).is_err());
+    assert!(LetterEntry::read(bare).is_err());
 }
 
 #[test]
@@ -207,19 +213,19 @@ fn ids_are_topic_partition_and_offset() {
     );
 }
 
-fn numbered(offset: i64, cause: &str) -> Entry {
+fn numbered(offset: i64, cause: &str) -> LetterEntry {
     let mut letter = letter(&record(vec![]));
     letter.id.offset = offset;
     letter.cause = cause.to_owned();
     letter.at = Timestamp(offset.unsigned_abs());
-    Entry::Letter(letter)
+    LetterEntry::Letter(letter)
 }
 
-fn replayed(offset: i64) -> Entry {
-    let Entry::Letter(letter) = numbered(offset, "") else {
+fn replayed(offset: i64) -> LetterEntry {
+    let LetterEntry::Letter(letter) = numbered(offset, "") else {
         unreachable!()
     };
-    Entry::Replayed(Marker {
+    LetterEntry::Replayed(Marker {
         of: letter.id,
         act: ReplayAct::new("ops", "why", Timestamp(50)).unwrap(),
         corrected: None,
@@ -229,7 +235,7 @@ fn replayed(offset: i64) -> Entry {
 #[test]
 fn letters_are_counted_once_and_by_cause_however_often_and_in_what_order_they_come() {
     let mut index = Index::default();
-    let mut note = |entry: &Entry| index.note(entry).unwrap();
+    let mut note = |entry: &LetterEntry| index.note(entry).unwrap();
     assert!(!note(&replayed(2)), "a marker before its letter");
     assert!(note(&numbered(1, "a")));
     assert!(!note(&numbered(1, "a")), "the same again");

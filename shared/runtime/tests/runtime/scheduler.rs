@@ -1,8 +1,8 @@
 //! What a Scheduler tries, keeps and starts at once, and what it says of its pressure.
 
 use serde_json::{Value, json};
-use triad_core::message::{Outcome, Pace, SchedulerMessage};
-use triad_core::{Failure, FailureKind, Priority, Retry, Timestamp, render};
+use triad_core::message::{Pace, ReplyOutcome, SchedulerMessage};
+use triad_core::{Failure, FailureKind, Priority, Timestamp, Wake, render};
 use triad_runtime::pressure::{Pressure, Report, present, report};
 use triad_runtime::scheduler::Scheduler;
 use triad_runtime::settings::Settings;
@@ -128,7 +128,7 @@ fn the_failure_of_a_reply_is_kept_up_to_its_bounds() {
         code: "c".repeat(1_000),
         message: "m".repeat(300_000),
     };
-    let outcome = Outcome::Failed {
+    let outcome = ReplyOutcome::Failed {
         failure,
         maybe_applied: false,
     };
@@ -148,7 +148,7 @@ fn a_copy_that_is_of_no_use_takes_none_of_the_five() {
     announced(&world, &workflow, 0..1);
     world.inner().faults.raced = true;
     world.inner().faults.absent_eventually = true;
-    let wake = SchedulerMessage::Retry(Retry {
+    let wake = SchedulerMessage::Wake(Wake {
         order_id: order_id("o-00000"),
     });
     let record = InputRecord {
@@ -317,7 +317,7 @@ fn what_is_held_back_is_told_in_eight_places_and_counts_for_20_seconds() {
 }
 
 /// The requests that were sent, each answered in the same way.
-fn answered(world: &World, outcome: &Outcome, pace: Pace) -> Vec<InputRecord> {
+fn answered(world: &World, outcome: &ReplyOutcome, pace: Pace) -> Vec<InputRecord> {
     let now = Timestamp(world.inner().now);
     let requests = world.sent("agent.bank").into_iter();
     requests
@@ -342,7 +342,7 @@ fn a_window_is_shut_until_its_downstream_may_be_called_and_not_until_one_order_c
     let workflow = world.workflow("w");
     let scheduler = scheduler(&world);
     world.run(scheduler.handle(&announced(&world, &workflow, 0..17)));
-    let deferred = Outcome::Deferred {
+    let deferred = ReplyOutcome::Deferred {
         until: Timestamp(BEGIN + 50_000),
         opens: Some(Timestamp(BEGIN + 25_000)),
         failure: Failure::new(FailureKind::Transient, "breaker-open", "it is open"),
@@ -360,7 +360,7 @@ fn a_good_end_is_written_only_once_the_reply_that_brought_it_is_durable() {
     let workflow = world.workflow("w");
     let scheduler = scheduler(&world);
     world.run(scheduler.handle(&announced(&world, &workflow, 0..1)));
-    let done = Outcome::Succeeded { output: json!({}) };
+    let done = ReplyOutcome::Succeeded { output: json!({}) };
     let replies = answered(&world, &done, Pace::default());
     world.inner().faults.undurable = true;
     let handled = world.run(scheduler.handle(&replies));
@@ -379,7 +379,7 @@ fn an_answer_that_comes_again_says_nothing_of_its_downstream() {
     let workflow = world.workflow("w");
     let scheduler = scheduler(&world);
     world.run(scheduler.handle(&announced(&world, &workflow, 0..100)));
-    let done = Outcome::Succeeded { output: json!({}) };
+    let done = ReplyOutcome::Succeeded { output: json!({}) };
     let first = answered(&world, &done, Pace::default()).remove(0);
     world.run(scheduler.handle(std::slice::from_ref(&first)));
     // Its request was delivered again, and seems to have waited all the time.

@@ -293,7 +293,7 @@ impl World {
             .map(|request| {
                 let now = Timestamp(self.inner().now);
                 let request = serde_json::from_value(request).expect("a request");
-                let output = triad_core::Outcome::Succeeded { output: json!({}) };
+                let output = triad_core::ReplyOutcome::Succeeded { output: json!({}) };
                 let pace = triad_core::message::Pace::default();
                 record(render::reply(&request, 1, output, pace, now, None))
             })

@@ -6,7 +6,7 @@ use crate::bounds;
 use crate::check::ids;
 use crate::expr::Expression;
 use crate::model::{CompensationDefinition, Definition};
-use crate::problem::{At, Problem, Problems};
+use crate::problem::{Path, Problem, Problems};
 use crate::template::{self, Piece};
 
 /// Where an expression stands, as far as what it may read depends on it.
@@ -25,7 +25,7 @@ pub(crate) struct Written {
     /// Position of its step in the file.
     pub step: usize,
     pub role: Role,
-    pub at: At,
+    pub at: Path,
     pub expression: Expression,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Written {
 pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<Written> {
     let mut all = Vec::new();
     for (step, written) in definition.steps.iter().enumerate() {
-        let top = At::step(step);
+        let top = Path::step(step);
         if let Some(when) = &written.when {
             let at = top.key("when");
             match Expression::compiled(when) {

@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 use crate::duration::Millis;
 use crate::model::{CompensationDefinition, Definition, ThenDefinition};
 use crate::names::check_name;
-use crate::problem::{At, Problems};
+use crate::problem::{Path, Problems};
 use crate::workflow::{StepIndex, Workflow};
 
-pub use crate::problem::{Place, Problem};
+pub use crate::problem::{Problem, TextPosition};
 
 /// Most steps of one workflow, inclusive; at least one is needed. The process record holds a record
 /// for each.
@@ -111,7 +111,7 @@ pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
 }
 
 fn check_names(definition: &Definition, limits: &Limits, problems: &mut Problems) {
-    let top = At::top();
+    let top = Path::top();
     if let Err(e) = check_name(&definition.workflow) {
         problems.add(top.key("workflow"), e.to_string());
     }
@@ -127,7 +127,7 @@ fn check_names(definition: &Definition, limits: &Limits, problems: &mut Problems
         problems.add(top.key("steps"), reason);
     }
     for (index, step) in definition.steps.iter().enumerate() {
-        let at = At::step(index);
+        let at = Path::step(index);
         let same = definition.steps[..index]
             .iter()
             .position(|s| s.id == step.id);
@@ -152,7 +152,7 @@ fn check_names(definition: &Definition, limits: &Limits, problems: &mut Problems
     }
 }
 
-fn check_agent(agent: &str, at: At, limits: &Limits, problems: &mut Problems) {
+fn check_agent(agent: &str, at: Path, limits: &Limits, problems: &mut Problems) {
     if let Err(e) = check_name(agent) {
         problems.add(at, e.to_string());
     } else if let Some(known) = &limits.agents
@@ -167,7 +167,7 @@ fn check_agent(agent: &str, at: At, limits: &Limits, problems: &mut Problems) {
     }
 }
 
-fn check_action(action: &str, at: At, problems: &mut Problems) {
+fn check_action(action: &str, at: Path, problems: &mut Problems) {
     // An action becomes a path segment of the HTTP agent's URL.
     let fits = !action.is_empty()
         && action.len() <= MAX_ACTION_BYTES
@@ -194,7 +194,7 @@ fn resolve_after(definition: &Definition, problems: &mut Problems) -> Vec<Vec<us
             match ids(definition).position(|known| known == id) {
                 Some(step) => found.push(step),
                 None => {
-                    let at = At::step(index).key("after").index(nth);
+                    let at = Path::step(index).key("after").index(nth);
                     let problem = Problem::new(at, format!("there is no step {id:?}"));
                     problems.push(problem.nearest(id, ids(definition)).of_ids());
                 }
@@ -233,7 +233,7 @@ fn sort(
                 stuck.join(", ")
             );
             problems.push(
-                Problem::new(At::step(first).key("after"), reason)
+                Problem::new(Path::step(first).key("after"), reason)
                     .hint("let one of them come after none of the others"),
             );
             return None;
@@ -273,7 +273,7 @@ fn check_compensation(
             steps[*first].id
         );
         problems.push(
-            Problem::new(At::step(*second).key("point_of_no_return"), reason)
+            Problem::new(Path::step(*second).key("point_of_no_return"), reason)
                 .hint("keep one of them"),
         );
     }
@@ -281,7 +281,7 @@ fn check_compensation(
     (0..steps.len())
         .map(|s| {
             let step = &steps[s];
-            let at = At::step(s);
+            let at = Path::step(s);
             let past_pivot = pivot.is_some_and(|p| s == p || ancestors[s].contains(&p));
             if let Some(p) = pivot
                 && !past_pivot
@@ -323,14 +323,14 @@ pub(crate) fn check_compiled(workflow: &Workflow) -> Vec<Problem> {
         let reason =
             format!("{within} cannot hold: the steps may take {least} in one attempt each");
         problems.push(
-            Problem::new(At::top().key("order_timeout"), reason)
+            Problem::new(Path::top().key("order_timeout"), reason)
                 .hint("give the order more time, or its steps less"),
         );
     }
     let calls = workflow.worst_case_calls();
     if calls > MAX_CALLS_PER_ORDER {
         problems.add(
-            At::top().key("steps"),
+            Path::top().key("steps"),
             format!("one order could cause {calls} calls; {MAX_CALLS_PER_ORDER} are allowed: lower retry.calls_per_attempt or thresholds"),
         );
     }

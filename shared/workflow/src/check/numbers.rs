@@ -3,11 +3,11 @@
 use crate::check::{Limits, MAX_CALLS, MAX_THRESHOLD};
 use crate::duration::Millis;
 use crate::model::{CompensationDefinition, Definition, PolicyDefinition, RetryDefinition};
-use crate::problem::{At, Problem, Problems};
+use crate::problem::{Path, Problem, Problems};
 
 pub(super) fn check(definition: &Definition, limits: &Limits, problems: &mut Problems) {
     let defaults = &definition.defaults;
-    let top = At::top().key("defaults");
+    let top = Path::top().key("defaults");
     check_within(&top, defaults.attempt_timeout, limits, problems);
     if let Some(retry) = &defaults.retry {
         check_retry(&top, retry, defaults.attempt_timeout, problems);
@@ -16,7 +16,7 @@ pub(super) fn check(definition: &Definition, limits: &Limits, problems: &mut Pro
         check_policy(&top.key("supervisor"), policy, problems);
     }
     for (index, step) in definition.steps.iter().enumerate() {
-        let at = At::step(index);
+        let at = Path::step(index);
         check_within(&at, step.attempt_timeout, limits, problems);
         if let Some(retry) = &step.retry {
             let within = step.attempt_timeout.or(defaults.attempt_timeout);
@@ -39,7 +39,7 @@ pub(super) fn check(definition: &Definition, limits: &Limits, problems: &mut Pro
     }
 }
 
-fn check_within(at: &At, within: Option<Millis>, limits: &Limits, problems: &mut Problems) {
+fn check_within(at: &Path, within: Option<Millis>, limits: &Limits, problems: &mut Problems) {
     let least = Millis(limits.skew.0.saturating_mul(2).saturating_add(10));
     if let Some(within) = within
         && within < least
@@ -54,7 +54,12 @@ fn check_within(at: &At, within: Option<Millis>, limits: &Limits, problems: &mut
     }
 }
 
-fn check_retry(at: &At, retry: &RetryDefinition, within: Option<Millis>, problems: &mut Problems) {
+fn check_retry(
+    at: &Path,
+    retry: &RetryDefinition,
+    within: Option<Millis>,
+    problems: &mut Problems,
+) {
     let at = at.key("retry");
     let calls = retry.calls_per_attempt;
     if calls == 0 || calls > MAX_CALLS {
@@ -82,7 +87,7 @@ fn check_retry(at: &At, retry: &RetryDefinition, within: Option<Millis>, problem
     }
 }
 
-fn check_policy(at: &At, policy: &PolicyDefinition, problems: &mut Problems) {
+fn check_policy(at: &Path, policy: &PolicyDefinition, problems: &mut Problems) {
     check_threshold(at, Some(policy.failure_threshold), problems);
     if policy.retry_at_once && policy.delay.is_some_and(|d| d > Millis(0)) {
         let reason = "supervisor.retry_at_once and supervisor.delay exclude one another";
@@ -96,7 +101,7 @@ fn check_policy(at: &At, policy: &PolicyDefinition, problems: &mut Problems) {
     }
 }
 
-fn check_threshold(at: &At, threshold: Option<u32>, problems: &mut Problems) {
+fn check_threshold(at: &Path, threshold: Option<u32>, problems: &mut Problems) {
     if let Some(threshold) = threshold.filter(|t| *t > MAX_THRESHOLD) {
         let reason = format!("is {threshold}, above {MAX_THRESHOLD}");
         problems.add(at.key("failure_threshold"), reason);
@@ -106,7 +111,7 @@ fn check_threshold(at: &At, threshold: Option<u32>, problems: &mut Problems) {
 /// Steps whose effect may not be repeated.
 pub(super) fn check_repeat(definition: &Definition, problems: &mut Problems) {
     for (index, step) in definition.steps.iter().enumerate() {
-        let at = At::step(index);
+        let at = Path::step(index);
         if step.at_most_once && step.probe.is_some() {
             problems.add(
                 at.key("at_most_once"),

@@ -7,17 +7,20 @@ use serde_json::Value;
 use crate::expr::{Expression, with_stack};
 use crate::model::Definition;
 use crate::names::check_name;
-use crate::problem::{At, Problem, Problems};
+use crate::problem::{Path, Problem, Problems};
 use crate::search::{MAX_SEARCH_KEYS, expression};
 use crate::template::{self, Piece};
 use crate::warn::free_names;
 
 /// The expression of each search key that is one and compiles, and where it stands; a problem for each
 /// other one.
-pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<(At, Expression)> {
+pub(crate) fn compiled(
+    definition: &Definition,
+    problems: &mut Problems,
+) -> Vec<(Path, Expression)> {
     let mut all = Vec::new();
     for (name, written) in &definition.search {
-        let at = At::top().key("search").key(name);
+        let at = Path::top().key("search").key(name);
         match expression(written) {
             Ok(expression) => all.push((at, expression)),
             Err(reason) => problems.push(refused(at, written, reason)),
@@ -27,7 +30,7 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
 }
 
 /// Why something is no expression of a search key, with what to write instead.
-fn refused(at: At, written: &str, reason: String) -> Problem {
+fn refused(at: Path, written: &str, reason: String) -> Problem {
     let problem = Problem::new(at.clone(), reason);
     let value = Value::String(written.to_owned());
     match template::pieces(&value, &at).as_slice() {
@@ -48,7 +51,7 @@ fn refused(at: At, written: &str, reason: String) -> Problem {
 /// Checks how many search keys there are, their names, and that they are computed of the details alone:
 /// when an order is submitted, no step of it has run.
 pub(super) fn check(definition: &Definition, problems: &mut Problems) {
-    let at = At::top().key("search");
+    let at = Path::top().key("search");
     let count = definition.search.len();
     if count > MAX_SEARCH_KEYS {
         let reason = format!("{count} search keys; {MAX_SEARCH_KEYS} are allowed");

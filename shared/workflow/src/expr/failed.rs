@@ -10,12 +10,12 @@ use cel::{ExecutionError, Value as CelValue};
 pub(super) const OWN: &str = "@triad";
 
 /// A failure of one of this crate's own functions.
-pub(super) fn own(reason: String) -> ExecutionError {
+pub(super) fn execution_error(reason: String) -> ExecutionError {
     ExecutionError::function_error(OWN, reason)
 }
 
 /// Why an expression, written as `source`, has no value.
-pub(super) fn told(source: &str, error: &ExecutionError) -> String {
+pub(super) fn error_text(source: &str, error: &ExecutionError) -> String {
     use ExecutionError as E;
     let written = |text: &str| (source.contains(text)).then(|| format!(": {text}"));
     match error {

@@ -9,7 +9,7 @@ use cel::common::types::{CelList, CelMap, DYN_TYPE};
 use cel::common::value::{CowVal, Val};
 use cel::{Env, ExecutionError};
 
-use super::work;
+use super::cost_bound;
 
 /// Brings what a macro goes through into an order. The sign cannot be written in an expression.
 pub(super) const IN_ORDER: &str = "@in_order";
@@ -29,7 +29,7 @@ fn in_order<'b, 'v>(range: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Execut
     let Some(map) = range.downcast_ref::<CelMap>() else {
         return Ok(range);
     };
-    work::take_units((map.inner().len() / KEYS) as u64)?;
+    cost_bound::take_units((map.inner().len() / KEYS) as u64)?;
     let mut keys: Vec<_> = map.inner().keys().collect();
     keys.sort_unstable();
     let keys: Vec<Box<dyn Val + 'v>> = keys.iter().map(|k| k.inner().clone_as_boxed()).collect();

@@ -4,8 +4,8 @@
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
 use cel::{Context, Value as CelValue};
 
+use super::cost_bound::{count, take_units};
 use super::in_order::IN_ORDER;
-use super::work::{count, take_units};
 
 /// Counts its argument and returns it. The sign cannot be written in an expression.
 const COUNTED: &str = "@counted";

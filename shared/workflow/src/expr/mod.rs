@@ -9,13 +9,13 @@
 //! [`MAX_COMPREHENSION_DEPTH`] deep, and work of [`MAX_WORK`] for all that is computed in a scope.
 //! The language has no loops, no recursion and no IO.
 
+mod cost_bound;
 mod failed;
 mod in_order;
 mod meter;
 pub(crate) mod reads;
 mod sure_reads;
 mod syntax;
-mod work;
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -26,8 +26,8 @@ use cel::objects::{Key, Map};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use serde_json::{Value, json};
 
+pub use cost_bound::MAX_WORK;
 pub use sure_reads::ReadOf;
-pub use work::MAX_WORK;
 
 use crate::problem::nearest;
 
@@ -97,7 +97,7 @@ impl Expression {
         let program = with_stack(|| Program::compile(source)).map_err(|e| {
             format!(
                 "`{source}` is not an expression: {}",
-                syntax::told(source, &e)
+                syntax::error_text(source, &e)
             )
         })?;
         let mut walk = Walk::default();
@@ -175,13 +175,13 @@ impl Expression {
         let tree = self.metered.as_ref().unwrap_or(self.program.expression());
         let compute = || {
             let value = CelValue::resolve(tree, &scope.context)?;
-            work::count(&value)?;
+            cost_bound::count(&value)?;
             Ok(value)
         };
-        let (value, left) = work::with_left(scope.left.get(), || with_stack(compute));
+        let (value, left) = cost_bound::with_left(scope.left.get(), || with_stack(compute));
         scope.left.set(left);
         let value: CelValue =
-            value.map_err(|e: ExecutionError| self.error(failed::told(&self.source, &e)))?;
+            value.map_err(|e: ExecutionError| self.error(failed::error_text(&self.source, &e)))?;
         json(&value).map_err(|reason| self.error(reason.to_owned()))
     }
 
@@ -190,10 +190,10 @@ impl Expression {
     pub(crate) fn fault_of_constant(part: &IdedExpr, source: &str) -> Option<String> {
         let scope = Scope::new(&Value::Null, &Value::Null, [], None);
         let compute = || CelValue::resolve(part, &scope.context);
-        let (value, _) = work::with_left(scope.left.get(), || with_stack(compute));
+        let (value, _) = cost_bound::with_left(scope.left.get(), || with_stack(compute));
         value
             .err()
-            .map(|e: ExecutionError| failed::told(source, &e))
+            .map(|e: ExecutionError| failed::error_text(source, &e))
     }
 
     /// Computes the expression as a condition in a scope, and returns its value.

@@ -4,7 +4,7 @@ use cel::ParseErrors;
 
 /// Why a source is no expression, and what its author may have meant. The library's own messages list
 /// the symbols of its grammar, so only the place is taken from them.
-pub(super) fn told(source: &str, errors: &ParseErrors) -> String {
+pub(super) fn error_text(source: &str, errors: &ParseErrors) -> String {
     if source.trim().is_empty() {
         return "it is empty".to_owned();
     }
@@ -24,7 +24,7 @@ pub(super) fn told(source: &str, errors: &ParseErrors) -> String {
         let shown: String = rest.chars().take(40).collect();
         format!("it cannot be read from `{shown}` on")
     };
-    match meant(source, rest) {
+    match suggestion(source, rest) {
         Some(hint) => format!("{what}; {hint}"),
         None => what,
     }
@@ -43,7 +43,7 @@ pub(super) fn step_with_hyphen<'s>(source: &'s str, unknown: &str) -> Option<&'s
 
 const MACROS: [&str; 6] = ["map(", "filter(", "all(", "exists(", "exists_one(", "has("];
 
-fn meant(source: &str, rest: &str) -> Option<&'static str> {
+fn suggestion(source: &str, rest: &str) -> Option<&'static str> {
     if source.contains("${") {
         return Some("a `when` is an expression as a whole: write it without `${` and `}`");
     }

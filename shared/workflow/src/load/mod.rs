@@ -35,7 +35,7 @@ impl LoadError {
     /// The error of a file with one problem that is about the whole file. `reason` says what is wrong, for
     /// the author.
     #[must_use]
-    pub fn whole(file: &str, reason: impl Into<String>) -> Self {
+    pub fn whole_file(file: &str, reason: impl Into<String>) -> Self {
         Self {
             file: file.to_owned(),
             problems: vec![Problem::of_all(reason)],
@@ -109,7 +109,7 @@ impl std::error::Error for LoadError {}
 pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, LoadError> {
     if text.len() > MAX_FILE_BYTES {
         let reason = format!("is larger than {MAX_FILE_BYTES} bytes");
-        return Err(LoadError::whole(file, reason));
+        return Err(LoadError::whole_file(file, reason));
     }
     let fail = |problems| LoadError {
         file: file.to_owned(),

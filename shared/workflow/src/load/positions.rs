@@ -6,7 +6,7 @@
 
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span};
 
-use crate::problem::{At, Focus, Place, Problem, Segment};
+use crate::problem::{Focus, Path, Problem, Segment, TextPosition};
 
 /// A stretch of a line.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// A part whose end is yet to come.
-struct Open {
+struct OpenNode {
     spot: Spot,
     is_map: bool,
     parts: Vec<Node>,
@@ -66,7 +66,7 @@ impl<'t> Positions<'t> {
     pub(super) fn of(text: &'t str) -> Self {
         let lines: Vec<&str> = text.lines().collect();
         let mut root = None;
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenNode> = Vec::new();
         for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
             let spot = spot(&span, &lines);
             let done = match event {
@@ -76,7 +76,7 @@ impl<'t> Positions<'t> {
                 Event::Scalar(value, ..) => node(spot, Kind::Scalar(value.into_owned())),
                 Event::Alias(_) => node(spot, Kind::List(Vec::new())),
                 Event::SequenceStart(..) | Event::MappingStart(..) => {
-                    open.push(Open {
+                    open.push(OpenNode {
                         spot,
                         is_map: matches!(event, Event::MappingStart(..)),
                         parts: Vec::new(),
@@ -100,25 +100,25 @@ impl<'t> Positions<'t> {
     /// Puts a problem at its place.
     pub(super) fn place(&self, problem: &mut Problem) {
         let spot = self.find(&problem.at, &problem.focus);
-        problem.place = Some(self.shown(spot));
+        problem.place = Some(self.text_position(spot));
     }
 
     /// The place of a stretch that is known by line and column, both from 1.
-    pub(super) fn at(text: &'t str, line: usize, column: usize) -> Place {
+    pub(super) fn at(text: &'t str, line: usize, column: usize) -> TextPosition {
         let lines = Self {
             lines: text.lines().collect(),
             root: None,
         };
         let (line, column) = (line.max(1), column.max(1));
-        lines.shown(Spot {
+        lines.text_position(Spot {
             line,
             column,
             width: 1,
         })
     }
 
-    fn shown(&self, spot: Spot) -> Place {
-        Place {
+    fn text_position(&self, spot: Spot) -> TextPosition {
+        TextPosition {
             line: spot.line,
             column: spot.column,
             width: spot.width.max(1),
@@ -134,12 +134,12 @@ impl<'t> Positions<'t> {
     pub(super) fn altered_numbers(&self) -> Vec<Problem> {
         let mut found = Vec::new();
         if let Some(root) = &self.root {
-            self.altered_in(root, &At::top(), &mut found);
+            self.altered_in(root, &Path::top(), &mut found);
         }
         found
     }
 
-    fn altered_in(&self, node: &Node, at: &At, found: &mut Vec<Problem>) {
+    fn altered_in(&self, node: &Node, at: &Path, found: &mut Vec<Problem>) {
         match &node.kind {
             Kind::Scalar(_) => {}
             Kind::Number(written) => {
@@ -149,7 +149,7 @@ impl<'t> Positions<'t> {
                     let reason = format!("{written} would be read as the number {read}");
                     let mut problem = Problem::new(at.clone(), reason)
                         .hint("put it in quotes if it is meant as a text, or write the number so");
-                    problem.place = Some(self.shown(node.spot));
+                    problem.place = Some(self.text_position(node.spot));
                     found.push(problem);
                 }
             }
@@ -172,12 +172,12 @@ impl<'t> Positions<'t> {
     pub(super) fn duplicates(&self) -> Vec<Problem> {
         let mut found = Vec::new();
         if let Some(root) = &self.root {
-            self.duplicates_in(root, &At::top(), &mut found);
+            self.duplicates_in(root, &Path::top(), &mut found);
         }
         found
     }
 
-    fn duplicates_in(&self, node: &Node, at: &At, found: &mut Vec<Problem>) {
+    fn duplicates_in(&self, node: &Node, at: &Path, found: &mut Vec<Problem>) {
         match &node.kind {
             Kind::Scalar(_) | Kind::Number(_) => {}
             Kind::List(items) => {
@@ -195,7 +195,7 @@ impl<'t> Positions<'t> {
                     let reason = "this key stands twice: a step begins here without its dash";
                     let mut problem = Problem::new(at.key("id"), reason)
                         .hint("write `- id: …`, and indent the rest of it likewise");
-                    problem.place = Some(self.shown(second.spot));
+                    problem.place = Some(self.text_position(second.spot));
                     found.push(problem);
                     return;
                 }
@@ -212,7 +212,7 @@ impl<'t> Positions<'t> {
                             format!("this key stands twice; first in line {}", first.spot.line);
                         let mut problem =
                             Problem::new(at.clone(), reason).hint("remove one of the two");
-                        problem.place = Some(self.shown(key.spot));
+                        problem.place = Some(self.text_position(key.spot));
                         found.push(problem);
                     }
                     self.duplicates_in(value, &at, found);
@@ -221,7 +221,7 @@ impl<'t> Positions<'t> {
         }
     }
 
-    fn find(&self, at: &At, focus: &Focus) -> Spot {
+    fn find(&self, at: &Path, focus: &Focus) -> Spot {
         let start = Spot {
             line: 1,
             column: 1,
@@ -287,7 +287,7 @@ impl<'t> Positions<'t> {
     }
 }
 
-impl Open {
+impl OpenNode {
     fn close(self) -> Node {
         let kind = if self.is_map {
             let mut parts = self.parts.into_iter();

@@ -7,13 +7,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::duration::{InvalidSpan, Millis};
-use crate::problem::{At, Problem, nearest};
+use crate::problem::{Path, Problem, nearest};
 
 /// A definition with what could not be used taken out.
 pub(super) struct Shaped {
     pub(super) problems: Vec<Problem>,
     /// Parts that were taken out or made up, about which nothing else is to be said.
-    pub(super) repaired: Vec<At>,
+    pub(super) repaired: Vec<Path>,
     /// Whether all ids of steps are those of the author.
     pub(super) ids_are_whole: bool,
 }
@@ -34,7 +34,7 @@ pub(super) fn check(schema: &Value, value: &mut Value) -> Shaped {
         },
     };
     if value.is_object() {
-        shape.fits(schema, value, &At::top());
+        shape.fits(schema, value, &Path::top());
     } else {
         let reason = match value {
             Value::Null => "the file says nothing".to_owned(),
@@ -52,7 +52,7 @@ pub(super) fn check(schema: &Value, value: &mut Value) -> Shaped {
 
 impl Shape<'_> {
     /// Whether a value can be used. What is wrong inside it is taken out of it.
-    fn fits(&mut self, schema: &Value, value: &mut Value, at: &At) -> bool {
+    fn fits(&mut self, schema: &Value, value: &mut Value, at: &Path) -> bool {
         if let Some(name) = schema["$ref"].as_str().and_then(|r| r.rsplit('/').next()) {
             let root = self.schema;
             return self.fits(&root["$defs"][name], value, at);
@@ -61,7 +61,7 @@ impl Shape<'_> {
             return self.one_of(ways, value, at);
         }
         if let Some(words) = schema["oneOf"].as_array() {
-            return self.word(words, value, at);
+            return self.check_enum(words, value, at);
         }
         let types = types(schema);
         if types.is_empty() {
@@ -86,7 +86,7 @@ impl Shape<'_> {
 
     /// Takes elements out that do not fit. A step that does not is replaced by an empty one: the places
     /// of the others stay what they are.
-    fn list(&mut self, schema: &Value, items: &mut Vec<Value>, at: &At) {
+    fn list(&mut self, schema: &Value, items: &mut Vec<Value>, at: &Path) {
         let is_of_steps = schema["$ref"].is_string();
         let mut kept = Vec::with_capacity(items.len());
         for (index, mut item) in std::mem::take(items).into_iter().enumerate() {
@@ -107,7 +107,7 @@ impl Shape<'_> {
         self.found.problems.push(problem);
     }
 
-    fn one_of(&mut self, ways: &[Value], value: &mut Value, at: &At) -> bool {
+    fn one_of(&mut self, ways: &[Value], value: &mut Value, at: &Path) -> bool {
         let resolved: Vec<&Value> = ways.iter().flat_map(|way| self.leaves(way)).collect();
         let takes_null = resolved.iter().any(|way| way["type"] == "null");
         if value.is_null() && takes_null {
@@ -130,13 +130,13 @@ impl Shape<'_> {
                 }
                 let keys = required(&mapping).join("` and `");
                 let word = words[0]["const"].as_str().unwrap_or_default();
-                let reason = format!("is {}, and cannot be used", shown(value));
+                let reason = format!("is {}, and cannot be used", display_value(value));
                 let problem = Problem::new(at.clone(), reason)
                     .hint(format!("write `{word}`, or a mapping with `{keys}`"));
                 self.wrong(problem);
                 false
             }
-            (None, false) => self.word(&words, value, at),
+            (None, false) => self.check_enum(&words, value, at),
             (None, true) => true,
         }
     }
@@ -152,14 +152,18 @@ impl Shape<'_> {
         }
     }
 
-    fn word(&mut self, words: &[Value], value: &Value, at: &At) -> bool {
+    fn check_enum(&mut self, words: &[Value], value: &Value, at: &Path) -> bool {
         if words.iter().any(|word| word["const"] == *value) {
             return true;
         }
         let known: Vec<&str> = words.iter().filter_map(|w| w["const"].as_str()).collect();
         let mut problem = Problem::new(
             at.clone(),
-            format!("is {}; there are `{}`", shown(value), known.join("` and `")),
+            format!(
+                "is {}; there are `{}`",
+                display_value(value),
+                known.join("` and `")
+            ),
         );
         if let Some(text) = value.as_str() {
             problem = problem.nearest(text, known);
@@ -168,7 +172,7 @@ impl Shape<'_> {
         false
     }
 
-    fn mapping(&mut self, schema: &Value, map: &mut Map<String, Value>, at: &At) -> bool {
+    fn mapping(&mut self, schema: &Value, map: &mut Map<String, Value>, at: &Path) -> bool {
         let Some(properties) = schema["properties"].as_object() else {
             self.entries(&schema["additionalProperties"], map, at);
             return true;
@@ -231,7 +235,7 @@ impl Shape<'_> {
     }
 
     /// Takes values out of a mapping with keys of the author's own that do not fit what each has to be.
-    fn entries(&mut self, schema: &Value, map: &mut Map<String, Value>, at: &At) {
+    fn entries(&mut self, schema: &Value, map: &mut Map<String, Value>, at: &Path) {
         if schema.is_object() {
             map.retain(|key, value| self.fits(schema, value, &at.key(key)));
         }
@@ -239,7 +243,7 @@ impl Shape<'_> {
 
     /// Puts something in the place of a required value, so that the mapping can be judged. False if
     /// nothing can be: then the mapping cannot be used.
-    fn make_up(&mut self, map: &mut Map<String, Value>, key: &str, at: &At) -> bool {
+    fn make_up(&mut self, map: &mut Map<String, Value>, key: &str, at: &Path) -> bool {
         let step = at.step_index();
         let made = match (key, step) {
             ("steps", None) => {
@@ -257,7 +261,7 @@ impl Shape<'_> {
         true
     }
 
-    fn duration(&mut self, text: &str, at: &At) -> bool {
+    fn duration(&mut self, text: &str, at: &Path) -> bool {
         let Err(why) = Millis::try_from(text.to_owned()) else {
             return true;
         };
@@ -267,7 +271,7 @@ impl Shape<'_> {
             InvalidSpan::TooLong(_) => "is longer than 366 days",
             InvalidSpan::Form(..) => "is not a duration",
         };
-        let reason = format!("{} {is}", shown(&text.into()));
+        let reason = format!("{} {is}", display_value(&text.into()));
         let problem = Problem::new(at.clone(), reason);
         if let InvalidSpan::Months(_) = why {
             self.wrong(problem.hint("write `m` for minutes"));
@@ -286,7 +290,7 @@ impl Shape<'_> {
         false
     }
 
-    fn count(&mut self, number: &serde_json::Number, at: &At) -> bool {
+    fn count(&mut self, number: &serde_json::Number, at: &Path) -> bool {
         let fits = number.as_u64().is_some_and(|n| u32::try_from(n).is_ok());
         if !fits {
             let reason = format!("is {number}, and has to be a whole number from 0 up");
@@ -403,7 +407,7 @@ fn is(wanted: &str, value: &Value) -> bool {
     }
 }
 
-fn wrong_type(types: &[&str], schema: &Value, value: &Value, at: &At) -> Problem {
+fn wrong_type(types: &[&str], schema: &Value, value: &Value, at: &Path) -> Problem {
     let (wanted, example) = match types.iter().find(|t| **t != "null") {
         Some(&"boolean") => ("true or false", ""),
         Some(&"integer") => ("a whole number", ""),
@@ -421,7 +425,7 @@ fn wrong_type(types: &[&str], schema: &Value, value: &Value, at: &At) -> Problem
             "write its keys below it, indented by two more spaces",
         ),
     };
-    let reason = format!("is {}, and has to be {wanted}", shown(value));
+    let reason = format!("is {}, and has to be {wanted}", display_value(value));
     let problem = Problem::new(at.clone(), reason);
     match (value, wanted) {
         (Value::String(text), "a whole number") if text.trim().parse::<u32>().is_ok() => {
@@ -445,7 +449,7 @@ fn wrong_type(types: &[&str], schema: &Value, value: &Value, at: &At) -> Problem
 const SHOWN_CHARS: usize = 60;
 
 /// A value as an author would know it again.
-fn shown(value: &Value) -> String {
+fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) if text.chars().count() > SHOWN_CHARS => {
             let cut: String = text.chars().take(SHOWN_CHARS).collect();

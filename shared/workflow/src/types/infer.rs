@@ -7,7 +7,7 @@ use cel::common::ast::{
 use super::guards::{Conditions, Facts, assume, step_read};
 use super::kinds::{Fields, Kinds, Type};
 use super::library::{FUNCTIONS, MACROS, result, written};
-use super::said;
+use super::source_text;
 use crate::expr::Expression;
 use crate::problem::nearest;
 
@@ -52,7 +52,7 @@ impl<'a> Infer<'a> {
         self.faults.push(Fault {
             reason,
             hint,
-            text: said::source(about),
+            text: source_text::source(about),
         });
     }
 
@@ -97,9 +97,12 @@ impl<'a> Infer<'a> {
 
     /// A part that reads nothing: it has its value now, or never.
     fn computed(&mut self, node: &IdedExpr) {
-        let source = said::source(node).unwrap_or_default();
+        let source = source_text::source(node).unwrap_or_default();
         if let Some(why) = Expression::fault_of_constant(node, &source) {
-            let reason = format!("{} has no value for any order: {why}", said::value(node));
+            let reason = format!(
+                "{} has no value for any order: {why}",
+                source_text::value(node)
+            );
             let hint = "write what it is to be, or read it from `details`";
             self.fault(node, reason, Some(hint.to_owned()));
         }
@@ -116,7 +119,7 @@ impl<'a> Infer<'a> {
             if !keys.kinds.may(allowed) {
                 let reason = format!(
                     "a key of a mapping is {}, and has to be a text",
-                    keys.kinds.said()
+                    keys.kinds.names()
                 );
                 self.fault(&entry.key, reason, None);
             }
@@ -170,7 +173,7 @@ impl<'a> Infer<'a> {
     fn value(&mut self, node: &IdedExpr) -> Type {
         let found = self.of(node);
         if let Some(id) = &found.may_be_skipped {
-            let output = said::source(node).unwrap_or_else(|| said::step(id));
+            let output = source_text::source(node).unwrap_or_else(|| source_text::step(id));
             let condition = self.around.conditions.iter().find(|(known, _)| known == id);
             let when = condition.and_then(|(_, c)| *c).map_or("", |c| c.source());
             let reason = format!(
@@ -191,10 +194,10 @@ impl<'a> Infer<'a> {
 
     fn field(&mut self, node: &IdedExpr, select: &SelectExpr) -> Type {
         let of = self.value(&select.operand);
-        let (name, field) = (said::value(&select.operand), &select.field);
+        let (name, field) = (source_text::value(&select.operand), &select.field);
         if !of.kinds.may(Kinds::MAP) {
             if of.kinds != Kinds::NEVER {
-                let reason = format!("{name} is {}, and has no field `{field}`", of.kinds.said());
+                let reason = format!("{name} is {}, and has no field `{field}`", of.kinds.names());
                 self.fault(node, reason, None);
             }
             return Type::any();
@@ -213,7 +216,7 @@ impl<'a> Infer<'a> {
         if let Some(known) = fields.known.get(field) {
             return known.clone();
         }
-        if !fields.is_open && of.kinds.only(Kinds::MAP | Kinds::NULL) {
+        if !fields.is_open && of.kinds.is_subset_of(Kinds::MAP | Kinds::NULL) {
             let names: Vec<&str> = fields.known.keys().map(String::as_str).collect();
             let there = match names.as_slice() {
                 [] => "it has none".to_owned(),
@@ -264,8 +267,8 @@ impl<'a> Infer<'a> {
                 if found == Kinds::NEVER && of.kinds != Kinds::NEVER {
                     let reason = format!(
                         "{} is {}, and no number",
-                        said::value(inner),
-                        of.kinds.said()
+                        source_text::value(inner),
+                        of.kinds.names()
                     );
                     self.fault(node, reason, None);
                 }
@@ -300,8 +303,8 @@ impl<'a> Infer<'a> {
         if !of.kinds.may(Kinds::BOOL) && of.kinds != Kinds::NEVER {
             let reason = format!(
                 "{what} has to be true or false, and {} is {}",
-                said::value(node),
-                of.kinds.said()
+                source_text::value(node),
+                of.kinds.names()
             );
             self.fault(node, reason, None);
         }
@@ -328,10 +331,10 @@ impl<'a> Infer<'a> {
             };
             let reason = format!(
                 "{} is {}, and {} is {}: {verdict}",
-                said::value(left),
-                a.said(),
-                said::value(right),
-                b.said()
+                source_text::value(left),
+                a.names(),
+                source_text::value(right),
+                b.names()
             );
             self.fault(node, reason, convert(a, b));
         }
@@ -362,10 +365,10 @@ impl<'a> Infer<'a> {
             let sign = written(operator).unwrap_or(operator);
             let reason = format!(
                 "`{sign}` cannot be used here: {} is {}, and {} is {}",
-                said::value(left),
-                a.said(),
-                said::value(right),
-                b.said()
+                source_text::value(left),
+                a.names(),
+                source_text::value(right),
+                b.names()
             );
             self.fault(node, reason, convert(a, b));
             return Type::any();
@@ -390,16 +393,16 @@ impl<'a> Infer<'a> {
             let reason = if kinds.may(Kinds::LIST | Kinds::MAP) {
                 format!(
                     "{} is {}, and {} is {}: a list is read by a whole number, from 0, and a mapping by a text",
-                    said::value(of),
-                    kinds.said(),
-                    said::value(index),
-                    at.kinds.said()
+                    source_text::value(of),
+                    kinds.names(),
+                    source_text::value(index),
+                    at.kinds.names()
                 )
             } else {
                 format!(
                     "{} is {}, and has no elements",
-                    said::value(of),
-                    kinds.said()
+                    source_text::value(of),
+                    kinds.names()
                 )
             };
             self.fault(node, reason, None);
@@ -407,10 +410,10 @@ impl<'a> Infer<'a> {
         }
         match &index.expr {
             Expr::Literal(LiteralValue::String(name)) if kinds.may(Kinds::MAP) => {
-                let of_name = said::value(of);
+                let of_name = source_text::value(of);
                 self.field_of(node, &list, &of_name, name.inner())
             }
-            _ if kinds.only(Kinds::LIST | Kinds::NULL) => list.element(),
+            _ if kinds.is_subset_of(Kinds::LIST | Kinds::NULL) => list.element(),
             _ => Type::any(),
         }
     }
@@ -481,7 +484,7 @@ impl<'a> Infer<'a> {
             let parts = call.target.iter().map(AsRef::as_ref).chain(&call.args);
             let given: Vec<String> = parts
                 .zip(&kinds)
-                .map(|(part, kinds)| format!("{} is {}", said::value(part), kinds.said()))
+                .map(|(part, kinds)| format!("{} is {}", source_text::value(part), kinds.names()))
                 .collect();
             let reason = format!("`{name}` cannot be used here: {}", given.join(", and "));
             return fault(reason, format!("write for example `{}`", known.usage));
@@ -499,8 +502,8 @@ impl<'a> Infer<'a> {
         if !kinds.may(Kinds::LIST | Kinds::MAP) && kinds != Kinds::NEVER {
             let reason = format!(
                 "{} is {}, and has no elements to go through",
-                said::value(&over.iter_range),
-                kinds.said()
+                source_text::value(&over.iter_range),
+                kinds.names()
             );
             self.fault(&over.iter_range, reason, None);
         }
@@ -569,14 +572,14 @@ fn kind(literal: &LiteralValue) -> Kinds {
 
 /// How values of two kinds are brought together.
 fn convert(a: Kinds, b: Kinds) -> Option<String> {
-    let one_is = |kinds: Kinds| a.only(kinds) || b.only(kinds);
+    let one_is = |kinds: Kinds| a.is_subset_of(kinds) || b.is_subset_of(kinds);
     if one_is(Kinds::NULL) {
         return None;
     }
     if one_is(Kinds::STRING) && one_is(Kinds::NUMBER) {
         return Some("write string(…) around the number, or double(…) around the text".to_owned());
     }
-    if one_is(Kinds::NUMBER) && a.only(Kinds::NUMBER) && b.only(Kinds::NUMBER) {
+    if one_is(Kinds::NUMBER) && a.is_subset_of(Kinds::NUMBER) && b.is_subset_of(Kinds::NUMBER) {
         return Some("write double(…) around the whole number, or `2.0` for `2`".to_owned());
     }
     if one_is(Kinds::STRING) && one_is(Kinds::BOOL) {

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::problem::{At, Problem, Problems, nearest};
+use crate::problem::{Path, Problem, Problems, nearest};
 
 /// Keywords whose value is a mapping of names to schemas.
 const NAMED: [&str; 5] = [
@@ -71,7 +71,7 @@ const PLAIN: [&str; 36] = [
 ];
 
 /// Tells of them in a schema that can be used.
-pub(super) fn check(schema: &Map<String, Value>, at: &At, problems: &mut Problems) {
+pub(super) fn check(schema: &Map<String, Value>, at: &Path, problems: &mut Problems) {
     let is_object = |of: &Value| of == "object";
     let fits = match schema.get("type") {
         Some(Value::Array(types)) => types.iter().any(is_object),
@@ -86,7 +86,7 @@ pub(super) fn check(schema: &Map<String, Value>, at: &At, problems: &mut Problem
 }
 
 /// Bounded: the schema's nesting was checked.
-fn of_schema(schema: &Map<String, Value>, at: &At, problems: &mut Problems) {
+fn of_schema(schema: &Map<String, Value>, at: &Path, problems: &mut Problems) {
     for (key, value) in schema {
         let (key, at) = (key.as_str(), at.key(key));
         if NAMED.contains(&key) {
@@ -110,7 +110,7 @@ fn of_schema(schema: &Map<String, Value>, at: &At, problems: &mut Problems) {
     }
 }
 
-fn of_value(value: &Value, at: &At, problems: &mut Problems) {
+fn of_value(value: &Value, at: &Path, problems: &mut Problems) {
     if let Value::Object(schema) = value {
         of_schema(schema, at, problems);
     }

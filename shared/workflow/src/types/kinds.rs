@@ -43,12 +43,12 @@ impl Kinds {
     }
 
     /// Whether all of this set are in the other one.
-    pub(crate) fn only(self, other: Self) -> bool {
+    pub(crate) fn is_subset_of(self, other: Self) -> bool {
         self.0 & !other.0 == 0
     }
 
     /// As an author would say it.
-    pub(crate) fn said(self) -> String {
+    pub(crate) fn names(self) -> String {
         let mut rest = self;
         let mut said: Vec<&str> = Vec::new();
         for (kinds, name) in [
@@ -65,7 +65,7 @@ impl Kinds {
             (Self::TYPE, "the name of a type"),
             (Self::NULL, "null"),
         ] {
-            if kinds.only(rest) {
+            if kinds.is_subset_of(rest) {
                 said.push(name);
                 rest = Self(rest.0 & !kinds.0);
             }

@@ -16,7 +16,7 @@ use super::kinds::Kinds;
 use crate::expr::{Scope, with_stack};
 
 /// A function of the language: its name, and how it may be called.
-pub(crate) struct Known {
+pub(crate) struct LanguageFunction {
     pub(crate) name: &'static str,
     /// Number of arguments of a call `name(a, b)`; `None` if it is not called so.
     pub(crate) alone: Option<usize>,
@@ -26,13 +26,13 @@ pub(crate) struct Known {
     pub(crate) usage: &'static str,
 }
 
-const fn known(
+const fn function(
     name: &'static str,
     alone: Option<usize>,
     of_value: Option<usize>,
     usage: &'static str,
-) -> Known {
-    Known {
+) -> LanguageFunction {
+    LanguageFunction {
         name,
         alone,
         of_value,
@@ -41,19 +41,19 @@ const fn known(
 }
 
 /// Every function that expressions can call.
-pub(crate) const FUNCTIONS: [Known; 12] = [
-    known("size", Some(1), Some(0), "size(details.items)"),
-    known("contains", None, Some(1), "details.note.contains(\"gift\")"),
-    known("startsWith", None, Some(1), "order.id.startsWith(\"A\")"),
-    known("endsWith", None, Some(1), "order.id.endsWith(\"9\")"),
-    known("string", Some(1), None, "string(details.count)"),
-    known("int", Some(1), None, "int(details.count)"),
-    known("uint", Some(1), None, "uint(details.count)"),
-    known("double", Some(1), None, "double(details.price)"),
-    known("bool", Some(1), None, "bool(details.flag)"),
-    known("bytes", Some(1), None, "bytes(details.text)"),
-    known("dyn", Some(1), None, "dyn(details.x)"),
-    known("type", Some(1), None, "type(details.x)"),
+pub(crate) const FUNCTIONS: [LanguageFunction; 12] = [
+    function("size", Some(1), Some(0), "size(details.items)"),
+    function("contains", None, Some(1), "details.note.contains(\"gift\")"),
+    function("startsWith", None, Some(1), "order.id.startsWith(\"A\")"),
+    function("endsWith", None, Some(1), "order.id.endsWith(\"9\")"),
+    function("string", Some(1), None, "string(details.count)"),
+    function("int", Some(1), None, "int(details.count)"),
+    function("uint", Some(1), None, "uint(details.count)"),
+    function("double", Some(1), None, "double(details.price)"),
+    function("bool", Some(1), None, "bool(details.flag)"),
+    function("bytes", Some(1), None, "bytes(details.text)"),
+    function("dyn", Some(1), None, "dyn(details.x)"),
+    function("type", Some(1), None, "type(details.x)"),
 ];
 
 /// Every macro: what is written like a function and is none. With the form of a call.
@@ -115,9 +115,9 @@ fn kinds_of(kind: Kind) -> Kinds {
 }
 
 /// A call as it is asked for: name, whether it is of a value, and one kind for each argument.
-type Asked = (String, bool, Vec<Kinds>);
+type CallSignature = (String, bool, Vec<Kinds>);
 
-static ANSWERS: LazyLock<Mutex<BTreeMap<Asked, Kinds>>> = LazyLock::new(Mutex::default);
+static ANSWERS: LazyLock<Mutex<BTreeMap<CallSignature, Kinds>>> = LazyLock::new(Mutex::default);
 
 /// What a call may come to, with the value before the point, if there is one, as the first argument.
 /// Nothing if it can never work.

@@ -14,8 +14,8 @@ mod infer;
 mod keywords;
 mod kinds;
 mod library;
-mod said;
 mod schema;
+mod source_text;
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ use crate::check::search;
 use crate::details::DetailsSchema;
 use crate::expr::{Expression, Scope, VARIABLES};
 use crate::model::{CompensationDefinition, Definition, PolicyDefinition};
-use crate::problem::{At, Problem, Problems};
+use crate::problem::{Path, Problem, Problems};
 use guards::{Conditions, Facts, assume};
 use infer::{Around, Fault, Infer, is_constant};
 use kinds::{Fields, Kinds, Type};
@@ -38,11 +38,11 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .steps
         .iter()
         .enumerate()
-        .map(|(index, step)| (step.id.as_str(), when(&written, index)))
+        .map(|(index, step)| (step.id.as_str(), condition_of(&written, index)))
         .collect();
     for expression in &written {
         let faults = faults(definition, expression, &conditions, &written);
-        told(
+        add_faults(
             &expression.at,
             &expression.expression,
             faults,
@@ -51,19 +51,23 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
     }
     for (at, expression) in search::compiled(definition, &mut Problems::default()) {
         let faults = faults_of_search_key(definition, &expression, &conditions);
-        told(&at, &expression, faults, &mut problems);
+        add_faults(&at, &expression, faults, &mut problems);
     }
     if let Some(written) = &definition.details_schema {
-        let at = At::top().key("details_schema");
+        let at = Path::top().key("details_schema");
         match DetailsSchema::new(written).check() {
             Err(reason) => problems.add(at, reason.to_string()),
             Ok(()) => keywords::check(written, &at, &mut problems),
         }
     }
     let defaults = &definition.defaults.supervisor;
-    delays(defaults.as_ref(), &At::top().key("defaults"), &mut problems);
+    delays(
+        defaults.as_ref(),
+        &Path::top().key("defaults"),
+        &mut problems,
+    );
     for (index, step) in definition.steps.iter().enumerate() {
-        let at = At::step(index);
+        let at = Path::step(index);
         delays(step.supervisor.as_ref(), &at, &mut problems);
         braces(&step.input, &at.key("input"), &mut problems);
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {
@@ -78,7 +82,7 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
 }
 
 /// Delays that grow from one attempt to the next, up to one that is below the first.
-fn delays(policy: Option<&PolicyDefinition>, at: &At, problems: &mut Problems) {
+fn delays(policy: Option<&PolicyDefinition>, at: &Path, problems: &mut Problems) {
     if let Some(policy) = policy
         && let (Some(delay), Some(max)) = (policy.delay, policy.max_delay)
         && delay > max
@@ -89,7 +93,7 @@ fn delays(policy: Option<&PolicyDefinition>, at: &At, problems: &mut Problems) {
     }
 }
 
-fn told(at: &At, expression: &Expression, faults: Vec<Fault>, problems: &mut Problems) {
+fn add_faults(at: &Path, expression: &Expression, faults: Vec<Fault>, problems: &mut Problems) {
     for fault in faults {
         let mut problem = Problem::new(at.clone(), fault.reason);
         problem.hint = fault.hint;
@@ -98,7 +102,7 @@ fn told(at: &At, expression: &Expression, faults: Vec<Fault>, problems: &mut Pro
     }
 }
 
-fn when(written: &[Written], step: usize) -> Option<&Expression> {
+fn condition_of(written: &[Written], step: usize) -> Option<&Expression> {
     let found = written
         .iter()
         .find(|w| w.step == step && w.role == Role::When);
@@ -112,7 +116,7 @@ fn faults(
     all: &[Written],
 ) -> Vec<Fault> {
     // A step that runs has had its own condition hold.
-    let facts = match (written.role, when(all, written.step)) {
+    let facts = match (written.role, condition_of(all, written.step)) {
         (Role::Input | Role::Compensation, Some(own)) => assume(own.tree(), true, conditions),
         _ => Facts::new(),
     };
@@ -130,7 +134,7 @@ fn faults(
         if found.may_be_skipped.is_some() || !found.kinds.may(Kinds::BOOL) {
             let is = match found.may_be_skipped {
                 Some(id) => format!("null where step {id} is skipped"),
-                None => found.kinds.said(),
+                None => found.kinds.names(),
             };
             infer.faults.push(Fault {
                 reason: format!("has to be true or false, and `{condition}` is {is}"),
@@ -181,7 +185,7 @@ fn faults_of_search_key(
             reason: format!(
                 "a search key is a text, a number, or true or false, and `{}` is {}",
                 expression.source(),
-                found.kinds.said()
+                found.kinds.names()
             ),
             hint: None,
             text: None,
@@ -245,7 +249,7 @@ fn other_language(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Texts that another template language would fill in. Bounded: the nesting of what is loaded is.
-fn braces(value: &Value, at: &At, problems: &mut Problems) {
+fn braces(value: &Value, at: &Path, problems: &mut Problems) {
     match value {
         Value::String(text) => {
             let outside = crate::template::outside(text);

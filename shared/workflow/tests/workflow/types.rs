@@ -261,8 +261,7 @@ fn the_output_of_a_step_that_may_be_skipped_needs_a_guard() {
         assert_eq!(both(same), [""; 0], "{same}");
     }
     refused(&both("details.other"), "give this step the same `when`");
-    let told =
-        told("    compensation: {action: compensate, input: {x: \"${steps.gift.price}\"}}");
+    let told = told("    compensation: {action: compensate, input: {x: \"${steps.gift.price}\"}}");
     refused(&told, "compensation.input.x: step gift is skipped");
 }
 

@@ -257,7 +257,7 @@ async fn what_an_action_is_said_to_answer_is_answered_each_time_and_to_a_probe()
         [("charge".to_owned(), said.clone())].into(),
     )];
     let (service, client) = start(Config {
-        answers: triad_reference_service::Answers(answers.into()),
+        answers: triad_reference_service::PlayedAnswers(answers.into()),
         ..Config::default()
     })
     .await;

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use triad_core::{CampaignId, OrderId};
-use triad_operator::campaign::{Batch, Campaign, Counts, Done, End, Entry, Phase};
+use triad_operator::campaign::{
+    Batch, Campaign, CampaignCounts, CampaignEnd, CampaignOrder, Done, Phase,
+};
 
 use super::findings::Findings;
 use crate::world::State;
@@ -74,13 +76,13 @@ fn lists(campaign: &Campaign, batches: &[Batch], acted: &[OrderId], found: &mut 
     let finished = matches!(
         campaign.phase,
         Phase::Ended {
-            end: End::Finished,
+            end: CampaignEnd::Finished,
             ..
         }
     );
     for order in acted {
         let entries = batches.iter().flat_map(|b| &b.orders);
-        let is_its = |e: &&Entry| {
+        let is_its = |e: &&CampaignOrder| {
             &e.order_id == order && !matches!(e.result, Some(Done::Refused | Done::Failed))
         };
         let entries: Vec<_> = entries.filter(is_its).collect();
@@ -101,7 +103,7 @@ fn lists(campaign: &Campaign, batches: &[Batch], acted: &[OrderId], found: &mut 
 fn sums(campaign: &Campaign, batches: &[Batch], found: &mut Findings) {
     let behind = campaign.batch as usize - usize::from(campaign.is_open);
     let batches = batches.iter().take(behind);
-    let sums = batches.fold(Counts::default(), |sums, batch| sums.with(batch));
+    let sums = batches.fold(CampaignCounts::default(), |sums, batch| sums.with(batch));
     found.check(
         "a-campaigns-sums-are-those-of-its-batches",
         sums == campaign.counts,

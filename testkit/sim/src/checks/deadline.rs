@@ -83,7 +83,7 @@ fn decided_at(before: &Order, after: &Order, rest: Millis) -> Option<Timestamp> 
     let asked = match &after.state {
         ProcessState::Pending {
             complete_by: Some(at),
-        } if after.outbox.entries.contains(&Emission::Retry) => Some(at.minus(rest)),
+        } if after.outbox.entries.contains(&Emission::Wake) => Some(at.minus(rest)),
         _ => None,
     };
     noted.or(asked)

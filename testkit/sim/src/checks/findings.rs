@@ -33,7 +33,7 @@ impl Findings {
     }
 
     /// Writes into the kernel what was looked at and what was not so.
-    pub(crate) fn tell(self, kernel: &mut Kernel) {
+    pub(crate) fn report_to(self, kernel: &mut Kernel) {
         for (invariant, times) in self.looked {
             kernel.coverage.reach_times(invariant, times);
         }

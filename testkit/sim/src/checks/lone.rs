@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use triad_core::message::{Alert, AlertKind};
 use triad_core::{Order, ProcessState, topics, window};
 
-use super::calm::HOP_MS;
+use super::liveness::HOP_MS;
 use super::load::FORGOTTEN_MS;
 use crate::bus::place;
 use crate::definitions;

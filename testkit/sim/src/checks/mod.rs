@@ -2,16 +2,16 @@
 //! once it has come to rest.
 
 mod calls;
-pub(crate) mod calm;
 mod campaigns;
 mod deadline;
-pub(crate) mod driven;
+mod final_state;
 mod findings;
+pub(crate) mod liveness;
 pub(crate) mod load;
 pub(crate) mod lone;
+pub(crate) mod restart_sends;
 mod search;
 mod waits;
-mod whole;
 mod writes;
 
-pub(crate) use whole::{doubts, is_at_rest, unfinished, whole};
+pub(crate) use final_state::{check_final_state, doubts, is_at_rest, unfinished};

@@ -15,7 +15,7 @@ use triad_workflow::{Step, StepIndex, Workflow};
 
 use crate::definitions::{self, TIMING};
 use crate::kernel::InstanceId;
-use crate::store::Met;
+use crate::store::NotCarriedOut;
 use crate::world::State;
 
 impl State {
@@ -40,8 +40,8 @@ impl State {
     ) -> Written {
         let before = match self.store.replaced_by(&mut self.kernel, who, write) {
             Ok(before) => before,
-            Err(Met::Conflict) => return Written::Conflict,
-            Err(Met::Itself) => return Written::Written,
+            Err(NotCarriedOut::Conflict) => return Written::Conflict,
+            Err(NotCarriedOut::Itself) => return Written::Written,
         };
         self.check_write(who, &before, &write.next);
         self.store.replace(&mut self.kernel, &before, write, *kept);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::moving::{
-    Keeping, Kept, KeptControl, KeptDetails, KeptOrder, MovingStore, Part,
+    Keeping, KeptControl, KeptDetails, KeptOrder, MovingStore, StorePart, StoredItem,
 };
 use triad_runtime::{ControlStore, ControlWrite, DefinitionStore, StateStore, StoreError, Written};
 use triad_workflow::hash;
@@ -28,9 +28,9 @@ impl<T: StateStore + DefinitionStore + ControlStore + MovingStore> Whole for T {
 ///
 /// # Panics
 /// If something cannot be read, an item comes twice, or the pages do not end.
-pub async fn everything<S: MovingStore>(store: &S) -> BTreeMap<String, Kept> {
+pub async fn everything<S: MovingStore>(store: &S) -> BTreeMap<String, StoredItem> {
     let mut all = BTreeMap::new();
-    for part in Part::ALL {
+    for part in StorePart::ALL {
         let mut page = None;
         for _ in 0..MAX_PAGES {
             let found = store.kept(part, page).await.expect("the store works");
@@ -49,11 +49,11 @@ pub async fn everything<S: MovingStore>(store: &S) -> BTreeMap<String, Kept> {
     all
 }
 
-async fn put<S: MovingStore>(store: &S, all: &[Kept], dry_run: bool) -> Vec<Keeping> {
+async fn put<S: MovingStore>(store: &S, all: &[StoredItem], dry_run: bool) -> Vec<Keeping> {
     let mut results = Vec::new();
     // Each after what it needs.
     for part in [is_workflow, is_control, is_order] {
-        let of_part: Vec<Kept> = all.iter().filter(|kept| part(kept)).cloned().collect();
+        let of_part: Vec<StoredItem> = all.iter().filter(|kept| part(kept)).cloned().collect();
         for batch in of_part.chunks(100) {
             let done = store.keep(batch.to_vec(), dry_run).await;
             assert_eq!(done.len(), batch.len(), "one result for each");
@@ -63,16 +63,16 @@ async fn put<S: MovingStore>(store: &S, all: &[Kept], dry_run: bool) -> Vec<Keep
     results
 }
 
-fn is_workflow(kept: &Kept) -> bool {
-    matches!(kept, Kept::Workflow(_) | Kept::Present(_))
+fn is_workflow(kept: &StoredItem) -> bool {
+    matches!(kept, StoredItem::Workflow(_) | StoredItem::Present(_))
 }
 
-fn is_control(kept: &Kept) -> bool {
-    matches!(kept, Kept::Control(_))
+fn is_control(kept: &StoredItem) -> bool {
+    matches!(kept, StoredItem::Control(_))
 }
 
-fn is_order(kept: &Kept) -> bool {
-    matches!(kept, Kept::Order(_))
+fn is_order(kept: &StoredItem) -> bool {
+    matches!(kept, StoredItem::Order(_))
 }
 
 /// Fills a store with orders in every state, a definition and control records.
@@ -128,17 +128,19 @@ async fn fill<S: Whole>(store: &S) -> Vec<OrderId> {
 /// If a store does not behave like this, or a call to it fails.
 pub async fn moves_everything_and_knows_it_again<S: Whole, T: Whole>(from: &S, to: &T) {
     let ids = fill(from).await;
-    let all: Vec<Kept> = everything(from).await.into_values().collect();
+    let all: Vec<StoredItem> = everything(from).await.into_values().collect();
     assert_eq!(all.iter().filter(|kept| is_order(kept)).count(), MANY);
     let dry = put(to, &all, true).await;
     assert!(dry.iter().all(|done| *done == Keeping::New), "a dry run");
     assert_eq!(everything(to).await.len(), 0, "it writes nothing");
     let done = put(to, &all, false).await;
     assert!(done.iter().all(|done| *done == Keeping::New), "it is empty");
-    let moved: Vec<Kept> = everything(to).await.into_values().collect();
+    let moved: Vec<StoredItem> = everything(to).await.into_values().collect();
     for (was, is) in all.iter().zip(&moved) {
         match (was, is) {
-            (Kept::Control(was), Kept::Control(is)) => assert!(was.is_same(is), "{was:?} {is:?}"),
+            (StoredItem::Control(was), StoredItem::Control(is)) => {
+                assert!(was.is_same(is), "{was:?} {is:?}")
+            }
             (was, is) => assert_eq!(was, is),
         }
     }
@@ -167,7 +169,8 @@ pub async fn moves_everything_and_knows_it_again<S: Whole, T: Whole>(from: &S, t
 pub async fn leaves_what_stands<S: Whole>(store: &S) {
     let id = id("stands", "1");
     let order = create(store, &id, 5_000).await;
-    let Some(Kept::Order(own)) = everything(store).await.remove(&format!("order {id}")) else {
+    let Some(StoredItem::Order(own)) = everything(store).await.remove(&format!("order {id}"))
+    else {
         panic!("the order is there");
     };
     let mut next = order.clone();
@@ -194,7 +197,7 @@ pub async fn leaves_what_stands<S: Whole>(store: &S) {
         ("the record alone", bare),
     ] {
         for dry_run in [true, false] {
-            let kept = Kept::Order(Box::new(other.clone()));
+            let kept = StoredItem::Order(Box::new(other.clone()));
             let done = store.keep(vec![kept], dry_run).await;
             assert_eq!(done, [Ok(Keeping::Different)], "{what}");
         }
@@ -213,13 +216,13 @@ pub async fn keeps_halves_and_control_records<S: Whole>(store: &S) {
         digest: "d".to_owned(),
         expires_s: Some(9_000_000_000),
     };
-    let alone = Kept::Order(Box::new(KeptOrder {
+    let alone = StoredItem::Order(Box::new(KeptOrder {
         id: id("half", "1"),
         record: None,
         details: Some(details),
     }));
     let control = |version| {
-        Kept::Control(KeptControl {
+        StoredItem::Control(KeptControl {
             key: "call/x".to_owned(),
             version,
             json: r#"{"allowance":1}"#.to_owned(),
@@ -240,6 +243,6 @@ pub async fn keeps_halves_and_control_records<S: Whole>(store: &S) {
     let read = read.expect("the store works").expect("it is there");
     assert_eq!((read.version, read.value), (3, json!({"allowance": 1})));
     let page = Some("?".to_owned());
-    let refused = store.kept(Part::Orders, page).await;
+    let refused = store.kept(StorePart::Orders, page).await;
     assert!(matches!(refused, Err(StoreError::Item(_))), "{refused:?}");
 }

@@ -17,7 +17,7 @@ const IDS: u64 = 8;
 const BATCH: u64 = 5;
 
 /// How far an order has come, as far as its writers know.
-struct Known {
+struct OrderHistory {
     life: Vec<Order>,
     at: usize,
     /// Token of the last write that took effect.
@@ -64,7 +64,7 @@ async fn create<S: StateStore>(
     store: &S,
     prefix: &str,
     rng: &mut Rng,
-    known: &mut BTreeMap<OrderId, Known>,
+    known: &mut BTreeMap<OrderId, OrderHistory>,
 ) -> String {
     let mut ids = some_ids(prefix, rng);
     ids.sort();
@@ -85,7 +85,7 @@ async fn create<S: StateStore>(
     let created = store.create(new).await;
     for ((id, order), result) in ids.iter().zip(orders).zip(&created) {
         if matches!(result, Ok(Created::Created)) {
-            let first = Known {
+            let first = OrderHistory {
                 life: life(&order),
                 at: 0,
                 token: 0,
@@ -101,7 +101,7 @@ async fn commit<S: StateStore>(
     store: &S,
     prefix: &str,
     rng: &mut Rng,
-    known: &mut BTreeMap<OrderId, Known>,
+    known: &mut BTreeMap<OrderId, OrderHistory>,
     token: u64,
 ) -> String {
     let mut ids = some_ids(prefix, rng);

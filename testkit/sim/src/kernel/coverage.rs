@@ -14,21 +14,21 @@ use triad_core::{Direction, Order, ProcessState, StepState, Work};
 /// It is counted some hundred times an order. So names are told apart by their address, which costs less
 /// than to compare them; one that stands in the program twice is added up when the counts are read.
 #[derive(Clone, Default)]
-pub struct Coverage(HashMap<Place, u64, FixedState>);
+pub struct Coverage(HashMap<SourceName, u64, FixedState>);
 
 /// A name, equal to another if it stands at the same place in the program.
 #[derive(Clone, Copy)]
-struct Place(&'static str);
+struct SourceName(&'static str);
 
-impl PartialEq for Place {
+impl PartialEq for SourceName {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.0, other.0)
     }
 }
 
-impl Eq for Place {}
+impl Eq for SourceName {}
 
-impl Hash for Place {
+impl Hash for SourceName {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.as_ptr().hash(state);
     }
@@ -361,7 +361,7 @@ impl Coverage {
 
     /// Counts so many more of this thing.
     pub(crate) fn reach_times(&mut self, what: &'static str, times: u64) {
-        *self.0.entry(Place(what)).or_default() += times;
+        *self.0.entry(SourceName(what)).or_default() += times;
     }
 
     /// Counts the states of a record.

@@ -1,6 +1,6 @@
 //! The bus as one instance reaches it.
 
-use triad_core::message::{Outcome, Reply, SchedulerMessage};
+use triad_core::message::{Reply, ReplyOutcome, SchedulerMessage};
 use triad_core::{Envelope, Timestamp, topics};
 use triad_runtime::{Bus, BusError};
 
@@ -124,7 +124,7 @@ fn as_earlier(message: Envelope, kernel: &mut Kernel) -> Envelope {
         if kernel.fault("fault: reply of an earlier version", kernel.faults.earlier) {
             reply.sent_at = None;
             reply.pace = None;
-            if let Outcome::Deferred { opens, .. } = &mut reply.outcome {
+            if let ReplyOutcome::Deferred { opens, .. } = &mut reply.outcome {
                 *opens = None;
             }
         }

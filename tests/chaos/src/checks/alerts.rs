@@ -71,7 +71,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up::{breached, sound};
+    use super::super::sample_history::{breached, sound};
 
     #[test]
     fn a_missing_alert_is_seen() {

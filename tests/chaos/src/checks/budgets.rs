@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use triad_workflow::{Step, Workflow};
 
 use super::{Guarantee, Verdict};
-use crate::evidence::{AttemptId, Evidence, Said, attempt_of};
+use crate::evidence::{AttemptId, Evidence, ReplyContent, attempt_of};
 
 fn step<'a>(workflow: &'a Workflow, id: &AttemptId) -> Option<&'a Step> {
     let index = workflow.step_index(&id.step)?;
@@ -36,7 +36,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
     let deferred: BTreeSet<&str> = e
         .replies
         .iter()
-        .filter(|r| r.said == Said::PutOff)
+        .filter(|r| r.said == ReplyContent::PutOff)
         .map(|r| r.id.order.as_str())
         .collect();
     let mut allowances: BTreeMap<&AttemptId, u32> = BTreeMap::new();
@@ -105,7 +105,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up::{asked, breached, call, sound};
+    use super::super::sample_history::{asked, breached, call, sound};
     use triad_reference_service::contract::Kind;
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use triad_core::{Order, StepState, Timestamp};
 
 use super::{Guarantee, Verdict};
-use crate::evidence::{Answered, AttemptId, Evidence, Said};
+use crate::evidence::{AgentReply, AttemptId, Evidence, ReplyContent};
 
 /// What is wrong with two looks at a record, the later one second.
 #[must_use]
@@ -39,7 +39,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             known.push(asked.content);
         }
     }
-    let mut replies: HashMap<&AttemptId, Vec<&Answered>> = HashMap::new();
+    let mut replies: HashMap<&AttemptId, Vec<&AgentReply>> = HashMap::new();
     for reply in &e.replies {
         replies.entry(&reply.id).or_default().push(reply);
     }
@@ -61,7 +61,8 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             |(id, finished, output)| {
                 let all = replies.get(&id).map_or(&[][..], Vec::as_slice);
                 let by = all.iter().any(|r| {
-                    let says = matches!(&r.said, Said::Done(o) if output.is_none_or(|w| w == o));
+                    let says =
+                        matches!(&r.said, ReplyContent::Done(o) if output.is_none_or(|w| w == o));
                     says && finished <= r.complete_by
                 });
                 (!by).then(|| format!("{id:?} at {finished:?}: {all:?}"))
@@ -104,7 +105,7 @@ fn end_of<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up::{breached, sound};
+    use super::super::sample_history::{breached, sound};
     use super::*;
     use triad_core::Version;
 
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn looks_that_do_not_fit_are_in_the_verdict() {
         let mut e = sound();
-        let workflow = super::super::made_up::workflow();
+        let workflow = super::super::sample_history::workflow();
         let mut older = e.records["done"].clone();
         older.version = Version(1);
         e.sightings.see(e.records["done"].clone(), &workflow);

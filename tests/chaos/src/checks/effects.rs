@@ -154,7 +154,7 @@ pub fn tombstones(keys: &[KeyView]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up::{breached, call, sound};
+    use super::super::sample_history::{breached, call, sound};
     use triad_reference_service::KeyStatus;
     use triad_reference_service::contract::Kind;
 

@@ -94,7 +94,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up::{breached, place, sound};
+    use super::super::sample_history::{breached, place, sound};
 
     #[test]
     fn poison_that_was_dropped_is_seen() {

@@ -6,10 +6,10 @@ pub mod budgets;
 pub mod claims;
 pub mod effects;
 pub mod letters;
-#[cfg(test)]
-pub(super) mod made_up;
 pub mod order;
 pub mod records;
+#[cfg(test)]
+pub(super) mod sample_history;
 pub mod statuses;
 
 use clap::ValueEnum;

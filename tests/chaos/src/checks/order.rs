@@ -83,7 +83,7 @@ fn too_soon(workflow: &Workflow, there: &BTreeSet<StepIndex>, step: StepIndex) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up::{breached, sound};
+    use super::super::sample_history::{breached, sound};
 
     #[test]
     fn a_step_before_its_turn_is_seen() {

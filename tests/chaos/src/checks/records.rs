@@ -89,7 +89,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up::{breached, sound};
+    use super::super::sample_history::{breached, sound};
     use triad_core::{ProcessState, Timestamp};
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         let mut e = sound();
         let mut order = e.records["done"].clone();
         order.steps[0].action.failures = 99;
-        let workflow = super::super::made_up::workflow();
+        let workflow = super::super::sample_history::workflow();
         e.sightings.see(order, &workflow);
         assert!(breached(&e).contains(&"a record that was looked at holds the core's invariants"));
     }

@@ -11,7 +11,7 @@ use crate::evidence::Evidence;
 
 /// What the application was told of one order.
 #[derive(Debug, Default)]
-struct Told<'a> {
+struct OrderStatuses<'a> {
     /// First occurrences, by sequence from 1.
     first: Vec<&'a StatusMessage>,
     gaps: Vec<u32>,
@@ -19,8 +19,8 @@ struct Told<'a> {
     topics: Vec<&'a str>,
 }
 
-fn told(statuses: &[(String, StatusMessage)]) -> BTreeMap<&str, Told<'_>> {
-    let mut all: BTreeMap<&str, Told<'_>> = BTreeMap::new();
+fn statuses_by_order(statuses: &[(String, StatusMessage)]) -> BTreeMap<&str, OrderStatuses<'_>> {
+    let mut all: BTreeMap<&str, OrderStatuses<'_>> = BTreeMap::new();
     // What is told of a record that was refused is no status of an order: nothing of it was stored.
     let is_refusal = |s: &StatusMessage| s.status == Status::Rejected && s.sequence == 0;
     for (topic, status) in statuses.iter().filter(|(_, s)| !is_refusal(s)) {
@@ -52,7 +52,7 @@ fn end(state: &ProcessState) -> Option<Status> {
 }
 
 pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
-    let all = told(&e.statuses);
+    let all = statuses_by_order(&e.statuses);
     vec![
         Verdict::each(
             Guarantee::G8,
@@ -92,7 +92,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up::{breached, sound};
+    use super::super::sample_history::{breached, sound};
     use triad_core::Timestamp;
 
     const ORDER: &str = "statuses come in order, without a gap";

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use triad_core::message::StatusMessage;
 use triad_core::topics;
-use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
+use triad_kafka::{KafkaConfig, Polled, Reader, ReaderStart};
 
 use crate::progress::is_end;
 
@@ -35,7 +35,7 @@ pub async fn follow(brokers: String, ends: Ends, stop: CancellationToken) -> Res
     let config = KafkaConfig::new(&brokers);
     let reader = Reader::open(&config, &[topics::STATUS], ReaderStart::Beginning, ANSWER)?;
     while !stop.is_cancelled() {
-        let Read::Record(record) = reader.next(NEXT).await else {
+        let Polled::Record(record) = reader.next(NEXT).await else {
             continue;
         };
         let value = record.value.unwrap_or_default();

@@ -7,15 +7,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::plan::Outage;
-use super::run::{Lasted, Noted};
+use super::run::{Lasted, OrderTimes};
 use crate::checks::Verdict;
 use crate::options::Options;
-use crate::report::{Line, are_good, checks_table, failures, table, tenths};
+use crate::report::{CheckLine, are_good, checks_table, failures, table, tenths};
 use triad_judge::verdict::Judged;
 
 /// One outage.
 #[derive(Debug, Clone, Serialize)]
-pub struct Shown {
+pub struct OutageView {
     /// Which.
     pub outage: Outage,
     /// How long it lasted, in seconds.
@@ -38,9 +38,9 @@ pub struct Report {
     /// Workers.
     pub workers: u8,
     /// The checks.
-    pub checks: Vec<Line>,
+    pub checks: Vec<CheckLine>,
     /// The outages.
-    pub outages: Vec<Shown>,
+    pub outages: Vec<OutageView>,
     /// What the independent judge has decided on.
     pub judged: Judged,
     /// Seconds of the whole run.
@@ -59,8 +59,8 @@ impl Report {
     ) -> Self {
         Self {
             workers: options.workers,
-            checks: verdicts.into_iter().map(Line::from).collect(),
-            outages: lasted.iter().map(shown).collect(),
+            checks: verdicts.into_iter().map(CheckLine::from).collect(),
+            outages: lasted.iter().map(outage_view).collect(),
             judged,
             seconds: tenths(took.as_secs_f64()),
             kept: None,
@@ -74,13 +74,13 @@ impl Report {
     }
 }
 
-fn shown(l: &Lasted) -> Shown {
-    let slowest = |orders: &[Noted], took: &dyn Fn(&Noted) -> Option<Duration>| {
+fn outage_view(l: &Lasted) -> OutageView {
+    let slowest = |orders: &[OrderTimes], took: &dyn Fn(&OrderTimes) -> Option<Duration>| {
         let all: Option<Vec<Duration>> = orders.iter().map(took).collect();
         let slowest = all?.into_iter().max()?;
         Some(tenths(slowest.as_secs_f64()))
     };
-    Shown {
+    OutageView {
         outage: l.outage,
         seconds: tenths(l.span.as_secs_f64()),
         free: l.free.len(),

@@ -16,11 +16,11 @@ use super::report::Report;
 use super::verdict::verdicts;
 use crate::collect::collect;
 use crate::installation::Installation;
-use crate::judged;
+use crate::judge_verdicts;
 use crate::options::Options;
+use crate::progress::print_progress;
 use crate::quiet::wait_until_quiet;
 use crate::submit::submit;
-use crate::tell::say;
 use crate::watch::Sightings;
 
 /// Between two looks at what has ended.
@@ -30,7 +30,7 @@ const PART: Duration = Duration::from_secs(1);
 
 /// What was noted of an order.
 #[derive(Debug, Clone)]
-pub struct Noted {
+pub struct OrderTimes {
     /// Its id.
     pub id: String,
     /// When the broker had acknowledged it.
@@ -39,7 +39,7 @@ pub struct Noted {
     pub ended: Option<Instant>,
 }
 
-impl Noted {
+impl OrderTimes {
     /// From one moment to its end.
     #[must_use]
     pub fn took(&self, from: Instant) -> Option<Duration> {
@@ -58,9 +58,9 @@ pub struct Lasted {
     /// When it was over.
     pub over: Instant,
     /// The orders that did not need what was out, sent while it lasted.
-    pub free: Vec<Noted>,
+    pub free: Vec<OrderTimes>,
     /// The orders that did.
-    pub held: Vec<Noted>,
+    pub held: Vec<OrderTimes>,
     /// How many of those had not ended when it was over.
     pub waiting: usize,
     /// How often access was denied.
@@ -99,9 +99,9 @@ async fn on(
     let each = (options.orders as usize).div_ceil(outages.len());
     let mut lasted = Vec::with_capacity(outages.len());
     for outage in outages.iter().copied() {
-        lasted.push(one(outage, span, each, installation, &ends).await?);
+        lasted.push(run_outage(outage, span, each, installation, &ends).await?);
     }
-    say("no more outages: waiting until everything has finished");
+    print_progress("no more outages: waiting until everything has finished");
     let resolved = wait_until_quiet(installation, options.quiet_within).await?;
     stop.cancel();
     following
@@ -109,24 +109,30 @@ async fn on(
         .await
         .context("somebody followed")???;
     let died = installation.dead().await;
-    say("reading tables, topics and ledger");
+    print_progress("reading tables, topics and ledger");
     let evidence = collect(installation, Vec::new(), Sightings::default(), resolved).await?;
-    let judged = judged::of_run(installation, &evidence).await?;
+    let judged = judge_verdicts::of_run(installation, &evidence).await?;
     let mut all = verdicts(&lasted, &evidence, died);
-    all.extend(judged::verdicts(&judged));
-    Ok(Report::new(options, &lasted, all, judged, began.elapsed()))
+    all.extend(judge_verdicts::verdicts(&judge_verdicts));
+    Ok(Report::new(
+        options,
+        &lasted,
+        all,
+        judge_verdicts,
+        began.elapsed(),
+    ))
 }
 
 /// One outage: it begins, orders of both kinds are sent while it lasts, and those that do not need
 /// what is out are waited for before it ends.
-async fn one(
+async fn run_outage(
     outage: Outage,
     span: Duration,
     each: usize,
     installation: &Installation,
     ends: &Ends,
 ) -> Result<Lasted> {
-    say(&format!("{} for {span:?}", outage.name()));
+    print_progress(&format!("{} for {span:?}", outage.name()));
     let denied = installation.endpoint.lock().await.denied();
     set(outage, true, installation).await?;
     let since = Instant::now();
@@ -151,7 +157,7 @@ async fn one(
             let (_count, ended) = watch::channel(0);
             submit(&installation.places.brokers, load, usize::MAX, ended).await?;
             let sent = Instant::now();
-            into.extend(ids.into_iter().map(|id| Noted {
+            into.extend(ids.into_iter().map(|id| OrderTimes {
                 id,
                 sent,
                 ended: None,
@@ -167,7 +173,7 @@ async fn one(
     set(outage, false, installation).await?;
     let over = Instant::now();
     let denied = installation.endpoint.lock().await.denied() - denied;
-    say(&format!("it is over: {waiting} orders wait for it"));
+    print_progress(&format!("it is over: {waiting} orders wait for it"));
     wait(&mut held, ends, over + AFTER).await;
     Ok(Lasted {
         outage,
@@ -200,7 +206,7 @@ async fn set(outage: Outage, is_out: bool, installation: &Installation) -> Resul
 }
 
 /// Waits until all have ended, or until a moment; notes what has.
-async fn wait(orders: &mut [Noted], ends: &Ends, until: Instant) {
+async fn wait(orders: &mut [OrderTimes], ends: &Ends, until: Instant) {
     loop {
         for order in orders.iter_mut() {
             order.ended = order.ended.or_else(|| end_of(ends, &order.id));

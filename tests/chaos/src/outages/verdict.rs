@@ -6,7 +6,7 @@ use triad_core::ProcessState;
 use triad_core::message::AlertKind;
 
 use super::plan::{AFTER, Outage, WITHIN};
-use super::run::{Lasted, Noted};
+use super::run::{Lasted, OrderTimes};
 use crate::checks::{Guarantee, Verdict};
 use crate::evidence::Evidence;
 
@@ -23,7 +23,7 @@ pub(super) fn verdicts(lasted: &[Lasted], e: &Evidence, died: Vec<String>) -> Ve
             .iter()
             .flat_map(|l| l.held.iter().map(move |o| (l, o)))
     };
-    let all: Vec<&Noted> = free().chain(held()).map(|(_, order)| order).collect();
+    let all: Vec<&OrderTimes> = free().chain(held()).map(|(_, order)| order).collect();
     let refused: BTreeSet<&str> = lasted
         .iter()
         .filter(|l| l.outage == Outage::Alerts)

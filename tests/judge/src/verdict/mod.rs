@@ -20,10 +20,10 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 
-use super::history::{Answer, Asked, Cell, Item, Moment, Operation};
+use super::history::{Answer, Cell, ClientOperation, Item, Moment, Operation};
 use super::object::{Budget, Call, Object, Spent};
 use super::recorder::read;
-use super::telling::telling;
+use super::relevant_operations::telling;
 
 /// Steps of all searches for one object: half a minute in a build without optimisation.
 const STEPS: u64 = 3_000_000;
@@ -63,23 +63,23 @@ pub struct Judged {
     /// Most operations of one search.
     pub longest: usize,
     /// Objects of which no order of operations explains the answers; how many, and examples.
-    pub unexplained: Found,
+    pub unexplained: FindingGroup,
     /// Objects with a request, reply or effect that no write before it had put in force.
-    pub unfounded: Found,
+    pub unfounded: FindingGroup,
     /// Objects that could not be decided on, with the bound or the reason.
-    pub undecided: Found,
+    pub undecided: FindingGroup,
 }
 
 /// Findings of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Found {
+pub struct FindingGroup {
     /// How many objects.
     pub objects: usize,
     /// The first of them.
     pub examples: Vec<String>,
 }
 
-impl Found {
+impl FindingGroup {
     fn add(&mut self, object: &str, why: impl FnOnce() -> String) {
         self.objects += 1;
         if self.examples.len() < EXAMPLES {
@@ -89,7 +89,7 @@ impl Found {
 }
 
 /// What a search has come to.
-enum End {
+enum SearchEnd {
     Explained,
     Unexplained,
     Undecided(String),
@@ -113,7 +113,7 @@ pub fn judge(path: &Path) -> Result<Judged> {
                 }
             }
             for (object, operations) in objects {
-                one(&object, operations, &mut judged);
+                judge_object(&object, operations, &mut judged);
             }
         }
         Ok(judged)
@@ -137,7 +137,7 @@ pub fn judge_all(operations: Vec<Operation>) -> Judged {
     }
     let mut judged = Judged::default();
     for (object, operations) in objects {
-        one(&object, operations, &mut judged);
+        judge_object(&object, operations, &mut judged);
     }
     judged
 }
@@ -150,20 +150,20 @@ fn share(object: &str, rounds: usize) -> usize {
     sum % rounds
 }
 
-fn one(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
+fn judge_object(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
     let before = all.len();
     all.retain(|o| !matches!(o.answer, Answer::Failed(_)));
     judged.failed += before - all.len();
     // An unanswered read says nothing and changes nothing.
-    all.retain(|o| !(o.answer == Answer::Unknown && matches!(o.asked, Asked::Read(_))));
+    all.retain(|o| !(o.answer == Answer::Unknown && matches!(o.asked, ClientOperation::Read(_))));
     if all.is_empty() {
         return;
     }
     all.sort_by_key(|o| o.began);
     for operation in &all {
-        let is_write = matches!(operation.asked, Asked::Put { .. });
+        let is_write = matches!(operation.asked, ClientOperation::Put { .. });
         match (&operation.asked, &operation.answer) {
-            (Asked::Seen(all), _) => judged.seen += all.len(),
+            (ClientOperation::Seen(all), _) => judged.seen += all.len(),
             (_, answer) => {
                 judged.operations += 1;
                 judged.writes += usize::from(is_write && *answer == Answer::Done);
@@ -174,22 +174,22 @@ fn one(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
     }
     judged.objects += 1;
     match history(&all, &Budget::of(STEPS), &mut judged.longest) {
-        End::Explained => return,
-        End::Undecided(why) => return judged.undecided.add(object, || why),
-        End::Unexplained => {}
+        SearchEnd::Explained => return,
+        SearchEnd::Undecided(why) => return judged.undecided.add(object, || why),
+        SearchEnd::Unexplained => {}
     }
     // Without what was seen elsewhere: is it the store's history, or what followed from it?
-    let seen = |o: &Operation| matches!(o.asked, Asked::Seen(_));
+    let seen = |o: &Operation| matches!(o.asked, ClientOperation::Seen(_));
     let stored: Vec<Operation> = all.iter().filter(|o| !seen(o)).cloned().collect();
     match history(&stored, &Budget::of(STEPS), &mut judged.longest) {
-        End::Explained => judged.unfounded.add(object, || culprit(&all)),
-        End::Unexplained => judged.unexplained.add(object, || culprit(&stored)),
-        End::Undecided(why) => judged.undecided.add(object, || why),
+        SearchEnd::Explained => judged.unfounded.add(object, || culprit(&all)),
+        SearchEnd::Unexplained => judged.unexplained.add(object, || culprit(&stored)),
+        SearchEnd::Undecided(why) => judged.undecided.add(object, || why),
     }
 }
 
 /// Decides on a whole history, in its order of beginning, part by part.
-fn history(all: &[Operation], budget: &Budget, longest: &mut usize) -> End {
+fn history(all: &[Operation], budget: &Budget, longest: &mut usize) -> SearchEnd {
     let all = &telling(all);
     let mut states = vec![Object::absent(budget.clone())];
     let mut from = 0;
@@ -199,33 +199,33 @@ fn history(all: &[Operation], budget: &Budget, longest: &mut usize) -> End {
         let (mut after, mut undecided) = (Vec::new(), None);
         for before in &states {
             match search(before, part, budget) {
-                End::Explained if to == all.len() => return End::Explained,
-                End::Explained => match ends(before, part, budget) {
+                SearchEnd::Explained if to == all.len() => return SearchEnd::Explained,
+                SearchEnd::Explained => match end_states(before, part, budget) {
                     Ok(ends) => after.extend(ends),
                     Err(why) => undecided = Some(why),
                 },
-                End::Unexplained => {}
-                End::Undecided(why) => undecided = Some(why),
+                SearchEnd::Unexplained => {}
+                SearchEnd::Undecided(why) => undecided = Some(why),
             }
         }
         match (after.is_empty(), undecided) {
-            (_, Some(why)) => return End::Undecided(why),
-            (true, None) => return End::Unexplained,
+            (_, Some(why)) => return SearchEnd::Undecided(why),
+            (true, None) => return SearchEnd::Unexplained,
             (false, None) => states = after,
         }
         from = to;
     }
-    End::Explained
+    SearchEnd::Explained
 }
 
 /// What a part, which is explained, may have made of an object. Every write that took effect is in
 /// every explanation; which of those to one cell was the last is not: each is asked for, by reads
 /// behind the part.
-fn ends(before: &Object, part: &[Operation], budget: &Budget) -> Result<Vec<Object>, String> {
+fn end_states(before: &Object, part: &[Operation], budget: &Budget) -> Result<Vec<Object>, String> {
     let puts = || {
         let done = part.iter().filter(|o| o.answer == Answer::Done);
         done.filter_map(|o| match &o.asked {
-            Asked::Put { puts, .. } => Some(puts),
+            ClientOperation::Put { puts, .. } => Some(puts),
             _ => None,
         })
         .flatten()
@@ -263,7 +263,7 @@ fn ends(before: &Object, part: &[Operation], budget: &Budget) -> Result<Vec<Obje
                 object: String::new(),
                 began: moment,
                 ended: moment,
-                asked: Asked::Read(cell),
+                asked: ClientOperation::Read(cell),
                 answer: Answer::Found(Some(item)),
             });
         }
@@ -296,11 +296,11 @@ fn cuts(all: &[Operation]) -> Vec<usize> {
 }
 
 /// One search.
-fn search(object: &Object, all: &[Operation], budget: &Budget) -> End {
+fn search(object: &Object, all: &[Operation], budget: &Budget) -> SearchEnd {
     match explain(object, all, budget) {
-        Ok(Some(_)) => End::Explained,
-        Ok(None) => End::Unexplained,
-        Err(why) => End::Undecided(why),
+        Ok(Some(_)) => SearchEnd::Explained,
+        Ok(None) => SearchEnd::Unexplained,
+        Err(why) => SearchEnd::Undecided(why),
     }
 }
 
@@ -338,7 +338,7 @@ type Tester = LinearizabilityTester<usize, Object>;
 fn tester(object: &Object, all: &[Operation]) -> Result<Tester, String> {
     let mut events = Vec::with_capacity(all.len() * 2);
     for (number, operation) in all.iter().enumerate() {
-        if let Asked::Other(what) = &operation.asked {
+        if let ClientOperation::Other(what) = &operation.asked {
             return Err(format!("{what} is not judged"));
         }
         events.push((operation.began, false, number));
@@ -388,7 +388,7 @@ fn culprit(all: &[Operation]) -> String {
                 },
             })
             .collect();
-        matches!(history(&begun, &budget, &mut 0), End::Explained)
+        matches!(history(&begun, &budget, &mut 0), SearchEnd::Explained)
     };
     // What explains a history explains its beginnings.
     let (mut low, mut high) = (0, ends.len().saturating_sub(1));

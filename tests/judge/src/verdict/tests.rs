@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::history::{
-    Cell, Condition, ConditionHeld, Item, Moment, Put, Scalar, Seen, Sign,
+    Cell, Condition, ConditionHeld, Item, Moment, Put, Scalar, Sighting, Sign,
 };
 use super::*;
 
@@ -27,20 +27,20 @@ fn record(version: u64, claim: Option<&str>) -> Item {
     }
 }
 
-fn put(item: &Item, condition: Option<Condition>) -> Asked {
+fn put(item: &Item, condition: Option<Condition>) -> ClientOperation {
     let put = Put {
         cell: Cell::Record,
         item: item.clone(),
         condition,
     };
-    Asked::Put {
+    ClientOperation::Put {
         puts: vec![put],
         token: None,
     }
 }
 
 /// On the condition that the version is this.
-fn on(version: u64, item: &Item) -> Asked {
+fn on(version: u64, item: &Item) -> ClientOperation {
     let values = [(":v".to_owned(), Scalar::Number(version))];
     let condition = Condition {
         text: "Version = :v".into(),
@@ -51,7 +51,7 @@ fn on(version: u64, item: &Item) -> Asked {
 }
 
 /// On the condition that there is none.
-fn new(item: &Item) -> Asked {
+fn new(item: &Item) -> ClientOperation {
     let condition = Condition {
         text: "attribute_not_exists(OrderID)".into(),
         ..Condition::default()
@@ -59,14 +59,14 @@ fn new(item: &Item) -> Asked {
     put(item, Some(condition))
 }
 
-const READ: Asked = Asked::Read(Cell::Record);
+const READ: ClientOperation = ClientOperation::Read(Cell::Record);
 
 fn found(item: &Item) -> Answer {
     Answer::Found(Some(item.clone()))
 }
 
 /// An operation from one moment to another.
-fn during(from: u64, to: u64, asked: Asked, answer: Answer) -> Operation {
+fn during(from: u64, to: u64, asked: ClientOperation, answer: Answer) -> Operation {
     let moment = |at| Moment {
         at_us: at,
         event: at,
@@ -172,7 +172,7 @@ fn a_writer_that_sends_no_condition_or_takes_anothers_claim_is_found() {
 fn a_transaction_repeated_with_its_token_takes_effect_once() {
     let with_token = |from| {
         let mut operation = during(from, from + 1, new(&record(1, None)), Answer::Done);
-        if let Asked::Put { token, .. } = &mut operation.asked {
+        if let ClientOperation::Put { token, .. } = &mut operation.asked {
             *token = Some("t".into());
         }
         operation
@@ -185,11 +185,16 @@ fn an_effect_before_the_write_that_asked_for_it_is_unfounded() {
     let mut started = record(2, Some("x"));
     started.out = vec!["pack/do/1".into()];
     let seen = |from| {
-        let effect = Seen {
+        let effect = Sighting {
             sign: Sign::Effect,
             attempt: "pack/do/1".into(),
         };
-        during(from, from, Asked::Seen(vec![effect]), Answer::Done)
+        during(
+            from,
+            from,
+            ClientOperation::Seen(vec![effect]),
+            Answer::Done,
+        )
     };
     let write = |answer| during(5, 9, on(1, &started), answer);
     let created = during(1, 2, new(&record(1, None)), Answer::Done);
@@ -225,7 +230,7 @@ fn a_part_that_began_wrongly_is_searched_again_with_those_before_it() {
             item,
             condition: None,
         };
-        let asked = Asked::Put {
+        let asked = ClientOperation::Put {
             puts: vec![put],
             token: None,
         };
@@ -236,7 +241,7 @@ fn a_part_that_began_wrongly_is_searched_again_with_those_before_it() {
             digest: last.into(),
             ..one.clone()
         };
-        let read = during(7, 8, Asked::Read(Cell::Control), found(&item));
+        let read = during(7, 8, ClientOperation::Read(Cell::Control), found(&item));
         let all = [control(1, 5, &one, "one"), control(2, 6, &two, "two"), read];
         assert!(is_explained(&all), "{last}");
     }
@@ -245,7 +250,7 @@ fn a_part_that_began_wrongly_is_searched_again_with_those_before_it() {
 /// Unconditional writes of a control record, all at once, of these digests.
 fn at_once(digests: impl Iterator<Item = u64>) -> Vec<Operation> {
     let write = |digest: u64| {
-        let asked = Asked::Put {
+        let asked = ClientOperation::Put {
             puts: vec![Put {
                 cell: Cell::Control,
                 item: control_item(digest),
@@ -267,7 +272,12 @@ fn control_item(digest: u64) -> Item {
 
 fn control_read(from: u64, to: u64, digest: u64) -> Operation {
     let item = Some(control_item(digest));
-    during(from, to, Asked::Read(Cell::Control), Answer::Found(item))
+    during(
+        from,
+        to,
+        ClientOperation::Read(Cell::Control),
+        Answer::Found(item),
+    )
 }
 
 #[test]
@@ -276,7 +286,9 @@ fn of_those_that_found_what_was_put_once_two_say_everything() {
     all.extend((0..40).map(|n| control_read(10 + n, 900 - 2 * n, 1)));
     let left = |all: &[Operation]| {
         let told = telling(all);
-        let left = told.iter().filter(|o| matches!(o.asked, Asked::Read(_)));
+        let left = told
+            .iter()
+            .filter(|o| matches!(o.asked, ClientOperation::Read(_)));
         left.map(|o| o.began.at_us).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -337,15 +349,15 @@ fn a_search_ends_with_its_budget_and_the_budget_is_for_all_searches() {
     all.push(control_read(1_001, 1_002, 99));
     let (budget, longest) = (Budget::of(1_000), &mut 0);
     let end = history(&all, &budget, longest);
-    assert!(matches!(end, End::Undecided(_)));
+    assert!(matches!(end, SearchEnd::Undecided(_)));
     let easy = at_once(0..1);
     assert!(matches!(
         history(&easy, &budget, longest),
-        End::Undecided(_)
+        SearchEnd::Undecided(_)
     ));
     assert!(matches!(
         history(&easy, &Budget::of(1_000), longest),
-        End::Explained
+        SearchEnd::Explained
     ));
 }
 
@@ -374,6 +386,11 @@ fn what_passes_a_bound_is_not_decided() {
     }
     let judged = judge_all(all);
     assert_eq!(judged.undecided.objects, 1, "{judged:?}");
-    let other = during(1, 2, Asked::Other("UpdateItem".into()), Answer::Done);
+    let other = during(
+        1,
+        2,
+        ClientOperation::Other("UpdateItem".into()),
+        Answer::Done,
+    );
     assert_eq!(judge_all(vec![other]).undecided.objects, 1);
 }

@@ -129,7 +129,7 @@ impl Desk {
             "events?order=again",
         ] {
             let said = self.send("GET", path, &Value::Null).await;
-            world.note(format!("{path}: {}", told(&said).0));
+            world.note(format!("{path}: {}", status_and_body(&said).0));
         }
     }
 
@@ -164,7 +164,7 @@ impl Desk {
         all.push(("dismissal", "dead-letters/acts", dismiss));
         for (at, (what, path, body)) in all.into_iter().enumerate() {
             let said = self.send("POST", path, &body).await;
-            let (told, counted) = told(&said);
+            let (told, counted) = status_and_body(&said);
             world.note(format!("{at}, {what}: {told}"));
             world.note(format!("{at}, {what} came to {counted}"));
         }
@@ -186,7 +186,7 @@ impl Desk {
 }
 
 /// Whether a request was answered, and what came of what it asked for.
-fn told(said: &Response<Bytes>) -> (&'static str, String) {
+fn status_and_body(said: &Response<Bytes>) -> (&'static str, String) {
     let body: Value = serde_json::from_slice(said.body()).unwrap_or_default();
     let tally = ["done", "refused", "failed", "replayed", "tally"];
     let tally = tally.map(|name| body.get(name).cloned().unwrap_or_default());

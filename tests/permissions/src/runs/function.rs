@@ -10,10 +10,10 @@ use triad_broker::{Broker, BrokerConfig};
 use triad_core::topics;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 
-use crate::asked::to_write;
+use crate::checked_bus::refuse;
 use crate::gate::IamGate;
-use crate::line::refuse;
 use crate::policy::{Installation, Policy};
+use crate::required::to_write;
 use crate::rights::Rights;
 use crate::world::{Run, record};
 use triad_tests::engines::Store;

@@ -9,12 +9,12 @@ use triad_runtime::scheduler::Scheduler;
 use triad_runtime::system::SystemEntropy;
 use triad_workflow::Millis;
 
-use crate::line::Line;
+use crate::checked_bus::CheckedBus;
 use crate::policy::{Installation, Policy};
 use crate::world::{Run, Submitted, World, failed, is_request, poison, reply, succeeded, wake};
 use triad_tests::clock::ManualClock;
 
-type Role = Scheduler<triad_bootstrap::Store, Line, ManualClock, SystemEntropy>;
+type Role = Scheduler<triad_bootstrap::Store, CheckedBus, ManualClock, SystemEntropy>;
 
 /// More orders than a downstream bears at first.
 const MANY: usize = 20;

@@ -6,12 +6,12 @@ use triad_runtime::submission::Submission;
 use triad_runtime::{Handled, InputRecord};
 use triad_workflow::Millis;
 
-use crate::line::Line;
+use crate::checked_bus::CheckedBus;
 use crate::policy::{Installation, Policy};
 use crate::world::{Run, Submitted, World, poison};
 use triad_tests::clock::ManualClock;
 
-type Role = Submission<triad_bootstrap::Store, Line, ManualClock>;
+type Role = Submission<triad_bootstrap::Store, CheckedBus, ManualClock>;
 
 pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
     let world = World::start(installation, "submission", policy).await;

@@ -5,8 +5,8 @@ use serde_json::json;
 use triad_core::due::{SHARDS, shard_of};
 use triad_core::{Attempt, Direction, Envelope, IdempotencyKey, OperatorAct, OrderId, ledger};
 use triad_operator::Rate;
-use triad_operator::campaign::desk::{self, Wanted};
-use triad_operator::campaign::{Campaigns, Pace, What};
+use triad_operator::campaign::commands::{self, CampaignRequest};
+use triad_operator::campaign::{CampaignAct, Campaigns, Pace};
 use triad_operator::correction::Correction;
 use triad_operator::find::Filter;
 use triad_runtime::operator::Operator;
@@ -16,12 +16,12 @@ use triad_runtime::system::SystemEntropy;
 use triad_runtime::{Bus, BusError, Clock, ControlStore, ControlWrite, Written};
 use triad_workflow::{Millis, StepId};
 
-use crate::line::Line;
+use crate::checked_bus::CheckedBus;
 use crate::policy::{Installation, Policy};
 use crate::world::{Run, Submitted, World, failed, reply, succeeded};
 use triad_tests::clock::ManualClock;
 
-type Role = Supervisor<triad_bootstrap::Store, Line, ManualClock, SystemEntropy>;
+type Role = Supervisor<triad_bootstrap::Store, CheckedBus, ManualClock, SystemEntropy>;
 
 /// Longer than an attempt, an announcement and a confirmation may take.
 const LONG: Millis = Millis(150_000);
@@ -111,8 +111,8 @@ async fn campaign(world: &World) {
         settings,
     );
     let carrier = Campaigns::new(operator, store, bus, clock, SystemEntropy);
-    let wanted = Wanted {
-        what: What::Correct {
+    let wanted = CampaignRequest {
+        what: CampaignAct::Correct {
             step: StepId::new("pack").expect("an id"),
             correction: Correction::Whole(json!({})),
         },
@@ -129,7 +129,7 @@ async fn campaign(world: &World) {
             patience: Millis(0),
         },
     };
-    let started = desk::start(&world.open(), &SystemEntropy, wanted, world.clock.now()).await;
+    let started = commands::start(&world.open(), &SystemEntropy, wanted, world.clock.now()).await;
     started.expect("it is started");
     let report = carrier.carry_on(Millis(600_000)).await;
     world.note(format!("campaigns: {report:?}"));

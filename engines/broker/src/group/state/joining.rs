@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use kafka_protocol::error::ResponseError;
 
-use super::{Group, Member, Phase, Waiting};
-use crate::group::messages::{Answer, Answers, Join, Joined, Millis, Ticket};
+use super::{Group, Member, PendingRequest, Phase};
+use crate::group::messages::{GroupAnswer, GroupAnswers, Join, Joined, Millis, Ticket};
 
 impl Group {
     pub(super) fn check_protocols(&self, request: &Join) -> Result<(), ResponseError> {
@@ -27,7 +27,7 @@ impl Group {
         request: Join,
         ticket: Ticket,
         now: Millis,
-        out: &mut Answers,
+        out: &mut GroupAnswers,
     ) {
         if self.members.is_empty() {
             self.protocol_type = request.protocol_type;
@@ -40,7 +40,7 @@ impl Group {
             rebalance_ms: request.rebalance_ms,
             protocols: request.protocols,
             assignment: Bytes::new(),
-            waiting: Waiting::Join(ticket),
+            waiting: PendingRequest::Join(ticket),
             session_ends: now + request.session_ms,
         };
         self.members.insert(id, member);
@@ -48,7 +48,7 @@ impl Group {
     }
 
     /// Makes sure that a rebalance is under way, and completes it if everybody is there.
-    pub(super) fn rebalance(&mut self, now: Millis, out: &mut Answers) {
+    pub(super) fn rebalance(&mut self, now: Millis, out: &mut GroupAnswers) {
         let longest = self
             .members
             .values()
@@ -65,12 +65,12 @@ impl Group {
             }
             Phase::Stable | Phase::Completing { .. } => {
                 for member in self.members.values_mut() {
-                    if let Waiting::Sync(ticket) = member.waiting {
-                        member.waiting = Waiting::No;
+                    if let PendingRequest::Sync(ticket) = member.waiting {
+                        member.waiting = PendingRequest::No;
                         member.session_ends = now + member.session_ms;
                         out.push((
                             ticket,
-                            Answer::SyncFailed(ResponseError::RebalanceInProgress),
+                            GroupAnswer::SyncFailed(ResponseError::RebalanceInProgress),
                         ));
                     }
                 }
@@ -84,11 +84,11 @@ impl Group {
         self.complete_join_if_all_are_there(now, out);
     }
 
-    pub(super) fn complete_join_if_all_are_there(&mut self, now: Millis, out: &mut Answers) {
+    pub(super) fn complete_join_if_all_are_there(&mut self, now: Millis, out: &mut GroupAnswers) {
         let joined = self
             .members
             .values()
-            .all(|m| matches!(m.waiting, Waiting::Join(_)));
+            .all(|m| matches!(m.waiting, PendingRequest::Join(_)));
         if matches!(self.phase, Phase::Preparing { first: false, .. })
             && joined
             && self.expected.is_empty()
@@ -97,9 +97,9 @@ impl Group {
         }
     }
 
-    pub(super) fn complete_join(&mut self, now: Millis, out: &mut Answers) {
+    pub(super) fn complete_join(&mut self, now: Millis, out: &mut GroupAnswers) {
         self.members
-            .retain(|_, m| matches!(m.waiting, Waiting::Join(_)));
+            .retain(|_, m| matches!(m.waiting, PendingRequest::Join(_)));
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         if self.members.is_empty() {
             self.phase = Phase::Empty;
@@ -126,8 +126,10 @@ impl Group {
             };
             member.session_ends = now + member.session_ms;
             member.assignment = Bytes::new();
-            if let Waiting::Join(ticket) = std::mem::replace(&mut member.waiting, Waiting::No) {
-                out.push((ticket, Answer::Joined(joined)));
+            if let PendingRequest::Join(ticket) =
+                std::mem::replace(&mut member.waiting, PendingRequest::No)
+            {
+                out.push((ticket, GroupAnswer::Joined(joined)));
             }
         }
     }

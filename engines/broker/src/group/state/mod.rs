@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use kafka_protocol::error::ResponseError;
 
-use super::messages::{Answer, Answers, Caller, Join, Millis, Sync, Synced, Ticket};
+use super::messages::{Caller, GroupAnswer, GroupAnswers, Join, Millis, Sync, Synced, Ticket};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waiting {
+enum PendingRequest {
     No,
     Join(Ticket),
     Sync(Ticket),
@@ -32,7 +32,7 @@ pub(crate) struct Member {
     rebalance_ms: Millis,
     protocols: Vec<(String, Bytes)>,
     pub(crate) assignment: Bytes,
-    waiting: Waiting,
+    waiting: PendingRequest,
     session_ends: Millis,
 }
 
@@ -136,9 +136,15 @@ impl Group {
     }
 
     /// Someone wants to join; answered now or when the rebalance is through.
-    pub(crate) fn join(&mut self, request: Join, ticket: Ticket, now: Millis, out: &mut Answers) {
+    pub(crate) fn join(
+        &mut self,
+        request: Join,
+        ticket: Ticket,
+        now: Millis,
+        out: &mut GroupAnswers,
+    ) {
         if let Err(error) = self.try_join(request, ticket, now, out) {
-            out.push((ticket, Answer::JoinFailed(error)));
+            out.push((ticket, GroupAnswer::JoinFailed(error)));
         }
     }
 
@@ -147,7 +153,7 @@ impl Group {
         request: Join,
         ticket: Ticket,
         now: Millis,
-        out: &mut Answers,
+        out: &mut GroupAnswers,
     ) -> Result<(), ResponseError> {
         self.check_protocols(&request)?;
         if request.member.is_empty() {
@@ -160,7 +166,7 @@ impl Group {
             } else if request.needs_id_first && request.instance.is_none() {
                 self.expected
                     .insert(request.fresh_id.clone(), now + request.session_ms);
-                out.push((ticket, Answer::MemberIdRequired(request.fresh_id)));
+                out.push((ticket, GroupAnswer::MemberIdRequired(request.fresh_id)));
                 return Ok(());
             }
             let id = request.fresh_id.clone();
@@ -187,15 +193,15 @@ impl Group {
         };
         if !rejoin {
             let joined = self.joined(&id);
-            out.push((ticket, Answer::Joined(joined)));
+            out.push((ticket, GroupAnswer::Joined(joined)));
             return Ok(());
         }
-        if let Waiting::Join(earlier) =
-            std::mem::replace(&mut member.waiting, Waiting::Join(ticket))
+        if let PendingRequest::Join(earlier) =
+            std::mem::replace(&mut member.waiting, PendingRequest::Join(ticket))
         {
             out.push((
                 earlier,
-                Answer::JoinFailed(ResponseError::RebalanceInProgress),
+                GroupAnswer::JoinFailed(ResponseError::RebalanceInProgress),
             ));
         }
         member.protocols = request.protocols;
@@ -217,7 +223,7 @@ impl Group {
         }
     }
 
-    fn known(&mut self, caller: &Caller) -> Result<&mut Member, ResponseError> {
+    fn member_of(&mut self, caller: &Caller) -> Result<&mut Member, ResponseError> {
         self.identify(&caller.member, caller.instance.as_deref())?;
         let generation = self.generation;
         let member = self
@@ -232,9 +238,15 @@ impl Group {
     }
 
     /// A member wants its share; the leader brings everybody's.
-    pub(crate) fn sync(&mut self, request: Sync, ticket: Ticket, now: Millis, out: &mut Answers) {
+    pub(crate) fn sync(
+        &mut self,
+        request: Sync,
+        ticket: Ticket,
+        now: Millis,
+        out: &mut GroupAnswers,
+    ) {
         if let Err(error) = self.try_sync(request, ticket, now, out) {
-            out.push((ticket, Answer::SyncFailed(error)));
+            out.push((ticket, GroupAnswer::SyncFailed(error)));
         }
     }
 
@@ -243,9 +255,9 @@ impl Group {
         request: Sync,
         ticket: Ticket,
         now: Millis,
-        out: &mut Answers,
+        out: &mut GroupAnswers,
     ) -> Result<(), ResponseError> {
-        self.known(&request.caller)?;
+        self.member_of(&request.caller)?;
         let differs = |said: &Option<String>, is: &str| said.as_deref().is_some_and(|s| s != is);
         if differs(&request.protocol_type, &self.protocol_type)
             || differs(&request.protocol, &self.protocol)
@@ -253,19 +265,19 @@ impl Group {
             return Err(ResponseError::InconsistentGroupProtocol);
         }
         let is_leader = self.leader == request.caller.member;
-        let member = self.known(&request.caller)?;
+        let member = self.member_of(&request.caller)?;
         member.session_ends = now + member.session_ms;
         match self.phase {
             Phase::Empty => Err(ResponseError::UnknownMemberId),
             Phase::Preparing { .. } => Err(ResponseError::RebalanceInProgress),
             Phase::Completing { .. } => {
-                let member = self.known(&request.caller)?;
-                if let Waiting::Sync(earlier) =
-                    std::mem::replace(&mut member.waiting, Waiting::Sync(ticket))
+                let member = self.member_of(&request.caller)?;
+                if let PendingRequest::Sync(earlier) =
+                    std::mem::replace(&mut member.waiting, PendingRequest::Sync(ticket))
                 {
                     out.push((
                         earlier,
-                        Answer::SyncFailed(ResponseError::RebalanceInProgress),
+                        GroupAnswer::SyncFailed(ResponseError::RebalanceInProgress),
                     ));
                 }
                 if is_leader {
@@ -275,7 +287,7 @@ impl Group {
             }
             Phase::Stable => {
                 let share = self.synced(&self.members[&request.caller.member]);
-                out.push((ticket, Answer::Synced(share)));
+                out.push((ticket, GroupAnswer::Synced(share)));
                 Ok(())
             }
         }
@@ -289,7 +301,12 @@ impl Group {
         }
     }
 
-    fn distribute(&mut self, assignments: Vec<(String, Bytes)>, now: Millis, out: &mut Answers) {
+    fn distribute(
+        &mut self,
+        assignments: Vec<(String, Bytes)>,
+        now: Millis,
+        out: &mut GroupAnswers,
+    ) {
         for (id, share) in assignments {
             if let Some(member) = self.members.get_mut(&id) {
                 member.assignment = share;
@@ -297,13 +314,13 @@ impl Group {
         }
         self.phase = Phase::Stable;
         for member in self.members.values() {
-            if let Waiting::Sync(ticket) = member.waiting {
-                out.push((ticket, Answer::Synced(self.synced(member))));
+            if let PendingRequest::Sync(ticket) = member.waiting {
+                out.push((ticket, GroupAnswer::Synced(self.synced(member))));
             }
         }
         for member in self.members.values_mut() {
-            if matches!(member.waiting, Waiting::Sync(_)) {
-                member.waiting = Waiting::No;
+            if matches!(member.waiting, PendingRequest::Sync(_)) {
+                member.waiting = PendingRequest::No;
                 member.session_ends = now + member.session_ms;
             }
         }
@@ -312,7 +329,7 @@ impl Group {
     /// A sign of life.
     pub(crate) fn heartbeat(&mut self, caller: &Caller, now: Millis) -> Result<(), ResponseError> {
         let phase = self.phase;
-        let member = self.known(caller)?;
+        let member = self.member_of(caller)?;
         member.session_ends = now + member.session_ms;
         match phase {
             Phase::Preparing { .. } => Err(ResponseError::RebalanceInProgress),
@@ -329,7 +346,7 @@ impl Group {
             return Ok(());
         }
         let phase = self.phase;
-        let member = self.known(caller)?;
+        let member = self.member_of(caller)?;
         member.session_ends = now + member.session_ms;
         match phase {
             Phase::Completing { .. } => Err(ResponseError::RebalanceInProgress),
@@ -343,7 +360,7 @@ impl Group {
         member: &str,
         instance: Option<&str>,
         now: Millis,
-        out: &mut Answers,
+        out: &mut GroupAnswers,
     ) -> Result<(), ResponseError> {
         let id = match instance {
             Some(instance) if member.is_empty() => self
@@ -362,15 +379,15 @@ impl Group {
         Ok(())
     }
 
-    fn remove(&mut self, id: &str, why: ResponseError, out: &mut Answers) {
+    fn remove(&mut self, id: &str, why: ResponseError, out: &mut GroupAnswers) {
         match self.members.remove(id).map(|m| m.waiting) {
-            Some(Waiting::Join(ticket)) => out.push((ticket, Answer::JoinFailed(why))),
-            Some(Waiting::Sync(ticket)) => out.push((ticket, Answer::SyncFailed(why))),
-            Some(Waiting::No) | None => {}
+            Some(PendingRequest::Join(ticket)) => out.push((ticket, GroupAnswer::JoinFailed(why))),
+            Some(PendingRequest::Sync(ticket)) => out.push((ticket, GroupAnswer::SyncFailed(why))),
+            Some(PendingRequest::No) | None => {}
         }
     }
 
-    fn after_departure(&mut self, now: Millis, out: &mut Answers) {
+    fn after_departure(&mut self, now: Millis, out: &mut GroupAnswers) {
         match self.phase {
             Phase::Empty => {}
             Phase::Preparing { .. } => self.complete_join_if_all_are_there(now, out),
@@ -379,12 +396,12 @@ impl Group {
     }
 
     /// Time has passed: expire what is overdue.
-    pub(crate) fn tick(&mut self, now: Millis, out: &mut Answers) {
+    pub(crate) fn tick(&mut self, now: Millis, out: &mut GroupAnswers) {
         self.expected.retain(|_, until| *until > now);
-        let silent = |m: &Member| m.waiting == Waiting::No && m.session_ends <= now;
+        let silent = |m: &Member| m.waiting == PendingRequest::No && m.session_ends <= now;
         let unsynced = |m: &Member| {
             matches!(self.phase, Phase::Completing { deadline } if deadline <= now)
-                && !matches!(m.waiting, Waiting::Sync(_))
+                && !matches!(m.waiting, PendingRequest::Sync(_))
         };
         let gone: Vec<_> = self
             .members
@@ -413,7 +430,10 @@ impl Group {
             Phase::Preparing { deadline, .. } | Phase::Completing { deadline } => Some(deadline),
             Phase::Empty | Phase::Stable => None,
         };
-        let listening = self.members.values().filter(|m| m.waiting == Waiting::No);
+        let listening = self
+            .members
+            .values()
+            .filter(|m| m.waiting == PendingRequest::No);
         let sessions = listening.map(|m| m.session_ends);
         sessions
             .chain(self.expected.values().copied())

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use super::Store;
 use crate::error::Error;
-use crate::log::flusher::{Flush, Flusher, Lsn, Next};
+use crate::log::flusher::{Flush, Flusher, Lsn, NextFile};
 use crate::log::meta::{self, LAYOUT, LogId, LogSnapshot, Snapshot, TopicSnapshot};
 use crate::log::topics::Topic;
 use crate::log::wal;
@@ -76,7 +76,7 @@ impl Store {
             return Ok(());
         }
         let generation = durable.generation + 1;
-        durable.flusher.rotate(Next {
+        durable.flusher.rotate(NextFile {
             wal: wal::Writer::next(&durable.dir)?,
             names: [
                 wal::next_path(&durable.dir),

@@ -74,7 +74,7 @@ pub(crate) struct Store {
 
 /// When an appended batch may be read and is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum AppendVisibility {
     /// Once the batch is durable.
     First,
     /// The batch is acknowledged at once: its sender can bring it back. It is read at once, too, unless
@@ -154,7 +154,7 @@ impl Store {
         header: &BatchHeader,
         bytes: &[u8],
         segment_bytes: Option<u64>,
-        kept: Kept,
+        kept: AppendVisibility,
     ) -> Result<Accepted, ResponseError> {
         if self.failed() || self.total_bytes + bytes.len() as u64 > self.max_total_bytes {
             return Err(ResponseError::KafkaStorageError);
@@ -191,8 +191,8 @@ impl Store {
                 let generation = durable.generation;
                 let stored = log.tail_from(appended.at);
                 let when = match kept {
-                    Kept::First => Flush::Now,
-                    Kept::Soon => Flush::Soon,
+                    AppendVisibility::First => Flush::Now,
+                    AppendVisibility::Soon => Flush::Soon,
                 };
                 let lsn = durable.submit(when, |out| {
                     wal::put_batch(out, generation, id, stored);
@@ -200,15 +200,15 @@ impl Store {
                 });
                 let lsn = lsn.map_err(|_| ResponseError::KafkaStorageError)?;
                 match kept {
-                    Kept::First => {
+                    AppendVisibility::First => {
                         self.pending.push_back((lsn, id, log.next));
                         lsn
                     }
-                    Kept::Soon if log.high_watermark == appended.base_offset => {
+                    AppendVisibility::Soon if log.high_watermark == appended.base_offset => {
                         log.high_watermark = log.next;
                         0
                     }
-                    Kept::Soon => {
+                    AppendVisibility::Soon => {
                         self.pending.push_back((lsn, id, log.next));
                         0
                     }

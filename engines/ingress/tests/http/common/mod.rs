@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use triad_core::message::StatusMessage;
 use triad_core::status::Status;
 use triad_core::{Effect, Order, OrderId, ProcessState, WorkflowRef, render};
-use triad_ingress::{Ends, Noticing, Server, Settings};
+use triad_ingress::{Noticing, OrderEndWaiters, Server, Settings};
 use triad_runtime::submission::Submission;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock, DefinitionStore, StateStore, Write, Written};
@@ -33,7 +33,7 @@ pub const WITHIN: Duration = Duration::from_secs(30);
 pub struct Made {
     pub settings: Settings,
     pub handlers: triad_runtime::settings::Settings,
-    pub ends: Ends,
+    pub ends: OrderEndWaiters,
 }
 
 impl Default for Made {
@@ -45,7 +45,7 @@ impl Default for Made {
         Self {
             settings,
             handlers: triad_runtime::settings::Settings::default(),
-            ends: Ends::default(),
+            ends: OrderEndWaiters::default(),
         }
     }
 }
@@ -55,7 +55,7 @@ pub struct World {
     pub sqlite: Sqlite,
     pub heard: Heard,
     pub bus: Noticing<Heard>,
-    pub ends: Ends,
+    pub ends: OrderEndWaiters,
     pub server: Option<Server>,
     pub client: Client,
     _dir: TempDir,

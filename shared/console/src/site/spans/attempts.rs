@@ -7,7 +7,7 @@ use super::{Kind, Span};
 
 /// What may follow an attempt at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum AttemptFollowedBy {
     /// The attempt has not ended, or it was the last one of its leg.
     Nothing,
     /// A wait, then another attempt.
@@ -17,15 +17,15 @@ pub(super) enum Then {
 }
 
 /// An attempt, or several that were deferred one after the other.
-pub(super) struct Told {
+pub(super) struct AttemptSpan {
     pub(super) at_compensation: bool,
     pub(super) first: Attempt,
     pub(super) last: Attempt,
-    pub(super) then: Then,
+    pub(super) then: AttemptFollowedBy,
     pub(super) span: Span,
 }
 
-impl Told {
+impl AttemptSpan {
     /// Whether this attempt came right after another one of its leg.
     pub(super) fn follows(&self, other: &Self) -> bool {
         self.at_compensation == other.at_compensation && self.first == other.last.next()
@@ -33,9 +33,13 @@ impl Told {
 }
 
 /// The attempts at a step of which the record tells, the oldest first.
-pub(super) fn told(order: &Order, record: &StepRecord, now: Timestamp) -> Vec<Told> {
+pub(super) fn attempt_spans(
+    order: &Order,
+    record: &StepRecord,
+    now: Timestamp,
+) -> Vec<AttemptSpan> {
     let of_step = |line: &&Incident| line.step.as_ref() == Some(&record.step);
-    let mut told: Vec<Told> = Vec::new();
+    let mut told: Vec<AttemptSpan> = Vec::new();
     for line in order.incidents.iter().filter(of_step) {
         let next = of_line(line, told.last());
         told.extend(next);
@@ -46,31 +50,33 @@ pub(super) fn told(order: &Order, record: &StepRecord, now: Timestamp) -> Vec<To
     told
 }
 
-fn of_line(line: &Incident, before: Option<&Told>) -> Option<Told> {
+fn of_line(line: &Incident, before: Option<&AttemptSpan>) -> Option<AttemptSpan> {
     let (first, started) = (line.attempt?, line.started?);
     let last = line.through.unwrap_or(first);
     let at_compensation = line.direction() == Direction::Compensate;
     // It was deferred for too long: no attempt, but the end of a wait.
     let is_of_wait = before.is_some_and(|before| {
-        before.then == Then::Deferral
+        before.then == AttemptFollowedBy::Deferral
             && before.at_compensation == at_compensation
             && before.last == first
     });
     let (class, then, ended) = match line.what {
         IncidentKind::AttemptFailed | IncidentKind::CompensationFailed if is_of_wait => {
-            ("bad", Then::Another, ": deferred for too long")
+            ("bad", AttemptFollowedBy::Another, ": deferred for too long")
         }
         IncidentKind::AttemptFailed | IncidentKind::CompensationFailed => {
-            ("bad", Then::Another, "")
+            ("bad", AttemptFollowedBy::Another, "")
         }
-        IncidentKind::Completed => ("good", Then::Nothing, ": completed"),
-        IncidentKind::Compensated => ("warn", Then::Nothing, ": compensated"),
-        IncidentKind::Deferred => ("warn", Then::Deferral, " deferred"),
-        IncidentKind::Probed => ("busy", Then::Another, ""),
-        IncidentKind::Abandoned if line.failure.is_some() => {
-            ("none", Then::Another, " failed, and was not counted")
-        }
-        IncidentKind::Abandoned => ("none", Then::Another, ": waited for no longer"),
+        IncidentKind::Completed => ("good", AttemptFollowedBy::Nothing, ": completed"),
+        IncidentKind::Compensated => ("warn", AttemptFollowedBy::Nothing, ": compensated"),
+        IncidentKind::Deferred => ("warn", AttemptFollowedBy::Deferral, " deferred"),
+        IncidentKind::Probed => ("busy", AttemptFollowedBy::Another, ""),
+        IncidentKind::Abandoned if line.failure.is_some() => (
+            "none",
+            AttemptFollowedBy::Another,
+            " failed, and was not counted",
+        ),
+        IncidentKind::Abandoned => ("none", AttemptFollowedBy::Another, ": waited for no longer"),
         IncidentKind::CompensationBegan
         | IncidentKind::Late
         | IncidentKind::Resubmitted
@@ -98,7 +104,7 @@ fn of_line(line: &Incident, before: Option<&Told>) -> Option<Told> {
         say: format!("{name}{ended}{}", failure.unwrap_or_default()),
         calls: line.calls,
     };
-    Some(Told {
+    Some(AttemptSpan {
         at_compensation,
         first,
         last,
@@ -112,21 +118,23 @@ fn of_state(
     record: &StepRecord,
     calls: impl Fn(bool) -> Option<u32>,
     now: Timestamp,
-) -> Option<Told> {
+) -> Option<AttemptSpan> {
     let told =
-        |direction, attempt, (from, to): (Timestamp, Timestamp), class, what: &str, calls| Told {
-            at_compensation: direction == Direction::Compensate,
-            first: attempt,
-            last: attempt,
-            then: Then::Nothing,
-            span: Span {
-                kind: Kind::Attempt,
-                from,
-                to: to.max(from),
-                class,
-                say: format!("{}: {what}", name(direction, attempt)),
-                calls,
-            },
+        |direction, attempt, (from, to): (Timestamp, Timestamp), class, what: &str, calls| {
+            AttemptSpan {
+                at_compensation: direction == Direction::Compensate,
+                first: attempt,
+                last: attempt,
+                then: AttemptFollowedBy::Nothing,
+                span: Span {
+                    kind: Kind::Attempt,
+                    from,
+                    to: to.max(from),
+                    class,
+                    say: format!("{}: {what}", name(direction, attempt)),
+                    calls,
+                },
+            }
         };
     match &record.state {
         StepState::Completed {

@@ -9,7 +9,7 @@ mod waits;
 use triad_core::order::Incident;
 use triad_core::{Order, StepRecord, Timestamp};
 
-use attempts::{Told, told};
+use attempts::{AttemptSpan, attempt_spans};
 use waits::{wait, wait_at_last, waits_before};
 
 /// What happened in a span of time.
@@ -54,7 +54,7 @@ pub(super) fn of_order(order: &Order, class: &'static str, now: Timestamp) -> Ve
     let told = order
         .steps
         .iter()
-        .flat_map(|record| told(order, record, now));
+        .flat_map(|record| attempt_spans(order, record, now));
     let first = told.map(|one| one.span.from).min();
     let begun = match first {
         // Without its oldest lines the record does not know which attempt was the first one.
@@ -69,9 +69,9 @@ pub(super) fn of_order(order: &Order, class: &'static str, now: Timestamp) -> Ve
 /// The attempts at a step and the waits between them, the oldest first; up to now where the step is worked
 /// on.
 pub(super) fn of_step(order: &Order, record: &StepRecord, now: Timestamp) -> Vec<Span> {
-    let told = told(order, record, now);
+    let told = attempt_spans(order, record, now);
     let mut spans = Vec::new();
-    let mut before: Option<&Told> = None;
+    let mut before: Option<&AttemptSpan> = None;
     for one in &told {
         spans.extend(waits_before(order, before, one).into_iter().flatten());
         spans.push(one.span.clone());

@@ -3,20 +3,24 @@
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::{Direction, Order, StepRecord, Timestamp, Work};
 
-use super::attempts::{Then, Told};
+use super::attempts::{AttemptFollowedBy, AttemptSpan};
 use super::{Kind, Span};
 
 /// The waits before an attempt of which the record knows when they began: for as long as the step was
 /// deferred, and until the attempt.
-pub(super) fn waits_before(order: &Order, before: Option<&Told>, next: &Told) -> [Option<Span>; 2] {
+pub(super) fn waits_before(
+    order: &Order,
+    before: Option<&AttemptSpan>,
+    next: &AttemptSpan,
+) -> [Option<Span>; 2] {
     let until = next.span.from;
     let deferred = before
-        .filter(|before| before.then == Then::Deferral)
+        .filter(|before| before.then == AttemptFollowedBy::Deferral)
         .and_then(|before| deferral(order, before, until));
     let is_first_compensation =
         next.at_compensation && before.is_none_or(|before| !before.at_compensation);
     let waited = match before {
-        Some(before) if before.then == Then::Another && next.follows(before) => {
+        Some(before) if before.then == AttemptFollowedBy::Another && next.follows(before) => {
             let since = last_of(order, &AGAIN, before.span.to, until);
             let since = since.unwrap_or(before.span.to);
             wait(since, until, "waited for its next attempt")
@@ -35,7 +39,7 @@ pub(super) fn waits_before(order: &Order, before: Option<&Told>, next: &Told) ->
 pub(super) fn wait_at_last(
     order: &Order,
     record: &StepRecord,
-    before: Option<&Told>,
+    before: Option<&AttemptSpan>,
     now: Timestamp,
 ) -> Option<Span> {
     let before_that = before.map_or(order.submitted_at, |before| before.span.to);
@@ -44,7 +48,7 @@ pub(super) fn wait_at_last(
     }
     match record.state.work()? {
         Work::Deferred { deferred_since, .. } => {
-            match before.filter(|before| before.then == Then::Deferral) {
+            match before.filter(|before| before.then == AttemptFollowedBy::Deferral) {
                 Some(before) => deferral(order, before, now),
                 None => deferred(*deferred_since, now, ""),
             }
@@ -93,7 +97,7 @@ fn last_of(
 }
 
 /// The span for which a step was deferred after an attempt.
-fn deferral(order: &Order, before: &Told, until: Timestamp) -> Option<Span> {
+fn deferral(order: &Order, before: &AttemptSpan, until: Timestamp) -> Option<Span> {
     let since = before.span.to;
     let ends = |line: &&Incident| ENDS.contains(&line.what) && (since..until).contains(&line.at);
     let ended = order.incidents.iter().find(ends).map(|line| line.at);

@@ -327,7 +327,7 @@ pub fn cookie(said: &Said) -> String {
 }
 
 /// The word of a page's forms.
-pub fn word(page: &str) -> String {
+pub fn csrf_token(page: &str) -> String {
     let behind = page.split("name=\"word\" value=\"").nth(1).expect("a word");
     behind.split('"').next().unwrap().to_owned()
 }

@@ -1,6 +1,6 @@
 //! What operators do to an order. Each act is one conditional write, and a line of the timeline.
 
-mod again;
+mod new_run;
 mod resolve;
 
 use triad_workflow::Millis;
@@ -30,9 +30,9 @@ pub(super) fn decide(
         return Ok(Decision::Refuse(refusal));
     }
     let mut done = match &operation.action {
-        Action::Resubmit { input } => again::resubmit(ctx, order, input.as_ref(), act, now),
+        Action::Resubmit { input } => new_run::resubmit(ctx, order, input.as_ref(), act, now),
         Action::Cancel => cancel(ctx, order, act, now),
-        Action::RetryCompensation => again::retry_compensation(ctx, order, act, now),
+        Action::RetryCompensation => new_run::retry_compensation(ctx, order, act, now),
         Action::Close => close(order, act, now),
         Action::Pause => pause(order, act, now),
         Action::Resume => resume(ctx, order, act, now),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use triad_workflow::{StepId, bounds};
 
-use super::again::{compensate_again, first_in_doubt, has_told, set_going, try_again};
+use super::new_run::{compensate_again, first_in_doubt, has_told, set_going, try_again};
 use super::{line, refused};
 use crate::context::Context;
 use crate::decide::{Draft, Halt, forward, next_version, tell_progress};

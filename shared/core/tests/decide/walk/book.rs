@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use triad_core::StepState;
 use triad_core::outbox::Emission;
-use triad_core::{Attempt, Direction, Order, Outcome, Reply, Timestamp, budget};
+use triad_core::{Attempt, Direction, Order, Reply, ReplyOutcome, Timestamp, budget};
 use triad_workflow::{Repeat, Workflow};
 
 /// A request that went out.
@@ -100,11 +100,15 @@ impl Book {
         asked.expect("only what was asked is taken").calls = reply.calls;
         let resolved = match (&reply.outcome, reply.direction) {
             (_, Direction::Compensate) => false,
-            (Outcome::Succeeded { .. }, Direction::Forward) => true,
-            (Outcome::Succeeded { output }, Direction::Probe) => output["applied"].is_boolean(),
-            (Outcome::Failed { maybe_applied, .. }, Direction::Forward)
-            | (Outcome::Deferred { maybe_applied, .. }, Direction::Forward) => !maybe_applied,
-            (Outcome::Failed { .. } | Outcome::Deferred { .. }, Direction::Probe) => false,
+            (ReplyOutcome::Succeeded { .. }, Direction::Forward) => true,
+            (ReplyOutcome::Succeeded { output }, Direction::Probe) => {
+                output["applied"].is_boolean()
+            }
+            (ReplyOutcome::Failed { maybe_applied, .. }, Direction::Forward)
+            | (ReplyOutcome::Deferred { maybe_applied, .. }, Direction::Forward) => !maybe_applied,
+            (ReplyOutcome::Failed { .. } | ReplyOutcome::Deferred { .. }, Direction::Probe) => {
+                false
+            }
         };
         if resolved {
             self.in_doubt.remove(&step);

@@ -1,7 +1,7 @@
 //! After faults stop: every order finishes, and an operator brings each to a good end.
 
 use serde_json::json;
-use triad_core::{Action, Direction, Event, Outcome, ProcessState, Reason};
+use triad_core::{Action, Direction, Event, ProcessState, Reason, ReplyOutcome};
 use triad_workflow::StepId;
 
 use super::book::Asked;
@@ -45,7 +45,7 @@ impl World<'_> {
                 Direction::Probe => json!({"applied": self.chance.one_in(2)}),
                 Direction::Forward | Direction::Compensate => json!({"ref": 1}),
             };
-            let reply = self.reply(&asked, Outcome::Succeeded { output });
+            let reply = self.reply(&asked, ReplyOutcome::Succeeded { output });
             assert_eq!(self.happens(Event::Reply(reply)), Then::Written);
             return;
         }

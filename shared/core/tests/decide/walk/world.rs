@@ -5,8 +5,8 @@ use triad_core::decide::true_due;
 use triad_core::ledger::to_revoke;
 use triad_core::migrate::migrate;
 use triad_core::{
-    Action, Direction, Event, Failure, FailureKind, OperatorAct, Outcome, Reason, Reply, Timestamp,
-    Untaken, invariants,
+    Action, Direction, Event, Failure, FailureKind, OperatorAct, Reason, Reply, ReplyOutcome,
+    Timestamp, Untaken, invariants,
 };
 use triad_workflow::{Millis, StepId, Workflow};
 
@@ -186,7 +186,7 @@ impl<'a> World<'a> {
             }
             (None, _) => assert!(order.state.is_finished(), "alive has a due time"),
             (Some(_), None) => assert!(
-                matches!(order.outbox.answers.as_deref(), Some("claim")),
+                matches!(order.outbox.dedup_key.as_deref(), Some("claim")),
                 "nobody need look, and the hint says so: {order:?}"
             ),
         }
@@ -228,8 +228,8 @@ impl<'a> World<'a> {
         out.by_ref().cloned().collect()
     }
 
-    pub fn reply(&mut self, asked: &Asked, outcome: Outcome) -> Reply {
-        let least = u32::from(matches!(outcome, Outcome::Succeeded { .. }));
+    pub fn reply(&mut self, asked: &Asked, outcome: ReplyOutcome) -> Reply {
+        let least = u32::from(matches!(outcome, ReplyOutcome::Succeeded { .. }));
         let calls = self.chance.below(asked.allowance as usize + 1) as u32;
         Reply {
             order_id: self.story.order.id.clone(),
@@ -257,15 +257,15 @@ impl<'a> World<'a> {
         }
     }
 
-    fn outcome(&mut self, direction: Direction) -> Outcome {
+    fn outcome(&mut self, direction: Direction) -> ReplyOutcome {
         let maybe_applied = self.chance.one_in(2);
         let permanent = maybe_applied && self.chance.one_in(2);
-        let failed = |kind, maybe_applied| Outcome::Failed {
+        let failed = |kind, maybe_applied| ReplyOutcome::Failed {
             failure: Failure::new(kind, "down", ""),
             maybe_applied,
         };
         match self.chance.below(20) {
-            0..10 => Outcome::Succeeded {
+            0..10 => ReplyOutcome::Succeeded {
                 output: match direction {
                     Direction::Probe => self.finding(),
                     Direction::Forward | Direction::Compensate => json!({"ref": 1}),
@@ -276,7 +276,7 @@ impl<'a> World<'a> {
             14..16 => failed(FailureKind::TimedOut, maybe_applied),
             _ => {
                 let wait = self.chance.up_to(Millis(20 * 60_000));
-                Outcome::Deferred {
+                ReplyOutcome::Deferred {
                     until: self.story.now.plus(wait),
                     opens: None,
                     failure: Failure::new(FailureKind::Transient, "breaker-open", ""),
@@ -303,7 +303,7 @@ impl<'a> World<'a> {
         let revoked = self.ledger.is_revoked(&asked);
         let outcome = match revoked {
             // Its agent found the Supervisor's mark, and has made no call.
-            true => Outcome::Deferred {
+            true => ReplyOutcome::Deferred {
                 until: self.story.now,
                 opens: None,
                 failure: Failure::new(FailureKind::TimedOut, "revoked", ""),

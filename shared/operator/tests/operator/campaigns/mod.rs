@@ -5,16 +5,16 @@ mod run;
 
 use triad_core::{OperatorAct, Order, OrderId};
 use triad_operator::Rate;
-use triad_operator::campaign::desk::Wanted;
+use triad_operator::campaign::commands::CampaignRequest;
 use triad_operator::campaign::form::STOP_SHARE;
-use triad_operator::campaign::{Pace, What};
+use triad_operator::campaign::{CampaignAct, Pace};
 use triad_operator::find::{CausePattern, Filter};
 use triad_runtime::StateStore;
 use triad_sim::Ports;
 use triad_workflow::Millis;
 
-fn wanted(what: What) -> Wanted {
-    Wanted {
+fn wanted(what: CampaignAct) -> CampaignRequest {
+    CampaignRequest {
         what,
         filter: Filter {
             cause: Some(CausePattern("permanent/*".into())),

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 
 use triad_core::{CampaignId, OperatorAct, OrderId, ProcessState, Timestamp};
-use triad_operator::campaign::desk::Wanted;
+use triad_operator::campaign::commands::CampaignRequest;
 use triad_operator::campaign::form::{self, CampaignLease};
 use triad_operator::campaign::rules::{SIZES, Verdict, came_of, size, verdict};
 use triad_operator::campaign::{
-    Batch, Came, Campaign, Counts, Done, End, Entry, Phase, Then, What,
+    Batch, Campaign, CampaignAct, CampaignCounts, CampaignEnd, CampaignOrder, Done, EndedOrders,
+    OrderAfterAct, Phase,
 };
 use triad_sim::Ports;
 
 use super::super::support::{error, order, publish, run, workflow};
 use super::{read, wanted};
 
-fn campaign(grown: u32, small: Came) -> Campaign {
-    let Wanted {
+fn campaign(grown: u32, small: EndedOrders) -> Campaign {
+    let CampaignRequest {
         what,
         filter,
         operator,
         pace,
-    } = wanted(What::Resubmit);
+    } = wanted(CampaignAct::Resubmit);
     Campaign {
         id: CampaignId::new(7),
         what,
@@ -38,7 +39,7 @@ fn campaign(grown: u32, small: Came) -> Campaign {
         is_open: true,
         judged: 0,
         is_resumed: false,
-        counts: Counts::default(),
+        counts: CampaignCounts::default(),
         small,
         notes: Vec::new(),
         held: None,
@@ -48,14 +49,14 @@ fn campaign(grown: u32, small: Came) -> Campaign {
 /// A batch in which so many ended well, failed again and are under way.
 fn batch(well: u32, again: u32, open: u32) -> Batch {
     let then = [
-        (Some(Then::Well), well),
-        (Some(Then::Again), again),
+        (Some(OrderAfterAct::Well), well),
+        (Some(OrderAfterAct::Again), again),
         (None, open),
     ];
-    let entry = |n: usize, then| Entry {
+    let entry = |n: usize, then| CampaignOrder {
         result: Some(Done::Done),
         then,
-        ..Entry::of(OrderId::new(format!("o-{n}")).expect("an id"))
+        ..CampaignOrder::of(OrderId::new(format!("o-{n}")).expect("an id"))
     };
     let orders = then
         .into_iter()
@@ -70,7 +71,7 @@ fn batch(well: u32, again: u32, open: u32) -> Batch {
 #[test]
 fn batches_have_the_stated_sizes() {
     let sizes: Vec<u32> = (0..10)
-        .map(|grown| size(&campaign(grown, Came::default())))
+        .map(|grown| size(&campaign(grown, EndedOrders::default())))
         .collect();
     assert_eq!(sizes, [1, 2, 5, 20, 50, 100, 200, 500, 500, 500]);
     assert!(
@@ -82,8 +83,8 @@ fn batches_have_the_stated_sizes() {
 #[test]
 fn a_batch_is_judged_by_the_share_that_fails_again() {
     use Verdict::{GoOn, Over, Watch};
-    let fails = |again, of| Over(End::FailsAgain { again, of });
-    let none = Came::default();
+    let fails = |again, of| Over(CampaignEnd::FailsAgain { again, of });
+    let none = EndedOrders::default();
     let (soon, late) = (Timestamp(21_999), Timestamp(22_000));
     // Batches so far, of the small ones before, this one; before its patience is over, and after it.
     for (grown, small, this, early, then) in [
@@ -92,15 +93,33 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
         (1, none, batch(0, 1, 0), GoOn, GoOn),
         (
             2,
-            Came { of: 1, again: 1 },
+            EndedOrders { of: 1, again: 1 },
             batch(1, 1, 0),
             fails(2, 3),
             fails(2, 3),
         ),
-        (2, Came { of: 1, again: 1 }, batch(2, 0, 0), GoOn, GoOn),
+        (
+            2,
+            EndedOrders { of: 1, again: 1 },
+            batch(2, 0, 0),
+            GoOn,
+            GoOn,
+        ),
         // 20 of 100 and no more: 1 of 8 and 4 of 20 are within it, 5 of 20 are beyond it.
-        (3, Came { of: 3, again: 1 }, batch(5, 0, 0), GoOn, GoOn),
-        (4, Came { of: 8, again: 8 }, batch(16, 4, 0), GoOn, GoOn),
+        (
+            3,
+            EndedOrders { of: 3, again: 1 },
+            batch(5, 0, 0),
+            GoOn,
+            GoOn,
+        ),
+        (
+            4,
+            EndedOrders { of: 8, again: 8 },
+            batch(16, 4, 0),
+            GoOn,
+            GoOn,
+        ),
         (4, none, batch(15, 5, 0), fails(5, 20), fails(5, 20)),
         // Beyond it, whatever becomes of those that are under way.
         (4, none, batch(0, 5, 15), fails(5, 5), fails(5, 5)),
@@ -109,7 +128,7 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
             none,
             batch(0, 4, 16),
             Watch,
-            Over(End::Stalled { open: 16 }),
+            Over(CampaignEnd::Stalled { open: 16 }),
         ),
         (4, none, batch(6, 4, 10), Watch, fails(4, 10)),
         (4, none, batch(10, 0, 10), Watch, GoOn),
@@ -118,7 +137,7 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
             none,
             batch(9, 0, 11),
             Watch,
-            Over(End::Stalled { open: 11 }),
+            Over(CampaignEnd::Stalled { open: 11 }),
         ),
     ] {
         let campaign = campaign(grown, small);
@@ -127,7 +146,7 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
             (judge(soon), judge(late)),
             (early, then),
             "{:?}",
-            this.came()
+            this.ended_orders()
         );
     }
 }
@@ -164,19 +183,19 @@ fn what_became_of_an_order_depends_on_what_was_wanted() {
             ),
             ("pending", ProcessState::Pending { complete_by: None }),
         ]);
-        let (well, again) = (Some(Then::Well), Some(Then::Again));
+        let (well, again) = (Some(OrderAfterAct::Well), Some(OrderAfterAct::Again));
         for (what, state, came) in [
-            (What::Resubmit, "processed", well),
-            (What::Resubmit, "error", again),
-            (What::Resubmit, "compensated", again),
-            (What::Resubmit, "compensating", again),
-            (What::Resubmit, "pending", None),
-            (What::Cancel, "compensated", well),
-            (What::Cancel, "compensating", None),
-            (What::RetryCompensation, "error", again),
-            (What::Close, "error", well),
+            (CampaignAct::Resubmit, "processed", well),
+            (CampaignAct::Resubmit, "error", again),
+            (CampaignAct::Resubmit, "compensated", again),
+            (CampaignAct::Resubmit, "compensating", again),
+            (CampaignAct::Resubmit, "pending", None),
+            (CampaignAct::Cancel, "compensated", well),
+            (CampaignAct::Cancel, "compensating", None),
+            (CampaignAct::RetryCompensation, "error", again),
+            (CampaignAct::Close, "error", well),
             (
-                What::Migrate {
+                CampaignAct::Migrate {
                     to: order.workflow.clone(),
                 },
                 "error",
@@ -186,18 +205,18 @@ fn what_became_of_an_order_depends_on_what_was_wanted() {
             order.state = states[state].clone();
             assert_eq!(came_of(&what, Some(&order)), came, "{what:?} {state}");
         }
-        assert_eq!(came_of(&What::Resubmit, None), well);
+        assert_eq!(came_of(&CampaignAct::Resubmit, None), well);
     });
 }
 
 #[test]
 fn what_is_stored_is_as_in_the_golden_files() {
-    let mut head = campaign(2, Came { of: 1, again: 0 });
+    let mut head = campaign(2, EndedOrders { of: 1, again: 0 });
     head.held = Some(CampaignLease {
         by: 3,
         until: Timestamp(62_000),
     });
-    head.notes = vec![form::Note {
+    head.notes = vec![form::CampaignNote {
         at: Timestamp(1_500),
         what: "stopped".into(),
         operator: OperatorAct::new("bob", "wait"),
@@ -210,10 +229,10 @@ fn what_is_stored_is_as_in_the_golden_files() {
     let written: serde_json::Value = serde_json::from_str(golden).expect("JSON");
     assert_eq!(serde_json::to_value(&head).expect("JSON"), written);
     let mut orders = batch(1, 1, 1);
-    orders.orders.push(Entry {
+    orders.orders.push(CampaignOrder {
         result: Some(Done::Refused),
         text: Some("it is closed already".into()),
-        ..Entry::of(OrderId::new("o-3").expect("an id"))
+        ..CampaignOrder::of(OrderId::new("o-3").expect("an id"))
     });
     let golden = include_str!("../../golden/campaign-batch.json");
     assert_eq!(

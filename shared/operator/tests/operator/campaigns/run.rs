@@ -4,10 +4,10 @@ use serde_json::json;
 use triad_core::message::{Alert, AlertKind};
 use triad_core::{CampaignId, Envelope, OperatorAct, OrderId, ProcessState, Timestamp, topics};
 use triad_operator::Rate;
-use triad_operator::address::Place;
-use triad_operator::campaign::desk::{self, CampaignError, Wanted, is_left_behind};
+use triad_operator::address::PageAddress;
+use triad_operator::campaign::commands::{self, CampaignError, CampaignRequest, is_left_behind};
 use triad_operator::campaign::form::Done;
-use triad_operator::campaign::{Campaigns, Counts, View, What};
+use triad_operator::campaign::{CampaignAct, CampaignCounts, Campaigns, View};
 use triad_operator::find::Filter;
 use triad_runtime::operator::Operator;
 use triad_runtime::ports::Written;
@@ -84,11 +84,11 @@ async fn to_its_end(
 ) -> (View, Vec<usize>) {
     for _ in 0..200 {
         assert_eq!(carrier(ports, bus).carry_on(SHORT).await.failed, 0);
-        let view = View::of(&desk::by_id(ports, id).await.expect("it is there"));
+        let view = View::of(&commands::by_id(ports, id).await.expect("it is there"));
         if view.is_over() {
             let mut sizes = Vec::new();
             for number in 1..=view.batch {
-                let batch = desk::batch(ports, id, number).await.expect("it works");
+                let batch = commands::batch(ports, id, number).await.expect("it works");
                 sizes.push(batch.expect("it is there").orders.len());
             }
             return (view, sizes);
@@ -105,17 +105,18 @@ fn where_the_cause_is_cured_batches_grow_until_every_order_was_acted_on_once() {
         publish(&ports, &workflow).await;
         let orders = failed(&ports, &workflow, 40).await;
         let bus = Topic::default();
-        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
         let processed = ProcessState::Processed { at: Timestamp(9) };
         let (view, sizes) = to_its_end((&ports, &bus), &id, &orders, &processed).await;
         assert_eq!((view.end, sizes), (Some("finished"), vec![1, 2, 5, 20, 12]));
         let all = 40;
-        let counts = Counts {
+        let counts = CampaignCounts {
             chosen: all,
             done: all,
             well: all,
-            ..Counts::default()
+            ..CampaignCounts::default()
         };
         assert_eq!(view.orders, counts);
         for id in &orders {
@@ -132,7 +133,8 @@ fn an_uncured_cause_stops_it_after_three_orders_with_an_alert_and_they_are_liste
         publish(&ports, &workflow).await;
         let orders = failed(&ports, &workflow, 40).await;
         let bus = Topic::default();
-        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
         // Later than the start: what fails again is not chosen again.
         let again = error(2_000_000_000_000, "no");
@@ -141,7 +143,9 @@ fn an_uncured_cause_stops_it_after_three_orders_with_an_alert_and_they_are_liste
         assert_eq!((view.orders.done, view.orders.again), (3, 3));
         let mut left = Vec::new();
         for number in 1..=view.batch {
-            let batch = desk::batch(&ports, &id, number).await.expect("it works");
+            let batch = commands::batch(&ports, &id, number)
+                .await
+                .expect("it works");
             let entries = batch.expect("it is there").orders;
             left.extend(
                 entries
@@ -154,8 +158,8 @@ fn an_uncured_cause_stops_it_after_three_orders_with_an_alert_and_they_are_liste
         let alerts = alerts(&bus);
         let kinds: Vec<_> = alerts.iter().map(|alert| alert.kind).collect();
         assert_eq!(kinds, [AlertKind::CampaignStopped], "{alerts:?}");
-        let (id_text, shown) = (id.to_string(), Place::of_alert(&alerts[0]));
-        assert_eq!(shown, Some(Place::Campaign(&id_text)), "{alerts:?}");
+        let (id_text, shown) = (id.to_string(), PageAddress::of_alert(&alerts[0]));
+        assert_eq!(shown, Some(PageAddress::Campaign(&id_text)), "{alerts:?}");
         // Nobody carries it on any more.
         assert_eq!(carrier(&ports, &bus).carry_on(SHORT).await.alive, 0);
     });
@@ -168,11 +172,12 @@ fn orders_that_come_to_no_end_stop_it_once_its_patience_is_over() {
         publish(&ports, &workflow).await;
         failed(&ports, &workflow, 5).await;
         let bus = Topic::default();
-        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
         let report = carrier(&ports, &bus).carry_on(Millis(60_000)).await;
         assert_eq!((report.acted, report.ended), (1, 1));
-        let view = View::of(&desk::by_id(&ports, &id).await.expect("it is there"));
+        let view = View::of(&commands::by_id(&ports, &id).await.expect("it is there"));
         assert_eq!(view.end, Some("stalled"), "{}", view.text);
         assert_eq!(alerts(&bus).len(), 1);
     });
@@ -185,7 +190,8 @@ fn what_was_acted_on_and_not_written_down_is_known_by_the_orders() {
         publish(&ports, &workflow).await;
         let orders = failed(&ports, &workflow, 2).await;
         let bus = Topic::default();
-        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
         carrier(&ports, &bus).carry_on(SHORT).await;
         let before = read(&ports, &orders[0]).await;
@@ -204,19 +210,20 @@ fn what_it_acted_on_is_known_when_another_one_has_acted_on_it_since() {
         publish(&ports, &workflow).await;
         let orders = failed(&ports, &workflow, 1).await;
         let (bus, act) = (Topic::default(), OperatorAct::new("bob", "wait"));
-        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
         carrier(&ports, &bus).carry_on(SHORT).await;
         forget_the_first(&ports, &id).await;
-        let stopped = desk::stop(&ports, &ports, &id, &act, ports.now()).await;
+        let stopped = commands::stop(&ports, &ports, &id, &act, ports.now()).await;
         assert!(stopped.is_ok(), "{stopped:?}");
         all_become(&ports, &orders, &error(6, "no")).await;
-        let other = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        let other = commands::start(&ports, &ports, wanted(CampaignAct::Close), ports.now()).await;
         let other = other.expect("it is started").id;
         carrier(&ports, &bus).carry_on(SHORT).await;
         let closed = read(&ports, &orders[0]).await;
         assert_eq!(closed.campaign.as_ref(), Some(&other));
-        let resumed = desk::resume(&ports, &ports, &id, &act, ports.now()).await;
+        let resumed = commands::resume(&ports, &ports, &id, &act, ports.now()).await;
         assert!(resumed.is_ok(), "{resumed:?}");
         let report = carrier(&ports, &bus).carry_on(SHORT).await;
         assert_eq!((report.known, report.acted), (1, 0));
@@ -263,7 +270,8 @@ fn a_right_that_is_missing_is_told_once_and_it_goes_on_by_itself_when_there_is_o
         publish(&ports, &workflow).await;
         failed(&ports, &workflow, 1).await;
         let bus = Topic::default();
-        let started = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Close), ports.now()).await;
         assert!(started.is_ok());
         let carrier = carrier(&ports, &bus);
         ports.deny_control(true);
@@ -286,7 +294,8 @@ fn an_operator_who_stops_what_has_stopped_by_itself_does_not_take_its_alert() {
         publish(&ports, &workflow).await;
         failed(&ports, &workflow, 1).await;
         let bus = Topic::default();
-        let started = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Close), ports.now()).await;
         let id = started.expect("it is started").id;
         // Whoever ended it has died before it told anybody.
         let key = format!("campaign/{id}");
@@ -295,7 +304,7 @@ fn an_operator_who_stops_what_has_stopped_by_itself_does_not_take_its_alert() {
         head.value["phase"] = json!({"phase": "ended", "at": 9, "end": "stalled", "open": 1});
         put(&ports, key, head.value, head.version).await;
         let bob = OperatorAct::new("bob", "enough");
-        let stopped = desk::stop(&ports, &ports, &id, &bob, ports.now()).await;
+        let stopped = commands::stop(&ports, &ports, &id, &bob, ports.now()).await;
         assert!(
             matches!(stopped, Err(CampaignError::Already { .. })),
             "{stopped:?}"
@@ -315,12 +324,13 @@ fn what_came_to_need_an_operator_after_the_start_is_left_out() {
         publish(&ports, &workflow).await;
         failed(&ports, &workflow, 1).await;
         let bus = Topic::default();
-        let started = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Close), ports.now()).await;
         let id = started.expect("it is started").id;
         let late = ports.now().plus(Millis(60_000));
         order(&ports, &workflow, "late", |o| o.state = error(late.0, "no")).await;
         carrier(&ports, &bus).carry_on(SHORT).await;
-        let view = View::of(&desk::by_id(&ports, &id).await.expect("it is there"));
+        let view = View::of(&commands::by_id(&ports, &id).await.expect("it is there"));
         assert_eq!((view.end, view.orders.chosen), (Some("finished"), 1));
     });
 }
@@ -332,7 +342,8 @@ fn who_carries_one_on_keeps_others_from_it_for_a_minute() {
         publish(&ports, &workflow).await;
         failed(&ports, &workflow, 1).await;
         let bus = Topic::default();
-        let started = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Close), ports.now()).await;
         let id = started.expect("it is started").id;
         let key = format!("campaign/{id}");
         let head = ports
@@ -357,22 +368,23 @@ fn one_that_an_operator_stops_acts_on_nothing_more_and_goes_on_when_it_is_resume
         publish(&ports, &workflow).await;
         let orders = failed(&ports, &workflow, 10).await;
         let (bus, act) = (Topic::default(), OperatorAct::new("bob", "wait"));
-        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
         carrier(&ports, &bus).carry_on(SHORT).await;
-        let stopped = desk::stop(&ports, &ports, &id, &act, ports.now()).await;
+        let stopped = commands::stop(&ports, &ports, &id, &act, ports.now()).await;
         assert_eq!(
-            View::of(&desk::by_id(&ports, &id).await.expect("there")).end,
+            View::of(&commands::by_id(&ports, &id).await.expect("there")).end,
             Some("stopped")
         );
         assert!(stopped.is_ok());
-        let again = desk::stop(&ports, &ports, &id, &act, ports.now()).await;
+        let again = commands::stop(&ports, &ports, &id, &act, ports.now()).await;
         assert!(
             matches!(again, Err(CampaignError::Already { .. })),
             "{again:?}"
         );
         assert_eq!(carrier(&ports, &bus).carry_on(SHORT).await.acted, 0);
-        desk::resume(&ports, &ports, &id, &act, ports.now())
+        commands::resume(&ports, &ports, &id, &act, ports.now())
             .await
             .expect("it goes on");
         let processed = ProcessState::Processed { at: Timestamp(9) };
@@ -395,28 +407,28 @@ fn one_that_is_resumed_within_a_batch_acts_on_little_of_it_before_it_sees_whethe
         publish(&ports, &workflow).await;
         let orders = failed(&ports, &workflow, 70).await;
         let (bus, act) = (Topic::default(), OperatorAct::new("bob", "wait"));
-        let mut slow = wanted(What::Resubmit);
+        let mut slow = wanted(CampaignAct::Resubmit);
         slow.pace.rate = Rate::new(10).expect("a rate");
-        let started = desk::start(&ports, &ports, slow, ports.now()).await;
+        let started = commands::start(&ports, &ports, slow, ports.now()).await;
         let id = started.expect("it is started").id;
         let processed = ProcessState::Processed { at: Timestamp(9) };
         // Four batches help, and of the fifth, of 42 orders, a part is acted on.
         for _ in 0..200 {
-            let standing = desk::by_id(&ports, &id).await.expect("there");
+            let standing = commands::by_id(&ports, &id).await.expect("there");
             if standing.counts.done > 28 {
                 break;
             }
             carrier(&ports, &bus).carry_on(SHORT).await;
             all_become(&ports, &orders, &processed).await;
         }
-        let standing = desk::by_id(&ports, &id).await.expect("there");
+        let standing = commands::by_id(&ports, &id).await.expect("there");
         let before = standing.counts.done;
         assert!((29..60).contains(&before), "within the batch: {before}");
-        desk::stop(&ports, &ports, &id, &act, ports.now())
+        commands::stop(&ports, &ports, &id, &act, ports.now())
             .await
             .expect("it stops");
         for helps in [false, true] {
-            desk::resume(&ports, &ports, &id, &act, ports.now())
+            commands::resume(&ports, &ports, &id, &act, ports.now())
                 .await
                 .expect("it goes on");
             let state = match helps {
@@ -444,41 +456,43 @@ fn one_that_is_resumed_within_a_batch_acts_on_little_of_it_before_it_sees_whethe
 #[test]
 fn an_empty_filter_one_without_an_index_and_the_same_once_more_are_refused() {
     run(async |ports: Ports| {
-        let start = async |wanted: Wanted| {
-            desk::start(&ports, &ports, wanted, ports.now())
+        let start = async |wanted: CampaignRequest| {
+            commands::start(&ports, &ports, wanted, ports.now())
                 .await
                 .map(|c| c.id)
         };
-        let empty = Wanted {
+        let empty = CampaignRequest {
             filter: Filter::default(),
-            ..wanted(What::Close)
+            ..wanted(CampaignAct::Close)
         };
         assert_eq!(start(empty).await, Err(CampaignError::EmptyFilter));
-        let unindexed = Wanted {
+        let unindexed = CampaignRequest {
             filter: Filter {
                 workflow: Some("w".into()),
                 ..Filter::default()
             },
-            ..wanted(What::Close)
+            ..wanted(CampaignAct::Close)
         };
         assert_eq!(start(unindexed).await, Err(CampaignError::NoIndex));
         for share in [0, 101] {
-            let mut odd = wanted(What::Close);
+            let mut odd = wanted(CampaignAct::Close);
             odd.pace.stop_share = share;
             assert_eq!(start(odd).await, Err(CampaignError::StopShare(share)));
         }
-        let first = start(wanted(What::Close)).await.expect("it is started");
+        let first = start(wanted(CampaignAct::Close))
+            .await
+            .expect("it is started");
         assert_eq!(
-            start(wanted(What::Close)).await,
+            start(wanted(CampaignAct::Close)).await,
             Err(CampaignError::Same(first))
         );
-        for n in 1..desk::MAX_ALIVE {
-            let mut other = wanted(What::Close);
+        for n in 1..commands::MAX_ALIVE {
+            let mut other = wanted(CampaignAct::Close);
             other.filter.id = Some(n.to_string());
             start(other).await.expect("it is started");
         }
         assert_eq!(
-            start(wanted(What::Cancel)).await,
+            start(wanted(CampaignAct::Cancel)).await,
             Err(CampaignError::TooMany)
         );
     });
@@ -525,7 +539,8 @@ fn what_a_turn_has_acted_on_is_written_down_though_another_one_has_written_the_b
         let workflow = workflow("w", "go");
         publish(&ports, &workflow).await;
         failed(&ports, &workflow, 1).await;
-        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
         let bus = Meddling {
             topic: Topic::default(),
@@ -538,7 +553,7 @@ fn what_a_turn_has_acted_on_is_written_down_though_another_one_has_written_the_b
         let report = carrier.carry_on(SHORT).await;
         assert_eq!((report.acted, report.failed), (1, 0));
         assert_eq!(*bus.batch.lock().expect("nobody panics with it"), None);
-        let batch = desk::batch(&ports, &id, 1).await.expect("it works");
+        let batch = commands::batch(&ports, &id, 1).await.expect("it works");
         let entries = batch.expect("it is there").orders;
         assert_eq!(entries[0].result, Some(Done::Done), "{entries:?}");
     });
@@ -604,7 +619,8 @@ fn a_batch_that_somebody_else_has_closed_meanwhile_stays_as_it_was_counted() {
         publish(&ports, &workflow).await;
         let orders = failed(&ports, &workflow, 1).await;
         let bus = Topic::default();
-        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let started =
+            commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
         let clock = Overtaken {
             ports: ports.clone(),
@@ -623,15 +639,15 @@ fn a_batch_that_somebody_else_has_closed_meanwhile_stays_as_it_was_counted() {
         let report = slow.carry_on(SHORT).await;
         assert_eq!((report.acted, report.ended, report.failed), (1, 0, 0));
         assert_eq!(*clock.orders.lock().expect("nobody panics with it"), None);
-        let view = View::of(&desk::by_id(&ports, &id).await.expect("it is there"));
+        let view = View::of(&commands::by_id(&ports, &id).await.expect("it is there"));
         assert_eq!(view.end, Some("stalled"));
-        let counted = Counts {
+        let counted = CampaignCounts {
             chosen: 1,
             done: 1,
-            ..Counts::default()
+            ..CampaignCounts::default()
         };
         assert_eq!(view.orders, counted);
-        let batch = desk::batch(&ports, &id, 1).await.expect("it works");
+        let batch = commands::batch(&ports, &id, 1).await.expect("it works");
         let entries = batch.expect("it is there").orders;
         assert_eq!((entries.len(), entries[0].then), (1, None), "{entries:?}");
     });

@@ -1,0 +1,169 @@
+//! What becomes of orders, told while `triad dev` runs: each end, with its cause.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use triad_core::message::StatusMessage;
+use triad_core::status::Status;
+use triad_core::topics;
+use triad_kafka::{KafkaConfig, Polled, Reader, ReaderStart};
+use triad_runtime::InputRecord;
+use triad_runtime::dead_letter::LetterEntry;
+
+use super::output::Say;
+
+/// Most lines in one second: who runs a thousand orders does not read a thousand lines.
+const MOST: usize = 20;
+/// Within which at most that many are said.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Orders whose last status is remembered; beyond it a status that is sent again is said again.
+const REMEMBERED: usize = 10_000;
+
+/// The last sequence of each order: a status that is sent again is said once.
+#[derive(Debug, Default)]
+struct LastSequences(HashMap<String, u32>);
+
+impl LastSequences {
+    fn is_new(&mut self, told: &OrderNews) -> bool {
+        let Some(sequence) = told.sequence else {
+            return true;
+        };
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        let last = self.0.entry(told.order.clone()).or_default();
+        let is_new = sequence > *last;
+        *last = sequence.max(*last);
+        is_new
+    }
+}
+
+/// One thing that happened to an order.
+#[derive(Debug, PartialEq)]
+struct OrderNews {
+    order: String,
+    /// Of its status; `None` of a dead letter.
+    sequence: Option<u32>,
+    /// The status's name.
+    status: &'static str,
+    /// Why: empty if all is well.
+    cause: String,
+}
+
+/// Opens the topics of statuses and dead letters at their end. Blocks the thread for a moment.
+///
+/// # Errors
+/// [`triad_kafka::KafkaError`] if the broker does not answer in time.
+pub fn open(kafka: &KafkaConfig, replies: &[&str]) -> Result<Reader> {
+    let mut followed = vec![topics::STATUS, topics::DEAD_LETTER];
+    followed.extend(replies);
+    Ok(Reader::open(
+        kafka,
+        &followed,
+        ReaderStart::End,
+        super::ENGINE_WAIT,
+    )?)
+}
+
+/// Says what becomes of orders, until `stop`.
+pub async fn follow_statuses(statuses: Reader, say: Say, stop: CancellationToken) {
+    let mut second = tokio::time::interval(SECOND);
+    let (mut said, mut more) = (0, 0);
+    let mut known = LastSequences::default();
+    loop {
+        tokio::select! {
+            read = statuses.next(SECOND) => {
+                let Polled::Record(record) = read else { continue };
+                let Some(told) = parse_status(record) else { continue };
+                if !known.is_new(&told) {
+                    continue;
+                }
+                if said < MOST {
+                    said += 1;
+                    let text = match told.cause.is_empty() {
+                        true => format!("order {}  {}", told.order, told.status),
+                        false => format!("order {}  {}: {}", told.order, told.status, told.cause),
+                    };
+                    say.event(&text, &json!({
+                        "event": "order",
+                        "order_id": told.order,
+                        "status": told.status,
+                        "cause": told.cause,
+                    }));
+                } else {
+                    more += 1;
+                }
+            }
+            _ = second.tick() => {
+                if more > 0 {
+                    let text = format!("and {more} more: see triad list");
+                    say.event(&text, &json!({"event": "orders", "not_said": more}));
+                }
+                (said, more) = (0, 0);
+            }
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// What a record says of an order, if it is worth a line: that it is tried again, that it is compensated,
+/// its end, or that it was not let in.
+fn parse_status(record: InputRecord) -> Option<OrderNews> {
+    if record.topic == topics::DEAD_LETTER {
+        let Ok(LetterEntry::Letter(letter)) = LetterEntry::read(record) else {
+            return None;
+        };
+        let key = letter.key.as_deref().map(String::from_utf8_lossy);
+        return Some(OrderNews {
+            order: key.map_or_else(|| "(without a key)".to_owned(), |key| key.into_owned()),
+            sequence: None,
+            status: "not accepted",
+            cause: format!("{}: {}", letter.cause, letter.message),
+        });
+    }
+    let message: StatusMessage = serde_json::from_slice(record.value.as_deref()?).ok()?;
+    let status = match message.status {
+        Status::Completed => "completed",
+        Status::Retrying => "retrying",
+        Status::Compensating => "compensating",
+        Status::Compensated => "compensated",
+        Status::CompensationFailed => "half compensated, needs an operator",
+        Status::Failed => "stopped in Error, needs an operator",
+        // A letter tells more, and the others are of no consequence.
+        _ => return None,
+    };
+    Some(OrderNews {
+        order: message.order_id.to_string(),
+        sequence: Some(message.sequence),
+        status,
+        cause: match message.status {
+            // It was said when the compensation began.
+            Status::Completed | Status::Compensated => String::new(),
+            _ => message.cause.map(|c| c.to_string()).unwrap_or_default(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_that_is_sent_again_is_said_once() {
+        let told = |order: &str, sequence| OrderNews {
+            order: order.to_owned(),
+            sequence,
+            status: "retrying",
+            cause: String::new(),
+        };
+        let mut known = LastSequences::default();
+        let mut new = |order, sequence| known.is_new(&told(order, sequence));
+        assert!(new("a", Some(2)) && !new("a", Some(2)) && new("b", Some(2)));
+        assert!(new("a", Some(3)) && !new("a", Some(2)), "an earlier one");
+        assert!(new("a", None) && new("a", None), "letters have none");
+    }
+}

@@ -1,0 +1,119 @@
+//! What is exported from, and imported into: a data directory on which nobody runs, or an installation.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_kafka::KafkaConfig;
+
+use crate::commands::connection::{KafkaArgs, StoreArgs};
+use crate::data;
+use crate::machine::directory::{refuse_root, take, unusable};
+use crate::machine::stores::{Kind, OpenStore, Retention};
+use crate::output::Usage;
+use crate::store::Store;
+
+/// A store and its brokers.
+pub struct Endpoint {
+    /// The store.
+    pub store: Store,
+    /// What kind it is.
+    pub kind: Kind,
+    /// The brokers.
+    pub kafka: KafkaConfig,
+    own: Option<OwnProcesses>,
+}
+
+/// What was started for it.
+struct OwnProcesses {
+    stored: OpenStore,
+    broker: BrokerHandle,
+    _lock: std::fs::File,
+}
+
+impl Endpoint {
+    /// Opens the place that the options name. A data directory must have a store, unless one may be made.
+    ///
+    /// # Errors
+    /// [`Usage`] if the directory has no store or another process runs on it; otherwise what cannot be
+    /// reached.
+    pub async fn open(store: &StoreArgs, kafka: &KafkaArgs, may_be_new: bool) -> Result<Self> {
+        let spans = store.spans()?;
+        let Some(dir) = &store.data.data else {
+            let (store, kafka) = tokio::join!(store.store(), kafka.reached());
+            return Ok(Self {
+                store: store?,
+                kind: Kind::Dynamodb,
+                kafka: kafka?,
+                own: None,
+            });
+        };
+        let is_new = !data::has_store(dir) && !data::has_tables(dir);
+        if is_new && !may_be_new {
+            return Err(Usage(format!(
+                "--data {}: there is no store in this directory: name the one of triad serve, or of triad dev --data",
+                dir.display()
+            ))
+            .into());
+        }
+        let retention = Retention {
+            records: spans.retention,
+            details: spans.details_retention,
+        };
+        Self::of_directory(dir, retention, is_new).await
+    }
+
+    async fn of_directory(dir: &Path, retention: Retention, is_new: bool) -> Result<Self> {
+        if !is_new {
+            refuse_root(dir)?;
+        }
+        let lock = take(dir).context(
+            "what is exported or imported must stand still: stop triad serve first; for a copy while it runs: triad backup",
+        )?;
+        let kind = Kind::of(is_new.then_some(Kind::Sqlite), Some(dir), Kind::Dynamodb)?;
+        let broker = broker(dir)?;
+        let loopback = ([127, 0, 0, 1], 0).into();
+        let stored = OpenStore::start(kind, Some(dir), loopback, retention).await?;
+        Ok(Self {
+            store: stored.store.clone(),
+            kind,
+            kafka: KafkaConfig::new(broker.addr().to_string()),
+            own: Some(OwnProcesses {
+                stored,
+                broker,
+                _lock: lock,
+            }),
+        })
+    }
+
+    /// Whether others may be at work on it meanwhile.
+    pub fn is_shared(&self) -> bool {
+        self.own.is_none()
+    }
+
+    /// Ends what was started for it.
+    ///
+    /// # Errors
+    /// If the log did not become durable.
+    pub async fn close(self) -> Result<()> {
+        drop(self.store);
+        if let Some(OwnProcesses { stored, broker, .. }) = self.own {
+            stored.stop().await;
+            broker.shutdown().await?;
+        }
+        Ok(())
+    }
+}
+
+/// The broker of a data directory. Topics that are missing are not made by being asked for.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn broker(dir: &Path) -> Result<BrokerHandle> {
+    let started = Broker::start(BrokerConfig {
+        data: Some(dir.join("broker")),
+        auto_create_topics: false,
+        ..BrokerConfig::default()
+    });
+    started.map_err(|e| unusable("the embedded broker", Some(dir), e.into()))
+}

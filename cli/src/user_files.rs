@@ -1,0 +1,88 @@
+//! Reading the files that a user names: what is wrong with one is said in plain words, behind its name.
+
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+use crate::output::Usage;
+
+/// The name of a file for people.
+pub fn display_path(file: &Path) -> String {
+    match file.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => file.display().to_string(),
+    }
+}
+
+/// The text of a file; of standard input for `-`.
+///
+/// # Errors
+/// [`Usage`] with the file's name and why it cannot be read.
+pub fn text(file: &Path) -> Result<String, Usage> {
+    text_or_why(file).map_err(|why| Usage(format!("{}: {why}", display_path(file))))
+}
+
+/// The text of a file, as [`text`] reads it, but with the reason alone as error.
+///
+/// # Errors
+/// Why the file cannot be read, without its name.
+pub fn text_or_why(file: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let read = match file.as_os_str() == "-" {
+        true => io::stdin().lock().read_to_end(&mut bytes).map(drop),
+        false => std::fs::read(file).map(|read| bytes = read),
+    };
+    read.map_err(|e| why(file, &e))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("is not UTF-8 in line {line}: save it as plain text in UTF-8")
+    })
+}
+
+/// Why a file cannot be read, in plain words, and what to look at.
+pub fn why(file: &Path, error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound if file.is_relative() => {
+            let here = std::env::current_dir().unwrap_or_default();
+            format!("there is no such file in {}", here.display())
+        }
+        ErrorKind::NotFound => "there is no such file".to_owned(),
+        ErrorKind::PermissionDenied => {
+            "you may not read it: look at its permissions (ls -l)".to_owned()
+        }
+        ErrorKind::IsADirectory => "is a directory: name a file in it".to_owned(),
+        _ => format!("cannot be read: {}", plain(error)),
+    }
+}
+
+/// What the system says of a fault, without its number.
+pub fn plain(error: &io::Error) -> String {
+    let said = error.to_string();
+    match said.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => said,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_in_plain_words() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let of = |name: &str| text(&dir.path().join(name)).expect_err(name).to_string();
+        std::fs::write(dir.path().join("latin"), b"a\nb\nMagdal\xe9na\n").expect("a file");
+        let said = of("latin");
+        assert!(
+            said.ends_with("latin: is not UTF-8 in line 3: save it as plain text in UTF-8"),
+            "{said}"
+        );
+        assert!(of("none").ends_with("none: there is no such file"));
+        assert!(of("").ends_with(": is a directory: name a file in it"));
+        let said = text(Path::new("no-such-file")).expect_err("it is not there");
+        let here = std::env::current_dir().expect("a directory");
+        let expected = format!("no-such-file: there is no such file in {}", here.display());
+        assert_eq!(said.to_string(), expected);
+    }
+}

@@ -1,0 +1,98 @@
+//! What all requests share.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
+use triad_core::Timestamp;
+use triad_runtime::Clock;
+
+use crate::caller::{Caller, Role};
+use crate::installation::Installation;
+use crate::problem::Problem;
+use crate::random::NoRandom;
+use crate::session::Sessions;
+use crate::settings::{HEARD_FOR, LISTENERS, READINGS, REQUESTS, Settings};
+use crate::topic_reads::TopicReads;
+
+/// What was seen last of something, as it is told, and when it was looked at.
+pub(crate) type CachedText = Mutex<Option<(Timestamp, Arc<str>)>>;
+
+/// The installation, what is set, and what bounds the work on it.
+pub(crate) struct Desk<I> {
+    pub(crate) of: I,
+    pub(crate) settings: Settings,
+    /// The last look at counts and breakers.
+    pub(crate) seen: CachedText,
+    /// The last look at the campaigns.
+    pub(crate) seen_campaigns: CachedText,
+    /// What was heard last of alerts and dead letters, and when.
+    heard: Mutex<Option<(Timestamp, TopicReads)>>,
+    pub(crate) sessions: Sessions,
+    pub(crate) listeners: Arc<Semaphore>,
+    pub(crate) stopping: watch::Sender<bool>,
+    requests: Semaphore,
+    readings: Semaphore,
+}
+
+impl<I: Installation> Desk<I> {
+    pub(crate) fn new(of: I, settings: Settings) -> Result<Self, NoRandom> {
+        Ok(Self {
+            of,
+            sessions: Sessions::new(&settings.sessions)?,
+            settings,
+            seen: CachedText::default(),
+            seen_campaigns: CachedText::default(),
+            heard: Mutex::default(),
+            listeners: Arc::new(Semaphore::new(LISTENERS)),
+            stopping: watch::Sender::new(false),
+            requests: Semaphore::new(REQUESTS),
+            readings: Semaphore::new(READINGS),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.of.clock().now()
+    }
+
+    /// A place among the requests that are answered at once.
+    pub(crate) fn enter(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let text = "as many requests are being answered as may";
+        let place = self.requests.try_acquire();
+        place.map_err(|_| Problem::later("busy", text, 1))
+    }
+
+    /// What the topics of alerts and dead letters had of late, at most [`HEARD_FOR`] old.
+    pub(crate) async fn topic_reads(&self) -> TopicReads {
+        let mut last = self.heard.lock().await;
+        let now = self.now();
+        if let Some((at, heard)) = &*last
+            && now.since(*at) < HEARD_FOR
+        {
+            return heard.clone();
+        }
+        let heard = TopicReads::read(self.of.topics(), now).await;
+        *last = Some((self.now(), heard.clone()));
+        heard
+    }
+
+    /// A place among those who read a topic of dead letters or alerts.
+    pub(crate) fn read_topics(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let text = "the topics are being read by others";
+        let place = self.readings.try_acquire();
+        place.map_err(|_| Problem::later("busy", text, 2))
+    }
+
+    /// That somebody may act here.
+    pub(crate) fn may_act(&self, caller: &Caller) -> Result<(), Problem> {
+        let forbidden = http::StatusCode::FORBIDDEN;
+        if self.settings.read_only {
+            let text = "nobody may act here: it is read-only";
+            return Err(Problem::new(forbidden, "read-only", text));
+        }
+        if caller.role < Role::Operate {
+            let text = "you may look and not act: the role operate is needed";
+            return Err(Problem::new(forbidden, "role", text));
+        }
+        Ok(())
+    }
+}

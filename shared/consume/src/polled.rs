@@ -1,0 +1,36 @@
+//! What a consumer finds.
+
+use triad_runtime::InputRecord;
+
+/// What a consumer hands over to its loop.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Polled {
+    /// The next record of a partition.
+    Record(InputRecord),
+    /// Records that cannot be read. What comes next of their partition is at [`Unreadable::next`] or behind
+    /// it.
+    Unreadable(Unreadable),
+    /// The consumer has met an error.
+    Failed {
+        /// What the error is, for the log.
+        reason: String,
+        /// True if the consumer cannot be used any more. If false, it goes on by itself.
+        is_fatal: bool,
+    },
+}
+
+/// Records of one partition that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Name of the topic.
+    pub topic: String,
+    /// Number of the partition, from 0.
+    pub partition: i32,
+    /// The offset of the first record that cannot be read.
+    pub first: i64,
+    /// The offset behind the last of these records, at which reading goes on. It may be the end of the
+    /// partition, and the records from it on may be unreadable too.
+    pub next: i64,
+    /// Why these records cannot be read, for people.
+    pub reason: String,
+}

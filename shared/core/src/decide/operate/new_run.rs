@@ -1,0 +1,265 @@
+//! Setting a finished order going again, in a new, recorded run: forward, or back.
+
+use serde_json::Value;
+use triad_workflow::{StepId, StepIndex, bounds};
+
+use super::{line, refused};
+use crate::context::Context;
+use crate::decide::{Draft, Halt, ask, next_version, push_status};
+use crate::doubt::{self, Happened, happened, stops_compensation, waits_for_operator};
+use crate::history;
+use crate::ids::Timestamp;
+use crate::input;
+use crate::operate::{MAX_INPUT_BYTES, OperationRefusal};
+use crate::order::{IncidentKind, OperatorAct, Order, ProcessState};
+use crate::outbox::Writer;
+use crate::status::Status;
+use crate::step::{StepRecord, StepState, Work};
+
+/// Sets a finished order going again: a new, recorded run.
+pub(super) fn resubmit(
+    ctx: &Context<'_>,
+    order: &Order,
+    correction: Option<&(StepId, Value)>,
+    act: &OperatorAct,
+    now: Timestamp,
+) -> Result<Draft, Halt> {
+    has_told(order)?;
+    let mut next = next_version(order, Writer::Operator);
+    match &order.state {
+        ProcessState::Error { .. } => history::change_each(&mut next, now, try_again),
+        ProcessState::Compensated { .. } => {
+            left_in_doubt(ctx, order)?;
+            history::change_each(&mut next, now, from_the_beginning);
+        }
+        _ => return Err(refused(order, "resubmit", "Error or Compensated")),
+    }
+    let mut note = line(IncidentKind::Resubmitted, act, now);
+    if let Some((step, input)) = correction {
+        let index = correct(ctx, order, &mut next, step, input)?;
+        note.step = Some(next.steps[index].step.clone());
+        note.note = Some(format!("input: {input}"));
+    }
+    in_doubt(ctx, &next)?;
+    next.note(note);
+    set_going(ctx, &mut next, now);
+    Ok(next)
+}
+
+/// A step of an order in Error: another attempt, its failures and calls counted from zero.
+pub(super) fn try_again(record: &mut StepRecord) {
+    let Some(attempt) = record.state.attempt() else {
+        return;
+    };
+    // Its request may have been out when the order stopped, and nobody has listened since.
+    doubt::abandon(record);
+    match record.state {
+        StepState::Ambiguous { .. } => doubt::unheard(record),
+        // The service may have kept its refusal under the key; there was no effect to repeat.
+        StepState::Refused { .. } => record.key += 1,
+        StepState::Completed { .. } => return,
+        _ => {}
+    }
+    record.action.begin_round();
+    record.state = StepState::due(attempt);
+}
+
+/// A step of a compensated order: its keys are spent.
+fn from_the_beginning(record: &mut StepRecord) {
+    if let Some(attempt) = record.state.attempt() {
+        record.action.earlier = attempt.0;
+    }
+    if let StepState::Compensated { attempt, .. } = record.state {
+        record.compensation.earlier = attempt.0;
+    }
+    record.key += 1;
+    record.action.begin_round();
+    record.compensation.begin_round();
+    doubt::lift(record);
+    record.state = StepState::Waiting;
+}
+
+/// Replaces the input of a step that is to be done again and has had no effect. The new input
+/// must have the fields of the one it replaces, each of the same type.
+fn correct(
+    ctx: &Context<'_>,
+    before: &Order,
+    order: &mut Order,
+    step: &StepId,
+    corrected: &Value,
+) -> Result<StepIndex, Halt> {
+    let refuse = |why: String| {
+        Halt::Refused(OperationRefusal::Step {
+            step: step.clone(),
+            why,
+        })
+    };
+    let index = ctx
+        .workflow
+        .step_index(step.as_str())
+        .ok_or_else(|| refuse("the workflow has no such step".into()))?;
+    let record = &order.steps[index];
+    let goes_on = record.state.is_retry_due();
+    if !goes_on && record.state != StepState::Waiting {
+        let state = record.state.name();
+        return Err(refuse(format!("it is {state} and will not be done again")));
+    }
+    // As it was before it was set going again: a refusal says that it has not happened.
+    let was = happened(&before.steps[index], &ctx.workflow.steps[index]);
+    if goes_on && was == Happened::Maybe {
+        return Err(refuse(
+            "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
+        ));
+    }
+    // It could not be told from none when the record is read again.
+    if corrected.is_null() {
+        return Err(refuse(
+            "the input is null: write {} for an empty one".into(),
+        ));
+    }
+    bounds::check(corrected, MAX_INPUT_BYTES).map_err(|e| refuse(format!("the input {e}")))?;
+    // Where the present input has no value, which may be why the step failed, there is no shape
+    // to hold the new one against.
+    if let Ok(present) = input::forward(ctx, order, index)? {
+        same_shape("input", &present, corrected).map_err(refuse)?;
+    }
+    let record = &mut order.steps[index];
+    if goes_on {
+        record.key += 1;
+    }
+    record.input = Some(corrected.clone());
+    Ok(index)
+}
+
+/// Whether a value has the fields of another, each of the same type. The elements of lists are
+/// not looked at; null fits every type.
+fn same_shape(path: &str, present: &Value, corrected: &Value) -> Result<(), String> {
+    match (present, corrected) {
+        (Value::Object(was), Value::Object(is)) => {
+            if let Some(missing) = was.keys().find(|k| !is.contains_key(*k)) {
+                return Err(format!("{path}.{missing} is missing"));
+            }
+            if let Some(extra) = is.keys().find(|k| !was.contains_key(*k)) {
+                return Err(format!(
+                    "{path}.{extra} is not a field of this step's input"
+                ));
+            }
+            was.iter()
+                .try_for_each(|(k, v)| same_shape(&format!("{path}.{k}"), v, &is[k]))
+        }
+        (Value::Null, _) | (_, Value::Null) => Ok(()),
+        _ if kind(present) == kind(corrected) => Ok(()),
+        _ => Err(format!(
+            "{path} is {} and must be {}",
+            kind(corrected),
+            kind(present)
+        )),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Refuses to go on over a step whose effect may have happened and may not be repeated, where
+/// the service cannot be asked.
+fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusal> {
+    first_in_doubt(ctx, order).map_or(Ok(()), |r| Err(OperationRefusal::InDoubt(r.step.clone())))
+}
+
+/// The first such step.
+pub(super) fn first_in_doubt<'a>(ctx: &Context<'_>, order: &'a Order) -> Option<&'a StepRecord> {
+    let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
+    let stuck = steps.find(|(r, s)| waits_for_operator(r, s));
+    stuck.map(|(record, _)| record)
+}
+
+/// Refuses to run a compensated order again while it is not known whether a step without a compensation
+/// has had its effect, and that may not be repeated.
+fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusal> {
+    let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
+    let left = steps
+        .find(|(r, s)| matches!(r.state, StepState::Ambiguous { .. }) && stops_compensation(r, s));
+    left.map_or(Ok(()), |(r, _)| {
+        Err(OperationRefusal::InDoubt(r.step.clone()))
+    })
+}
+
+/// Refuses a new run while too much of the earlier ones is untold: each run adds to what is unsent.
+pub(super) fn has_told(order: &Order) -> Result<(), OperationRefusal> {
+    match order.outbox.is_full() {
+        true => Err(OperationRefusal::Already(
+            "at its bound of messages that could not be sent; mend their topic first, and it is",
+        )),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+    order.run += 1;
+    order.closed = None;
+    order.paused = None;
+    order.due = None;
+    push_status(order, Status::Resubmitted, None, now);
+    order.state = ProcessState::Pending {
+        complete_by: Some(now.plus(ctx.timing.announce_within)),
+    };
+    ask(order);
+}
+
+/// Tries failed compensations again, their failures and calls counted from zero.
+pub(super) fn retry_compensation(
+    ctx: &Context<'_>,
+    order: &Order,
+    act: &OperatorAct,
+    now: Timestamp,
+) -> Result<Draft, Halt> {
+    if !matches!(order.state, ProcessState::CompensationFailed { .. }) {
+        return Err(refused(order, "retry-compensation", "CompensationFailed"));
+    }
+    in_doubt(ctx, order)?;
+    has_told(order)?;
+    let mut next = next_version(order, Writer::Operator);
+    next.note(line(IncidentKind::CompensationRetried, act, now));
+    compensate_again(ctx, &mut next, now);
+    Ok(next)
+}
+
+/// Goes on with the compensation of an order that failed in it.
+pub(super) fn compensate_again(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+    let ProcessState::CompensationFailed {
+        cause,
+        compensated_for,
+        ..
+    } = order.state.clone()
+    else {
+        return;
+    };
+    for record in &mut order.steps {
+        if let StepState::NotCompensated { attempt, applied } = record.state.clone() {
+            record.compensation.begin_round();
+            record.state = StepState::Compensating {
+                work: Work::due(attempt),
+                applied,
+            };
+        }
+    }
+    order.run += 1;
+    order.closed = None;
+    order.due = None;
+    push_status(order, Status::Compensating, Some(&cause), now);
+    order.state = ProcessState::Compensating {
+        locked_by: None,
+        complete_by: now.plus(ctx.timing.announce_within),
+        // The failed compensation has been the cause since.
+        cause: compensated_for.unwrap_or(cause),
+    };
+    ask(order);
+}

@@ -1,0 +1,259 @@
+//! What every handler tells alike: writes, messages that were sent, records that were handled.
+
+use triad_core::message::ReplyOutcome;
+use triad_core::{Envelope, Order, OrderId, ProcessState, Timestamp, TraceContext};
+
+use super::{OpenSpan, SpanEnd, SpanKind, Traces, WorkKind};
+use crate::handled::Redelivery;
+use crate::ports::{BusError, Clock, StoreError, Written};
+use crate::record::InputRecord;
+
+/// Where spans are told, and the clock of their times.
+pub(crate) struct Tracing<'a, C> {
+    pub(crate) traces: &'a Traces,
+    pub(crate) clock: &'a C,
+}
+
+impl<C: Clock> Tracing<'_, C> {
+    /// Now; where nobody is told, no clock is read.
+    pub(crate) fn now(&self) -> Timestamp {
+        match self.traces.is_on() {
+            true => self.clock.now(),
+            false => Timestamp(0),
+        }
+    }
+
+    /// Tells of a conditional write that began at `began`.
+    pub(crate) fn wrote(
+        &self,
+        within: &OpenSpan,
+        began: Timestamp,
+        next: &Order,
+        result: &Result<Written, StoreError>,
+    ) {
+        let needs_an_operator = match &next.state {
+            ProcessState::Error { cause, .. } | ProcessState::CompensationFailed { cause, .. } => {
+                Some(cause.code.as_str())
+            }
+            _ => None,
+        };
+        let failure = match result {
+            Ok(Written::Written) => needs_an_operator,
+            Ok(Written::Conflict) => None,
+            Err(e) => Some(store_code(e)),
+        };
+        let what = WorkKind("write", next.version.0);
+        let engines = self.traces.engines();
+        self.store_call(within, what, began, failure, || {
+            let told = SpanEnd::new(engines.write, SpanKind::Client)
+                .with("db.operation.name", engines.write)
+                .with("db.collection.name", engines.records.to_string())
+                .with("triad.order.id", next.id.to_string())
+                .with("triad.order.state", next.state.name())
+                .with("triad.order.version", number(next.version.0));
+            match result {
+                Ok(Written::Conflict) => told.with("triad.write", "conflict"),
+                _ => told,
+            }
+        });
+    }
+
+    /// Tells of the transaction that has made an order's record and details, or has not.
+    pub(crate) fn created(
+        &self,
+        within: &OpenSpan,
+        began: Timestamp,
+        order: &OrderId,
+        failure: Option<&StoreError>,
+    ) {
+        let engines = self.traces.engines();
+        self.store_call(
+            within,
+            WorkKind("create", 0),
+            began,
+            failure.map(store_code),
+            || {
+                SpanEnd::new(engines.create, SpanKind::Client)
+                    .with("db.operation.name", engines.create)
+                    .with("triad.order.id", order.to_string())
+            },
+        );
+    }
+
+    fn store_call(
+        &self,
+        within: &OpenSpan,
+        what: WorkKind,
+        began: Timestamp,
+        failure: Option<&str>,
+        told: impl FnOnce() -> SpanEnd,
+    ) {
+        if !within.is_sampled() && failure.is_none() {
+            return;
+        }
+        let open = within.part(what, began);
+        self.traces.end(&open, self.now(), failure, || {
+            told().with("db.system.name", self.traces.engines().store)
+        });
+    }
+
+    /// What [`sent`](Self::sent) needs of messages that a bus is about to take: all but their values.
+    /// Empty where nobody is told.
+    pub(crate) fn outlines(&self, messages: &[Envelope]) -> Vec<Envelope> {
+        if !self.traces.is_on() {
+            return Vec::new();
+        }
+        messages.iter().map(outline).collect()
+    }
+
+    /// Tells of a message that was sent, or was not. It is a child of `within`, or of its order's root.
+    /// The message as it was sent is caused by `cause`, or in the trace that it names itself.
+    pub(crate) fn sent(
+        &self,
+        within: Option<&OpenSpan>,
+        cause: Option<TraceContext>,
+        message: &Envelope,
+        began: Timestamp,
+        result: Result<(), &BusError>,
+    ) {
+        if !self.traces.is_on() {
+            return;
+        }
+        let failure = result.err().map(bus_code);
+        let Some(trace) = cause.or(message.trace) else {
+            return;
+        };
+        if !trace.is_sampled() && failure.is_none() {
+            return;
+        }
+        let of_cause = cause.zip(message.id()).map(|(cause, id)| cause.child(id));
+        let context = match of_cause.or(message.trace) {
+            // The message carries the hop of its cause on; its failure has one of its own.
+            _ if !trace.is_sampled() => {
+                let what = message.id().unwrap_or(&message.topic);
+                trace.part(&format!("send/{what}/{}", began.0))
+            }
+            Some(context) => context,
+            None => return,
+        };
+        let order = message
+            .key
+            .as_deref()
+            .and_then(|key| std::str::from_utf8(key).ok());
+        let root = || Some(context.root_of(&OrderId::new(order?).ok()?));
+        let parent = within.map(OpenSpan::context).or_else(root);
+        let open = OpenSpan::made(context, parent, began);
+        self.traces.end(&open, self.now(), failure, || {
+            let told = SpanEnd::new(format!("send {}", message.topic), SpanKind::Producer)
+                .with("messaging.system", self.traces.engines().bus)
+                .with("messaging.operation.type", "send")
+                .with("messaging.operation.name", "send")
+                .with("messaging.destination.name", message.topic.clone());
+            let told = match order {
+                Some(order) => told.with("messaging.message.conversation_id", order.to_owned()),
+                None => told,
+            };
+            match message.id() {
+                Some(id) => told.with("messaging.message.id", id.to_owned()),
+                None => told,
+            }
+        });
+    }
+}
+
+impl Traces {
+    /// A record that was handled for an order: what every such span says. `what` names the operation.
+    pub(crate) fn handled(&self, what: &'static str, record: &InputRecord, order: &str) -> SpanEnd {
+        let topic = &record.topic;
+        SpanEnd::new(format!("{what} {topic}"), SpanKind::Consumer)
+            .with("messaging.system", self.engines().bus)
+            .with("messaging.operation.type", "process")
+            .with("messaging.operation.name", what)
+            .with("messaging.destination.name", topic.clone())
+            .with(
+                "messaging.destination.partition.id",
+                record.partition.to_string(),
+            )
+            .with("messaging.kafka.offset", record.offset)
+            .with("messaging.message.conversation_id", order.to_owned())
+    }
+}
+
+fn outline(message: &Envelope) -> Envelope {
+    // Of one that is not told of, only a failure is: its trace and its topic are enough.
+    let is_told = message.trace.is_some_and(TraceContext::is_sampled);
+    Envelope {
+        topic: message.topic.clone(),
+        key: message.key.clone(),
+        value: Vec::new(),
+        headers: if is_told {
+            message.headers.clone()
+        } else {
+            Vec::new()
+        },
+        trace: message.trace,
+        is_restorable: message.is_restorable,
+    }
+}
+
+/// The cause of the work on a record: its own trace context, or its order's trace, unsampled, where it
+/// carries none.
+pub(crate) fn of_record(record: &InputRecord, order: &OrderId) -> TraceContext {
+    record
+        .trace()
+        .unwrap_or_else(|| TraceContext::of_order(order))
+}
+
+impl InputRecord {
+    /// The work of this kind on this record.
+    pub(crate) fn work_kind(&self, kind: &'static str) -> WorkKind {
+        WorkKind(kind, self.offset.unsigned_abs())
+    }
+}
+
+/// A number that an attribute can hold.
+pub(crate) fn number(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// The short code of a failure of the store.
+pub(crate) fn store_code(e: &StoreError) -> &'static str {
+    match e {
+        StoreError::Transient(_) => "store-transient",
+        StoreError::Configuration(_) => "store-configuration",
+        StoreError::Item(_) => "store-item",
+    }
+}
+
+/// The short code of a failure of the bus.
+pub(crate) fn bus_code(e: &BusError) -> &'static str {
+    match e {
+        BusError::Transient(_) => "bus-transient",
+        BusError::Late(_) => "bus-late",
+        BusError::TooLarge(_) => "bus-too-large",
+        BusError::Permanent(_) => "bus-permanent",
+    }
+}
+
+/// The short code of a redelivery that is a failure; `None` of one that only waits for its turn or for
+/// room.
+pub(crate) fn redelivery_code(why: &Redelivery) -> Option<&'static str> {
+    match why {
+        Redelivery::Store(e) => Some(store_code(e)),
+        Redelivery::Unsent(e) => Some(bus_code(e)),
+        Redelivery::Outside(_) => Some("outside"),
+        Redelivery::Raced => Some("raced"),
+        Redelivery::OutOfTime => Some("out-of-time"),
+        Redelivery::Newer(_) => Some("newer-version"),
+        Redelivery::Behind | Redelivery::NoRoom(_) => None,
+    }
+}
+
+/// The name of an outcome, and the code of its failure.
+pub(crate) fn outcome_of(outcome: &ReplyOutcome) -> (&'static str, Option<&str>) {
+    match outcome {
+        ReplyOutcome::Succeeded { .. } => ("succeeded", None),
+        ReplyOutcome::Failed { failure, .. } => ("failed", Some(&failure.code)),
+        ReplyOutcome::Deferred { failure, .. } => ("deferred", Some(&failure.code)),
+    }
+}

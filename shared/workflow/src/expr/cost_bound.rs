@@ -1,0 +1,82 @@
+//! A bound on the work of expressions.
+//!
+//! Without macros an expression's work is bounded by its source and by the values that it reads.
+//! Macros multiply: two nested ones over 4,000 elements are sixteen million turns. So what stands
+//! inside of a macro is counted while it is computed: each turn, and the size of each value that a
+//! turn makes, compares or joins. The count is of the work, not of time, so the same order has the
+//! same end on every machine. Here is what is left and what takes from it; [`super::meter`] writes the
+//! counting into an expression.
+
+use std::cell::Cell;
+
+use cel::{ExecutionError, Value as CelValue};
+
+use super::failed;
+
+/// Most work, inclusive, of all expressions that are computed in one scope, such as those of the whole
+/// input of a step, or its condition. One unit each is a turn of a macro, a value that is made or compared
+/// in a macro, the value of a whole expression, each element of such a value, each whole 32 bytes of its
+/// text, and eight keys of a mapping that a macro goes through. A unit takes one to two microseconds.
+pub const MAX_WORK: u64 = 250_000;
+
+/// Bytes of a text that are one unit of work.
+const BYTES: u64 = 32;
+
+thread_local! {
+    /// What is left to the scope in which this thread computes an expression.
+    static LEFT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Computes with what is left, and returns what is left then.
+pub(super) fn with_left<T>(left: u64, compute: impl FnOnce() -> T) -> (T, u64) {
+    let before = LEFT.replace(left);
+    let value = compute();
+    (value, LEFT.replace(before))
+}
+
+/// Takes the size of a value that was computed from what is left.
+///
+/// # Errors
+/// A reason fit to be shown, if that is more than is left.
+pub(super) fn count(value: &CelValue) -> Result<(), ExecutionError> {
+    let mut left = LEFT.get();
+    let is_enough = take(value, &mut left);
+    LEFT.set(left);
+    if is_enough { Ok(()) } else { Err(used_up()) }
+}
+
+/// Takes units of work from what is left.
+///
+/// # Errors
+/// A reason fit to be shown, if there are not as many left.
+pub(super) fn take_units(units: u64) -> Result<(), ExecutionError> {
+    let left = LEFT.get().checked_sub(units);
+    LEFT.set(left.unwrap_or_default());
+    left.map(|_| ()).ok_or_else(used_up)
+}
+
+fn used_up() -> ExecutionError {
+    failed::execution_error(format!(
+        "takes more than {MAX_WORK} units of work for this order: turns of macros, and the sizes of \
+         the values in them"
+    ))
+}
+
+/// Takes a value's size from `left`; false, with nothing left, if there is not enough.
+fn take(value: &CelValue, left: &mut u64) -> bool {
+    let own = match value {
+        CelValue::String(text) => 1 + text.len() as u64 / BYTES,
+        CelValue::Bytes(bytes) => 1 + bytes.len() as u64 / BYTES,
+        _ => 1,
+    };
+    let Some(rest) = left.checked_sub(own) else {
+        *left = 0;
+        return false;
+    };
+    *left = rest;
+    match value {
+        CelValue::List(items) => items.iter().all(|item| take(item, left)),
+        CelValue::Map(map) => map.map.values().all(|item| take(item, left)),
+        _ => true,
+    }
+}

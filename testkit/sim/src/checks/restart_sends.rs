@@ -1,0 +1,89 @@
+//! What starts on one machine drives every order on: what each alive order waits for is sent again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use triad_core::outbox::Emission;
+use triad_core::{IdempotencyKey, Order, OrderId, ProcessState, Timestamp};
+
+use crate::kernel::InstanceId;
+use crate::world::State;
+
+/// What had to be sent again when a process started, by the order and its version then: ids of messages,
+/// and until when a request is worth sending.
+#[derive(Debug)]
+pub(crate) struct ExpectedSends {
+    since: u64,
+    /// The clock of who starts, then.
+    clock: Timestamp,
+    of: BTreeMap<OrderId, (u64, Vec<(String, Timestamp)>)>,
+}
+
+impl ExpectedSends {
+    /// What every order waits for at this moment, as its record says.
+    pub(crate) fn now(state: &State, who: InstanceId) -> Self {
+        let alive = state.store.orders().filter(|o| !o.state.is_finished());
+        let of = alive.map(|o| (o.id.clone(), (o.version.0, awaited(o))));
+        Self {
+            since: state.kernel.now,
+            clock: state.kernel.clock_of(who),
+            of: of.collect(),
+        }
+    }
+
+    /// Holds what was sent since against it, for the orders that nobody has written to meanwhile. Where the
+    /// index does not show what is stored nobody can know of them.
+    pub(crate) fn check(self, state: &mut State, who: InstanceId) {
+        if !state.kernel.faults_at_first.index_is_true() {
+            return;
+        }
+        let sent = sent_since(state, self.since);
+        // Its clock may have been set back after the request was found to be over.
+        let now = state.kernel.clock_of(who).max(self.clock);
+        for (id, (version, awaited)) in self.of {
+            let order = state.store.order(&id);
+            if order.is_none_or(|o| o.version.0 != version) {
+                continue;
+            }
+            let in_time = awaited.into_iter().filter(|(_, until)| now < *until);
+            for (message, _) in in_time {
+                let is_sent = sent.contains(&message);
+                state
+                    .kernel
+                    .check("g1-driven-on-at-the-start", is_sent, || {
+                        format!("{message} was not sent again")
+                    });
+            }
+        }
+    }
+}
+
+/// The messages that an order's record waits for.
+fn awaited(order: &Order) -> Vec<(String, Timestamp)> {
+    let mut ids = Vec::new();
+    let is_new = matches!(order.state, ProcessState::Pending { complete_by: None });
+    let is_asked_for = is_new || order.outbox.entries.contains(&Emission::Wake);
+    if is_asked_for && order.paused.is_none() && order.set_aside.is_none() {
+        let wake = format!("{}/retry/{}", order.id, order.version);
+        ids.push((wake, Timestamp(u64::MAX)));
+    }
+    for step in &order.steps {
+        if let Some(out) = step.state.out() {
+            let (direction, attempt) = (out.direction, out.attempt);
+            let key = IdempotencyKey::of(&order.id, &step.step, direction, step.key);
+            ids.push((format!("{key}/{direction}/{attempt}"), out.complete_by));
+        }
+    }
+    ids
+}
+
+/// Ids of what was sent since a moment.
+fn sent_since(state: &State, since: u64) -> BTreeSet<String> {
+    let partitions = state.bus.topics.values().flatten();
+    let records = partitions.flat_map(|p| p.log.iter().filter(|s| s.at >= since));
+    let ids = records.filter_map(|s| {
+        let header = s.envelope.headers.iter().find(|(name, _)| name == "ce_id");
+        header.and_then(|(_, value)| value.clone())
+    });
+    ids.map(|id| String::from_utf8_lossy(&id).into_owned())
+        .collect()
+}

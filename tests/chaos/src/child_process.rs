@@ -1,0 +1,180 @@
+//! One process of the installation: started, killed, frozen and started again on the same command.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// Longest wait for a process to say that it is there. It may have a log to read first.
+pub const START: Duration = Duration::from_secs(120);
+/// Longest time from SIGTERM to the end of a process.
+pub const END: Duration = Duration::from_secs(60);
+/// Wait before a process that has ended at its start is started again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// A command that can be run again.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// What it is called, and its log.
+    pub name: String,
+    /// The program.
+    pub program: PathBuf,
+    /// Another version of it: each start of the process again changes from one to the other.
+    pub other: Option<PathBuf>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// All its variables.
+    pub variables: Vec<(String, String)>,
+    /// Whether its first line of standard output says that it is there.
+    pub announces: bool,
+}
+
+/// A process of the installation. It is killed, by its id, when this is dropped.
+#[derive(Debug)]
+pub struct ChildProcess {
+    recipe: Recipe,
+    log: PathBuf,
+    child: Child,
+}
+
+impl ChildProcess {
+    /// Starts it, and waits until it is there if it says so.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn start(recipe: Recipe, logs: &Path) -> Result<Self> {
+        let log = logs.join(format!("{}.log", recipe.name));
+        let child = launch(&recipe, &log).await?;
+        Ok(Self { recipe, log, child })
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.recipe.name
+    }
+
+    /// Whether it has ended without having been told to.
+    #[must_use]
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends it as `kill -9` does, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it had ended before: a process that dies by itself is a finding.
+    pub async fn kill(&mut self) -> Result<()> {
+        if self.has_ended() {
+            bail!(
+                "{} had ended by itself: see {}",
+                self.name(),
+                self.log.display()
+            );
+        }
+        self.child.kill().await.context("it cannot be killed")
+    }
+
+    /// Ends it as an orderly shutdown does, by SIGTERM, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it had ended before, or has not ended within [`END`].
+    pub async fn terminate(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)?;
+        let ended = timeout(END, self.child.wait()).await;
+        ended
+            .with_context(|| format!("{} does not end: {}", self.name(), self.log.display()))??;
+        Ok(())
+    }
+
+    /// Ends it in whatever state it is, and waits until it is gone.
+    pub async fn end(&mut self) {
+        // The only error is that it has ended already.
+        let _ = self.child.kill().await;
+    }
+
+    /// Starts it again after it was ended.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn restart(&mut self) -> Result<()> {
+        if let Some(other) = &mut self.recipe.other {
+            std::mem::swap(other, &mut self.recipe.program);
+        }
+        self.child = launch(&self.recipe, &self.log).await?;
+        Ok(())
+    }
+
+    /// Stops its threads where they are.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn freeze(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets its threads go on, as if nothing had been.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn thaw(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok());
+        let pid = id.and_then(Pid::from_raw);
+        let pid = pid.with_context(|| format!("{} is gone", self.name()))?;
+        kill_process(pid, signal).with_context(|| format!("a signal to {}", self.name()))
+    }
+}
+
+/// Starts a process, and again if it ends at its start: a port may still be taken for a moment.
+async fn launch(recipe: &Recipe, log: &Path) -> Result<Child> {
+    let until = Instant::now() + START;
+    loop {
+        let mut child = spawn(recipe, log)?;
+        if !recipe.announces {
+            return Ok(child);
+        }
+        let out = child.stdout.take().context("standard output is a pipe")?;
+        let mut line = String::new();
+        let read = timeout_at(until, BufReader::new(out).read_line(&mut line)).await;
+        if matches!(read, Ok(Ok(n)) if n > 0) {
+            return Ok(child);
+        }
+        // Not there in time, or gone: the next try needs its port and its files.
+        let _ = child.kill().await;
+        if Instant::now() + AGAIN >= until {
+            bail!("{} does not start: see {}", recipe.name, log.display());
+        }
+        let _ = timeout(AGAIN, std::future::pending::<()>()).await;
+    }
+}
+
+fn spawn(recipe: &Recipe, log: &Path) -> Result<Child> {
+    let open =
+        || -> std::io::Result<File> { OpenOptions::new().create(true).append(true).open(log) };
+    let errors = open().with_context(|| format!("{} cannot be written", log.display()))?;
+    let out = if recipe.announces {
+        Stdio::piped()
+    } else {
+        Stdio::from(errors.try_clone()?)
+    };
+    Command::new(&recipe.program)
+        .args(&recipe.args)
+        .env_clear()
+        .envs(recipe.variables.iter().map(|(n, v)| (n, v)))
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(errors)
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("{} cannot be started", recipe.program.display()))
+}

@@ -1,0 +1,110 @@
+//! The line: the way of a handler to the broker, which refuses topics that the role may not write.
+//!
+//! The broker itself refuses them, as one with access lists does. What is noted here is who asked for
+//! what, and what was acknowledged.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use triad_core::Envelope;
+use triad_kafka::KafkaBus;
+use triad_runtime::{Bus, BusError, InputRecord};
+
+use super::required::to_write;
+use super::rights::Rights;
+
+/// A bus over the broker. Clones are the same line.
+#[derive(Clone)]
+pub struct CheckedBus {
+    bus: KafkaBus,
+    rights: Option<Rights>,
+    sent: Arc<Mutex<Sent>>,
+}
+
+#[derive(Default)]
+struct Sent {
+    all: Vec<Envelope>,
+    taken: usize,
+}
+
+/// Has the broker refuse each topic that the role may not write. `refused` is the directory that the
+/// broker was given.
+///
+/// # Panics
+/// When the directory cannot be written.
+pub fn refuse(refused: &Path, topics: &[String], rights: &Rights) {
+    for topic in topics.iter().filter(|t| !rights.allow(&to_write(t))) {
+        std::fs::write(refused.join(topic), "").expect("a file can be written");
+    }
+}
+
+impl CheckedBus {
+    /// A line over a bus. Without `rights` MSK's access control says nothing of its topics.
+    #[must_use]
+    pub fn new(bus: KafkaBus, rights: Option<Rights>) -> Self {
+        Self {
+            bus,
+            rights,
+            sent: Arc::default(),
+        }
+    }
+
+    /// All that the broker has acknowledged.
+    #[must_use]
+    pub fn sent(&self) -> Vec<Envelope> {
+        self.lock().all.clone()
+    }
+
+    /// What it has acknowledged since the last call, as whoever reads it finds it.
+    #[must_use]
+    pub fn taken(&self) -> Vec<InputRecord> {
+        let mut sent = self.lock();
+        let new = sent.all[sent.taken..].iter().map(read);
+        let new = new.collect();
+        sent.taken = sent.all.len();
+        new
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read(message: &Envelope) -> InputRecord {
+    InputRecord {
+        headers: message.copied_headers(),
+        topic: message.topic.clone(),
+        timestamp_ms: -1,
+        key: message.key.clone(),
+        value: Some(message.value.clone()),
+        ..InputRecord::default()
+    }
+}
+
+impl Bus for CheckedBus {
+    async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        let may = |message: &Envelope| match &self.rights {
+            Some(rights) => rights.ask(&to_write(&message.topic)),
+            None => true,
+        };
+        let asked: Vec<(Envelope, bool)> = messages.iter().map(|m| (m.clone(), may(m))).collect();
+        let answers = self.bus.publish(messages).await;
+        for ((message, may), answer) in asked.into_iter().zip(&answers) {
+            let topic = message.topic.clone();
+            match (may, answer) {
+                (true, Ok(())) => self.lock().all.push(message),
+                (false, Err(BusError::Permanent(_))) => {}
+                (_, answer) => {
+                    if let Some(rights) = &self.rights {
+                        rights.note_strange(format!("the broker said {answer:?} of {topic}"));
+                    }
+                }
+            }
+        }
+        answers
+    }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        self.bus.make_durable().await
+    }
+}

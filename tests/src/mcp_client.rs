@@ -1,0 +1,225 @@
+//! A client of `triad mcp` that finds out what is wrong, by a fixed strategy: it decides by what the tools
+//! answer, and knows nothing else of the system.
+
+use serde_json::{Value, json};
+
+use crate::mcp::Mcp;
+
+/// What is wrong, as far as somebody has to know to mend it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Culprit {
+    /// Somebody has stopped calls to a downstream.
+    Stopped {
+        /// The downstream.
+        downstream: String,
+        /// Who did it.
+        by: String,
+    },
+    /// Somebody has paused a step.
+    StepPaused {
+        /// WORKFLOW/STEP.
+        step: String,
+        /// Who did it.
+        by: String,
+    },
+    /// A service does not do what it is asked to.
+    Service {
+        /// The downstream.
+        downstream: String,
+        /// The code of what comes of the calls.
+        code: String,
+    },
+    /// A compensation fails.
+    Compensation {
+        /// The step that is not compensated.
+        step: String,
+        /// The downstream that is asked to.
+        downstream: String,
+    },
+    /// Nobody knows whether an effect happened.
+    InDoubt {
+        /// The step.
+        step: String,
+        /// The downstream that knows it.
+        downstream: String,
+    },
+    /// A definition asks for what an order does not have.
+    Definition {
+        /// WORKFLOW/STEP.
+        step: String,
+    },
+    /// A record cannot be taken.
+    Record {
+        /// Why: the letter's cause.
+        cause: String,
+        /// The topic that it came from.
+        topic: String,
+        /// The order's id, if the record has one.
+        order: Option<String>,
+    },
+}
+
+/// Finds what is wrong; `None`: nothing is. The tools that it called are counted in `talk`.
+///
+/// # Panics
+/// When a tool fails.
+pub async fn find(talk: &mut Mcp) -> Option<Culprit> {
+    let seen = call_tool(talk, "overview", json!({})).await;
+    // What a person has done explains what came of it.
+    if let Some(culprit) = list(&seen["downstreams_held"]).iter().find_map(by_hand) {
+        return Some(culprit);
+    }
+    if let Some(cause) = list(&seen["causes"]).first() {
+        let order = json!({"order_id": cause["example"]});
+        let order = call_tool(talk, "get_order", order).await;
+        return Some(of_order(talk, &order).await);
+    }
+    if let Some(held) = list(&seen["downstreams_held"]).first() {
+        return Some(behind(talk, held).await);
+    }
+    if seen["orders"]["Compensated"].as_u64() > Some(0) {
+        let compensated = json!({"state": "Compensated", "limit": 1});
+        let found = call_tool(talk, "find_orders", compensated).await;
+        if let Some(order) = list(&found["orders"]).first() {
+            let order = json!({"order_id": order["order_id"]});
+            let order = call_tool(talk, "get_order", order).await;
+            return Some(of_order(talk, &order).await);
+        }
+    }
+    if seen["under_way"]["orders"] != 0 {
+        let under_way = json!({"state": "Processing", "limit": 5});
+        let found = call_tool(talk, "find_orders", under_way).await;
+        for order in list(&found["orders"]).iter().take(2) {
+            let order = json!({"order_id": order["order_id"]});
+            let order = call_tool(talk, "get_order", order).await;
+            if let Some(step) = failing(&order) {
+                return Some(service(talk, &order, step).await);
+            }
+        }
+    }
+    let letters = call_tool(talk, "list_dead_letters", json!({"not_replayed": true})).await;
+    let newest = list(&letters["letters"]).last()?;
+    let letter = call_tool(talk, "get_dead_letter", json!({"id": newest["id"]})).await;
+    Some(record(&letter))
+}
+
+async fn call_tool(talk: &mut Mcp, tool: &str, arguments: Value) -> Value {
+    talk.call(tool, arguments).await.expect("the tool answers")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// What an operator has stopped.
+fn by_hand(held: &Value) -> Option<Culprit> {
+    let record = &held["record"];
+    if record["forced"]["to"] == "open" {
+        return Some(Culprit::Stopped {
+            downstream: text(&held["downstream"]),
+            by: text(&record["forced"]["by"]),
+        });
+    }
+    let paused = list(&record["paused"]).first()?;
+    Some(Culprit::StepPaused {
+        step: format!("{}/{}", text(&paused["workflow"]), text(&paused["step"])),
+        by: text(&paused["by"]),
+    })
+}
+
+/// What is wrong with an order that needs an operator.
+async fn of_order(talk: &mut Mcp, order: &Value) -> Culprit {
+    let failure = &order["failure"];
+    let step = text(&failure["step"]);
+    if order["state"] == "CompensationFailed" {
+        let mut steps = list(&order["steps"]).iter();
+        let stuck = steps.rfind(|s| s["state"] == "not-compensated");
+        let step = stuck.map_or(step, |s| text(&s["step"]));
+        let downstream = agent(talk, order, &step).await;
+        return Culprit::Compensation { step, downstream };
+    }
+    match failure["kind"].as_str() {
+        Some("definition") => Culprit::Definition {
+            step: format!("{}/{step}", pinned(order).0),
+        },
+        Some("ambiguous") => Culprit::InDoubt {
+            downstream: agent(talk, order, &step).await,
+            step,
+        },
+        _ => Culprit::Service {
+            downstream: agent(talk, order, &step).await,
+            code: text(&failure["code"]),
+        },
+    }
+}
+
+/// What is behind a breaker that has opened by itself: what an order that waits has met.
+async fn behind(talk: &mut Mcp, held: &Value) -> Culprit {
+    let waiting = json!({"state": "Processing", "limit": 1});
+    let found = call_tool(talk, "find_orders", waiting).await;
+    let mut code = None;
+    if let Some(order) = list(&found["orders"]).first() {
+        let order = json!({"order_id": order["order_id"]});
+        let order = call_tool(talk, "get_order", order).await;
+        let mut met = list(&order["timeline"]).iter();
+        code = met.find_map(|line| code_of(line["what"].as_str()?));
+    }
+    Culprit::Service {
+        downstream: text(&held["downstream"]),
+        code: code.unwrap_or_else(|| "breaker-open".to_owned()),
+    }
+}
+
+/// The code in a line of a timeline that tells of a failure of a service.
+fn code_of(line: &str) -> Option<String> {
+    let kinds = ["transient/", "timed-out/", "permanent/"];
+    let at = kinds.iter().find_map(|kind| line.find(kind))?;
+    let fingerprint = line[at..].split([':', ' ']).next()?;
+    let code = fingerprint.rsplit('/').next()?;
+    (code != "breaker-open").then(|| code.to_owned())
+}
+
+/// A step of an order that has failed.
+fn failing(order: &Value) -> Option<&Value> {
+    list(&order["steps"])
+        .iter()
+        .find(|step| !step["error"].is_null())
+}
+
+async fn service(talk: &mut Mcp, order: &Value, step: &Value) -> Culprit {
+    Culprit::Service {
+        downstream: agent(talk, order, &text(&step["step"])).await,
+        code: text(&step["error"]["code"]),
+    }
+}
+
+/// The workflow that an order runs on, and its version.
+fn pinned(order: &Value) -> (&str, &str) {
+    let named = order["workflow"].as_str().and_then(|w| w.split_once('@'));
+    named.expect("an order has a workflow and its version")
+}
+
+/// The downstream of a step, as the definition says that the order runs on.
+async fn agent(talk: &mut Mcp, order: &Value, step: &str) -> String {
+    let (workflow, version) = pinned(order);
+    let which = json!({"workflow": workflow, "version": version});
+    let found = call_tool(talk, "get_workflow", which).await;
+    let mut steps = list(&found["definition"]["steps"]).iter();
+    let declared = steps.find(|one| one["id"] == *step);
+    declared.map_or_else(String::new, |one| text(&one["agent"]))
+}
+
+fn record(letter: &Value) -> Culprit {
+    let value = letter["value"].as_str().unwrap_or_default();
+    let value: Value = serde_json::from_str(value).unwrap_or_default();
+    let id = letter["id"].as_str().unwrap_or_default();
+    Culprit::Record {
+        cause: text(&letter["cause"]),
+        topic: text(&id.split('/').next().unwrap_or_default().into()),
+        order: value["order_id"].as_str().map(str::to_owned),
+    }
+}
