@@ -30,5 +30,4 @@ mod under_way;
 mod undo;
 mod unsent;
 mod waits;
-mod walk;
 mod worst_case;
