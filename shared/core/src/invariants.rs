@@ -211,28 +211,9 @@ pub const OF_WRITE: [(&str, OfWrite); 20] = [
     (
         "g5-calls-that-were-made-or-may-have-been-are-counted",
         |a, b, w| {
+            let mut steps = a.steps.iter().zip(&b.steps).zip(&w.steps);
             // An operator has them counted from zero.
-            by_operator(b)
-                || a.steps
-                    .iter()
-                    .zip(&b.steps)
-                    .zip(&w.steps)
-                    .all(|((was, is), step)| {
-                        [Direction::Forward, Direction::Compensate]
-                            .into_iter()
-                            .all(|direction| {
-                                let (was, is) = (was.leg(direction), is.leg(direction));
-                                let told =
-                                    |leg: &Leg| i64::from(leg.made) + i64::from(leg.unreported);
-                                let (more, counted) = (
-                                    told(is) - told(was),
-                                    i64::from(is.calls) - i64::from(was.calls),
-                                );
-                                // Those of a deferred attempt count where the call ledger counts them.
-                                counted == more
-                                    || counted < more && !budget::is_counted(step, direction)
-                            })
-                    })
+            by_operator(b) || steps.all(|((was, is), step)| are_counted(was, is, step))
         },
     ),
     (
@@ -428,6 +409,19 @@ fn newest_act(order: &Order) -> Option<((Timestamp, IncidentKind, &str), &Operat
     let mut acts = lines.filter_map(|i| i.act.as_ref().map(|act| (i, act)));
     acts.next()
         .map(|(i, act)| ((i.at, i.what, act.by.as_str()), act))
+}
+
+/// Whether the calls that a step was told of since are counted against the totals of its legs.
+fn are_counted(was: &StepRecord, is: &StepRecord, step: &Step) -> bool {
+    let mut legs = [Direction::Forward, Direction::Compensate].into_iter();
+    legs.all(|direction| {
+        let (was, is) = (was.leg(direction), is.leg(direction));
+        let told = |leg: &Leg| i64::from(leg.made) + i64::from(leg.unreported);
+        let more = told(is) - told(was);
+        let counted = i64::from(is.calls) - i64::from(was.calls);
+        // Those of a deferred attempt count where the call ledger counts them.
+        counted == more || (0..more).contains(&counted) && !budget::is_counted(step, direction)
+    })
 }
 
 /// The attempt that the state of a step knows of, if it was at what is asked for. Of a deferred one it is not
