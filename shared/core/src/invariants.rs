@@ -5,11 +5,12 @@
 
 use triad_workflow::{Step, Workflow};
 
-use crate::ids::Timestamp;
+use crate::budget;
+use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::AlertKind;
-use crate::order::{IncidentKind, OperatorAct, Order, ProcessState};
+use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
-use crate::step::{StepRecord, StepState, Work};
+use crate::step::{Leg, StepRecord, StepState, Work};
 
 /// An invariant that does not hold, and where that was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +29,7 @@ type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 /// Every invariant that one record has to keep by itself: its name, and a function of the record and its
 /// workflow that is true if the record keeps it. A name that begins with `g` and a digit belongs to a
 /// guarantee of the design, such as G1.
-pub const OF_RECORD: [(&str, OfRecord); 14] = [
+pub const OF_RECORD: [(&str, OfRecord); 15] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
     }),
@@ -94,6 +95,15 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
             .zip(&w.steps)
             .all(|(r, s)| !(r.state.is_running() && r.in_doubt.is_some()) || s.repeat.is_safe())
     }),
+    ("a-probe-asks-about-a-doubt", |o, _| {
+        let probes = |s: &StepRecord| {
+            s.state
+                .out()
+                .is_some_and(|out| out.direction == Direction::Probe)
+        };
+        // What was out when an order stopped may have been resolved since.
+        o.state.is_finished() || o.steps.iter().all(|s| !probes(s) || s.in_doubt.is_some())
+    }),
     ("finished-orders-are-complete", |o, _| match &o.state {
         ProcessState::Processed { .. } => o.steps.iter().all(|s| s.state.is_done()),
         ProcessState::Compensated { .. } => !o
@@ -130,7 +140,7 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
 
 /// Every invariant that a write has to keep: its name, and a function of the record before the write, the
 /// record after it, and the workflow, which is true if the write keeps the invariant.
-pub const OF_WRITE: [(&str, OfWrite); 16] = [
+pub const OF_WRITE: [(&str, OfWrite); 20] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -181,8 +191,8 @@ pub const OF_WRITE: [(&str, OfWrite); 16] = [
             by_operator(b) || was.state.complete_by().is_none_or(|by| finished <= by)
         })
     }),
-    ("g5-a-silent-attempt-has-used-calls", |a, b, _| {
-        b.steps.iter().all(|is| {
+    ("g5-a-silent-attempt-has-used-its-allowance", |a, b, w| {
+        b.steps.iter().zip(&w.steps).all(|(is, step)| {
             let was = a.steps.iter().find(|was| was.step == is.step);
             // The Supervisor counted it, and it may have had its effect.
             let silent = |was: &&StepRecord| {
@@ -192,8 +202,69 @@ pub const OF_WRITE: [(&str, OfWrite); 16] = [
                     && is.in_doubt.is_some()
                     && was.in_doubt.is_none()
             };
-            was.filter(silent)
-                .is_none_or(|was| is.action.calls > was.action.calls)
+            was.filter(silent).is_none_or(|was| {
+                let allowed = budget::allowance(step, was, Direction::Forward);
+                is.action.calls == was.action.calls + allowed
+            })
+        })
+    }),
+    (
+        "g5-calls-that-were-made-or-may-have-been-are-counted",
+        |a, b, w| {
+            let mut steps = a.steps.iter().zip(&b.steps).zip(&w.steps);
+            // An operator has them counted from zero.
+            by_operator(b) || steps.all(|((was, is), step)| are_counted(was, is, step))
+        },
+    ),
+    (
+        "calls-are-reported-by-the-reply-that-is-awaited",
+        |a, b, _| {
+            b.steps.iter().all(|is| {
+                let was = a.steps.iter().find(|was| was.step == is.step);
+                let changed = was.filter(|was| {
+                    (was.action.made, was.compensation.made)
+                        != (is.action.made, is.compensation.made)
+                });
+                changed.is_none_or(|was| {
+                    let reply = was
+                        .state
+                        .out()
+                        .map(|out| format!("{}/{}/{}", out.direction, is.step, out.attempt));
+                    let other = match was.direction() {
+                        Direction::Compensate => was.action.made == is.action.made,
+                        Direction::Forward | Direction::Probe => {
+                            was.compensation.made == is.compensation.made
+                        }
+                    };
+                    other && reply.is_some() && b.outbox.dedup_key == reply
+                })
+            })
+        },
+    ),
+    ("a-doubt-is-left-by-an-attempt", |a, b, _| {
+        b.steps.iter().all(|is| {
+            let was = a.steps.iter().find(|was| was.step == is.step);
+            let left = |was: &StepRecord| {
+                was.state.is_running() || matches!(was.state, StepState::Ambiguous { .. })
+            };
+            was.is_none_or(|was| is.in_doubt.is_none() || was.in_doubt.is_some() || left(was))
+        })
+    }),
+    ("a-line-is-of-an-attempt-that-was-made", |a, b, _| {
+        b.incidents.iter().all(|line| {
+            let Some(last) = line.through.or(line.attempt) else {
+                return true;
+            };
+            let is_old = |was: &Incident| {
+                (was.at, was.what, &was.step, was.attempt, was.through)
+                    == (line.at, line.what, &line.step, line.attempt, line.through)
+            };
+            let was = a
+                .steps
+                .iter()
+                .find(|was| Some(&was.step) == line.step.as_ref());
+            a.incidents.iter().any(is_old)
+                || was.is_some_and(|was| made(was, line.direction()) == Some(last))
         })
     }),
     ("a-wait-ends-by-the-supervisor-or-an-operator", |a, b, _| {
@@ -338,6 +409,40 @@ fn newest_act(order: &Order) -> Option<((Timestamp, IncidentKind, &str), &Operat
     let mut acts = lines.filter_map(|i| i.act.as_ref().map(|act| (i, act)));
     acts.next()
         .map(|(i, act)| ((i.at, i.what, act.by.as_str()), act))
+}
+
+/// Whether the calls that a step was told of since are counted against the totals of its legs.
+fn are_counted(was: &StepRecord, is: &StepRecord, step: &Step) -> bool {
+    let mut legs = [Direction::Forward, Direction::Compensate].into_iter();
+    legs.all(|direction| {
+        let (was, is) = (was.leg(direction), is.leg(direction));
+        let told = |leg: &Leg| i64::from(leg.made) + i64::from(leg.unreported);
+        let more = told(is) - told(was);
+        let counted = i64::from(is.calls) - i64::from(was.calls);
+        // Those of a deferred attempt count where the call ledger counts them.
+        counted == more || (0..more).contains(&counted) && !budget::is_counted(step, direction)
+    })
+}
+
+/// The attempt that the state of a step knows of, if it was at what is asked for. Of a deferred one it is not
+/// known whether the action or its probe was.
+fn made(record: &StepRecord, direction: Direction) -> Option<Attempt> {
+    let (known, attempt) = match &record.state {
+        StepState::Completed { attempt, .. } => (Direction::Forward, *attempt),
+        StepState::Compensated { attempt, .. } => (Direction::Compensate, *attempt),
+        state => match state.work()? {
+            Work::Out(out) => (out.direction, out.attempt),
+            Work::Failed {
+                direction, attempt, ..
+            } => (*direction, *attempt),
+            work if record.direction() == Direction::Compensate => {
+                (Direction::Compensate, work.attempt())
+            }
+            work if direction != Direction::Compensate => (direction, work.attempt()),
+            _ => return None,
+        },
+    };
+    (known == direction).then_some(attempt)
 }
 
 /// Whether the order's point of no return has begun, and was not refused.

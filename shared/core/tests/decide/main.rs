@@ -30,5 +30,4 @@ mod table;
 mod under_way;
 mod unsent;
 mod waits;
-mod walk;
 mod worst_case;

@@ -1,6 +1,8 @@
 //! Given, when, then: an order's story, told event by event, each write held against every
 //! invariant.
 
+mod afterwards;
+
 use serde_json::{Value, json};
 use triad_core::message::SchedulerMessage;
 use triad_core::order::IncidentKind;
@@ -120,8 +122,18 @@ impl Story {
         decide(&self.ctx(), &self.order, event, self.now)
     }
 
-    /// An event happens; a write is taken over and must keep every invariant.
+    /// An event happens; a write is taken over and must keep every invariant, and what is seen afterwards.
+    #[track_caller]
     pub fn when(&mut self, event: Event) -> Then {
+        let before = self.order.clone();
+        let then = self.takes(event.clone());
+        if then == Then::Written {
+            self.check_afterwards(&before, &event);
+        }
+        then
+    }
+
+    fn takes(&mut self, event: Event) -> Then {
         match self.asked(event) {
             Ok(Decision::Transition(change)) => {
                 let breaches = invariants::of_write(&self.order, &change.next, &self.workflow);

@@ -1,6 +1,8 @@
 //! Every write, held against what must be true of one; and the store's writes themselves, which
 //! are carried out between what was before and what is remembered after.
 
+use triad_core::budget;
+use triad_core::decide::true_due;
 use triad_core::history::untold;
 use triad_core::ledger::{self, Mark};
 use triad_core::message::AlertKind;
@@ -11,12 +13,15 @@ use triad_core::{
     Work, invariants,
 };
 use triad_runtime::{Created, NewOrder, Write, Written};
-use triad_workflow::{Step, StepIndex, Workflow};
+use triad_workflow::{Millis, Step, StepIndex, Workflow};
 
 use crate::definitions::{self, TIMING};
 use crate::kernel::InstanceId;
 use crate::store::NotCarriedOut;
 use crate::world::State;
+
+/// Longest that nobody looks at an order that is alive: as long as one that an operator holds is left alone.
+const LOOKED_AT_WITHIN: Millis = Millis(24 * 3_600_000);
 
 impl State {
     /// The transaction that stores a new order.
@@ -284,6 +289,13 @@ impl State {
             true => "silence: counted, for an agent had taken it",
             false => "silence: counted at the end of the patience",
         });
+        let [before, spent] = [was, is].map(|record| record.leg(out.direction).calls);
+        let allowed = budget::allowance(step, was, out.direction);
+        let is_spent = !taken || spent == before + allowed;
+        let name = "g5-a-taken-attempt-has-used-its-allowance";
+        self.kernel.check(name, is_spent, || {
+            format!("{}: {spent} calls after {was:?}", order.id)
+        });
         let is_at_its_end = taken || waited + slack >= patience.0;
         self.kernel
             .check("g12-waiting-is-no-failure", is_at_its_end, || {
@@ -318,21 +330,26 @@ impl State {
         self.kernel.coverage.reach(reached);
     }
 
+    /// The hint in the due index: never later than the truth, nor than a day from now.
     fn check_hint(&mut self, after: &Order, workflow: &Workflow) {
         if after.state.is_finished() || self.setup.wild_clocks {
             return;
         }
-        let Some(true_due) = triad_core::decide::true_due(&definitions::context(workflow), after)
-        else {
+        let Some(due) = true_due(&definitions::context(workflow), after) else {
             return;
         };
         // Clocks differ by the skew; beyond that the hint must not be later than the truth.
         let hint = after.due.unwrap_or(Timestamp(u64::MAX));
-        let passed = true_due.0 <= self.kernel.now + TIMING.skew.0;
-        let holds = hint <= true_due || passed;
+        let now = Timestamp(self.kernel.now).plus(TIMING.skew);
+        let holds = hint <= due || due <= now;
         self.kernel
             .check("g1-hint-not-later-than-the-truth", holds, || {
-                format!("{}: hint {hint:?}, due {true_due:?}", after.id)
+                format!("{}: hint {hint:?}, due {due:?}", after.id)
+            });
+        let is_watched = hint <= now.plus(LOOKED_AT_WITHIN);
+        self.kernel
+            .check("g1-somebody-looks-within-a-day", is_watched, || {
+                format!("{}: hint {hint:?} at {now:?}", after.id)
             });
     }
 

@@ -1,0 +1,157 @@
+//! What is held against every write of a story beyond the invariants: it takes the event, or what may happen
+//! next, to see it.
+
+use serde_json::json;
+use triad_core::decide::true_due;
+use triad_core::{
+    Action, Decision, Direction, Event, FailureKind, Operation, OperatorAct, Order, ProcessState,
+    Reason, Reply, ReplyOutcome, doubt,
+};
+
+use super::{Story, Then};
+
+/// Most events until an order that was set going again has ended.
+const MOST: usize = 60;
+
+impl Story {
+    /// The event has made of the order `before` what it is now.
+    #[track_caller]
+    pub(super) fn check_afterwards(&mut self, before: &Order, event: &Event) {
+        match event {
+            Event::Reply(reply) => self.check_reported(before, reply),
+            Event::Overdue(_) => self.check_second_pass(event),
+            Event::Claim(_) | Event::Operate(_) | Event::Admit | Event::Confirmed => {}
+        }
+        self.check_hint(event);
+        // Where an expression has no value, another input or another version of the workflow is needed.
+        let cause = self.order.state.cause();
+        let can_be_mended = cause.is_none_or(|cause| cause.kind != FailureKind::Definition);
+        if is_bad(&self.order) && can_be_mended {
+            let (order, now) = (self.order.clone(), self.now);
+            for happened in [true, false] {
+                self.comes_to_a_good_end(happened);
+                (self.order, self.now) = (order.clone(), now);
+            }
+        }
+    }
+
+    /// The hint of the due index is no later than the true due time, and stands where there is one.
+    #[track_caller]
+    fn check_hint(&self, event: &Event) {
+        let (hint, due) = (self.order.due, true_due(&self.ctx(), &self.order));
+        match (hint, due) {
+            (Some(hint), Some(due)) => {
+                assert!(hint <= due || due <= self.now, "hint {hint:?}, due {due:?}");
+            }
+            // Of an order that its claim has ended the last status is to be confirmed.
+            (Some(_), None) => assert!(matches!(event, Event::Claim(_)), "{:?}", self.order),
+            (None, _) => assert!(self.order.state.is_finished(), "it is alive"),
+        }
+    }
+
+    /// The calls of a leg are those that its agents reported, of each attempt once.
+    #[track_caller]
+    fn check_reported(&self, before: &Order, reply: &Reply) {
+        for (was, is) in before.steps.iter().zip(&self.order.steps) {
+            let out = was.state.out().zip(is.state.out());
+            let waits_on = out.is_some_and(|(was, is)| was.is_same(&is));
+            for direction in [Direction::Forward, Direction::Compensate] {
+                let is_its = was.step == reply.step
+                    && (reply.direction == Direction::Compensate)
+                        == (direction == Direction::Compensate);
+                let more = if is_its && !waits_on { reply.calls } else { 0 };
+                let made = (was.leg(direction).made + more, is.leg(direction).made);
+                assert_eq!(made.0, made.1, "calls of {}, {direction}", was.step);
+            }
+        }
+    }
+
+    /// The Supervisor has done all that there is to do at this moment.
+    #[track_caller]
+    fn check_second_pass(&self, event: &Event) {
+        let wanted = match self.order.state.is_finished() {
+            true => Decision::Repeat,
+            false => Decision::Ignore(Reason::NotDue),
+        };
+        assert_eq!(
+            self.asked(event.clone()),
+            Ok(wanted),
+            "a second pass plans nothing more"
+        );
+    }
+
+    /// An operator brings an order that has ended badly to a good end, whether what is in doubt happened or
+    /// not: from then on everything succeeds.
+    #[track_caller]
+    fn comes_to_a_good_end(&mut self, happened: bool) {
+        for _ in 0..MOST {
+            let then = match &self.order.state {
+                ProcessState::Processed { .. } | ProcessState::Compensated { .. } => return,
+                _ if is_bad(&self.order) => self.is_set_going(happened),
+                _ => self.goes_on(happened),
+            };
+            assert_eq!(then, Then::Written, "no way on: {:?}", self.order.state);
+        }
+        panic!(
+            "no operator brings it to a good end: {:?}",
+            self.order.state
+        );
+    }
+
+    fn is_set_going(&mut self, happened: bool) -> Then {
+        if self.order.due.is_some() {
+            return self.takes(Event::Confirmed);
+        }
+        self.silent();
+        let doubtful = self
+            .order
+            .steps
+            .iter()
+            .filter(|s| doubt::can_be_resolved(s));
+        for step in doubtful.map(|s| s.step.clone()).collect::<Vec<_>>() {
+            let applied = happened.then(|| json!({"ref": 4}));
+            let resolved = self.does(Action::Resolve {
+                step,
+                applied,
+                attempt: None,
+            });
+            if resolved == Then::Written {
+                return resolved;
+            }
+        }
+        match self.order.state {
+            ProcessState::Error { .. } => self.does(Action::Resubmit { input: None }),
+            _ => self.does(Action::RetryCompensation),
+        }
+    }
+
+    fn goes_on(&mut self, happened: bool) -> Then {
+        let out = self
+            .order
+            .steps
+            .iter()
+            .find_map(|s| Some((s.step.to_string(), s.state.out()?)));
+        let Some((step, out)) = out else {
+            let event = self.claim_event();
+            return self.takes(event);
+        };
+        let output = match out.direction {
+            Direction::Probe => json!({"applied": happened, "output": {"ref": 4}}),
+            Direction::Forward | Direction::Compensate => json!({"ref": 1}),
+        };
+        let reply = self.reply(&step, ReplyOutcome::Succeeded { output });
+        self.takes(Event::Reply(reply))
+    }
+
+    fn does(&mut self, action: Action) -> Then {
+        let act = OperatorAct::new("ann", "because");
+        self.takes(Event::Operate(Operation { action, act }))
+    }
+}
+
+fn is_bad(order: &Order) -> bool {
+    matches!(
+        order.state,
+        ProcessState::Error { .. } | ProcessState::CompensationFailed { .. }
+    )
+}
