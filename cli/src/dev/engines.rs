@@ -115,6 +115,8 @@ pub struct Engines {
     pub remotes: Remotes,
     /// What publishes workflows, and knows which agents they need.
     pub publisher: Publisher,
+    /// Who waits for the ends of orders over HTTP.
+    pub ends: Ends,
     _lock: Option<File>,
 }
 
@@ -192,7 +194,8 @@ impl Engines {
         };
         let first = topics::all(&[], &options.reply_topics);
         make_topics(&kafka, first, options.partitions).await?;
-        let local = LocalBroker::new(broker.line(), Ends::new(MAX_WAITING));
+        let ends = Ends::new(MAX_WAITING);
+        let local = LocalBroker::new(broker.line(), ends.clone());
         let bus = local.bus()?;
         let wiring = Wiring::with(stored.store.clone(), local, bus, config);
         let mut publisher = Publisher {
@@ -213,6 +216,7 @@ impl Engines {
             wiring,
             remotes,
             publisher,
+            ends,
             _lock: lock,
         })
     }
@@ -241,6 +245,7 @@ impl Engines {
             remotes,
             stored,
             publisher,
+            ends: _,
             _lock,
         } = self;
         drop((wiring, remotes, publisher));
