@@ -4,10 +4,10 @@
     benchmarks/compare.py                                 everything: builds, some two hours of runs, the page
     benchmarks/compare.py --systems triad,restate         these alone
     benchmarks/compare.py --what throughput --rounds 3    one measurement
-    benchmarks/compare.py --page                          docs/BENCHMARKS.md again, from what was measured
+    benchmarks/compare.py --page                          docs/reference/benchmarks.md again, from what was measured
 
 It builds or installs each engine from its registry into target/benchmarks, waits until nobody else uses the
-machine, lets the engines take turns, and writes docs/BENCHMARKS.md and its plots. What it measures is added to
+machine, lets the engines take turns, and writes docs/reference/benchmarks.md and its plots. What it measures is added to
 docs/benchmarks/results.jsonl, which --fresh empties first. Everything listens on 127.0.0.1 and is stopped at
 the end.
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A drill: what an operator sees and does when things go wrong, on one machine. It starts
 # `triad dev` in memory, makes its services misbehave, and works through the consequences with
-# the commands that an operator has. The output is Markdown; docs/DRILL.md is one of its runs, and
+# the commands that an operator has. The output is Markdown; docs/tutorial/drill.md is one of its runs, and
 # examples/drill_page.py holds another one against it.
 #
 # Usage: examples/drill.sh [path of the triad binary]
@@ -59,6 +59,16 @@ show() {
   "$triad" "$@" 2>&1 | sed 's/[[:space:]]*$//' || true
   printf '```\n'
 }
+# Shows a command and the last lines of what it says: so many.
+show_end() {
+  local lines=$1
+  shift
+  printf '\n```console\n$ triad'
+  printf ' %q' "$@" | sed "s/\\\\\([ *{}\":,]\)/\1/g"
+  printf ' | tail -n %s\n' "$lines"
+  { "$triad" "$@" 2>&1 || true; } | sed 's/[[:space:]]*$//' | tail -n "$lines"
+  printf '```\n'
+}
 say() { printf '\n%s\n' "$*"; }
 part() { printf '\n## %s\n' "$*"; }
 # How the services misbehave from now on: JSON of plans by service.
@@ -114,7 +124,7 @@ show close 1205 --why 'refunded by hand, ticket 4711'
 show retry-compensation --state CompensationFailed --yes --why 'refunds work again'
 until_true at_rest
 show list --by-cause
-show get 1201
+show_end 6 get 1201
 
 part "A poison record"
 printf '{"order_id": "1301", "workflow": "order-fulfilment", "details": {"customerID": \n' | "$triad" submit --raw - >/dev/null
@@ -136,10 +146,10 @@ show dead-letters list
 part "Bulk resubmission"
 services '{}'
 say "The notification service works again. First a dry run, then all orders of that cause."
-show resubmit --state Error --cause 'permanent/notify/*' --why 'the mail service is back'
-show resubmit --state Error --cause 'permanent/notify/*' --yes --rate 100 --why 'the mail service is back'
+show_end 2 resubmit --state Error --cause 'permanent/notify/*' --why 'the mail service is back'
+show_end 1 resubmit --state Error --cause 'permanent/notify/*' --yes --rate 100 --why 'the mail service is back'
 until_true at_rest
-show get 1101
+show_end 5 get 1101
 
 until_true figures_agree
 

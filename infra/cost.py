@@ -115,7 +115,7 @@ def estimate(a: argparse.Namespace, p: dict[str, float]) -> list[tuple[str, str,
     units = poller_units(a)
     logs = a.orders * a.log_bytes / gb
     alarms = (4 + a.agents) + 2 * (4 + a.agents) + 6
-    # Series, where most orders end well and little is delivered again: docs/METRICS.md has what each metric is
+    # Series, where most orders end well and little is delivered again: docs/reference/metrics.md has what each metric is
     # told by.
     metrics = 22 + 5 * a.workflows + 7 * a.agents
     return [

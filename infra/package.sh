@@ -5,7 +5,7 @@
 #
 #   infra/package.sh                 arm64 and x86_64
 #   infra/package.sh x86_64          one of them, as does TRIAD_ARCHITECTURES=x86_64
-#   TRIAD_TRACES=1 infra/package.sh  functions that can send the spans of traces (docs/TRACES.md)
+#   TRIAD_TRACES=1 infra/package.sh  functions that can send the spans of traces (docs/reference/traces.md)
 #
 # Needs cargo, rustup (for the target arm64), python3 with venv, make and perl; PyPI and crates.io
 # for the first run. cargo-lambda and zig, the C compiler and linker for the old glibc of Lambda, come

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The deployed test: follows the README's section "Deploy" against an AWS on this machine, and checks
-# what then runs. docs/DEPLOYED.md says what of it is real, what is emulated, what stays unproven.
+# The deployed test: follows docs/how-to/deploy-to-aws.md against an AWS on this machine, and checks
+# what then runs. docs/explanation/deployed-test.md says what of it is real, what is emulated, what stays unproven.
 #
 # MiniStack (pinned, in .venv-deployed) stands for AWS, with IAM enforcement on; the embedded broker
 # with its data on disk for Kafka; triad-mapping-emulator for the event source mappings. All of it listens on

@@ -34,7 +34,7 @@ def patches(*globs):
 
 
 def counted(name, says, command):
-    return Figure(name, "docs/PROOF.md", command, {name: says}, {name: "#"}, is_cheap=True)
+    return Figure(name, "docs/reference/figures.md", command, {name: says}, {name: "#"}, is_cheap=True)
 
 
 # Cells of the table of faults, and under which names the simulated world counts them.
@@ -84,7 +84,7 @@ MODELS = [
 
 FIGURES = [
     Figure(
-        "simulated-world", "docs/PROOF.md", f"{SIM} seeds --threads 2",
+        "simulated-world", "docs/reference/figures.md", f"{SIM} seeds --threads 2",
         {"failed": "among them: # failed", "orders": "failed; # orders", "effects": "orders, # effects",
          "hours": "effects, # hours", "faults": "virtual time, # faults",
          "compensated": "faults; # orders missed", "late": "compensated, # were late",
@@ -96,33 +96,33 @@ FIGURES = [
          **{f"| {cell}": f"# {counted_as}" for cell, counted_as in FAULTS.items()}},
     ),
     Figure(
-        "crash-points", "docs/PROOF.md",
+        "crash-points", "docs/reference/figures.md",
         f"{SIM} crashes | awk '{{singles += $4; pairs += $7; failed += $12}} "
         "END {print singles, \"singles\", pairs, \"pairs\", failed, \"failed\"}'",
         {"singles": "(`triad-sim crashes`): # single", "pairs": "ones and # pairs", "failed": "workloads, # failed"},
         {"singles": "# singles", "pairs": "# pairs", "failed": "# failed"}, is_cheap=True,
     ),
-    Figure("speed", "docs/PROOF.md", f"{SIM} speed", {"orders/s": "`triad-sim speed`: #"},
+    Figure("speed", "docs/reference/figures.md", f"{SIM} speed", {"orders/s": "`triad-sim speed`: #"},
            {"orders/s": "s, # orders/s"}, tolerance=0.5),
     counted("mutants", "(`tests/mutants.sh`): # of", patches("patches/*.patch")),
     counted("mutants-of-the-model", "hundred seeds; # of", "grep -l '^Model: ' testkit/mutants/patches/*.patch | wc -l"),
     counted("mutants-around", "(`tests/mutants.sh --adapters`): # of", patches("adapters/*.patch", "infra/*.patch")),
     *[
-        Figure(name, "docs/PROOF.md",
+        Figure(name, "docs/reference/figures.md",
                f"{MODEL} --policy {policy} --instances {instances} --horizon {horizon} --crashes {n} --threads 2",
                {"states": f"{row} {horizon} ms | {n}, 1, 1 | # |", "transitions": f"{row} {horizon} ms | {n}, 1, 1 | {{}} | # |"},
                {"states": "# states", "transitions": "# transitions"})
         for name, row, policy, instances, horizon, n in MODELS
     ],
-    Figure("constants", "docs/PROOF.md",
+    Figure("constants", "docs/reference/figures.md",
            "tests/constants.sh && tests/constants.sh --list | tail -1 | sed 's/constants$/constants in all/'",
            {"mutants": "(`tests/constants.sh`): # mutants", "constants": "mutants of # constants",
             "tests": "constants: # caught", "explained": "world; # are explained"},
            {"mutants": "# mutants: ", "constants": "# constants in all", "tests": "mutants: # caught by tests",
             "explained": "never reached, # explained"}),
-    Figure("bad-input", "docs/PROOF.md", f"TRIAD_BAD_RECORDS=50000 {LONG} bad_input:: -- --nocapture --test-threads 1",
+    Figure("bad-input", "docs/reference/figures.md", f"TRIAD_BAD_RECORDS=50000 {LONG} bad_input:: -- --nocapture --test-threads 1",
            {"unfit": "(`TRIAD_BAD_RECORDS=50000`): # unfit"}, {"unfit": "# unfit"}),
-    Figure("bench", "README.md", f"{BENCH} --orders 3000",
+    Figure("bench", "docs/reference/speed.md", f"{BENCH} --orders 3000",
            {"64 in flight": "| memory, 64 in flight | # |", "no limit": "| memory, no limit | # |"},
            {"64 in flight": "memory, 64 in flight #", "no limit": "memory, no limit #"}, tolerance=0.5),
 ]
@@ -130,17 +130,17 @@ FIGURES = [
 
 # What is not compared, its command, and why.
 NOT_COMPARED = [
-    ("chaos", "docs/PROOF.md", "triad-chaos --orders 20000",
+    ("chaos", "docs/reference/figures.md", "triad-chaos --orders 20000",
      "its faults come at moments of the clock, and every count follows from them; each breach fails the run"),
-    ("chaos-judged", "docs/PROOF.md", "triad-chaos --orders 300 --seed 23", "as chaos"),
-    ("outages", "docs/PROOF.md", "triad-chaos --outages 5s --orders 240", "times; what is late fails the run"),
-    ("power", "docs/PROOF.md", "tests/proof.sh --long power",
+    ("chaos-judged", "docs/reference/figures.md", "triad-chaos --orders 300 --seed 23", "as chaos"),
+    ("outages", "docs/reference/figures.md", "triad-chaos --outages 5s --orders 240", "times; what is late fails the run"),
+    ("power", "docs/reference/figures.md", "tests/proof.sh --long power",
      "which pages are lost depends on when its deaths come; what is lost for good or done twice fails the run"),
-    ("million", "docs/PROOF.md", "triad-sim nightly --seeds 1000000", "of one version, and hours; each failed seed is in the page"),
-    ("fuzzers", "docs/PROOF.md", "tests/proof.sh --long", "how much a fuzzer does in a time is the machine's"),
-    ("overload", "README.md", f"{BENCH} --overload", "rates beside others on one machine; read them in one sitting"),
-    ("high-lane", "README.md", f"{BENCH} --priority --orders 5000", "as overload"),
-    ("write-units", "README.md", f"{LONG} cost::", "the test has the numbers itself, and fails where they differ"),
+    ("million", "docs/reference/figures.md", "triad-sim nightly --seeds 1000000", "of one version, and hours; each failed seed is in the page"),
+    ("fuzzers", "docs/reference/figures.md", "tests/proof.sh --long", "how much a fuzzer does in a time is the machine's"),
+    ("overload", "docs/reference/speed.md", f"{BENCH} --overload", "rates beside others on one machine; read them in one sitting"),
+    ("high-lane", "docs/reference/speed.md", f"{BENCH} --priority --orders 5000", "as overload"),
+    ("write-units", "docs/reference/speed.md", f"{LONG} cost::", "the test has the numbers itself, and fails where they differ"),
 ]
 
 

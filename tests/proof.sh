@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the guarantees are held against, beyond the tests: docs/PROOF.md says what each part shows.
+# What the guarantees are held against, beyond the tests: docs/explanation/methods-of-proof.md says what each part shows.
 #
 #   tests/proof.sh                      what CI runs, some ten minutes on two cores
 #   tests/proof.sh --long               a million seeds, the larger models, mutants around the rules,

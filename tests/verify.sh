@@ -126,7 +126,7 @@ cargo test "${everything[@]}" --doc
 
 step "The drill"
 examples/drill.sh target/debug/triad > target/drill.md
-python3 examples/drill_page.py target/drill.md docs/DRILL.md
+python3 examples/drill_page.py target/drill.md docs/tutorial/drill.md
 
 step "The proof: seeds, crash points, mutants and the model"
 tests/proof.sh

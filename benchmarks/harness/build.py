@@ -29,7 +29,7 @@ def cargo(directory, target, *arguments, profile="release"):
 
 
 def triad():
-    """Triad's own program, as README.md has it installed for production."""
+    """Triad's own program, as docs/how-to/run-on-one-machine.md has it installed for production."""
     target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
     return cargo(ROOT, target, "-p", "triad", "--features", "traces", profile="dist") / "triad"
 

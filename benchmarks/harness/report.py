@@ -1,4 +1,4 @@
-"""Writes docs/BENCHMARKS.md and its plots from what was measured: medians, and how far the runs lie apart."""
+"""Writes docs/reference/benchmarks.md and its plots from what was measured: medians, and how far the runs lie apart."""
 
 import json
 import statistics
@@ -127,7 +127,7 @@ def save(name, title, x, y):
     pyplot.close()
     # Its writer leaves spaces at the ends of lines.
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
-    return f"![{title}](benchmarks/{name}.svg)"
+    return f"![{title}](../benchmarks/{name}.svg)"
 
 
 def rates(results):
@@ -252,7 +252,7 @@ def page(results):
         "# Benchmarks",
         "Made by `benchmarks/compare.py`, which anyone can run again: it builds or installs every engine from its\n"
         "registry, waits for a quiet machine, lets the engines take turns, and writes this page and its plots. Every\n"
-        "run is a line in [benchmarks/results.jsonl](benchmarks/results.jsonl).",
+        "run is a line in [benchmarks/results.jsonl](../benchmarks/results.jsonl).",
         "**The work.** An order of 500 bytes comes over HTTP and is answered at its end. It has three steps, one after\n"
         "the other; each is an HTTP call of 500 bytes to one service under an idempotency key, and its answer is\n"
         "durable before the next step begins. Load generator and service are the same for all, run on the same\n"
@@ -312,8 +312,8 @@ def floor(of):
 def main():
     results = Results(sys.argv[1])
     text = page(results)
-    (ROOT / "docs" / "BENCHMARKS.md").write_text(text)
-    print(f"docs/BENCHMARKS.md: {len(results.lines)} runs")
+    (ROOT / "docs" / "reference" / "benchmarks.md").write_text(text)
+    print(f"docs/reference/benchmarks.md: {len(results.lines)} runs")
 
 
 if __name__ == "__main__":

@@ -82,10 +82,19 @@ fn every_example_of_help_is_taken() {
 
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let docs = std::fs::read_dir(root.join("docs")).expect("the pages");
-    let docs = docs.map(|entry| entry.expect("an entry").path());
-    let docs = docs.filter(|path| path.extension().is_some_and(|e| e == "md"));
-    docs.chain([root.join("README.md")]).collect()
+    let folders = [
+        "docs",
+        "docs/tutorial",
+        "docs/how-to",
+        "docs/reference",
+        "docs/explanation",
+    ];
+    let files = folders.iter().flat_map(|folder| {
+        let files = std::fs::read_dir(root.join(folder)).expect("the pages");
+        files.map(|entry| entry.expect("an entry").path())
+    });
+    let pages = files.filter(|path| path.extension().is_some_and(|e| e == "md"));
+    pages.chain([root.join("README.md")]).collect()
 }
 
 #[test]
@@ -99,7 +108,8 @@ fn every_command_line_of_the_pages_is_taken() {
         let mut shell = false;
         for line in text.lines() {
             if let Some(kind) = line.trim_start().strip_prefix("```") {
-                shell = !shell && matches!(kind, "sh" | "console" | "bash");
+                let kind = kind.split_whitespace().next();
+                shell = !shell && matches!(kind, Some("sh" | "console" | "bash"));
                 continue;
             }
             let lines: Vec<&str> = match shell {

@@ -62,7 +62,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(
     name = "triad",
-    version,
+    version = env!("TRIAD_VERSION"),
     propagate_version = true,
     arg_required_else_help = true
 )]

@@ -143,7 +143,7 @@ class Local:
             self.stop(name)
 
     def environment(self):
-        """What the README's commands run with: credentials and endpoints of the local AWS."""
+        """What the page's commands run with: credentials and endpoints of the local AWS."""
         own = {
             "AWS_ENDPOINT_URL": self.front,
             "AWS_ACCESS_KEY_ID": "test",

@@ -1,4 +1,4 @@
-"""The deployed test: follows the README's section Deploy, then checks what runs.
+"""The deployed test: follows docs/how-to/deploy-to-aws.md, then checks what runs.
 
 Each check is a function with its name as its claim; they build on one another and run in order.
 """
@@ -47,19 +47,17 @@ class Deployment:
         }
         self.numbers = {}
 
-    # The commands of the README.
+    # The commands of docs/how-to/deploy-to-aws.md.
 
-    def readme(self):
-        """The commands of the section Deploy, line by line."""
-        text = (ROOT / "README.md").read_text()
-        section = re.search(r"^## Deploy$(.*?)^## ", text, re.M | re.S)
-        expect(section, "README.md has no section Deploy")
-        blocks = re.findall(r"^```sh$(.*?)^```$", section.group(1), re.M | re.S)
+    def page(self):
+        """The commands of the page, line by line; what is built is built before."""
+        text = (ROOT / "docs/how-to/deploy-to-aws.md").read_text()
+        blocks = re.findall(r"^```sh$(.*?)^```$", text, re.M | re.S)
         lines = "".join(blocks).replace("\\\n", " ").splitlines()
         return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
 
     def configure(self):
-        """What the README says to edit by hand."""
+        """What the page says to edit by hand."""
         shop = self.local.directory / "my-shop"
         for file in ["local.tf", "override.tf"]:
             shutil.copy(ROOT / "tests/deployed" / file, shop / file)
@@ -154,7 +152,7 @@ class Deployment:
         return [event["message"] for event in events]
 
 
-def the_readme_is_followed_word_for_word(shop):
+def the_page_is_followed_word_for_word(shop):
     local = shop.local
     for name in ["infra", "examples"]:
         (local.directory / name).symlink_to(ROOT / name)
@@ -171,7 +169,7 @@ def the_readme_is_followed_word_for_word(shop):
         }) + "\n"
     )
     began = time.monotonic()
-    for line in shop.readme():
+    for line in shop.page():
         if line == "infra/package.sh" and QUICK:
             say("   zips of the programs that the other tests run, in place of infra/package.sh")
             zip_programs(local.directory / "zips")
@@ -180,7 +178,7 @@ def the_readme_is_followed_word_for_word(shop):
         local.run(line, shell=True)
         if line.startswith("cp ") and "tfvars" in line:
             shop.configure()
-    shop.numbers["README to the first order, s"] = round(time.monotonic() - began)
+    shop.numbers["the page to the first order, s"] = round(time.monotonic() - began)
     until("the first order is processed", lambda: shop.state("first") == "Processed")
 
 
@@ -412,7 +410,7 @@ def destroy_leaves_nothing(shop):
 
 
 CHECKS = [
-    the_readme_is_followed_word_for_word,
+    the_page_is_followed_word_for_word,
     the_zips_that_were_built_are_what_runs,
     orders_of_both_lanes_finish_with_each_effect_once,
     an_alert_reaches_subscribers,

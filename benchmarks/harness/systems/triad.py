@@ -14,7 +14,7 @@ SMALL_DISK = {"retention": "10m", "details_retention": "10m", "log_retention": "
 class Triad(System):
     name = "triad"
     title = "Triad"
-    settings = "`triad serve` as it comes, built as the README says for production: every write of an order's state is synced before anything follows from it."
+    settings = "`triad serve` as it comes, built as for production: every write of an order's state is synced before anything follows from it."
     unfair = ""
     # Which steps; a longer workflow repeats them.
     steps = STEPS

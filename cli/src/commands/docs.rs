@@ -8,29 +8,64 @@ use serde_json::json;
 
 use crate::output::{self, Usage, print_line};
 
-/// Each page, by its name: what is in the repository, and nothing that a checkout must have.
-const PAGES: [(&str, &str); 18] = [
-    ("readme", include_str!("../../../README.md")),
-    (
-        "first-workflow",
-        include_str!("../../../docs/FIRST_WORKFLOW.md"),
-    ),
-    ("operating", include_str!("../../../docs/OPERATING.md")),
-    ("reference", include_str!("../../../docs/REFERENCE.md")),
-    ("console", include_str!("../../../docs/CONSOLE.md")),
-    ("mcp", include_str!("../../../docs/MCP.md")),
-    ("runbook", include_str!("../../../docs/RUNBOOK.md")),
-    ("drill", include_str!("../../../docs/DRILL.md")),
-    ("wrong", include_str!("../../../docs/WRONG.md")),
-    ("metrics", include_str!("../../../docs/METRICS.md")),
-    ("traces", include_str!("../../../docs/TRACES.md")),
-    ("growing", include_str!("../../../docs/GROWING.md")),
-    ("benchmarks", include_str!("../../../docs/BENCHMARKS.md")),
-    ("proof", include_str!("../../../docs/PROOF.md")),
-    ("deployed", include_str!("../../../docs/DEPLOYED.md")),
-    ("architecture", include_str!("../../../ARCHITECTURE.md")),
-    ("contributing", include_str!("../../../CONTRIBUTING.md")),
-    ("security", include_str!("../../../SECURITY.md")),
+/// A page with its name: of the folder `docs`, or of the file that is said.
+macro_rules! page {
+    ($name:literal) => {
+        page!($name, concat!("docs/", $name, ".md"))
+    };
+    ($name:literal, $file:expr) => {
+        ($name, include_str!(concat!("../../../", $file)))
+    };
+}
+
+/// Each page, by its name, as the folder `docs` has it: what is in the repository, and nothing that a checkout must
+/// have.
+const PAGES: &[(&str, &str)] = &[
+    page!("readme", "README.md"),
+    page!("docs", "docs/README.md"),
+    page!("tutorial/first-workflow"),
+    page!("tutorial/own-service"),
+    page!("tutorial/mistakes"),
+    page!("tutorial/in-node"),
+    page!("tutorial/drill"),
+    page!("how-to/submit-orders"),
+    page!("how-to/write-a-service"),
+    page!("how-to/run-on-one-machine"),
+    page!("how-to/upgrade"),
+    page!("how-to/grow"),
+    page!("how-to/deploy-to-aws"),
+    page!("how-to/run-on-aws"),
+    page!("how-to/handle-alerts"),
+    page!("how-to/act-on-orders"),
+    page!("how-to/replay-dead-letters"),
+    page!("reference/workflow-file"),
+    page!("reference/wrong-files"),
+    page!("reference/orders"),
+    page!("reference/service-contract"),
+    page!("reference/agents"),
+    page!("reference/settings"),
+    page!("reference/commands"),
+    page!("reference/console"),
+    page!("reference/mcp"),
+    page!("reference/metrics"),
+    page!("reference/traces"),
+    page!("reference/storage"),
+    page!("reference/limits"),
+    page!("reference/benchmarks"),
+    page!("reference/speed"),
+    page!("reference/obligations"),
+    page!("reference/figures"),
+    page!("reference/glossary"),
+    page!("explanation/how-it-works"),
+    page!("explanation/load"),
+    page!("explanation/proof"),
+    page!("explanation/methods-of-proof"),
+    page!("explanation/found-by-proof"),
+    page!("explanation/deployed-test"),
+    page!("architecture", "ARCHITECTURE.md"),
+    page!("contributing", "CONTRIBUTING.md"),
+    page!("security", "SECURITY.md"),
+    page!("changelog", "CHANGELOG.md"),
 ];
 /// Most lines of one section that are shown as found.
 const MAX_LINES: usize = 3;
@@ -38,11 +73,11 @@ const MAX_LINES: usize = 3;
 /// Read the documentation of this version, without a browser
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  triad docs                       which pages there are
-  triad docs operating | less      one of them, as Markdown
-  triad docs --find 'dead letter'  the sections that speak of it")]
+  triad docs                               which pages there are
+  triad docs how-to/handle-alerts | less   one of them, as Markdown
+  triad docs --find 'dead letter'          the sections that speak of it")]
 pub struct DocsArgs {
-    /// Name of a page. Default: all are listed
+    /// Name of a page, with or without its folder. Default: all are listed
     #[arg(value_name = "PAGE", conflicts_with = "find")]
     page: Option<String>,
     /// Show the sections with this text, in small or large letters
@@ -58,13 +93,17 @@ pub struct DocsArgs {
 
 /// Name and title of each page.
 pub fn list() -> Vec<(&'static str, &'static str)> {
-    PAGES.map(|(name, text)| (name, title(text))).to_vec()
+    PAGES
+        .iter()
+        .map(|(name, text)| (*name, title(text)))
+        .collect()
 }
 
-/// The page of this name, in Markdown; `None` if there is no such page.
+/// The page of this name, in Markdown, with or without its folder; `None` if there is no such page.
 pub fn page(name: &str) -> Option<&'static str> {
-    let found = PAGES.into_iter().find(|(known, _)| *known == name);
-    found.map(|(_, text)| text)
+    let is_it = |known: &str| known == name || known.rsplit('/').next() == Some(name);
+    let found = PAGES.iter().find(|(known, _)| is_it(known));
+    found.map(|(_, text)| *text)
 }
 
 /// A part of a page in which a text was found.
@@ -101,7 +140,7 @@ fn show_all(json: bool) -> Result<ExitCode> {
     for (name, title) in list() {
         match json {
             true => print_line(&json!({"kind": "page", "name": name, "title": title}))?,
-            false => println!("{name:<15} {title}"),
+            false => println!("{name:<28} {title}"),
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -109,8 +148,7 @@ fn show_all(json: bool) -> Result<ExitCode> {
 
 fn show(name: &str, json: bool) -> Result<ExitCode> {
     let Some(text) = page(name) else {
-        let names = PAGES.map(|(name, _)| name).join(", ");
-        return Err(Usage(format!("there is no page {name}; there are {names}")).into());
+        return Err(Usage(format!("there is no page {name}: `triad docs` lists them")).into());
     };
     match json {
         true => {
@@ -153,7 +191,7 @@ pub fn found(text: &str) -> Vec<DocsMatch> {
     let wanted = text.to_lowercase();
     let speaks = |line: &str| line.to_lowercase().contains(&wanted);
     let mut all = Vec::new();
-    for (page, text) in PAGES {
+    for &(page, text) in PAGES {
         for section in sections(text) {
             let lines = section.lines.into_iter().filter(|line| speaks(line));
             let lines: Vec<&str> = lines.take(MAX_LINES).collect();
@@ -200,18 +238,37 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn every_page_of_the_repository_is_there_and_has_a_title() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let pages = std::fs::read_dir(root.join("docs")).expect("the folder");
-        for page in pages {
-            let path = page.expect("an entry").path();
-            if path.extension().is_none_or(|kind| kind != "md") {
-                continue;
+    fn root() -> &'static Path {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    }
+
+    /// The pages below the folder `docs`, from the top: those that say what is so, and not what was decided or tried.
+    fn pages_of(folder: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(root().join(folder)).expect("the folder") {
+            let entry = entry.expect("an entry");
+            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() && !path.ends_with("/decisions") {
+                found.extend(pages_of(&path));
+            } else if path.ends_with(".md") {
+                found.push(path);
             }
-            let text = std::fs::read_to_string(&path).expect("a page");
-            let is_there = PAGES.iter().any(|(_, page)| *page == text);
-            assert!(is_there, "{} is no page of triad docs", path.display());
+        }
+        found
+    }
+
+    #[test]
+    fn every_page_of_the_repository_is_there_under_its_path_and_has_a_title() {
+        let pages = pages_of("docs");
+        assert!(pages.len() > 30, "{pages:?}");
+        for file in pages {
+            let name = match &*file {
+                "docs/README.md" => "docs",
+                file => file.trim_start_matches("docs/").trim_end_matches(".md"),
+            };
+            let text = std::fs::read_to_string(root().join(&file)).expect("a page");
+            let is_there = PAGES.contains(&(name, &*text));
+            assert!(is_there, "{file} is no page of triad docs");
         }
         for (name, page) in PAGES {
             assert!(!title(page).is_empty(), "{name}");
@@ -219,15 +276,22 @@ mod tests {
     }
 
     #[test]
+    fn no_page_is_hidden_by_another_one_under_its_name_without_the_folder() {
+        for (name, text) in PAGES {
+            let short = name.rsplit('/').next().expect("a name");
+            assert_eq!(page(short), Some(*text), "{name}");
+        }
+    }
+
+    #[test]
     fn the_index_for_language_models_names_every_page_and_nothing_else() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let index = std::fs::read_to_string(root.join("llms.txt")).expect("the index");
+        let index = std::fs::read_to_string(root().join("llms.txt")).expect("the index");
         let links = index.lines().filter_map(|line| {
             let (_, link) = line.strip_prefix("- [")?.split_once("](")?;
             Some(link.split_once(')')?.0)
         });
         let mut linked: Vec<String> = links
-            .map(|link| std::fs::read_to_string(root.join(link)).expect(link))
+            .map(|link| std::fs::read_to_string(root().join(link)).expect(link))
             .collect();
         for (name, page) in PAGES {
             let at = linked.iter().position(|text| text == page);

@@ -117,6 +117,8 @@ pub struct Engines {
     pub remotes: Remotes,
     /// What publishes workflows, and knows which agents they need.
     pub publisher: Publisher,
+    /// Who waits for the ends of orders over HTTP.
+    pub ends: Ends,
     _lock: Option<File>,
 }
 
@@ -194,7 +196,8 @@ impl Engines {
         };
         let first = topics::all(&[], &options.reply_topics);
         make_topics(&kafka, first, options.partitions).await?;
-        let local = LocalBroker::new(broker.line(), OrderEndWaiters::new(MAX_WAITING));
+        let ends = OrderEndWaiters::new(MAX_WAITING);
+        let local = LocalBroker::new(broker.line(), ends.clone());
         let bus = local.bus()?;
         let wiring = Wiring::with(stored.store.clone(), local, bus, config);
         let mut publisher = Publisher {
@@ -215,6 +218,7 @@ impl Engines {
             wiring,
             remotes,
             publisher,
+            ends,
             _lock: lock,
         })
     }
@@ -243,6 +247,7 @@ impl Engines {
             remotes,
             stored,
             publisher,
+            ends: _,
             _lock,
         } = self;
         drop((wiring, remotes, publisher));

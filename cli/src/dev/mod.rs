@@ -22,12 +22,15 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use triad_bootstrap::SubmissionHandler;
+use triad_consume::Broker;
 use triad_core::topics;
 use triad_ingress::{Server, StartError};
 use triad_metrics::prometheus::{Endpoint, EndpointError};
@@ -37,10 +40,12 @@ use triad_worker::Function;
 use triad_workflow::Millis;
 
 use crate::data::store_in;
+use crate::machine::broker::LocalBroker;
 use crate::machine::directory::taken;
 use crate::machine::signals::interrupted;
 use crate::machine::stores::{Kind, StoreAddress};
 use crate::output::{Usage, print_line, quoted};
+use crate::store::Store;
 
 use agents::{AgentArgs, AgentRow, ServiceAddress};
 use engines::{Addresses, Engines};
@@ -110,7 +115,7 @@ pub struct DevArgs {
     /// Port of the reference remote service. Default: a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub service_port: u16,
-    /// Port of the console, the page to look and act at. Default: a free one
+    /// Port of HTTP: orders at /v1/orders, the console at /console/. Default: a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub console_port: u16,
     /// Offer metrics to Prometheus at http://ADDRESS/metrics
@@ -154,7 +159,8 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         None => None,
     };
     let engines = Engines::start(setup.engine_options(&args)).await?;
-    let console = console(&engines, args.console_port, args.allow_mcp_acts).await?;
+    let submission = Arc::new(engines.wiring.submission());
+    let console = listen(&args, &engines, submission.clone()).await?;
     let interrupted = interrupted();
     let measured = metrics.as_ref().map(Endpoint::address);
     announce(&args, &engines, &setup, console.address(), measured)?;
@@ -171,7 +177,10 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let mut worker = tokio::spawn({
         let (wiring, stop) = (engines.wiring.clone(), stop.clone());
         let every = args.sweep_every.as_duration();
-        async move { triad_worker::run(wiring, Remotes::new(), &functions, every, stop).await }
+        async move {
+            triad_worker::run_with(submission, wiring, Remotes::new(), &functions, every, stop)
+                .await
+        }
     });
     let mut live = Live::start(&setup, &engines, say, stop.clone())?;
     let result = tokio::select! {
@@ -235,7 +244,7 @@ enum RunEnding {
 async fn work(
     args: &DevArgs,
     engines: &Engines,
-    services: Option<std::sync::Arc<Services>>,
+    services: Option<Arc<Services>>,
     orders: Option<Vec<follow::OrderLine>>,
 ) -> Result<Summary> {
     if let Some(services) = services {
@@ -260,8 +269,12 @@ async fn work(
     Summary::of(engines, &outcome).await
 }
 
-/// The console of this run, on a loopback address.
-async fn console(engines: &Engines, port: u16, mcp_acts: bool) -> Result<Server> {
+/// Orders by HTTP and the console of this run, on a loopback address.
+async fn listen(
+    args: &DevArgs,
+    engines: &Engines,
+    submission: Arc<SubmissionHandler<Store, <LocalBroker as Broker>::Bus>>,
+) -> Result<Server> {
     let wiring = &engines.wiring;
     let api = crate::console::api(
         wiring.store.clone(),
@@ -270,14 +283,19 @@ async fn console(engines: &Engines, port: u16, mcp_acts: bool) -> Result<Server>
         wiring.config.kafka.clone(),
         triad_console::Settings::default(),
     )?;
-    let listen = SocketAddr::from(([127, 0, 0, 1], port));
+    let address = SocketAddr::from(([127, 0, 0, 1], args.console_port));
     let settings = triad_ingress::Settings {
-        operators: Some(crate::mounted::mounted(api, mcp_acts)),
+        operators: Some(crate::mounted::mounted(api, args.allow_mcp_acts)),
         timing: wiring.config.settings.timing,
-        ..triad_ingress::Settings::on(listen)
+        ..triad_ingress::Settings::on(address)
     };
-    let server = Server::for_operators(settings).await;
-    server.map_err(|error| match error {
+    let server = Server::start(
+        settings,
+        submission,
+        wiring.store.clone(),
+        engines.ends.clone(),
+    );
+    server.await.map_err(|error| match error {
         StartError::Listen { address, why } => taken("--console-port", address, &why).into(),
         error => error.into(),
     })
@@ -305,6 +323,7 @@ fn announce(
             "triad_data": store.data().map(|dir| dir.display().to_string()),
             "service": format!("http://{service}"),
             "console": format!("http://{console}/console/"),
+            "orders": format!("http://{console}/v1/orders"),
             "metrics": metrics.map(|at| format!("http://{at}/metrics")),
             "data": args.data.as_ref().map(|d| d.display().to_string()),
             "project": setup.project.as_ref().map(|p| p.file.display().to_string()),
@@ -329,6 +348,7 @@ fn announce(
         );
     }
     println!("Console   http://{console}/console/");
+    println!("Orders    http://{console}/v1/orders   (POST, with ?wait=30s until its end)");
     if let Some(at) = metrics {
         println!("Metrics   http://{at}/metrics");
     }

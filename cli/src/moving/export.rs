@@ -34,7 +34,7 @@ use crate::output::{Usage, count, moment, print_line};
   triad export --aws --brokers b1:9092 --to shop.jsonl        from DynamoDB and Kafka
 
 With --move the directory is marked: triad serve and triad dev refuse to run on it, because its orders would
-be done twice. docs/GROWING.md has the whole move, step by step.
+be done twice. docs/how-to/grow.md has the whole move, step by step.
 
 Exit codes: 0 all is in the file, 1 something is not, 2 the options are wrong.")]
 pub struct ExportArgs {
@@ -68,7 +68,7 @@ pub async fn run(args: ExportArgs) -> Result<ExitCode> {
     let data = args.store.data.data.as_deref();
     if args.moves && data.is_none() {
         return Err(Usage(
-            "--move marks a data directory; of an installation in the cloud keep the triggers of its functions disabled instead: see docs/GROWING.md".into(),
+            "--move marks a data directory; of an installation in the cloud keep the triggers of its functions disabled instead: see docs/how-to/grow.md".into(),
         )
         .into());
     }

@@ -35,7 +35,7 @@ const PARTITIONS: i32 = 4;
   triad import --from shop.jsonl --data ./new                into a directory, made if it is missing
   triad import --from shop.jsonl --aws --brokers b1:9092     into DynamoDB and Kafka, made by the templates
 
-docs/GROWING.md has the whole move, step by step.
+docs/how-to/grow.md has the whole move, step by step.
 
 Exit codes: 0 all of the file is there, 1 something is not, 2 the options are wrong.")]
 pub struct ImportArgs {

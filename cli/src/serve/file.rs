@@ -71,6 +71,7 @@ pub struct File {
     partitions: Option<u32>,
     /// The remote services by agent, as in TRIAD_AGENTS.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, triad_bootstrap::AgentConfig>")]
     agents: BTreeMap<String, Map<String, Value>>,
     /// Topics beside `status` that orders may name for their statuses, of the form `reply.<app>`.
     /// Variable: TRIAD_REPLY_TOPICS.

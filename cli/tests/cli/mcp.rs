@@ -38,7 +38,7 @@ async fn a_model_looks_at_an_installation_and_is_offered_no_act() {
         seen["causes"][0]["cause"], "permanent/notify/declined",
         "{seen}"
     );
-    let page = talk.call("read_docs", json!({"page": "runbook"})).await;
+    let page = talk.call("read_docs", json!({"page": "run-on-aws"})).await;
     let page = page.expect("it is built in");
     assert!(
         page["text"]

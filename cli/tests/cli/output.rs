@@ -459,3 +459,16 @@ async fn who_acts_is_asked_for_with_the_places_that_were_looked_at() {
     });
     assert!(paused.await.out.contains("ann"), "who acts is told");
 }
+
+#[tokio::test]
+async fn the_version_is_that_of_the_release_and_names_the_commit_that_it_is_built_from() {
+    let said = triad(&["--version"], &[], b"").await.good().out;
+    let version = said.trim_end().strip_prefix("triad ").expect(&said);
+    let (release, commit) = version
+        .split_once(' ')
+        .expect("this is built in its repository");
+    assert_eq!(release, env!("CARGO_PKG_VERSION"));
+    let commit = commit.trim_matches(['(', ')']);
+    let is_hash = commit.len() == 10 && commit.chars().all(|c| c.is_ascii_hexdigit());
+    assert!(is_hash, "{said}");
+}

@@ -76,6 +76,22 @@ async fn a_new_project_runs_its_orders_in_python_and_in_node() {
 }
 
 #[tokio::test]
+async fn a_new_project_passes_its_tests_without_a_question() {
+    let files = Files::new();
+    for language in ["python", "node", "rust"] {
+        let dir = files.arg(language);
+        new(&dir, language).await;
+        let orders = std::fs::read_to_string(format!("{dir}/orders.jsonl")).expect("its orders");
+        assert_eq!(orders.lines().count(), 3);
+        let workflow = format!("{dir}/workflow.yaml");
+        for order in orders.lines() {
+            let ran = triad(&["test", &workflow, "-"], &[], order.as_bytes()).await;
+            assert!(ran.good().out.contains("charge-card"), "{order}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_project_is_written_only_where_nothing_is_and_under_a_name_that_a_workflow_may_have() {
     let files = Files::new();
     let dir = files.arg("taken");

@@ -15,37 +15,35 @@ use triad_runtime::AnswerMeans;
 use triad_runtime::settings::DownstreamSettings;
 use triad_workflow::{AgentName, Millis};
 
-/// One HTTP agent, an entry of the JSON object in `TRIAD_AGENTS`. `Debug` shows neither the URL nor
-/// a header's value.
+/// One HTTP agent, an entry of the JSON object in `TRIAD_AGENTS`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AgentConfig {
     /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
     /// may hold a user and a password, which are secrets.
     pub base_url: String,
-    /// Longest single call, in milliseconds, at most 366 days; the time that the step has left may
-    /// end it sooner. `None`: 10 s.
+    /// Longest single call, at most 366 days; the time that the step has left may end it sooner. Absent: 10 s.
     #[serde(default)]
     pub call_timeout: Option<Millis>,
     /// Headers of every call, by name; if absent, none. Their values are secrets: they are in no error and no
     /// log.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Most calls that one process makes at once, from 1 to 65,535. `None`: no limit of its own.
+    /// Most calls that one process makes at once, from 1 to 65,535. Absent: no limit of its own.
     #[serde(default)]
     pub concurrency: Option<std::num::NonZeroU16>,
-    /// Most calls a second, of all processes together, from 1 to 65,535. `None`: no limit.
+    /// Most calls a second, of all processes together, from 1 to 65,535. Absent: no limit.
     #[serde(default)]
     pub rate_per_second: Option<std::num::NonZeroU16>,
-    /// When its circuit breaker opens and closes. If absent, [`BreakerSettings::default`].
+    /// When its circuit breaker opens and closes.
     #[serde(default)]
     pub breaker: BreakerSettings,
     /// What statuses mean that this service uses in its own way: `refused`, `may-pass` or `caller-refused`,
     /// by the status as a text of three digits, from 300 to 599. If absent, none.
     #[serde(default)]
     pub statuses: BTreeMap<u16, AnswerMeans>,
-    /// How many calls may repeat earlier ones, in each process by itself. If absent,
-    /// [`RetryBudgetSettings::default`].
+    /// How many calls may repeat earlier ones, in each process by itself.
     #[serde(default)]
     pub retry_budget: RetryBudgetSettings,
 }

@@ -17,6 +17,7 @@ use crate::ids::{OrderId, Timestamp};
 /// When a circuit breaker opens, for how long, and what closes it. In JSON a field that is absent
 /// has its default, and an unknown field is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerSettings {
     /// How many orders one instance looks at together: those that it called for last; 1 to 10,000. Default 20.

@@ -20,6 +20,7 @@ const SECOND: Millis = Millis(1_000);
 /// How many calls to a downstream may repeat earlier ones. In JSON a field that is absent has its
 /// default, and an unknown field is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryBudgetSettings {
     /// How many repeated calls are allowed for each 100 calls that repeat none. Default 20.

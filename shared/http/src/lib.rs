@@ -4,8 +4,7 @@
 //! configuration alone: a message chooses the action, which is one path segment of letters,
 //! digits, `-` and `_`, and nothing else of the URL. Redirects are not followed.
 //!
-//! How answers are classified, and what the service must honour, is in the README's section
-//! "The contract of a remote service".
+//! How answers are classified, and what the service must honour, is in docs/reference/service-contract.md.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,7 +51,7 @@ pub struct HttpSettings {
     /// Headers of every call, as name and value, such as an API key.
     pub headers: Vec<(String, String)>,
     /// The meanings of statuses (300 to 599) that this service uses in its own way. For the other statuses
-    /// see the README's section "The contract of a remote service".
+    /// see docs/reference/service-contract.md.
     pub statuses: BTreeMap<u16, AnswerMeans>,
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Architecture invariant: nothing is noted before a delivery. A record that ends the process (out of
 //! memory, stack overflow) says nothing here, and is delivered again until an operator passes over it:
-//! see docs/REFERENCE.md.
+//! see docs/reference/limits.md.
 
 use std::any::Any;
 use std::collections::HashSet;

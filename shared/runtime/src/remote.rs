@@ -133,6 +133,7 @@ impl Fault {
 /// What an answer other than success means, where a team has set that for a service. In configuration:
 /// `refused`, `may-pass` or `caller-refused`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswerMeans {
     /// The service refused the request, and it had no effect: [`Fault::Permanent`].

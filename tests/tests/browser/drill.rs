@@ -1,4 +1,4 @@
-//! The drill of docs/DRILL.md, carried out on the pages alone: what is wrong is seen there, and cured there.
+//! The drill of docs/tutorial/drill.md, carried out on the pages alone: what is wrong is seen there, and cured there.
 
 use std::time::UNIX_EPOCH;
 

@@ -342,7 +342,8 @@ async fn the_demonstration_of_faults_in_the_readme_shows_faults() {
     let readme = include_str!("../../../README.md");
     let command = readme.lines().find(|line| line.contains("--transient"));
     let command = command.expect("the README has a demonstration of faults");
-    let (_, arguments) = command.split_once("-- dev").expect("it runs triad dev");
+    let arguments = command.strip_prefix("triad dev");
+    let arguments = arguments.expect("it runs triad dev");
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let of_root = |word: &str| match word.contains('/') {
         true => root.join(word).display().to_string(),

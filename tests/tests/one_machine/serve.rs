@@ -562,6 +562,69 @@ async fn the_schema_knows_every_setting_of_the_file() {
         assert!(known[name]["description"].is_string(), "{name}");
     }
     assert_eq!(schema["additionalProperties"], false);
+    let page = include_str!("../../../docs/reference/settings.md");
+    let (page, _) = page
+        .split_once("## Functions and workers")
+        .expect("its end");
+    let dev_alone = ["orders", "answers", "services"];
+    for name in known.keys().filter(|name| !dev_alone.contains(&&***name)) {
+        let row = format!("\n| `{name}` | ");
+        assert!(page.contains(&row), "docs/reference/settings.md: {name}");
+    }
+}
+
+/// The settings below a part of a schema, by their paths, with their defaults.
+fn settings_of(schema: &Value, part: &Value, path: &str, found: &mut Vec<(String, Value)>) {
+    let part = match part["$ref"].as_str() {
+        Some(name) => &schema["$defs"][name.trim_start_matches("#/$defs/")],
+        None => part,
+    };
+    let Some(properties) = part["properties"].as_object() else {
+        return;
+    };
+    assert_eq!(part["additionalProperties"], false, "{path}");
+    for (name, of) in properties {
+        let path = format!("{path}{name}");
+        let before = found.len();
+        settings_of(schema, of, &format!("{path}."), found);
+        if found.len() == before {
+            found.push((path, of["default"].clone()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_schema_and_the_reference_know_every_setting_of_an_agent_and_no_other() {
+    let schema = triad(&["serve", "--schema"], &[], b"").await.good();
+    let schema: Value = serde_json::from_str(&schema.out).expect("JSON");
+    let agent = &schema["properties"]["agents"]["additionalProperties"];
+    let mut found = Vec::new();
+    settings_of(&schema, agent, "", &mut found);
+    let page = include_str!("../../../docs/reference/agents.md");
+    let rows = page.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| `")?.split(" | ");
+        let name = cells.next()?.trim_end_matches('`').to_owned();
+        Some((name, cells.next()?.trim_matches('`').to_owned()))
+    });
+    let rows: std::collections::BTreeMap<String, String> = rows.collect();
+    let names: Vec<&String> = found.iter().map(|(name, _)| name).collect();
+    assert_eq!(rows.keys().collect::<Vec<_>>(), {
+        let mut names = names.clone();
+        names.sort();
+        names
+    });
+    assert!(names.len() > 14, "{names:?}");
+    // A default that is a number stands in both.
+    for (name, default) in found.iter().filter(|(name, _)| name.contains('.')) {
+        let default = match default {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        assert!(
+            default == "null" || rows[name] == default,
+            "{name}: {default}"
+        );
+    }
 }
 
 /// The status of a page or of the API.

@@ -5,5 +5,8 @@ mod golden;
 mod layout;
 mod obligations;
 mod operating;
+mod proof;
+mod readme;
 mod skips;
+mod tree;
 mod wrong;

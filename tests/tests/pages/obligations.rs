@@ -1,4 +1,4 @@
-//! The table of obligations in docs/PROOF.md names code, tests and mutants that are there.
+//! The table of obligations in docs/reference/obligations.md names code, tests and mutants that are there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,8 @@ fn mutants() -> BTreeSet<String> {
 
 #[test]
 fn each_obligation_has_its_code_its_test_and_wrong_copies() {
-    let page = std::fs::read_to_string(root().join("docs/PROOF.md")).expect("the page is there");
+    let page = std::fs::read_to_string(root().join("docs/reference/obligations.md"))
+        .expect("the page is there");
     let rows = rows(&page, "| obligation | code | shown by | wrong copies |");
     let mutants = mutants();
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! Wrong workflow files and wrong orders, and what is said of each: `docs/WRONG.md` is what is said now.
+//! Wrong workflow files and wrong orders, and what is said of each: `docs/reference/wrong-files.md` is what is said now.
 //!
 //! The first line of each file in `tests/wrong/workflows` says, between bars, what is wrong with it, the
 //! line where it is to be told, and words that are to be in what is told. `tests/wrong/orders.txt` says the
@@ -316,7 +316,7 @@ async fn page() -> String {
     let mut page = String::from(
         "# Wrong files and wrong orders
 
-What is said of each of the files in [`tests/wrong`](../tests/wrong). This page is made by a test, which
+What is said of each of the files in [`tests/wrong`](../../tests/wrong). This page is made by a test, which
 compares it with what the tool says now.
 
 ## Workflow files
@@ -375,7 +375,7 @@ be read, the status `rejected`.
 }
 
 fn page_file() -> PathBuf {
-    folder("../docs/WRONG.md")
+    folder("../docs/reference/wrong-files.md")
 }
 
 #[tokio::test]
@@ -383,7 +383,7 @@ async fn the_page_of_what_is_said_is_what_is_said() {
     let kept = std::fs::read_to_string(page_file()).unwrap_or_default();
     assert!(
         kept == page().await,
-        "docs/WRONG.md is not what the tool says: run the test `write_the_page` with `--run-ignored all`"
+        "docs/reference/wrong-files.md is not what the tool says: run the test `write_the_page` with `--run-ignored all`"
     );
 }
 

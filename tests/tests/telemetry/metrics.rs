@@ -171,7 +171,7 @@ fn a_sweep_that_was_not_whole_is_not_counted_as_done() {
 /// The page has a row for each, as the table has it.
 #[test]
 fn the_page_lists_every_metric() {
-    let page = include_str!("../../../docs/METRICS.md");
+    let page = include_str!("../../../docs/reference/metrics.md");
     let rows: BTreeMap<&str, &str> = page
         .lines()
         .filter_map(|line| line.strip_prefix("| `triad_").map(|rest| (line, rest)))

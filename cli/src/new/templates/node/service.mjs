@@ -70,7 +70,7 @@ function canonical(value) {
   return `{${fields.map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`)}}`;
 }
 
-/** One call, by the contract of a remote service (README of Triad). */
+/** One call, by the contract of a remote service (`triad docs service-contract`). */
 function answer(agent, action, headers, body) {
   const direction = headers["triad-direction"] ?? "forward";
   const key = headers["idempotency-key"];

@@ -87,7 +87,7 @@ def do(agent, action, body):
 
 
 def answer(agent, action, headers, body):
-    """One call, by the contract of a remote service (README of Triad)."""
+    """One call, by the contract of a remote service (`triad docs service-contract`)."""
     direction = headers.get("Triad-Direction", "forward")
     key = headers.get("Idempotency-Key")
     if not key:

@@ -100,7 +100,7 @@ impl Service {
         Ok(())
     }
 
-    /// One call, by the contract of a remote service (README of Triad).
+    /// One call, by the contract of a remote service (`triad docs service-contract`).
     fn answer(
         &mut self,
         agent: &str,

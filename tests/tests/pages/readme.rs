@@ -1,0 +1,23 @@
+//! The README is followed word for word: what it says to type is typed, and what it shows comes.
+
+use std::net::TcpListener;
+
+use triad_tests::guide::follow;
+
+use super::tree::page;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_follows_the_readme_word_for_word_sees_what_it_shows() {
+    // Another process of this machine may have the port that the page names.
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr());
+    let port = free.expect("there is a free port").port().to_string();
+    let text = page("README.md").replace("7070", &port);
+    let dir = tempfile::tempdir().expect("a directory");
+    let followed = follow(&text, dir.path(), false).await;
+    assert!(
+        followed.differences.is_empty(),
+        "the page shows (-) what did not come (+)\n{}",
+        followed.differences.join("\n")
+    );
+    assert!(followed.commands >= 6, "{} commands", followed.commands);
+}
