@@ -1,4 +1,4 @@
-//! Answers: whole ones with their length, and streams of events.
+//! HTTP answers: complete bodies with a length, and streams of events.
 
 use std::convert::Infallible;
 
@@ -18,7 +18,7 @@ pub type Body =
 /// The HTTP answer to a request of an operator: status, headers and body.
 pub type Answer = Response<Body>;
 
-/// An answer of a media type, to be kept by nobody.
+/// A complete answer of a media type, with `no-store`.
 pub(crate) fn of(status: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
     with(status, media, Either::Left(Full::new(body.into())))
 }
@@ -26,7 +26,7 @@ pub(crate) fn of(status: StatusCode, media: &'static str, body: impl Into<Bytes>
 /// The media type of events.
 pub(crate) const EVENTS: &str = "text/event-stream";
 
-/// Events as they come.
+/// A stream of server-sent events.
 pub(crate) fn events(events: impl futures::Stream<Item = Bytes> + Send + 'static) -> Answer {
     let frames = events.map(|event| Ok(Frame::data(event))).boxed();
     let body = Either::Right(StreamBody::new(frames));
@@ -48,9 +48,9 @@ pub(crate) fn json(body: &impl Serialize) -> Result<Answer, Problem> {
     Ok(of(StatusCode::OK, "application/json", body))
 }
 
-/// A problem as an answer for programs.
+/// A problem as a JSON answer.
 pub(crate) fn problem(problem: &Problem) -> Answer {
-    // It holds texts and numbers alone, which have a form.
+    // Cannot fail: the body has only texts and numbers.
     let body = serde_json::to_vec(&problem.body()).unwrap_or_default();
     with_problem(
         problem,
@@ -58,7 +58,7 @@ pub(crate) fn problem(problem: &Problem) -> Answer {
     )
 }
 
-/// The headers of a problem.
+/// Adds the headers of a problem to an answer.
 pub(crate) fn with_problem(problem: &Problem, mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     if let Some(after) = problem.retry_after {

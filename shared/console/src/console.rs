@@ -25,7 +25,7 @@ fn is_ours(path: &str) -> bool {
 
 /// Something that answers the requests of operators, such as a [`Console`].
 pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
-    /// Whether requests for this path are to be handed to [`answer`](Self::answer).
+    /// Whether requests for this path are for [`answer`](Self::answer).
     fn is_ours(&self, path: &str) -> bool;
 
     /// Answers a request. Its body must have at most [`MAX_BODY_BYTES`](crate::MAX_BODY_BYTES) bytes: the

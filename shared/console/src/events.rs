@@ -1,8 +1,8 @@
-//! What changes, as server-sent events. One look at the installation every two seconds is shared by all who
-//! listen; without a listener nobody looks.
+//! Changes as server-sent events. All listeners share one look at the installation every two seconds; without a
+//! listener there is none.
 //!
-//! Where nothing can stream, each answer has what there is to tell now and ends: a browser asks again by itself,
-//! after the time that it is told, and says what it was told last. Of that nothing is told again.
+//! Where an answer cannot be streamed, it holds the current events and ends. The browser reconnects after the `retry`
+//! time with the last event's id, and unchanged events are not sent again.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use crate::shared_state::{CachedText, Desk};
 /// An event's name, and its data.
 type Event = (&'static str, String);
 
-/// What was seen last, at most [`LOOK_EVERY`] ago. Whoever comes later than that looks; who comes meanwhile
-/// waits for that look.
+/// The latest look, at most [`LOOK_EVERY`] old. The first caller after that looks; concurrent callers wait for its
+/// result.
 async fn recent<I: Installation>(
     desk: &Desk<I>,
     last: &CachedText,
@@ -62,7 +62,7 @@ async fn overview_counts<I: Installation>(desk: &Desk<I>) -> Result<Value, Probl
     Ok(seen)
 }
 
-/// How the newest campaigns stand.
+/// State of the newest campaigns.
 async fn look_at_campaigns<I: Installation>(desk: &Desk<I>) -> Result<Value, Problem> {
     let found = campaigns::list(desk.of.store(), CAMPAIGNS).await?;
     let all = found.iter().map(|found| {
@@ -74,7 +74,7 @@ async fn look_at_campaigns<I: Installation>(desk: &Desk<I>) -> Result<Value, Pro
     Ok(all.collect())
 }
 
-/// How a campaign stands.
+/// State of a campaign.
 fn campaign_state(view: &View) -> Value {
     json!({"phase": view.phase, "batch": view.batch, "orders": view.orders, "end": view.end})
 }
@@ -86,24 +86,24 @@ fn problem_of(error: downstreams::DownstreamError) -> Problem {
     }
 }
 
-/// What somebody listens for, beside the installation.
+/// The subjects that a listener follows beside the installation.
 #[derive(Debug, Default)]
 pub(crate) struct Of {
-    /// The order whose record changes.
+    /// The order to follow.
     pub(crate) order: Option<OrderId>,
-    /// The campaign that goes on.
+    /// The campaign to follow.
     pub(crate) campaign: Option<CampaignId>,
-    /// All campaigns.
+    /// Whether to follow all campaigns.
     pub(crate) campaigns: bool,
 }
 
-/// One who listens.
+/// One listener.
 struct Listener<I> {
     desk: Arc<Desk<I>>,
     of: Of,
-    /// What was told last: of the installation, of the order, of the campaign, and of all campaigns.
+    /// Last data sent: of the installation, of the order, of the campaign, and of all campaigns.
     told: [String; 4],
-    /// What is still to be sent.
+    /// Events that are not sent yet.
     waiting: Vec<Bytes>,
     began: Timestamp,
     spoke: Timestamp,
@@ -112,8 +112,8 @@ struct Listener<I> {
     _place: OwnedSemaphorePermit,
 }
 
-/// Tells what changes: counts and breakers and, if they are named, the version of an order and how a campaign
-/// or all of them stand. The headers say what the listener was told last.
+/// Streams changes: counts and breakers and, if the listener follows them, the version of an order and the state of
+/// one campaign or all. The headers may hold the last event's id.
 pub(crate) async fn listen<I: Installation>(
     desk: &Arc<Desk<I>>,
     of: Of,
@@ -131,7 +131,7 @@ pub(crate) async fn listen<I: Installation>(
     Ok(events(said))
 }
 
-/// The events of one look, unless they were told before: then only when to ask again.
+/// The events of one look; only the `retry` time if the caller has them already.
 fn once(said: &[Bytes], headers: &HeaderMap) -> Answer {
     let said = said.concat();
     let id = Sha256::digest(&said);
@@ -145,7 +145,7 @@ fn once(said: &[Bytes], headers: &HeaderMap) -> Answer {
     answer::of(StatusCode::OK, EVENTS, body)
 }
 
-/// The version of an order's record; `None` where there is nothing to tell.
+/// The version of an order's record; `None` if no order is followed or none can be read.
 async fn of_order<I: Installation>(desk: &Desk<I>, id: Option<&OrderId>) -> Option<Event> {
     match find::by_id(desk.of.store(), id?.clone()).await {
         Ok(found) => {
@@ -157,7 +157,7 @@ async fn of_order<I: Installation>(desk: &Desk<I>, id: Option<&OrderId>) -> Opti
     }
 }
 
-/// How a campaign stands; `None` where there is nothing to tell.
+/// State of a campaign; `None` if no campaign is followed or none can be read.
 async fn of_campaign<I: Installation>(desk: &Desk<I>, id: Option<&CampaignId>) -> Option<Event> {
     match campaigns::by_id(desk.of.store(), id?).await {
         Ok(found) => Some(("campaign", campaign_state(&View::of(&found)).to_string())),
@@ -196,9 +196,9 @@ impl<I: Installation> Listener<I> {
         })
     }
 
-    /// The next event; `None` when the time is up or the server stops.
+    /// The next event; `None` when the listener's time is over or the server stops.
     async fn next(&mut self) -> Option<Bytes> {
-        // Bounded by the time of one listener.
+        // Bounded by a listener's longest time.
         loop {
             if !self.waiting.is_empty() {
                 self.spoke = self.desk.now();

@@ -1,4 +1,4 @@
-//! Fields of payloads that are shown to nobody.
+//! Fields of payloads that no answer shows.
 
 use std::borrow::Cow;
 
@@ -8,15 +8,15 @@ use triad_core::{Failure, Order, ProcessState, Timing};
 use triad_operator::json;
 use triad_operator::order::OrderView;
 
-/// What stands in place of a hidden value.
+/// Text in place of a hidden value.
 pub(crate) const SHOWN: &str = "(hidden)";
 /// Parts of an order's record that hold what applications and services have sent.
 const PAYLOADS: [&str; 5] = ["output", "input", "details", "outputs", "search"];
 
-/// Names of fields whose values are shown to nobody: in the details and search keys of orders, in the inputs
-/// and outputs of steps, and in dead letters. A field is hidden at any depth, and in upper or lower case; the
-/// text `(hidden)` stands in place of its value. While any name is hidden, two things are hidden as a whole:
-/// a payload that is not JSON, and the notes in an order's record. The default hides nothing.
+/// Names of fields whose values are never shown: in the details and search keys of orders, in the inputs and outputs
+/// of steps, and in dead letters. A field is hidden at any depth, and in upper or lower case; the text `(hidden)`
+/// stands in place of its value. While any name is hidden, two things are hidden as a whole: a payload that is not
+/// JSON, and the notes in an order's record. The default hides nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hidden(Vec<String>);
 
@@ -40,7 +40,7 @@ impl Hidden {
         self.0.contains(&name)
     }
 
-    /// Puts [`SHOWN`] in place of every hidden value of a payload.
+    /// Replaces every hidden value of a payload with [`SHOWN`].
     pub(crate) fn mask(&self, value: &mut Value) {
         match value {
             _ if self.is_empty() => {}
@@ -68,8 +68,8 @@ impl Hidden {
         Ok(view)
     }
 
-    /// A record without the texts that may repeat payloads: notes, which may tell of an input that was replaced, and
-    /// what answers began with.
+    /// The record without texts that may repeat payloads: notes (they may quote a replaced input) and the beginnings
+    /// of answers.
     pub(crate) fn without_texts<'a>(&self, order: &'a Order) -> Cow<'a, Order> {
         if self.is_empty() {
             return Cow::Borrowed(order);
@@ -92,8 +92,7 @@ impl Hidden {
         Cow::Owned(order)
     }
 
-    /// Puts [`SHOWN`] in place of every hidden value of the payloads in an order's record, or in a list of
-    /// its calls.
+    /// Replaces every hidden value of the payloads in an order's record, or in a list of its calls, with [`SHOWN`].
     pub(crate) fn mask_record(&self, record: &mut Value) {
         match record {
             _ if self.is_empty() => {}
@@ -102,7 +101,7 @@ impl Hidden {
                     if PAYLOADS.contains(&name.as_str()) {
                         self.mask(value);
                     } else if name == "note" && !value.is_null() {
-                        // It may tell of an input that was replaced, as text.
+                        // A note may quote an input that was replaced.
                         *value = SHOWN.into();
                     } else {
                         self.mask_record(value);
@@ -115,8 +114,7 @@ impl Hidden {
         }
     }
 
-    /// Hides what a service answered, in a text that has its beginning: it may be a payload, and is none that can be
-    /// read.
+    /// Hides the beginning of a service's answer in a text: it may be part of a payload, and too short to be parsed.
     fn cut_answer(&self, text: &mut String) {
         if let Some(at) = text.find(ANSWERED).filter(|_| !self.is_empty()) {
             text.truncate(at + ANSWERED.len());
@@ -138,7 +136,7 @@ impl Hidden {
         }
     }
 
-    /// Whether a place such as `to.card[0]` is in a hidden field.
+    /// Whether a path such as `to.card[0]` is in a hidden field.
     pub(crate) fn hides_place(&self, place: &str) -> bool {
         let parts = place.split(['.', '[', ']', '"']);
         parts.into_iter().any(|part| self.hides(part))

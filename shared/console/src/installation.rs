@@ -1,4 +1,4 @@
-//! What is operated on: the ports of one installation.
+//! The ports of the installation that a console operates.
 
 use std::fmt::Display;
 

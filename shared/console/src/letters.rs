@@ -1,4 +1,4 @@
-//! Dead letters, as they are asked for.
+//! Queries of dead letters.
 
 use serde_json::Value;
 use triad_operator::dead_letters::{
@@ -14,7 +14,7 @@ use crate::params::Params;
 use crate::problem::Problem;
 use crate::shared_state::Desk;
 
-/// The letters that a query asks for: of all that fit, the newest.
+/// The newest letters that fit a query.
 pub(crate) async fn list<I: Installation>(
     desk: &Desk<I>,
     query: &Params,
@@ -42,8 +42,8 @@ pub(crate) async fn list<I: Installation>(
         })
 }
 
-/// One letter, and its form for programs without what is hidden. If the query says when it was `written`, the
-/// topic is not read from its beginning.
+/// One letter as JSON, without hidden fields. With the query's `written` moment the topic is read from there, not
+/// from its beginning.
 pub(crate) async fn letter_json<I: Installation>(
     desk: &Desk<I>,
     id: &str,
@@ -63,11 +63,11 @@ pub(crate) async fn letter_json<I: Installation>(
     Ok((found, json))
 }
 
-/// Hides fields in the value of a letter, in those that were sent in its place, and headers of such a name.
+/// Masks a letter's value, the values replayed in its place, and headers with a hidden name.
 fn mask(letter: &mut Value, hidden: &Hidden) {
     let hide = |value: &mut Value| match value.as_str().map(|text| hidden.text(text)) {
         Some(text) => *value = text.into(),
-        // Bytes that are no text may hold anything.
+        // A value that is not text may hold anything.
         None if !hidden.is_empty() && !value.is_null() => *value = crate::hidden::SHOWN.into(),
         None => {}
     };

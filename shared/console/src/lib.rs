@@ -1,34 +1,33 @@
-//! What operators do over HTTP: an API in JSON for programs, and pages for a browser.
+//! Operations over HTTP: an API in JSON for programs, and pages for a browser.
 //!
 //! | path | is |
 //! |---|---|
 //! | `/v1/operate/…` | the API; `/v1/operate/openapi.json` describes it |
 //! | `/console/…` | the pages |
 //!
-//! It is a function from a request to an answer, over [`triad_operator`] and the ports: whoever has a
-//! listener calls it, and says who may come in ([`Keys`]). What is read, refused and done is what the
-//! command line reads, refuses and does, by the same functions; every act is kept with who and why in the
-//! record that it is about.
+//! The console is a function from a request to an answer, over [`triad_operator`] and the ports. The server
+//! that owns a listener calls it, and names the callers to accept ([`Keys`]). The command line reads, refuses
+//! and acts by the same functions. Every act is stored with its operator and reason in the record that it changes.
 //!
-//! **What is bounded**: requests at once, the orders that one request acts on and the time it takes, rows
-//! and records that are looked at for a page, listeners to events, sessions, bodies; see [`MAX_BODY_BYTES`]
-//! and [`MAX_AT_ONCE`]. Where no index answers a question the answer is a sample and says so.
+//! **Bounds**: concurrent requests, the orders and the time of one request's acts, rows and records read for
+//! a page, listeners to events, sessions, bodies; see [`MAX_BODY_BYTES`] and [`MAX_AT_ONCE`]. Where no index
+//! answers a question, the answer is a sample and says so.
 //!
 //! | module | owns |
 //! |---|---|
 //! | `api` | paths of the API, and its answers |
 //! | `site` | the pages |
-//! | `acts` | acts as they are asked for, carried out |
-//! | `events` | what changes, told to those who listen |
-//! | `session`, `seal`, `caller` | who asks, and what they may |
+//! | `acts` | acts of operators, carried out |
+//! | `events` | changes, sent to listeners |
+//! | `session`, `seal`, `caller` | callers and their roles |
 //! | [`tokens`] | the file of tokens |
-//! | `hidden` | fields that are shown to nobody |
-//! | `trace` | where an order's trace is looked at |
-//! | `desk` | what all requests share |
-//! | `heard` | what the topics of alerts and dead letters had of late |
+//! | `hidden` | fields that no answer shows |
+//! | `trace` | the link to an order's trace |
+//! | `shared_state` | the state that all requests share |
+//! | `topic_reads` | recent alerts and dead letters |
 //!
-//! Architecture invariant: there is no rule about orders here, no listener and no TLS; nothing knows of
-//! DynamoDB, Kafka or SQLite.
+//! Architecture invariant: this crate has no rule about orders, no listener and no TLS, and does not depend
+//! on DynamoDB, Kafka or SQLite.
 
 mod acts;
 mod answer;

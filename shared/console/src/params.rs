@@ -1,4 +1,4 @@
-//! Names and values of a query or a form, and what of them says which orders are meant.
+//! Parameters of a query or a form, and the filter of orders in them.
 
 use std::time::UNIX_EPOCH;
 
@@ -13,19 +13,19 @@ use crate::hidden::Hidden;
 use crate::problem::Problem;
 use crate::settings::PAGE;
 
-/// Most pairs of a form or a query.
+/// Most parameters in a form or a query.
 const MAX_PAIRS: usize = 4_096;
-/// The names that choose orders.
+/// Names of the parameters that select orders.
 pub(crate) const FILTER: [&str; 6] = ["search", "state", "cause", "workflow", "older_than", "id"];
-/// The names of [`FILTER`] that the index of causes can be asked for.
+/// Those of [`FILTER`] that the index of causes supports.
 pub(crate) const FILTER_OF_CAUSES: [&str; 5] = ["state", "cause", "workflow", "older_than", "id"];
 
-/// Names and values, in their order.
+/// Names and values, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// The names and values of a query, or of the body of a form.
+    /// Parses a query, or the body of a form.
     pub(crate) fn of(text: &[u8]) -> Result<Self, Problem> {
         let pairs: Vec<(String, String)> = form_urlencoded::parse(text)
             .take(MAX_PAIRS + 1)
@@ -37,27 +37,27 @@ impl Params {
         }
     }
 
-    /// The first value of a name that is not empty.
+    /// The first non-empty value of a name.
     pub(crate) fn one(&self, name: &str) -> Option<&str> {
         let mut values = self.0.iter().filter(|(known, _)| known == name);
         let found = values.find(|(_, value)| !value.trim().is_empty());
         found.map(|(_, value)| value.as_str())
     }
 
-    /// All values of a name that are not empty.
+    /// All non-empty values of a name.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         let values = self.0.iter();
         let values = values.filter(|(known, value)| known == name && !value.trim().is_empty());
         values.map(|(_, value)| value.clone()).collect()
     }
 
-    /// Whether a name is there with a value that says yes.
+    /// Whether a parameter is given and true.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.one(name)
             .is_some_and(|value| !matches!(value, "false" | "0" | "no"))
     }
 
-    /// That no name is there but these, and none twice.
+    /// Refuses unknown names, and names that are given twice.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Problem> {
         for (at, (name, _)) in self.0.iter().enumerate() {
             if !known.contains(&name.as_str()) {
@@ -73,7 +73,7 @@ impl Params {
         Ok(())
     }
 
-    /// The pairs of these names, as a query has them.
+    /// The parameters of these names, as a query string.
     pub(crate) fn query(&self, names: &[&str]) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for name in names {
@@ -84,7 +84,7 @@ impl Params {
         query.finish()
     }
 
-    /// A moment, in RFC 3339; `None` if there is none of this name.
+    /// A moment in RFC 3339; `None` if the parameter is missing.
     pub(crate) fn moment(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
         let Some(text) = self.one(name) else {
             return Ok(None);
@@ -102,7 +102,7 @@ impl Params {
         filter(|name| self.one(name), hidden)
     }
 
-    /// Which page of a list: how many of it, and where it begins.
+    /// Page size and cursor.
     pub(crate) fn page(&self) -> Result<(usize, Option<Cursor>), Problem> {
         let limit = self.one("limit").map_or(Ok(PAGE), |text| {
             let limit = text.parse().ok().filter(|n| (1..=MAX_PAGE).contains(n));
@@ -114,7 +114,7 @@ impl Params {
     }
 }
 
-/// A filter from its parts, each by its name. Nobody searches for what is hidden: an answer would confirm it.
+/// Builds a filter. Refuses a hidden search key: the result would confirm its value.
 pub(crate) fn filter<'a>(
     part: impl Fn(&str) -> Option<&'a str>,
     hidden: &Hidden,
@@ -148,9 +148,9 @@ pub(crate) fn filter<'a>(
     })
 }
 
-/// A cursor as it is sent: of no meaning to whoever gets it.
+/// A cursor as an opaque text.
 pub(crate) fn sent_cursor(cursor: &Cursor) -> String {
-    // It holds texts and numbers alone, which have a form.
+    // Cannot fail: a cursor has only texts and numbers.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(cursor).unwrap_or_default())
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn order_id(text: &str) -> Result<OrderId, Problem> {
     OrderId::new(text).map_err(|e| Problem::bad("bad-order-id", e.to_string()))
 }
 
-/// The parts of a path behind a beginning, each decoded once. What a part decodes to may hold `/`.
+/// The segments of a path after a prefix, each decoded once. A decoded segment may hold `/`.
 pub(crate) fn segments(path: &str) -> Result<Vec<String>, Problem> {
     let is_escape = |rest: &str| {
         let two = rest.as_bytes().get(..2);

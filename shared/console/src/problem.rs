@@ -1,4 +1,4 @@
-//! What somebody is told whose request cannot be answered as they wished: RFC 9457, with a stable code.
+//! Errors of requests as problem details (RFC 9457), with a stable code.
 
 use std::borrow::Cow;
 
@@ -9,19 +9,19 @@ use triad_runtime::StoreError;
 
 use crate::random::NoRandom;
 
-/// A problem. Its code is for programs, its text is for people.
+/// A problem: a code for programs and a text for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) detail: Cow<'static, str>,
-    /// Seconds after which the same request may be made again.
+    /// Seconds after which the caller may repeat the request.
     pub(crate) retry_after: Option<u32>,
-    /// The methods of the path, where the request has another one.
+    /// The methods that the path allows, if the request has another one.
     pub(crate) allow: Option<&'static str>,
 }
 
-/// A problem's form as JSON.
+/// JSON form of a problem.
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
     title: &'static str,
@@ -47,17 +47,17 @@ impl Problem {
         }
     }
 
-    /// What the caller has to say otherwise.
+    /// The request is wrong; the caller must change it.
     pub(crate) fn bad(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
-    /// What is not there.
+    /// The thing that the request names does not exist.
     pub(crate) fn missing(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, detail)
     }
 
-    /// What passes: the same request again after so many seconds.
+    /// A transient problem: the caller may repeat the request after some seconds.
     pub(crate) fn later(
         code: &'static str,
         detail: impl Into<Cow<'static, str>>,
@@ -69,23 +69,23 @@ impl Problem {
         }
     }
 
-    /// A topic that cannot be read now, such as that of dead letters.
+    /// A topic, such as that of dead letters, cannot be read now.
     pub(crate) fn unread(topic: &str, error: &impl std::fmt::Display) -> Self {
         let text = format!("the topic of {topic} cannot be read: {error}");
         Self::later("bus-unavailable", text, 5)
     }
 
-    /// What is wrong on this side.
+    /// A fault of the server.
     pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
-    /// There is nothing of this path.
+    /// The path does not exist.
     pub(crate) fn no_path() -> Self {
         Self::missing("no-such-path", "there is nothing of this path")
     }
 
-    /// The path has these methods alone.
+    /// The path allows only these methods.
     pub(crate) fn method(allow: &'static str) -> Self {
         let text = format!("this path has {allow}");
         Self {
@@ -123,7 +123,7 @@ impl From<StoreError> for Problem {
 impl From<PageError> for Problem {
     fn from(e: PageError) -> Self {
         match e {
-            // A page that the store does not know came from the cursor.
+            // The store refuses a page only if the cursor is wrong.
             PageError::Store(StoreError::Item(_)) | PageError::Cursor => {
                 Self::bad("bad-cursor", "the cursor is not one of this question")
             }

@@ -1,4 +1,4 @@
-//! Random numbers that nobody can guess.
+//! Cryptographically random bytes.
 
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -7,7 +7,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 #[error("the system gives no random numbers")]
 pub struct NoRandom;
 
-/// Random bytes of the system.
+/// Random bytes from the operating system.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandom> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);

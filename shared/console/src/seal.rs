@@ -1,8 +1,8 @@
-//! Cookies that say whose they are, for processes that have nothing in common but a key.
+//! Sealed session cookies, for processes that share only a key.
 //!
-//! A sealed cookie says which token it stands for and until when, under a keyed hash that nobody can make
-//! without the key. So every process with the key knows every session, whichever of them has begun it, and none
-//! is kept anywhere. What it says is no secret: of the token there is the digest alone, as in the file of tokens.
+//! A sealed cookie holds the digest of its token and its expiry under a keyed hash (HMAC), so only a holder of the
+//! key can make one. Every process with the key accepts every session, and no session is stored. The content is not
+//! secret: it has the token's digest, as the file of tokens has.
 
 use ring::hmac;
 use triad_core::Timestamp;
@@ -13,9 +13,9 @@ use crate::random::{NoRandom, random};
 /// Shortest secret of a [`SessionKey`], in bytes, inclusive.
 pub const MIN_SECRET_BYTES: usize = 32;
 
-/// Random bytes of a sealed cookie, by which no two of them are the same.
+/// Random bytes of a sealed cookie, so that no two are equal.
 const NONCE: usize = 16;
-/// What is sealed: those, the token's digest, and the end in milliseconds since the Unix epoch.
+/// Bytes under the seal: the nonce, the token's digest, and the expiry in milliseconds since the Unix epoch.
 const SAID: usize = NONCE + 32 + 8;
 /// Bytes of a sealed cookie.
 pub(crate) const BYTES: usize = SAID + 32;
@@ -55,14 +55,14 @@ impl SessionKey {
         }
     }
 
-    /// A key of its own for one purpose, which tells nothing about those for others.
+    /// Derives the key for one purpose; it reveals nothing about the keys for other purposes.
     pub(crate) fn for_purpose(&self, purpose: &str) -> hmac::Key {
         let derived = hmac::sign(&self.0, purpose.as_bytes());
         hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref())
     }
 }
 
-/// Makes sealed cookies, and knows them.
+/// Makes and verifies sealed cookies.
 pub(crate) struct Seal(hmac::Key);
 
 impl Seal {
@@ -70,7 +70,7 @@ impl Seal {
         Self(key.for_purpose("triad console: sessions"))
     }
 
-    /// A cookie that stands for a token until a moment.
+    /// A cookie that stands for a token until an expiry.
     pub(crate) fn cookie(&self, token: Digest, until: Timestamp) -> Result<Vec<u8>, NoRandom> {
         let mut cookie = Vec::with_capacity(BYTES);
         cookie.extend(random::<NONCE>()?);
@@ -81,7 +81,7 @@ impl Seal {
         Ok(cookie)
     }
 
-    /// The token that a cookie stands for; `None`: its time is over, or it is not one of this key.
+    /// The token that a cookie stands for; `None` if the cookie has expired or was made with another key.
     pub(crate) fn token(&self, cookie: &[u8], now: Timestamp) -> Option<Digest> {
         let (said, seal) = cookie.split_at_checked(SAID)?;
         hmac::verify(&self.0, said, seal).ok()?;

@@ -1,4 +1,4 @@
-//! The settings of the console, given once when it is made, and its bounds.
+//! Settings and bounds of the console.
 
 use http::HeaderName;
 use triad_workflow::Millis;
@@ -10,57 +10,54 @@ use crate::trace::TraceUrl;
 /// Largest body of a request, in bytes, inclusive: 3 MiB. A form with the corrected value of a dead letter
 /// has to fit into it.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
-/// Largest body of somebody who is not known yet, in bytes, inclusive: 8 KiB. It holds the form with which a browser
-/// logs in.
+/// Largest body of an unknown caller, in bytes, inclusive: 8 KiB. The log-in form fits into it.
 pub const STRANGER_BODY_BYTES: usize = 8 * 1024;
 /// Most orders that one request of the API acts on, and most dead letters.
 pub use triad_operator::bulk::MAX_AT_ONCE;
-/// Longest time that one request acts for. What is left then is told.
+/// Longest time of one request's acts. The answer says how many orders or letters are left.
 pub(crate) const ACT_WITHIN: Millis = Millis(20_000);
-/// Acts in a second where a request says nothing.
+/// Default rate of a request: acts in a second.
 pub(crate) const RATE: u32 = 50;
-/// Orders of a page where a request says nothing.
+/// Default orders on a page.
 pub(crate) const PAGE: usize = 100;
 /// Most campaigns of a list, the newest.
 pub(crate) const CAMPAIGNS: usize = 50;
-/// Requests that are answered at once; further ones are told to come again.
+/// Concurrent requests; the console refuses more with `Retry-After`.
 pub(crate) const REQUESTS: usize = 64;
-/// Readings of the topics of dead letters and alerts at once: one may read all of its topic.
+/// Concurrent readings of the topics of dead letters and alerts: one may read a whole topic.
 pub(crate) const READINGS: usize = 2;
-/// Listeners to events at once; further ones are told to come again.
+/// Concurrent listeners to events; the console refuses more with `Retry-After`.
 pub(crate) const LISTENERS: usize = 64;
-/// Between two looks at what changes, shared by all listeners.
+/// Interval between two looks for changes; all listeners share a look.
 pub(crate) const LOOK_EVERY: Millis = Millis(2_000);
-/// After how much silence a listener is told that nothing has changed.
+/// Interval after which a silent stream sends a keep-alive.
 pub(crate) const QUIET: Millis = Millis(15_000);
-/// Longest time of one listener; a browser connects again by itself.
+/// Longest time of one listener; then the browser reconnects.
 pub(crate) const LISTEN_FOR: Millis = Millis(600_000);
-/// After how long a browser asks again where nothing streams.
+/// Interval after which a browser asks again where no answer can be streamed.
 pub(crate) const ASK_AGAIN: Millis = Millis(10_000);
-/// Sessions at once; beyond it the oldest ends.
+/// Concurrent sessions; beyond it the oldest ends.
 pub(crate) const SESSIONS: usize = 1_000;
 /// Longest time of a session.
 pub(crate) const SESSION_FOR: Millis = Millis(12 * 3_600_000);
-/// For how long what was heard of alerts and dead letters is shown by what looks again and again.
+/// How long views that refresh show the same reading of alerts and dead letters.
 pub(crate) const HEARD_FOR: Millis = Millis(15_000);
 
 /// Settings of the API and the pages. The default lets those act who have the role for it, hides nothing,
 /// believes no header, and keeps sessions in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Whether nobody may act here, whatever role the caller has.
+    /// If true, every act is refused, whatever role the caller has.
     pub read_only: bool,
     /// Fields of payloads whose values are not shown. Default: none.
     pub hidden: Hidden,
-    /// The header in which a proxy gives the name of the caller, whom it has authenticated. Such a caller may
-    /// act. Whoever reaches the listener can send this header, so set it only if nobody but the proxy reaches
-    /// the listener. A request with an `Authorization` header is judged by its token alone, and one with the
-    /// cookie of a session by the session, where sessions count. If a header is set here, a request that has
-    /// none of the three is refused, even where [`Keys::is_open`](crate::Keys::is_open) is true. `None`: no
-    /// header is believed.
+    /// The header in which a proxy gives the name of the caller, whom it has authenticated. Such a caller may act.
+    /// Every client that reaches the listener can send this header, so set it only if the proxy alone reaches the
+    /// listener. A request with an `Authorization` header is judged by its token alone, and one with the cookie of a
+    /// session by the session, where sessions count. If a header is set here, a request that has none of the three is
+    /// refused, even where [`Keys::is_open`](crate::Keys::is_open) is true. `None`: no header is believed.
     pub user_header: Option<HeaderName>,
-    /// Whether browsers reach the pages only over TLS. They are then told to send the session's cookie over
-    /// TLS only.
+    /// Whether browsers reach the pages only over TLS. The session's cookie is then `Secure`.
     pub secure: bool,
     /// Where the pages link to for the trace of an order. `None`: they show the trace's id without a link.
     pub trace_url: Option<TraceUrl>,

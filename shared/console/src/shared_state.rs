@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State that all requests share.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::session::Sessions;
 use crate::settings::{HEARD_FOR, LISTENERS, READINGS, REQUESTS, Settings};
 use crate::topic_reads::TopicReads;
 
-/// What was seen last of something, as it is told, and when it was looked at.
+/// A cached text, and when it was read.
 pub(crate) type CachedText = Mutex<Option<(Timestamp, Arc<str>)>>;
 
-/// The installation, what is set, and what bounds the work on it.
+/// The installation, the settings, and the bounds of the work on it.
 pub(crate) struct Desk<I> {
     pub(crate) of: I,
     pub(crate) settings: Settings,
@@ -25,7 +25,7 @@ pub(crate) struct Desk<I> {
     pub(crate) seen: CachedText,
     /// The last look at the campaigns.
     pub(crate) seen_campaigns: CachedText,
-    /// What was heard last of alerts and dead letters, and when.
+    /// The latest reading of alerts and dead letters, and when it was made.
     heard: Mutex<Option<(Timestamp, TopicReads)>>,
     pub(crate) sessions: Sessions,
     pub(crate) listeners: Arc<Semaphore>,
@@ -54,14 +54,14 @@ impl<I: Installation> Desk<I> {
         self.of.clock().now()
     }
 
-    /// A place among the requests that are answered at once.
+    /// Takes one of the [`REQUESTS`](crate::settings::REQUESTS) permits.
     pub(crate) fn enter(&self) -> Result<SemaphorePermit<'_>, Problem> {
         let text = "as many requests are being answered as may";
         let place = self.requests.try_acquire();
         place.map_err(|_| Problem::later("busy", text, 1))
     }
 
-    /// What the topics of alerts and dead letters had of late, at most [`HEARD_FOR`] old.
+    /// The latest reading of alerts and dead letters, at most [`HEARD_FOR`] old.
     pub(crate) async fn topic_reads(&self) -> TopicReads {
         let mut last = self.heard.lock().await;
         let now = self.now();
@@ -75,14 +75,14 @@ impl<I: Installation> Desk<I> {
         heard
     }
 
-    /// A place among those who read a topic of dead letters or alerts.
+    /// Takes one of the permits for reading a topic of dead letters or alerts.
     pub(crate) fn read_topics(&self) -> Result<SemaphorePermit<'_>, Problem> {
         let text = "the topics are being read by others";
         let place = self.readings.try_acquire();
         place.map_err(|_| Problem::later("busy", text, 2))
     }
 
-    /// That somebody may act here.
+    /// Refuses the caller unless its role and the settings allow acts.
     pub(crate) fn may_act(&self, caller: &Caller) -> Result<(), Problem> {
         let forbidden = http::StatusCode::FORBIDDEN;
         if self.settings.read_only {

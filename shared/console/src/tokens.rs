@@ -1,4 +1,4 @@
-//! Bearer tokens: who may do what, known by the SHA-256 of a random secret.
+//! Bearer tokens and their roles, by the SHA-256 of a random secret.
 //!
 //! A file has one token a line, and holds no secret:
 //!
@@ -7,7 +7,7 @@
 //! shop     9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08   submit,read
 //! ```
 //!
-//! A token has 256 random bits, so that a plain hash is enough: there is nothing to be guessed.
+//! A token has 256 random bits, so a plain hash is enough: it cannot be guessed.
 
 use std::fmt;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub const MAX_TOKENS: usize = 1_000;
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// Longest name of a token, in bytes, inclusive.
 pub const MAX_NAME_BYTES: usize = 64;
-/// What every token begins with, so that one which leaks is known for what it is.
+/// Prefix of every token, so that a leaked one is recognised.
 const PREFIX: &str = "triad_";
 
 /// What a token permits. Where applications submit orders, no role includes another. In the console, `Read`
@@ -108,7 +108,7 @@ pub enum TokensError {
     /// The file has more than [`MAX_TOKENS`] tokens.
     #[error("it has more than {MAX_TOKENS} tokens")]
     TooMany,
-    /// The file has no token, so it would let nobody in.
+    /// The file has no token, so every request would be refused.
     #[error("there is no token in it")]
     Empty,
     /// A line cannot be used. It is the first such line of the file.
@@ -155,14 +155,14 @@ impl Tokens {
         std::fs::read_to_string(file)?.parse()
     }
 
-    /// The entry of this token; `None` if the file does not have this token. How long the search takes tells
-    /// nothing about the hashes in the file.
+    /// The entry of this token; `None` if the file does not have this token. The time of the search does not depend
+    /// on the hashes in the file.
     #[must_use]
     pub fn find(&self, token: &[u8]) -> Option<&Entry> {
         self.by_digest(&Sha256::digest(token).into())
     }
 
-    /// Whose token has this digest. The time that it takes says nothing about those in the file.
+    /// The owner of the token with this digest. The time of the search does not depend on the digests in the file.
     fn by_digest(&self, digest: &caller::Digest) -> Option<&Entry> {
         let mut found = None;
         for entry in &self.0 {
@@ -261,7 +261,7 @@ fn unhex(text: &str) -> Option<caller::Digest> {
 /// not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewToken {
-    /// The secret, for whoever is to use it.
+    /// The secret, to hand to the token's user.
     pub token: String,
     /// The line for the file of tokens; it holds no secret.
     pub line: String,

@@ -1,4 +1,4 @@
-//! What the topics of alerts and dead letters had of late. To read them takes a while, so it is kept for one.
+//! Recent alerts and dead letters. Reading the topics is slow, so the result is cached.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use triad_operator::recent::{Alerts, Letters, alerts, letters};
 use triad_operator::topic::TopicReader;
 use triad_workflow::Millis;
 
-/// How far back is looked.
+/// Age up to which records are read.
 pub(crate) const OF_LATE: Millis = Millis(24 * 3_600_000);
-/// Alerts that are kept, the newest.
+/// Most alerts that are kept: the newest.
 pub(crate) const ALERTS: usize = 10;
 /// Longest wait for the two topics together.
 const WITHIN: Duration = Duration::from_secs(3);
 
-/// What was read of each of the two topics, or why nothing was.
+/// Result of reading the two topics, or why it failed.
 #[derive(Debug, Clone)]
 pub(crate) struct TopicReads {
     pub(crate) alerts: Result<Alerts, String>,
@@ -23,7 +23,7 @@ pub(crate) struct TopicReads {
 }
 
 impl TopicReads {
-    /// Reads both.
+    /// Reads both topics.
     pub(crate) async fn read<T: TopicReader<Error: Display>>(topics: &T, now: Timestamp) -> Self {
         let since = now.minus(OF_LATE);
         let (alerts, letters) = tokio::join!(
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// Dead letters that nobody may read, and alerts that never come.
+    /// Test topics: dead letters fail, alerts never answer.
     struct Away;
 
     struct Never;

@@ -1,8 +1,8 @@
-//! Where the trace of an order is looked at, in a tool that keeps traces.
+//! Link to an order's trace, in a tool that stores traces.
 
 use std::str::FromStr;
 
-/// What stands in a template for the id of a trace.
+/// Placeholder of the trace's id in a template.
 const PLACE: &str = "{trace}";
 
 /// The address at which a tool shows a trace, as a template with `{trace}` in the place of the trace's id. It
@@ -47,7 +47,7 @@ impl FromStr for TraceUrl {
         let (before, behind) = text.split_once(PLACE).ok_or(InvalidTraceUrl)?;
         let schemes = ["https://", "http://"];
         let rest = schemes.iter().find_map(|s| before.strip_prefix(s));
-        // The id must not be a part of the host: a page would send people wherever the id says.
+        // The id must not be in the host part: it could lead the browser to another site.
         let host = rest.and_then(|rest| Some(rest.split_once(['/', '?', '#'])?.0));
         let is_plain = !text.contains(|c: char| c.is_control() || c.is_whitespace());
         let is_once = !behind.contains(PLACE);

@@ -10,7 +10,7 @@ use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::shared_state::Desk;
 
-/// The version whose hash begins so; `present` is the present one.
+/// The version whose hash has this prefix; `present` is the present one.
 pub(crate) async fn definition<I: Installation>(
     desk: &Desk<I>,
     name: &str,

@@ -31,7 +31,7 @@ pub(crate) struct Start {
     pub(crate) why: String,
     #[serde(default)]
     pub(crate) by: Option<String>,
-    /// Whether only to count what fits.
+    /// If true, only counts the orders that fit.
     #[serde(default = "only_tried")]
     pub(crate) dry_run: bool,
     #[serde(default)]
@@ -61,11 +61,11 @@ pub(crate) struct Change {
     pub(crate) by: Option<String>,
 }
 
-/// What came of a request to start a campaign.
+/// Result of a request to start a campaign.
 pub(crate) enum Started {
     /// The campaign is started.
     Campaign(Box<View>),
-    /// The campaign would act on so many orders.
+    /// Dry run: the number of orders that the campaign would act on.
     Preview(Preview),
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn start<I: Installation>(
     Ok(Started::Campaign(Box::new(view)))
 }
 
-/// What is done to each order: the same as by a request that acts at once.
+/// The act for each order: the same as a request that acts at once.
 async fn campaign_act<I: Installation>(
     desk: &Desk<I>,
     request: Start,
@@ -194,7 +194,7 @@ pub(crate) fn refused(error: CampaignError) -> Problem {
     }
 }
 
-/// A campaign for programs, without what is hidden.
+/// A campaign as JSON, without hidden fields.
 pub(crate) fn json(view: &View, hidden: &Hidden) -> Result<Value, Problem> {
     let mut shown = form::line("campaign", view)?;
     if let Some(correction) = shown.get_mut("correction") {
@@ -210,7 +210,7 @@ pub(crate) fn json(view: &View, hidden: &Hidden) -> Result<Value, Problem> {
 }
 
 impl Started {
-    /// The result's form for programs.
+    /// The result as JSON.
     pub(crate) fn json(&self, hidden: &Hidden) -> Result<Value, Problem> {
         match self {
             Self::Campaign(view) => json(view, hidden),

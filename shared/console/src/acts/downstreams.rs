@@ -15,7 +15,7 @@ use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::shared_state::Desk;
 
-/// What is to be done.
+/// The act that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum DownstreamAct {
@@ -27,7 +27,7 @@ pub(crate) enum DownstreamAct {
 }
 
 impl DownstreamAct {
-    /// All, by their names.
+    /// All acts, by name.
     pub(crate) const ALL: [(&'static str, Self); 5] = [
         ("pause", Self::Pause),
         ("resume", Self::Resume),
@@ -49,7 +49,7 @@ pub(crate) struct Request {
     pub(crate) act: DownstreamAct,
     #[serde(default)]
     pub(crate) downstream: Option<String>,
-    /// WORKFLOW/STEP.
+    /// `WORKFLOW/STEP`.
     #[serde(default)]
     pub(crate) step_type: Option<String>,
     pub(crate) why: String,
@@ -59,7 +59,7 @@ pub(crate) struct Request {
     pub(crate) dry_run: bool,
 }
 
-/// What came of it, for each downstream: `done` or `refused`, and what to say.
+/// Result for each downstream: the agent, whether it was done, and a text for people.
 pub(crate) type Results = Vec<(AgentName, bool, String)>;
 
 /// Carries a request out.
@@ -100,7 +100,7 @@ pub(crate) async fn carry_out<I: Installation>(
     Ok(results)
 }
 
-/// Which downstreams, and what is done to them.
+/// Resolves which downstreams a request names, and the act on them.
 fn selected_downstream(
     request: &Request,
     published: &Published,
@@ -146,7 +146,7 @@ pub(crate) fn unknown(error: DownstreamError) -> Problem {
     }
 }
 
-/// The form of the results for programs.
+/// The results as JSON.
 pub(crate) fn json(results: &Results, dry_run: bool) -> Value {
     let lines = results.iter().map(|(agent, is_done, text)| {
         let result = if *is_done { "done" } else { "refused" };

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::settings::{ACT_WITHIN, MAX_AT_ONCE};
 use crate::shared_state::Desk;
 
-/// What is to be done.
+/// The act that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LetterAct {
@@ -34,7 +34,7 @@ impl LetterAct {
     }
 }
 
-/// Which letters, where they are not named.
+/// Filter of letters, used when a request names none.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FilterForm {
@@ -66,7 +66,7 @@ pub(crate) struct Request {
     pub(crate) rate: Option<u32>,
 }
 
-/// One letter, and what came of it.
+/// One letter and its result.
 #[derive(Debug, Clone)]
 pub(crate) struct LetterResult {
     pub(crate) id: String,
@@ -75,18 +75,18 @@ pub(crate) struct LetterResult {
     pub(crate) why: Option<String>,
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) act: LetterAct,
     pub(crate) dry_run: bool,
     pub(crate) lines: Vec<LetterResult>,
     pub(crate) tally: Tally,
-    /// Whether it ended at a bound: letters may be left.
+    /// Whether the request stopped at a bound, so that letters may be left.
     pub(crate) more: bool,
 }
 
-/// A bound was reached.
+/// Error by which the handler stops at a bound.
 struct Enough;
 
 /// Carries a request out.
@@ -222,7 +222,7 @@ fn failed<E: std::fmt::Display>(error: ReplayError<E, Enough>) -> Problem {
 
 /// The topic cannot be read.
 impl Done {
-    /// The result's form for programs.
+    /// The result as JSON.
     pub(crate) fn json(&self) -> Result<Value, Problem> {
         let lines = self.lines.iter().map(|line| {
             let LetterResult {

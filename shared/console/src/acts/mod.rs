@@ -1,8 +1,7 @@
-//! What operators do: requests as programs and forms make them, carried out by the functions that the
-//! command line uses.
+//! Acts of operators: requests from programs and forms, carried out by the functions that the command line uses.
 //!
-//! One request acts on [`MAX_AT_ONCE`](crate::settings::MAX_AT_ONCE) orders at most, for 20 s at most; what
-//! is left is told, and the same request made again goes on with it.
+//! One request acts on at most [`MAX_AT_ONCE`](crate::settings::MAX_AT_ONCE) orders, for at most 20 s. The answer
+//! says how many are left; the same request sent again continues with those.
 
 pub(crate) mod campaigns;
 pub(crate) mod downstreams;
@@ -19,7 +18,7 @@ use crate::hidden::{Hidden, SHOWN};
 use crate::problem::Problem;
 use crate::settings::RATE;
 
-/// Who acts, and why: the caller's own name, or what an unnamed one says.
+/// Who acts and why. The name is the caller's; a caller without a name gives it in `by`.
 fn act(caller: &Caller, by: Option<&str>, why: &str) -> Result<OperatorAct, Problem> {
     let by = by.map(str::trim).filter(|by| !by.is_empty());
     let by = match (&caller.name, by) {
@@ -41,7 +40,7 @@ fn act(caller: &Caller, by: Option<&str>, why: &str) -> Result<OperatorAct, Prob
     }
 }
 
-/// What `dry_run` is in a request that does not say it: nobody acts by leaving a word out.
+/// Default of `dry_run`: true, so that a request that omits it changes nothing.
 const fn only_tried() -> bool {
     true
 }
@@ -50,7 +49,7 @@ fn rate(rate: Option<u32>) -> Result<Rate, Problem> {
     Rate::new(rate.unwrap_or(RATE)).map_err(|e| Problem::bad("bad-rate", e.to_string()))
 }
 
-/// One place at which inputs differ, without what is hidden.
+/// One difference between two inputs, without hidden fields.
 pub(crate) fn difference(one: &Difference, hidden: &Hidden) -> Value {
     let shown = |value: &Option<Value>| {
         let mut value = value.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Acts on orders: one, several, or those that a filter finds.
+//! Acts on orders: on one, on several, or on all that a filter finds.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,10 +21,10 @@ use crate::problem::Problem;
 use crate::settings::{ACT_WITHIN, MAX_AT_ONCE};
 use crate::shared_state::Desk;
 
-/// Pages that are read for what a filter finds.
+/// Most pages of a filter's result that one request reads.
 const MAX_PAGES: usize = 10;
 
-/// What is to be done.
+/// The act that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OrderAct {
@@ -40,7 +40,7 @@ pub(crate) enum OrderAct {
 }
 
 impl OrderAct {
-    /// All, in the order in which they are offered.
+    /// All acts, in the order in which the pages offer them.
     pub(crate) const ALL: [Self; 8] = [
         Self::Resubmit,
         Self::Cancel,
@@ -52,7 +52,7 @@ impl OrderAct {
         Self::Migrate,
     ];
 
-    /// The act's name, as the command line has it.
+    /// The act's name, as on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Resubmit => "resubmit",
@@ -66,13 +66,13 @@ impl OrderAct {
         }
     }
 
-    /// The act of a name.
+    /// Parses the name of an act.
     pub(crate) fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|act| act.name() == name)
     }
 }
 
-/// A filter as a request has it.
+/// Filter in a request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FilterForm {
@@ -134,21 +134,21 @@ pub(crate) struct Request {
     pub(crate) to_version: Option<String>,
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) act: OrderAct,
     pub(crate) by: OperatorAct,
     pub(crate) dry_run: bool,
     pub(crate) lines: Vec<ActResult>,
-    /// What a correction changes, by order.
+    /// Changes of a correction, by order.
     pub(crate) differences: Vec<(OrderId, Vec<Difference>)>,
     pub(crate) tally: Tally,
-    /// Whether a filter fits further orders than were taken.
+    /// Whether the filter fits more orders than were acted on.
     pub(crate) more: bool,
 }
 
-/// How the request's act is done.
+/// The functions that carry out the request.
 pub(super) enum Plan {
     Operate(Action),
     Correct(StepId, Correction),
@@ -267,7 +267,7 @@ pub(super) async fn plan<I: Installation>(
     }))
 }
 
-/// That nothing is said that the act does not read.
+/// Refuses fields that the act does not use.
 fn fits(request: &Request) -> Result<(), Problem> {
     let Request { act, .. } = request;
     let (resubmit, resolve) = (*act == OrderAct::Resubmit, *act == OrderAct::Resolve);
@@ -320,7 +320,7 @@ fn correction(request: &Request) -> Result<Correction, Problem> {
     }
 }
 
-/// The orders to act on, and whether a filter fits further ones.
+/// The orders to act on, and whether the filter fits more.
 async fn orders<I: Installation>(
     desk: &Desk<I>,
     request: &Request,
@@ -376,7 +376,7 @@ async fn found<I: Installation>(
 }
 
 impl Done {
-    /// The result's form for programs.
+    /// The result as JSON.
     pub(crate) fn json(&self, hidden: &Hidden) -> Result<Value, Problem> {
         let lines: Result<Vec<Value>, _> = self
             .lines

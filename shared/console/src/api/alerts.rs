@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::shared_state::Desk;
 use crate::topic_reads::OF_LATE;
 
-/// The newest alerts of the last day, or since a moment.
+/// The newest alerts since a moment; default: of the last day.
 pub(super) async fn list<I: Installation>(
     desk: &Desk<I>,
     query: &Params,

@@ -1,4 +1,4 @@
-//! Campaigns: all of them, one, and what came of the orders of a batch.
+//! Campaigns: the list, one campaign, and the results of a batch.
 
 use serde_json::{Value, json};
 use triad_operator::campaign::View;
@@ -37,7 +37,7 @@ pub(super) async fn get_campaign<I: Installation>(
     answer::json(&shown(&View::of(&found), &desk.settings.hidden)?)
 }
 
-/// What came of the orders of one batch.
+/// Results of the orders of one batch.
 pub(super) async fn batch<I: Installation>(
     desk: &Desk<I>,
     id: &str,

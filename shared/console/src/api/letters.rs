@@ -10,7 +10,7 @@ use crate::params::Params;
 use crate::problem::Problem;
 use crate::shared_state::Desk;
 
-/// The newest letters, and how many there are of each cause. All of the topic is read, or from a moment on.
+/// The newest letters, and the number of letters of each cause. Reads the whole topic, or from a moment on.
 pub(super) async fn list<I: Installation>(
     desk: &Desk<I>,
     query: &Params,

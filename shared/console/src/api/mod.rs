@@ -23,14 +23,14 @@ use crate::params::{Params, order_id, segments};
 use crate::problem::Problem;
 use crate::shared_state::Desk;
 
-/// What every path of the API begins with.
+/// Prefix of every path of the API.
 pub(crate) const ROOT: &str = "/v1/operate";
-/// The document of the API, as it is served.
+/// The OpenAPI document, as it is served.
 pub(crate) const OPEN_API: &str = include_str!("../../openapi.json");
-/// Methods of what is looked at.
+/// Methods of a path that only reads.
 const READS: &str = "GET, HEAD";
 
-/// Answers a request; a problem is an answer too.
+/// Answers a request; a problem becomes an answer.
 pub(crate) async fn answer<I: Installation>(
     desk: &Arc<Desk<I>>,
     request: Request<Bytes>,
@@ -60,7 +60,7 @@ async fn route<I: Installation>(
         return Ok(answer::of(StatusCode::OK, "application/json", OPEN_API));
     }
     let reads = head.method != Method::POST;
-    // A form of another site could be sent with a cookie, and no header can be.
+    // Another site can have a browser send a form with a cookie, but not with an `Authorization` header.
     let caller = caller(desk, &head.headers, keys, reads)?;
     let _place = desk.enter()?;
     let query = Params::of(head.uri.query().unwrap_or_default().as_bytes())?;
@@ -70,7 +70,7 @@ async fn route<I: Installation>(
     }
 }
 
-/// Who asks. `by_cookie` says whether a browser's session counts.
+/// The caller of a request. `by_cookie`: whether a browser's session counts.
 pub(crate) fn caller<I: Installation>(
     desk: &Desk<I>,
     headers: &HeaderMap,
@@ -83,7 +83,7 @@ pub(crate) fn caller<I: Installation>(
     found.ok_or_else(unknown)
 }
 
-/// The methods of a path.
+/// The methods that a path allows.
 fn methods(path: &[&str]) -> Result<&'static str, Problem> {
     match path {
         [
@@ -181,8 +181,7 @@ async fn act<I: Installation>(
     }
 }
 
-/// The body of a request. That it is JSON has to be said: a page of another site cannot say so without
-/// being asked first.
+/// Parses a JSON body. Requires the content type JSON: another site cannot send it without a CORS preflight.
 fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
     let told = headers
         .get(CONTENT_TYPE)

@@ -1,4 +1,4 @@
-//! Orders, page by page, and one order with everything that is known of it.
+//! Orders, page by page, and one order with its full record.
 
 use serde_json::{Value, json};
 use triad_core::{Order, OrderId};
@@ -32,7 +32,7 @@ pub(super) async fn list<I: Installation>(
     }))
 }
 
-/// One order. With `inputs=true` what its steps ask and were answered, too.
+/// One order; with `inputs=true` also the inputs and outputs of its steps.
 pub(super) async fn get_order<I: Installation>(
     desk: &Desk<I>,
     id: OrderId,
@@ -70,7 +70,7 @@ fn view<I: Installation>(desk: &Desk<I>, order: &Order) -> Result<Value, Problem
     Ok(shown)
 }
 
-/// What could not be read.
+/// The records that could not be read.
 pub(super) fn unreadable(skipped: &Skipped) -> Vec<Value> {
     let named = skipped.unreadable.iter();
     named

@@ -99,7 +99,7 @@ pub(super) async fn workflows<I: Installation>(
     }))
 }
 
-/// One version of a workflow; with `against` what has changed since that one.
+/// One version of a workflow; with `against`, its differences from that version.
 pub(super) async fn workflow<I: Installation>(
     desk: &Desk<I>,
     name: &str,

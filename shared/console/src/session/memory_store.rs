@@ -1,4 +1,4 @@
-//! Sessions in the memory of one process: they end with a log-out, and with the process.
+//! Sessions in the memory of one process: a log-out ends one, the end of the process ends all.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::{Cookie, digest};
 use crate::caller::Digest;
 use crate::settings::{SESSION_FOR, SESSIONS};
 
-/// The sessions of those who are logged in, the oldest in front.
+/// The live sessions, the oldest first.
 #[derive(Default)]
 pub(super) struct SessionStore(Mutex<VecDeque<Session>>);
 
@@ -22,7 +22,7 @@ struct Session {
 }
 
 impl SessionStore {
-    /// Whose token the session of a cookie was begun with; `None`: it is over, or never was.
+    /// The token with which the cookie's session began; `None` if there is no live session.
     pub(super) fn token(&self, cookie: &Cookie) -> Option<Digest> {
         let cookie = digest(cookie.0.as_bytes());
         let now = Instant::now();

@@ -1,10 +1,8 @@
-//! Who a browser is: a cookie that only this server can read, and a word in every form that only a page of
-//! this server can have.
+//! Sessions of browsers: a cookie that identifies the session, and a CSRF token in every form.
 //!
-//! The cookie stands for a token once somebody has logged in with one; which token is known by its digest
-//! alone, and asked for with each request: one that is taken out of the file lets nobody in any more. Where a
-//! session is, in the memory of a process or in the cookie, is [`SessionForm`]. The word of the forms is a keyed
-//! hash of the cookie, so nothing is kept for it.
+//! After a log-in the cookie stands for a token, stored as its digest. Each request looks the digest up, so a token
+//! that is removed from the file is refused at once. [`SessionForm`] says whether a session is in the memory of a
+//! process or in the cookie. The CSRF token is a keyed hash of the cookie and is not stored.
 
 mod memory_store;
 
@@ -25,12 +23,12 @@ use crate::settings::{SESSION_FOR, SessionForm, Settings};
 
 /// The name of the cookie.
 const NAME: &str = "triad-console";
-/// Random bytes of a cookie that says nothing.
+/// Random bytes of a cookie without a session.
 const BYTES: usize = 32;
 
 /// Sessions of browsers.
 pub(crate) struct Sessions {
-    /// For the words of forms.
+    /// Key of the CSRF tokens.
     key: hmac::Key,
     place: SessionPlacement,
 }
@@ -40,7 +38,7 @@ enum SessionPlacement {
     InCookies(Seal),
 }
 
-/// A cookie that was sent, or is to be set.
+/// A cookie that a browser sent, or that an answer sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cookie(String);
 
@@ -61,7 +59,7 @@ impl Sessions {
         })
     }
 
-    /// Whose token a session was begun with; `None`: it is over, or never was.
+    /// The token with which a session began; `None` if there is no live session.
     fn token(&self, cookie: &Cookie, now: Timestamp) -> Option<Digest> {
         match &self.place {
             SessionPlacement::Here(kept) => kept.token(cookie),
@@ -83,7 +81,7 @@ impl Sessions {
         }
     }
 
-    /// Ends a session, as far as it is here: its browser has to forget the cookie, too ([`Cookie::forget`]).
+    /// Ends a session in this process. The browser must drop its cookie, too ([`Cookie::forget`]).
     pub(crate) fn end(&self, cookie: &Cookie) {
         match &self.place {
             SessionPlacement::Here(kept) => kept.end(cookie),
@@ -91,13 +89,13 @@ impl Sessions {
         }
     }
 
-    /// The word that the forms of a browser with this cookie have.
+    /// The CSRF token for the forms of a browser with this cookie.
     pub(crate) fn csrf_token(&self, cookie: &Cookie) -> String {
         let tag = hmac::sign(&self.key, cookie.0.as_bytes());
         URL_SAFE_NO_PAD.encode(tag.as_ref())
     }
 
-    /// Whether a form has the word of the browser that sends it.
+    /// Whether a form has the CSRF token of the browser that sends it.
     pub(crate) fn is_word(&self, cookie: Option<&Cookie>, word: Option<&str>) -> bool {
         let (Some(cookie), Some(word)) = (cookie, word) else {
             return false;
@@ -108,7 +106,7 @@ impl Sessions {
         hmac::verify(&self.key, cookie.0.as_bytes(), &tag).is_ok()
     }
 
-    /// Who asks; `None`: nobody who is known. `by_cookie` says whether a session counts.
+    /// The caller; `None` if unknown. `by_cookie`: whether a session counts.
     pub(crate) fn caller(
         &self,
         headers: &HeaderMap,
@@ -140,7 +138,7 @@ impl Sessions {
 }
 
 impl Cookie {
-    /// A new one, that says nothing.
+    /// A new cookie without a session.
     pub(crate) fn new() -> Result<Self, NoRandom> {
         Ok(Self::of_bytes(&random::<BYTES>()?))
     }
@@ -153,7 +151,7 @@ impl Cookie {
         URL_SAFE_NO_PAD.decode(&self.0).ok()
     }
 
-    /// The one that a browser has sent.
+    /// The cookie that a browser sent.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let sent = headers.get_all(COOKIE).iter();
         let sent = sent.filter_map(|value| value.to_str().ok());
@@ -164,14 +162,14 @@ impl Cookie {
         [BYTES, seal::BYTES].contains(&length).then_some(cookie)
     }
 
-    /// What sets it. `SameSite=Lax` keeps it from what other sites have a browser send, and not from a link that
-    /// somebody follows, as from an alert: without it they would be a stranger, and get another cookie. To look
-    /// changes nothing, and a form needs its word.
+    /// `Set-Cookie` header. `SameSite=Lax`: the browser sends the cookie with a link that a person follows, as from
+    /// an alert, and not with requests that other sites start. Without the cookie, following a link would replace the
+    /// session. A link only reads; a form needs its CSRF token.
     pub(crate) fn set(&self, settings: &Settings) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("{NAME}={}{}", self.0, attributes(settings))).ok()
     }
 
-    /// What has a browser forget the one that it has.
+    /// `Set-Cookie` header that makes the browser drop the cookie.
     pub(crate) fn forget(settings: &Settings) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("{NAME}=; Max-Age=0{}", attributes(settings))).ok()
     }
@@ -187,7 +185,7 @@ pub(crate) fn digest(token: &[u8]) -> Digest {
     Sha256::digest(token).into()
 }
 
-/// The token of a header; the scheme's case is free (RFC 9110, section 11.1).
+/// The token of an `Authorization` header; the scheme is case-insensitive (RFC 9110, section 11.1).
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked(7)?;
     scheme

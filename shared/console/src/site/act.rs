@@ -1,4 +1,4 @@
-//! Acts on orders, from a form: tried first, then done.
+//! Acts on orders from a form: first a dry run, then the act.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ use crate::params::{FILTER, Params};
 use crate::problem::Problem;
 use crate::settings::MAX_AT_ONCE;
 
-/// Bound: orders or letters of which a page says what came of each. Beyond it outcomes are counted.
+/// Most orders or letters with a result of their own on a page; beyond it results are counted.
 pub(super) const ROWS: usize = 50;
-/// Bound: different outcomes that are counted apart.
+/// Most different results that are counted separately.
 const OUTCOMES: usize = 20;
 
-/// The fields of a form that acts on the orders that are chosen in it, or on all that the page's filter
-/// fits. Of a cause all are meant at first: who follows one wants what failed for it done again.
+/// Fields of a form that acts on the chosen orders, or on all that the page's filter fits. For a cause, "all" is
+/// preselected: an operator who follows a cause usually acts on all its orders.
 pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) -> Markup {
     html! {
         fieldset {
@@ -52,7 +52,7 @@ pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) ->
     }
 }
 
-/// The other way to act on all that fit.
+/// The choice to act on all fitting orders by a campaign.
 fn campaign() -> Markup {
     html! {
         details { summary { "All that fit, however many: a campaign" }
@@ -66,8 +66,8 @@ fn campaign() -> Markup {
     }
 }
 
-/// The form on an order's own page. It says of each step which attempt is the latest on that page: who resolves the
-/// step has asked its service about that one.
+/// The form on an order's page. For each step it carries the latest attempt that the page shows: the operator who
+/// resolves the step has asked the service about that attempt.
 pub(super) fn of_one<I: Installation>(
     visit: &Visit<'_, I>,
     order: &Order,
@@ -93,7 +93,7 @@ pub(super) fn of_one<I: Installation>(
     }
 }
 
-/// The acts, the one first that orders of a state are most often waiting for.
+/// The acts, with the usual one for this state first.
 fn offered(state: Option<&str>) -> [OrderAct; 8] {
     let is_half_compensated = state.is_some_and(|s| s.eq_ignore_ascii_case("CompensationFailed"));
     let mut all = OrderAct::ALL;
@@ -109,7 +109,7 @@ fn acts(all: &[OrderAct]) -> Markup {
     }
 }
 
-/// What some acts need, or may have.
+/// Optional fields of the acts.
 fn further() -> Markup {
     html! {
         details { summary { "A corrected input, resolving, moving, rate" }
@@ -142,7 +142,7 @@ fn buttons() -> Markup {
     }
 }
 
-/// Carries out what a form asks for, and shows what came of it.
+/// Carries out a form's request, and shows the result.
 pub(super) async fn orders<I: Installation>(
     visit: &Visit<'_, I>,
     form: &Params,
@@ -156,7 +156,7 @@ pub(super) async fn orders<I: Installation>(
     Ok(Page::new(title.clone(), result_page(visit, form, &done, &title)).at("/console/orders"))
 }
 
-/// Starts a campaign of what a form asks for; the path of its page.
+/// Starts a campaign from a form; returns the path of the campaign's page.
 pub(super) async fn start_campaign<I: Installation>(
     visit: &Visit<'_, I>,
     form: &Params,
@@ -174,7 +174,7 @@ fn request(form: &Params) -> Result<Request, Problem> {
         return Err(bad(text));
     }
     let act = form.one("act").and_then(OrderAct::of);
-    // A campaign is for all that fit, whatever is chosen.
+    // A campaign is for all fitting orders, whatever orders are chosen.
     let is_all = form.one("scope") == Some("all") || form.one("do") == Some("campaign");
     let said = |name: &str| form.one(name).map(str::to_owned);
     let json = |name: &str| -> Result<Option<Value>, Problem> {
@@ -215,7 +215,7 @@ fn request(form: &Params) -> Result<Request, Problem> {
     })
 }
 
-/// The attempt that a word about a step is about: the latest one that its page has shown.
+/// The attempt that is resolved: the latest one that the page showed.
 fn resolved(form: &Params) -> Option<u32> {
     let step = form.one("step")?;
     let is_resolved = form.one("act") == Some(OrderAct::Resolve.name());
@@ -227,7 +227,7 @@ fn resolved(form: &Params) -> Option<u32> {
     is_resolved.then(|| seen.iter().find_map(of_step))?
 }
 
-/// The names of a form that are sent again when what was tried is done.
+/// The fields of a dry run that its confirmation sends again.
 const AGAIN: [&str; 22] = [
     "scope",
     "seen",
@@ -322,8 +322,7 @@ fn results(done: &Done) -> Markup {
     }
 }
 
-/// How many orders came to each outcome, the most frequent first. Those that are not counted apart are together in
-/// the last row.
+/// How many orders had each result, the most frequent first. The last row sums those that are not counted separately.
 fn outcomes(done: &Done) -> Markup {
     let mut counted: HashMap<(Verdict, String), usize> = HashMap::new();
     for line in &done.lines {

@@ -10,7 +10,7 @@ const LABEL: u64 = 170;
 const WIDTH: u64 = 820;
 const ROW: usize = 26;
 const TICKS: u64 = 4;
-/// Narrowest bar that has room for the number of its calls.
+/// Narrowest bar with room for the number of calls.
 const FOR_CALLS: u64 = 30;
 
 struct BarRow {
@@ -18,7 +18,7 @@ struct BarRow {
     bars: Vec<Span>,
 }
 
-/// The bars of an order, up to now where it goes on.
+/// The bars of an order; up to now if it is not finished.
 pub(super) fn of(order: &Order, now: Timestamp) -> Markup {
     let lines = lines(order, now);
     let all = || lines.iter().flat_map(|line| &line.bars);

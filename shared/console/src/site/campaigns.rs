@@ -1,4 +1,4 @@
-//! Campaigns: all of them, and one with what came of its orders.
+//! Pages of campaigns: the list, and one campaign with the results of its orders.
 
 use maud::{Markup, html};
 use triad_core::CampaignId;
@@ -15,9 +15,9 @@ use crate::params::Params;
 use crate::problem::Problem;
 use crate::settings::CAMPAIGNS;
 
-/// Where they are in the navigation.
+/// Path of the list.
 const AT: &str = "/console/campaigns";
-/// Orders of a batch that a page shows.
+/// Most orders of a batch on a page.
 const SHOWN: usize = 500;
 
 pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
@@ -62,7 +62,7 @@ fn link(id: &CampaignId) -> Markup {
     html! { a href=(PageAddress::Campaign(&id).path()) { (id) } }
 }
 
-/// The orders that a campaign is for, in words.
+/// The orders that a campaign is for, as text.
 fn fits(view: &View) -> String {
     let filter = &view.filter;
     let parts = [
@@ -103,7 +103,7 @@ pub(super) async fn campaign_page<I: Installation>(
     let number = number.unwrap_or(view.batch).clamp(1, view.batch.max(1));
     let batch = commands::batch(visit.desk.of.store(), &id, number).await?;
     let entries = batch.map(|batch| batch.orders).unwrap_or_default();
-    // What may be done about it changes with it, so the form is in the part that changes.
+    // The possible changes depend on the state, so the form is in the part that is refreshed.
     let content = html! {
         (campaign_body(visit, &view)?)
         @if view.batch > 0 { (orders(&view, number, &entries)) }
@@ -182,7 +182,7 @@ fn orders(view: &View, number: u32, entries: &[CampaignOrder]) -> Markup {
     }
 }
 
-/// Stopping, or having it go on.
+/// The form that stops or resumes a campaign.
 fn change_form<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Markup {
     let (path, button, offers) = match (view.is_over(), view.is_cut_short()) {
         (false, _) => ("stop", "Stop", true),
@@ -202,7 +202,7 @@ fn change_form<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Markup {
     }
 }
 
-/// Starts one from the form of a list of orders; the path of its page.
+/// Starts a campaign from the form of a list of orders; returns the path of its page.
 pub(super) async fn begin<I: Installation>(
     visit: &Visit<'_, I>,
     form: &Params,
@@ -235,7 +235,7 @@ pub(super) async fn begin<I: Installation>(
     }
 }
 
-/// Stops one, or resumes it; the path of its page.
+/// Stops or resumes a campaign; returns the path of its page.
 pub(super) async fn act<I: Installation>(
     visit: &Visit<'_, I>,
     (id, what): (&str, &str),

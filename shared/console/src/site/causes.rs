@@ -37,7 +37,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
         .live("/v1/operate/events"))
 }
 
-/// The groups, with a link from each to its orders.
+/// The causes, each with a link to its orders.
 pub(super) fn table(causes: &Causes, now: Timestamp) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Causes" {
@@ -63,7 +63,7 @@ pub(super) fn table(causes: &Causes, now: Timestamp) -> Markup {
     }
 }
 
-/// The address of a group's orders.
+/// Path of a cause's orders.
 fn path(group: &CauseGroup) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("state", group.state.name());

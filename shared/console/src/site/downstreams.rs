@@ -1,4 +1,4 @@
-//! Downstreams: how they are, what waits for them, and holding them.
+//! Downstreams: their state, what waits for them, and the form that holds them.
 
 use std::cmp::Reverse;
 
@@ -68,7 +68,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     Ok(shown.live("/v1/operate/events").behind(behind))
 }
 
-/// The changes that the records keep, the newest first.
+/// Recorded changes of downstreams, the newest first.
 fn history(all: &[DownstreamView]) -> Markup {
     let changes = all.iter().flat_map(|one| {
         let kept = std::iter::once(&one.record.last).chain(&one.record.earlier);

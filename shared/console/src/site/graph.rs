@@ -1,6 +1,6 @@
-//! A workflow as a graph: a column for the steps that may run at the same time, an arrow to each step from
-//! those that it comes after. Of an order each step has its state; where it is compensated, arrows show the way
-//! back, and a turn the step with which that begins.
+//! A workflow as a graph: one column for the steps that may run at the same time, an arrow to each step from its
+//! predecessors. For an order each step shows its state. Arrows back show the compensation; a turn marks the step
+//! with which it begins.
 
 use maud::{Markup, PreEscaped, html};
 use triad_core::{Order, StepState};
@@ -13,7 +13,7 @@ const WIDTH: usize = 176;
 const HEIGHT: usize = 50;
 const GAP_X: usize = 56;
 const GAP_Y: usize = 22;
-/// Room at the edge, which a turn at the last step needs.
+/// Margin, which a turn at the last step needs.
 const EDGE: usize = 16;
 /// Characters of a name that fit into a box.
 const FIT: usize = 22;
@@ -69,7 +69,7 @@ pub(super) fn of_order(workflow: &Workflow, order: &Order) -> Markup {
     )
 }
 
-/// Where each step's box is, and how large all of it is.
+/// Position of each step's box, and the size of the graph.
 fn places(workflow: &Workflow) -> (Vec<(usize, usize)>, usize, usize) {
     let columns = workflow.columns();
     let mut filled: Vec<usize> = Vec::new();
@@ -125,7 +125,7 @@ fn draw(
     }
 }
 
-/// Whether a step that comes right after this one is turned too, so that the way back comes from there.
+/// Whether a direct successor of the step is compensated, so that the arrow back comes from there.
 fn is_turned_after(
     workflow: &Workflow,
     index: StepIndex,
@@ -163,7 +163,7 @@ fn edge((from_x, from_y): (usize, usize), (to_x, to_y): (usize, usize)) -> Strin
     format!("M{x} {y} C{half} {y} {half} {to_y} {to_x} {to_y}")
 }
 
-/// From a later step to an earlier one, below the way there.
+/// Arrow from a later step back to an earlier one, below the forward arrow.
 fn back((from_x, from_y): (usize, usize), (to_x, to_y): (usize, usize)) -> String {
     let (x, y) = (from_x, from_y + HEIGHT - 10);
     let (to_x, to_y) = (to_x + WIDTH + 3, to_y + HEIGHT - 10);
@@ -172,7 +172,7 @@ fn back((from_x, from_y): (usize, usize), (to_x, to_y): (usize, usize)) -> Strin
     format!("M{x} {y} C{half} {low} {half} {low} {to_x} {to_y}")
 }
 
-/// The turn at the right side of the step with which the way back begins.
+/// The turn at the right of the step with which the compensation begins.
 fn turn((x, y): (usize, usize)) -> String {
     let (x, from, to) = (x + WIDTH, y + 12, y + HEIGHT - 12);
     let out = x + EDGE + 3;
@@ -180,7 +180,7 @@ fn turn((x, y): (usize, usize)) -> String {
 }
 
 fn arrow_heads() -> Markup {
-    // Nothing of it comes from anybody.
+    // Safe: no text from outside is in it.
     PreEscaped(
         "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\">\
          <path class=\"head\" d=\"M0 0L8 4L0 8z\"/></marker>\
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// The workflow of an order of two steps of which these are compensated.
+    /// The graph of a two-step order in which these steps are compensated.
     fn drawn(compensated: &[usize]) -> String {
         let step = |id| {
             json!({"id": id, "agent": "bank", "action": "do",
@@ -225,7 +225,7 @@ mod tests {
         of_order(&workflow, &order).into_string()
     }
 
-    /// The arrows back, and the turns.
+    /// The numbers of arrows back and of turns.
     fn arrows(svg: &str) -> (usize, usize) {
         let head = "marker-end=\"url(#head-back)\"";
         let count = |class| svg.matches(&format!("class=\"{class}\" {head}")).count();

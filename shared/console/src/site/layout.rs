@@ -8,15 +8,15 @@ use crate::caller::Role;
 use crate::installation::Installation;
 use crate::problem::Problem;
 
-/// What a page shows in the frame.
+/// Content of a page, inside the frame.
 pub(crate) struct Page {
     pub(crate) title: String,
     pub(crate) content: Markup,
-    /// The address of the part of the navigation that it belongs to.
+    /// Path of its entry in the navigation.
     pub(crate) at: &'static str,
-    /// Where it listens for changes; empty if it does not.
+    /// Address of its events; empty if the page is not refreshed.
     pub(crate) live: String,
-    /// What stands behind the part that changes.
+    /// Content behind the part that is refreshed.
     pub(crate) behind: Markup,
 }
 
@@ -31,12 +31,12 @@ impl Page {
         }
     }
 
-    /// In this part of the navigation.
+    /// Sets the entry in the navigation.
     pub(crate) fn at(self, at: &'static str) -> Self {
         Self { at, ..self }
     }
 
-    /// Kept up to date with the events of this address.
+    /// Refreshes the page by the events of this address.
     pub(crate) fn live(self, live: impl Into<String>) -> Self {
         Self {
             live: live.into(),
@@ -44,13 +44,13 @@ impl Page {
         }
     }
 
-    /// With this behind what changes.
+    /// Sets the content behind the refreshed part.
     pub(crate) fn behind(self, behind: Markup) -> Self {
         Self { behind, ..self }
     }
 }
 
-/// The parts of the navigation.
+/// Entries of the navigation.
 const PARTS: [(&str, &str); 7] = [
     ("/console/", "Overview"),
     ("/console/causes", "By cause"),
@@ -98,8 +98,8 @@ pub(crate) fn frame<I: Installation>(visit: &Visit<'_, I>, page: Page) -> String
     )
 }
 
-/// A whole document, whose text the browser shows as it is: nothing in it changes the direction of what stands
-/// beside it, or is not seen.
+/// A whole HTML document. Its text is shown as it is: characters that change the direction of text, and invisible
+/// ones, are escaped.
 pub(crate) fn document(title: &str, name: &str, head: &Markup, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -125,7 +125,7 @@ pub(crate) fn document(title: &str, name: &str, head: &Markup, content: &Markup)
     visible(&page.into_string(), "\n\r\t").into_owned()
 }
 
-/// What a problem says, for people.
+/// A problem as text for people.
 pub(crate) fn problem_body(problem: &Problem) -> Markup {
     html! {
         h1 { (problem.title()) }
@@ -134,17 +134,17 @@ pub(crate) fn problem_body(problem: &Problem) -> Markup {
     }
 }
 
-/// A problem of which nothing else is known.
+/// A problem without a frame.
 pub(crate) fn problem(problem: &Problem) -> String {
     document(problem.title(), "", &html! {}, &problem_body(problem))
 }
 
-/// The field by which a form is known as one of this server's pages.
+/// The hidden field with the CSRF token.
 pub(crate) fn csrf_input<I>(visit: &Visit<'_, I>) -> Markup {
     html! { input type="hidden" name="word" value=(visit.word); }
 }
 
-/// The fields of who acts and why.
+/// The fields for who acts and why.
 pub(crate) fn caller_line<I>(visit: &Visit<'_, I>) -> Markup {
     html! {
         @if visit.caller.name.is_none() {

@@ -1,4 +1,5 @@
-//! Dead letters: by cause, their values, replayed with a corrected value or as they are, or dismissed.
+//! Dead letters: by cause, with their values, and the forms that replay (with a corrected value or as they are) or
+//! dismiss them.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -20,7 +21,7 @@ use crate::problem::Problem;
 const AT: &str = "/console/dead-letters";
 const FILTER: [&str; 3] = ["cause", "topic", "since"];
 
-/// The address of a letter that was written at this moment, from which on the topic is read.
+/// Path of a letter. `written` is the moment from which the topic is read.
 fn path(id: &LetterId, written: Timestamp) -> String {
     let path = PageAddress::DeadLetter(id.clone()).path();
     format!("{path}?written={}", moment(written))
@@ -116,7 +117,7 @@ fn table(all: &[Listed], may_act: bool) -> Markup {
     }
 }
 
-/// The fields of an act: on those that are chosen, or on this one, whose value may be corrected.
+/// Fields of an act on the chosen letters, or on this one, whose value may be corrected.
 fn act_fields<I: Installation>(visit: &Visit<'_, I>, one: Option<(&str, &str)>) -> Markup {
     html! {
         fieldset {
@@ -191,7 +192,7 @@ pub(super) async fn letter_page<I: Installation>(
     Ok(Page::new(title, content).at(AT))
 }
 
-/// A value of JSON as text without quotation marks.
+/// A JSON value as text; a string without quotation marks.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),

@@ -1,4 +1,4 @@
-//! Logging in with a token, and out.
+//! Log-in with a token, and log-out.
 
 use http::header::{LOCATION, SET_COOKIE};
 use http::{HeaderValue, StatusCode, Uri};
@@ -14,7 +14,7 @@ use crate::session::{Cookie, digest};
 use crate::settings::Settings;
 use crate::shared_state::Desk;
 
-/// The form, in place of a page that needs somebody who is known.
+/// The log-in form, in place of a page that needs a known caller.
 pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<&str>) -> Answer {
     let wanted = wanted
         .path_and_query()
@@ -42,7 +42,7 @@ pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<&s
     answer::of(StatusCode::UNAUTHORIZED, HTML, page)
 }
 
-/// Begins a session, if the token is one.
+/// Begins a session if the token is valid.
 pub(super) fn begin<I: Installation>(
     desk: &Desk<I>,
     keys: &dyn Keys,
@@ -59,7 +59,7 @@ pub(super) fn begin<I: Installation>(
     let cookie = desk.sessions.begin(token, desk.now())?;
     let mut answer = redirect("/console/")?;
     let headers = answer.headers_mut();
-    // Only to a page of this console: what the form says must lead to no other site.
+    // Redirect only within the console: the form's value must not lead to another site.
     let is_here = to.starts_with("/console") && !to.contains(['\\', '\r', '\n']);
     if let (true, Ok(to)) = (is_here, HeaderValue::try_from(to)) {
         headers.insert(LOCATION, to);

@@ -1,5 +1,5 @@
-//! The pages, under `/console`: server-rendered HTML. Every page has an address, and works without scripts
-//! but for what changes while it is looked at.
+//! The pages, under `/console`: server-rendered HTML. Every page has an address. Pages work without scripts, except
+//! for the live refresh.
 
 mod act;
 mod bars;
@@ -36,30 +36,30 @@ use crate::problem::Problem;
 use crate::session::Cookie;
 use crate::shared_state::Desk;
 
-/// Nothing but what comes from here, and no script in a page.
+/// Content security policy: only resources of this server, no inline script.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const HTML: &str = "text/html; charset=utf-8";
 
-/// One who looks at a page.
+/// A request for a page, with its caller.
 pub(crate) struct Visit<'a, I> {
     pub(crate) desk: &'a Arc<Desk<I>>,
     pub(crate) caller: Caller,
-    /// The word for the forms of this browser.
+    /// CSRF token for the forms of this browser.
     pub(crate) word: String,
     pub(crate) query: Params,
-    /// Whether the browser is here by a session, which can be ended.
+    /// Whether the caller has a session, so that a log-out is offered.
     pub(crate) is_session: bool,
 }
 
 impl<I: Installation> Visit<'_, I> {
-    /// Whether acts are offered.
+    /// Whether the pages offer acts.
     pub(crate) fn may_act(&self) -> bool {
         self.caller.role == Role::Operate && !self.desk.settings.read_only
     }
 }
 
-/// Answers a request; a problem is a page too.
+/// Answers a request; a problem becomes a page.
 pub(crate) async fn answer<I: Installation>(
     desk: &Arc<Desk<I>>,
     request: Request<Bytes>,
@@ -147,15 +147,15 @@ async fn route<I: Installation>(
     Ok(answer)
 }
 
-/// What comes of a request.
+/// Result of a request for a page.
 enum PageOutcome {
-    /// This page.
+    /// Show this page.
     Shown(layout::Page),
-    /// The page at this path, which has an address of its own.
+    /// Redirect to the page at this path.
     Moved(String),
 }
 
-/// A page, or the problem in place of it, in the frame that all have.
+/// Renders a page, or a problem in its place, in the frame.
 fn page<I: Installation>(visit: &Visit<'_, I>, shown: Result<layout::Page, Problem>) -> Answer {
     match shown {
         Ok(shown) => answer::of(StatusCode::OK, HTML, layout::frame(visit, shown)),
@@ -167,7 +167,7 @@ fn page<I: Installation>(visit: &Visit<'_, I>, shown: Result<layout::Page, Probl
     }
 }
 
-/// A form that a page of this server has sent: it has the word of its browser.
+/// Parses a form after checking its CSRF token.
 fn sent_form<I: Installation>(
     desk: &Desk<I>,
     cookie: Option<&Cookie>,
@@ -228,12 +228,12 @@ async fn act<I: Installation>(
     }
 }
 
-/// What leads to the first page.
+/// Redirect to the first page.
 pub(crate) fn entrance() -> Result<Answer, Problem> {
     redirect("/console/")
 }
 
-/// An answer that leads to another page. A path is made of what a header may hold.
+/// Redirect. The path must consist of characters that a header may hold.
 fn redirect(to: &str) -> Result<Answer, Problem> {
     let to = HeaderValue::from_str(to).map_err(|e| Problem::internal(e.to_string()))?;
     let mut answer = answer::of(StatusCode::SEE_OTHER, HTML, Bytes::new());
@@ -257,7 +257,7 @@ fn asset(name: &str) -> Result<Answer, Problem> {
     Ok(answer::of(StatusCode::OK, media, content))
 }
 
-/// Markup that shows nothing.
+/// Empty markup.
 pub(crate) fn nothing() -> Markup {
     maud::html! {}
 }

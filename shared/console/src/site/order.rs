@@ -1,4 +1,4 @@
-//! One order, with everything that is known of it.
+//! Page of one order, with its full record.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -110,12 +110,12 @@ fn facts(order: &Order, settings: &Settings) -> Markup {
     }
 }
 
-/// A trace's id, as the way to the trace where it is known where that is looked at.
+/// A trace's id; a link if the trace tool's address is set.
 fn trace_link(trace: &TraceView, at: Option<&TraceUrl>) -> Markup {
     let id = &trace.trace_id;
     html! {
         @match at {
-            // What is looked at there is looked at beside this.
+            // Opens in a new tab, so that the order's page stays.
             Some(at) => a href=(at.of(id)) target="_blank" rel="noopener noreferrer" { code { (id) } },
             None => code { (id) },
         }
@@ -123,7 +123,7 @@ fn trace_link(trace: &TraceView, at: Option<&TraceUrl>) -> Markup {
     }
 }
 
-/// A search key, as the way to all orders that have it.
+/// A search key, as a link to all orders with it.
 fn search_key(key: &SearchKey, hidden: &Hidden) -> Markup {
     if hidden.hides(key.name().as_str()) {
         return html! { (key.name()) "=" (SHOWN) };
@@ -133,7 +133,7 @@ fn search_key(key: &SearchKey, hidden: &Hidden) -> Markup {
     html! { a href={ "/console/orders?" (query.finish()) } { (key) } }
 }
 
-/// The address of the orders that failed for the same cause.
+/// Path of the orders that failed for the same cause.
 fn by_cause(order: &Order, cause: &Failure) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("state", order.state.name());
@@ -197,7 +197,7 @@ fn history(order: &Order) -> Markup {
     }
 }
 
-/// What the record has to send.
+/// The outbox of the order.
 fn messages(order: &Order) -> Markup {
     let messages = messages::of(order);
     html! {
@@ -210,7 +210,7 @@ fn messages(order: &Order) -> Markup {
     }
 }
 
-/// A message in words, and what it is found by.
+/// A message as text, with its topic, id and idempotency key.
 fn message_line(message: &MessageView<'_>) -> Markup {
     html! {
         (message_in_words(message.what))
@@ -238,7 +238,7 @@ fn message_in_words(message: &Emission) -> String {
     }
 }
 
-/// What the order was given, what its steps ask, with which keys, and what they were answered.
+/// The order's details, and each step's input, key and output.
 fn payloads(given: &Result<Value, String>) -> Markup {
     html! {
         h2 { "Inputs, outputs, and keys to search a service's logs with" }

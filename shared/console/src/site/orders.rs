@@ -1,4 +1,4 @@
-//! A list of orders, page by page, with what may be done to them.
+//! The list of orders, page by page, with the form of acts.
 
 use maud::{Markup, html};
 use triad_core::{Order, ProcessState};
@@ -17,7 +17,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     );
     let store = visit.desk.of.store();
     let mut found = find(store, &filter, limit, from.as_ref(), visit.desk.now()).await?;
-    // A whole id is found however many orders there are.
+    // An id finds its order in a lookup, however many orders there are.
     if let (Some(id), None) = (&filter.id, &from)
         && let Ok(id) = order_id(id)
         && !found.orders.iter().any(|order| order.id == id)
@@ -120,7 +120,7 @@ fn row(order: &Order, may_act: bool) -> Markup {
     }
 }
 
-/// An order's process state, and what operators have set.
+/// An order's process state, and whether an operator paused or closed it.
 pub(super) fn states(order: &Order) -> Markup {
     html! {
         (text::state(order.state.name()))

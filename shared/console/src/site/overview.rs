@@ -16,9 +16,9 @@ use crate::acts::downstreams::unknown;
 use crate::installation::Installation;
 use crate::problem::Problem;
 
-/// Rows of the index that are looked at for the most frequent causes.
+/// Most rows of the index that are read for the most frequent causes.
 const ROWS: usize = 2_000;
-/// Causes that are shown.
+/// Most causes on the page.
 const CAUSES: usize = 10;
 
 pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
@@ -203,7 +203,7 @@ fn by_state(counts: &OrderCounts, rates: Option<&[Rate]>) -> Markup {
     }
 }
 
-/// What was submitted and finished of late.
+/// Recent rates of submission and completion.
 fn table(rates: &[Rate]) -> Markup {
     let names = rates.iter().flat_map(|rate| rate.finished.keys());
     let names: BTreeSet<&String> = names.collect();
@@ -236,7 +236,7 @@ fn table(rates: &[Rate]) -> Markup {
     }
 }
 
-/// What stands before a count that may have ended before all were counted.
+/// Prefix of a count that was cut at a bound.
 fn least(more: bool) -> &'static str {
     if more { "≥ " } else { "" }
 }

@@ -7,29 +7,29 @@ use triad_operator::json::moment;
 use triad_operator::timeline::state_in_words;
 use triad_workflow::Millis;
 
-/// A moment: exact for machines and in the title; the browser shows it in the reader's zone.
+/// A moment: exact in the attribute and the title; the browser shows it in the reader's time zone.
 pub(super) fn at(at: Timestamp) -> Markup {
     let exact = moment(at);
     html! { time datetime=(exact) title=(exact) { (exact) } }
 }
 
-/// A moment that is shown with its milliseconds.
+/// A moment with milliseconds.
 pub(super) fn exactly_at(at: Timestamp) -> Markup {
     let exact = moment(at);
     html! { time class="exact" datetime=(exact) title=(exact) { (exact) } }
 }
 
-/// A moment that may not be.
+/// An optional moment.
 pub(super) fn maybe_at(moment: Option<Timestamp>) -> Markup {
     moment.map_or_else(super::nothing, at)
 }
 
-/// A number of orders, where it was counted.
+/// A number of orders, if it was counted.
 pub(super) fn counted(orders: Option<u64>) -> String {
     orders.map_or_else(|| "–".to_owned(), |orders| orders.to_string())
 }
 
-/// A span, as people say it.
+/// A time span for people.
 pub(super) fn span(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis} ms"),
@@ -50,13 +50,13 @@ pub(super) fn span(millis: u64) -> String {
     }
 }
 
-/// How long something has lasted.
+/// Time since a moment.
 pub(super) fn since(from: Timestamp, now: Timestamp) -> String {
     let Millis(lasted) = now.since(from);
     span(lasted)
 }
 
-/// The class by which a process state, or a breaker's, is coloured.
+/// Style class of a process state or a breaker's state.
 pub(super) fn class_of(state: &str) -> &'static str {
     match state {
         "Processed" | "closed" | "done" => "good",
@@ -67,12 +67,12 @@ pub(super) fn class_of(state: &str) -> &'static str {
     }
 }
 
-/// A state with its colour; the word says it too.
+/// A state with its colour and its name.
 pub(super) fn state(name: &str) -> Markup {
     html! { span class={ "state " (class_of(name)) } { (name) } }
 }
 
-/// The class of a step's state.
+/// Style class of a step's state.
 pub(super) fn class_of_step(state: &StepState) -> &'static str {
     match state {
         StepState::Waiting | StepState::Skipped => "none",
@@ -98,7 +98,7 @@ pub(super) fn order_link(id: &OrderId) -> Markup {
     html! { a href=(PageAddress::Order(id.as_str()).path()) { (id) } }
 }
 
-/// The address of a version's page.
+/// Path of a version's page.
 pub(super) fn version_path(version: &WorkflowRef) -> String {
     let (name, hash) = (
         in_path(version.name.as_str()),
@@ -107,13 +107,13 @@ pub(super) fn version_path(version: &WorkflowRef) -> String {
     format!("/console/workflows/{name}/{hash}")
 }
 
-/// A hash in short; the whole one is in the title.
+/// The beginning of a hash; the whole hash is in the title.
 pub(super) fn short(hash: &str) -> Markup {
     let beginning: String = hash.chars().take(12).collect();
     html! { code title=(hash) { (beginning) } }
 }
 
-/// What could not be read, if anything.
+/// The records that could not be read, if any.
 pub(super) fn unreadable(skipped: &triad_operator::find::Skipped) -> Markup {
     let number = skipped.unreadable.len() as u64 + skipped.others;
     html! {

@@ -1,4 +1,4 @@
-//! Workflows: their versions, drawn, what differs between two, and the orders on each.
+//! Workflows: their versions as graphs, differences of two versions, and the orders on each.
 
 use maud::html;
 use triad_core::WorkflowRef;
@@ -61,9 +61,9 @@ fn path(version: &Version) -> String {
     })
 }
 
-/// The version of the same workflow that was published last before this one.
+/// The version of the same workflow that was published before this one.
 fn before<'a>(version: &Version, all: &'a [Version]) -> Option<&'a Version> {
-    // Two versions of one moment have some order, the same one every time.
+    // Versions published at the same moment need a stable order.
     let at = |one: &Version| (one.published_at, one.version.clone());
     all.iter()
         .filter(|one| one.workflow == version.workflow && at(one) < at(version))

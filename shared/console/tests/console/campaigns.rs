@@ -1,4 +1,4 @@
-//! Campaigns on the pages and in the API: who may, what is shown, what is hidden.
+//! Campaigns on the pages and in the API: roles, content, hidden fields.
 
 use serde_json::json;
 use triad_console::Hidden;
@@ -65,7 +65,7 @@ async fn a_campaign_is_started_from_a_list_of_orders_and_its_page_says_what_came
     let form = [
         ("word", &*word),
         ("filter_state", "Error"),
-        // What is chosen beside it does not count.
+        // The chosen orders do not count.
         ("scope", "chosen"),
         ("orders", "a-0"),
         ("act", "close"),
@@ -79,7 +79,7 @@ async fn a_campaign_is_started_from_a_list_of_orders_and_its_page_says_what_came
     world.carry_on().await;
     let list = world.get(ROOT).await.json();
     let campaign = &list["campaigns"][0];
-    // It has an address of its own, which can be loaded again.
+    // The campaign's page has its own address and can be reloaded.
     let page = format!("/console/campaigns/{}", campaign["id"].as_str().unwrap());
     assert_eq!(said.header("location"), Some(&*page));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The API and the pages, asked as a server asks them, over a SQLite store.
+//! The API and the pages over a SQLite store, called as a server calls them.
 
 mod acts;
 mod campaigns;

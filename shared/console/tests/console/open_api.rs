@@ -1,5 +1,5 @@
-//! The document says what the handlers do: every answer of every test is held against it, and here every
-//! answer that it has is produced, but for those of a store that fails, and for what a listener refuses.
+//! The OpenAPI document agrees with the handlers: every answer of every test is checked against it. The tests here
+//! produce every documented answer, except for those of a failing store and those of a listener.
 
 use std::collections::BTreeSet;
 
@@ -105,7 +105,7 @@ async fn every_answer_of_the_document_is_given() {
     strangers().await;
     let seen = SEEN.lock().unwrap().clone();
     let missing: Vec<_> = documented().difference(&seen).cloned().collect();
-    // Who may look may look at everything: a look is refused by a listener alone.
+    // A caller who may read may read everything: only a listener refuses a read.
     let elsewhere = |(_, method, status): &&(String, String, String)| {
         status == "503" || status == "403" && method != "post"
     };
@@ -113,7 +113,7 @@ async fn every_answer_of_the_document_is_given() {
     assert!(missing.is_empty(), "never given: {missing:?}");
 }
 
-/// A campaign is counted, started, looked at, stopped and resumed; nobody carries it on here but this test.
+/// Counts, starts, shows, stops and resumes a campaign; no Supervisor runs beside this test.
 async fn campaigns(world: &World) {
     let (client, root) = (&world.client, "/v1/operate/campaigns");
     world.failed("c-1", "y").await;
@@ -205,7 +205,7 @@ async fn campaigns(world: &World) {
     assert_eq!(notes, ["stopped", "resumed"]);
 }
 
-/// A stream of events ends when the server does, and not before.
+/// A stream of events ends when the server stops, and not before.
 async fn events(world: &World) {
     let path = "/v1/operate/events";
     for wrong in ["order=%2F", "campaign=7"] {
@@ -217,11 +217,11 @@ async fn events(world: &World) {
     assert!(text.contains("event: counts"), "{text}");
     world.client.answers.stop();
     stream.until(None).await;
-    // One that is begun later ends at once, and is held against the document as a whole.
+    // A stream that begins later ends at once, so the whole answer can be checked.
     assert_eq!(world.get(path).await.status, 200);
 }
 
-/// Who is not known, or may not act.
+/// Callers who are unknown, or may not act.
 async fn strangers() {
     let reader = NewToken::make("reader", &[Role::Read]).unwrap();
     let world = World::with(triad_console::Settings::default(), Some(&reader.line)).await;

@@ -1,4 +1,4 @@
-//! Every page: what others wrote is text in it, nothing comes from elsewhere, hidden fields are hidden.
+//! Every page: text from outside is escaped, all resources are local, hidden fields are hidden.
 
 use serde_json::{Value, json};
 use triad_console::{Hidden, Settings};
@@ -133,7 +133,7 @@ async fn what_others_wrote_is_text_on_every_page() {
         let said = world.get(&path).await;
         assert!(matches!(said.status, 200 | 404), "{path}: {}", said.status);
         let page = text(&said);
-        // The one script of a page is the file of this server, and nothing in a page runs.
+        // The only script is this server's file; there is no inline script.
         assert_eq!(page.matches("<script").count(), 1, "{path}");
         assert!(
             page.contains("<script src=\"/console/assets/console.js\""),
@@ -198,7 +198,7 @@ async fn a_page_is_for_everybody_to_read() {
             .iter()
             .map(|begin| page.matches(begin.as_str()).count());
         assert_eq!(named.sum::<usize>(), svg, "{path}");
-        // What is typed into has a name.
+        // Every input field has a label.
         for field in page
             .split("<input")
             .skip(1)
@@ -290,7 +290,7 @@ async fn what_an_order_has_to_send_is_told_with_its_keys_on_its_page_and_by_the_
 #[tokio::test]
 async fn from_the_list_of_versions_each_leads_to_what_it_changed() {
     let world = World::start().await;
-    // In one millisecond nobody can tell which one is newer.
+    // Records of the same millisecond have no order.
     let at = SystemClock.now();
     while SystemClock.now() <= at {
         tokio::task::yield_now().await;
@@ -328,7 +328,7 @@ async fn what_a_service_has_said_is_shown_and_obeyed_by_no_browser() {
     assert!(page.contains(shown), "{page}");
 }
 
-/// What a list of all orders says, at a moment: the same as every figure is to say.
+/// The list of all orders at a moment, from which every figure is computed.
 struct Listed(Vec<Order>);
 
 impl Listed {
@@ -348,13 +348,13 @@ impl Listed {
         self.0.iter().filter(|order| is(order)).count() as u64
     }
 
-    /// By state, as lists have them: without those that an operator has closed.
+    /// Number of orders in a state, as lists show them: without closed ones.
     fn in_state(&self, name: &str) -> u64 {
         self.count(|order| order.state.name() == name && order.closed.is_none())
     }
 }
 
-/// Every figure of the console and its API, next to what the list of all orders says.
+/// Compares every figure of the console and its API with the list of all orders.
 async fn figures_are_those_of_the_list(world: &World) {
     let (all, now) = (Listed::of(world).await, world.clock.now());
     let closed = all.count(|order| order.closed.is_some());
@@ -453,10 +453,10 @@ async fn every_figure_is_what_is_stored_also_a_minute_later_and_beyond_a_thousan
             order.state = ProcessState::Processed { at };
         }
     };
-    // The oldest orders by far, and quick.
+    // Old orders that finished quickly.
     let old = (0..1_500).map(|n| (format!("old-{n}"), processed(ago(2_700), ago(2_697))));
     world.orders(old.collect()).await;
-    // Of late each takes longer, on a newer version.
+    // Recent orders take longer, on a newer version.
     world.workflow = publish(&world.store, "w", "other").await;
     let new = (0..40).map(|n| (format!("new-{n}"), processed(ago(25), ago(3))));
     world.orders(new.collect()).await;

@@ -1,5 +1,4 @@
-//! From an order to its trace: the id, the link where it is known where traces are looked at, and whether all
-//! of it is there.
+//! From an order to its trace: the id, the link if a trace tool is set, and whether the trace is complete.
 
 use serde_json::json;
 use triad_console::Settings;

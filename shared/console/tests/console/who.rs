@@ -1,4 +1,4 @@
-//! Who is let in, and what they may: tokens, sessions, a proxy's header, the words of forms, read-only.
+//! Authentication and roles: tokens, sessions, a proxy's header, CSRF tokens, read-only mode.
 
 use serde_json::json;
 use triad_console::Settings;
@@ -111,7 +111,7 @@ async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
     let done = send_form(&world, "/console/act", &session, &act).await;
     assert!(text(&done).contains("1 done, 0 refused"), "{}", text(&done));
     assert_eq!(world.stored("e").await.closed.unwrap().act.by, "ann");
-    // By a cookie nobody acts over the API, which any page could have the browser send.
+    // The API ignores cookies for acts: any site could have the browser send them.
     let json = [
         ("cookie", session.as_str()),
         ("content-type", "application/json"),
@@ -136,7 +136,7 @@ async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
             .status,
         401
     );
-    // Who may look is not offered to act.
+    // The pages offer no acts to a read-only caller.
     let page = world.get("/console/").await;
     let (jar, form) = (cookie(&page), csrf_token(&text(&page)));
     let right = [

@@ -1,14 +1,14 @@
-//! The attempts at a step of which an order's record tells: by lines of the timeline, and by the step's state.
+//! The attempts at a step that an order's record holds, from timeline lines and from the step's state.
 
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::{Attempt, Direction, Leg, Order, StepRecord, StepState, Timestamp, Work};
 
 use super::{Kind, Span};
 
-/// What may follow an attempt at a step.
+/// The event after an attempt at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptFollowedBy {
-    /// The attempt has not ended, or it was the last one of its leg.
+    /// The attempt has not ended, or it was the last of its leg.
     Nothing,
     /// A wait, then another attempt.
     Another,
@@ -16,7 +16,7 @@ pub(super) enum AttemptFollowedBy {
     Deferral,
 }
 
-/// An attempt, or several that were deferred one after the other.
+/// One attempt, or several consecutive deferred ones.
 pub(super) struct AttemptSpan {
     pub(super) at_compensation: bool,
     pub(super) first: Attempt,
@@ -26,13 +26,13 @@ pub(super) struct AttemptSpan {
 }
 
 impl AttemptSpan {
-    /// Whether this attempt came right after another one of its leg.
+    /// Whether this attempt directly followed another one of its leg.
     pub(super) fn follows(&self, other: &Self) -> bool {
         self.at_compensation == other.at_compensation && self.first == other.last.next()
     }
 }
 
-/// The attempts at a step of which the record tells, the oldest first.
+/// The attempts at a step that the record holds, the oldest first.
 pub(super) fn attempt_spans(
     order: &Order,
     record: &StepRecord,
@@ -54,7 +54,7 @@ fn of_line(line: &Incident, before: Option<&AttemptSpan>) -> Option<AttemptSpan>
     let (first, started) = (line.attempt?, line.started?);
     let last = line.through.unwrap_or(first);
     let at_compensation = line.direction() == Direction::Compensate;
-    // It was deferred for too long: no attempt, but the end of a wait.
+    // The step was deferred for too long: this line ends a wait and is no attempt.
     let is_of_wait = before.is_some_and(|before| {
         before.then == AttemptFollowedBy::Deferral
             && before.at_compensation == at_compensation
@@ -113,7 +113,7 @@ fn of_line(line: &Incident, before: Option<&AttemptSpan>) -> Option<AttemptSpan>
     })
 }
 
-/// The attempt that the state of a step tells of, and no line.
+/// The attempt that only the state of a step holds, without a timeline line.
 fn of_state(
     record: &StepRecord,
     calls: impl Fn(bool) -> Option<u32>,
@@ -169,7 +169,7 @@ fn of_state(
                 started,
                 calls,
             } => {
-                // Early versions stored neither.
+                // Early versions stored neither time.
                 let span = (started.0 > 0).then_some((*started, now))?;
                 let (what, calls) = ("failed, not counted yet", Some(*calls));
                 Some(told(*direction, *attempt, span, "bad", what, calls))
@@ -187,8 +187,8 @@ fn name(direction: Direction, attempt: Attempt) -> String {
     }
 }
 
-/// The calls of the attempt with which a leg has ended well: what was reported of the whole leg, without what
-/// the lines of the earlier attempts say. `None` if one of these has no line, or a line without its calls.
+/// Calls of the attempt with which a leg succeeded: the calls reported for the leg, less those in the lines of
+/// earlier attempts. `None` if an earlier attempt has no line, or a line without calls.
 fn calls_of_last(order: &Order, record: &StepRecord, at_compensation: bool) -> Option<u32> {
     let (leg, last): (&Leg, _) = match at_compensation {
         true => (&record.compensation, record.compensations()),
@@ -196,7 +196,7 @@ fn calls_of_last(order: &Order, record: &StepRecord, at_compensation: bool) -> O
     };
     let is_moved = |line: &Incident| line.what == IncidentKind::Migrated;
     if order.incidents.iter().any(is_moved) {
-        // Attempts at the step may be numbered from more than 1.
+        // Attempts may be numbered from more than 1, so the first one is unknown.
         return None;
     }
     let of_leg = |line: &&Incident| {

@@ -1,7 +1,7 @@
-//! What an order's record knows of spans of time: its attempts with their calls, and the waits between them.
+//! The spans of time in an order's record: attempts with their calls, and the waits between them.
 //!
-//! Nothing is guessed. An attempt whose line was dropped has no span, and neither has a wait beside it; an
-//! attempt has a number of calls only where the record leaves no other one.
+//! No value is guessed: an attempt whose line was dropped has no span, nor has a wait next to it, and an attempt has
+//! a number of calls only if the record determines it.
 
 mod attempts;
 mod waits;
@@ -12,17 +12,17 @@ use triad_core::{Order, StepRecord, Timestamp};
 use attempts::{AttemptSpan, attempt_spans};
 use waits::{wait, wait_at_last, waits_before};
 
-/// What happened in a span of time.
+/// Kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The order as a whole, from its submission to its end.
+    /// The whole order, from its submission to its end.
     Whole,
     Attempt,
-    /// No request was out, and the step was not deferred.
+    /// A wait: no request was sent, and the step was not deferred.
     Wait,
-    /// The service was not to be called, or no agent took the request.
+    /// The step was deferred: the service was not to be called, or no agent took the request.
     Deferred,
-    /// An operator acted. It has no length.
+    /// An act of an operator, without length.
     Act,
 }
 
@@ -32,15 +32,15 @@ pub(super) struct Span {
     pub(super) kind: Kind,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
-    /// Whether that was well: a class of the pages.
+    /// Style class that shows whether the span ended well.
     pub(super) class: &'static str,
-    /// What happened, for people.
+    /// Text for people.
     pub(super) say: String,
-    /// Calls that the attempt made; `None` if it is no attempt, or if their number is not known.
+    /// Calls of the attempt; `None` if it is no attempt or the number is unknown.
     pub(super) calls: Option<u32>,
 }
 
-/// The whole order, up to now where it goes on, and its wait for its first attempt.
+/// The whole order (up to now if unfinished), and its wait for the first attempt.
 pub(super) fn of_order(order: &Order, class: &'static str, now: Timestamp) -> Vec<Span> {
     let end = order.state.finished_at().unwrap_or(now);
     let whole = Span {
@@ -57,7 +57,7 @@ pub(super) fn of_order(order: &Order, class: &'static str, now: Timestamp) -> Ve
         .flat_map(|record| attempt_spans(order, record, now));
     let first = told.map(|one| one.span.from).min();
     let begun = match first {
-        // Without its oldest lines the record does not know which attempt was the first one.
+        // If the oldest lines were dropped, the first attempt is unknown.
         _ if order.dropped.is_some() => None,
         Some(first) => wait(order.submitted_at, first, "waited for its first attempt"),
         None if order.state.is_finished() => None,
@@ -66,8 +66,7 @@ pub(super) fn of_order(order: &Order, class: &'static str, now: Timestamp) -> Ve
     std::iter::once(whole).chain(begun).collect()
 }
 
-/// The attempts at a step and the waits between them, the oldest first; up to now where the step is worked
-/// on.
+/// The attempts at a step and the waits between them, the oldest first; up to now if the step is unfinished.
 pub(super) fn of_step(order: &Order, record: &StepRecord, now: Timestamp) -> Vec<Span> {
     let told = attempt_spans(order, record, now);
     let mut spans = Vec::new();
@@ -81,7 +80,7 @@ pub(super) fn of_step(order: &Order, record: &StepRecord, now: Timestamp) -> Vec
     spans
 }
 
-/// What operators did to the order.
+/// Acts of operators on the order.
 pub(super) fn of_operators(order: &Order) -> Vec<Span> {
     let act = |line: &Incident| {
         let act = line.act.as_ref()?;

@@ -22,7 +22,7 @@ pub(in crate::site) fn order() -> Order {
     Order::new(&accepted, &workflow, Timestamp(0))
 }
 
-/// A line about an attempt at its step.
+/// A timeline line for an attempt at the step.
 pub(in crate::site) fn line(
     what: IncidentKind,
     attempt: u32,
@@ -94,10 +94,10 @@ fn an_attempt_that_ended_well_has_the_calls_that_the_earlier_ones_leave() {
     let waited = span(Kind::Wait, 100, 150, "waited for its next attempt", None);
     let well = |calls| span(Kind::Attempt, 150, 200, "attempt 2: completed", calls);
     assert_eq!(shown(&order), [failed, waited, well(Some(2))]);
-    // What the first one called is not known, so neither is what the second one did.
+    // The calls of the first attempt are unknown, so those of the second one are, too.
     order.incidents[0].calls = None;
     assert_eq!(shown(&order)[2], well(None));
-    // The line of the first one was dropped: nothing is known beside the second one.
+    // The first attempt's line was dropped: the span before the second one is unknown.
     order.incidents.clear();
     assert_eq!(shown(&order), [well(None)]);
 }

@@ -6,8 +6,7 @@ use triad_core::{Direction, Order, StepRecord, Timestamp, Work};
 use super::attempts::{AttemptFollowedBy, AttemptSpan};
 use super::{Kind, Span};
 
-/// The waits before an attempt of which the record knows when they began: for as long as the step was
-/// deferred, and until the attempt.
+/// The waits before an attempt whose beginnings the record holds: the deferral, then the wait until the attempt.
 pub(super) fn waits_before(
     order: &Order,
     before: Option<&AttemptSpan>,
@@ -35,7 +34,7 @@ pub(super) fn waits_before(
     [deferred, waited]
 }
 
-/// The wait up to now of a step that is due or deferred.
+/// The wait up to now of a due or deferred step.
 pub(super) fn wait_at_last(
     order: &Order,
     record: &StepRecord,
@@ -71,16 +70,16 @@ pub(super) fn wait_at_last(
     }
 }
 
-/// Lines with which a step is due again that had come to an end.
+/// Lines that make a finished step due again.
 const AGAIN: [IncidentKind; 2] = [IncidentKind::Resubmitted, IncidentKind::CompensationRetried];
-/// Lines with which a step is deferred no longer, although no further attempt at the same leg is made.
+/// Lines that end a deferral without another attempt of the same leg.
 const ENDS: [IncidentKind; 3] = [
     IncidentKind::CompensationBegan,
     IncidentKind::Cancelled,
     IncidentKind::Resolved,
 ];
 
-/// When the latest line of one of these kinds was written, within these bounds.
+/// Time of the latest line of these kinds, within these bounds.
 fn last_of(
     order: &Order,
     kinds: &[IncidentKind],
@@ -96,7 +95,7 @@ fn last_of(
         .max()
 }
 
-/// The span for which a step was deferred after an attempt.
+/// The deferral after an attempt.
 fn deferral(order: &Order, before: &AttemptSpan, until: Timestamp) -> Option<Span> {
     let since = before.span.to;
     let ends = |line: &&Incident| ENDS.contains(&line.what) && (since..until).contains(&line.at);
@@ -116,7 +115,7 @@ fn deferred(from: Timestamp, to: Timestamp, after: &str) -> Option<Span> {
     })
 }
 
-/// A wait; `None` if it took no time.
+/// A wait; `None` if it has no length.
 pub(super) fn wait(from: Timestamp, to: Timestamp, say: &str) -> Option<Span> {
     (from < to).then(|| Span {
         kind: Kind::Wait,

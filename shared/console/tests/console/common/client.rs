@@ -1,4 +1,4 @@
-//! A client that holds every answer against the document.
+//! A client that checks every answer against the OpenAPI document.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ impl Said {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// Status and the code of a problem, to be compared at once.
+    /// Status and problem code, to be compared together.
     pub fn is(&self) -> (u16, String) {
         let code = self.json()["code"].as_str().map(str::to_owned);
         (self.status, code.unwrap_or_default())
     }
 }
 
-/// Asks as a server does that has read a request.
+/// Calls the console as a server that has read a request.
 #[derive(Clone)]
 pub struct Client {
     pub answers: Arc<dyn Answers>,
@@ -101,11 +101,11 @@ impl Client {
     }
 }
 
-/// Events as they are told.
+/// A stream of server-sent events.
 pub struct Stream(Body);
 
 impl Stream {
-    /// What is told until some part of it is, or with `None` until the stream ends.
+    /// Reads events until this text appears, or with `None` until the stream ends.
     pub async fn until(&mut self, part: Option<&str>) -> String {
         let mut told = String::new();
         let listening = async {

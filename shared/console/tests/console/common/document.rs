@@ -1,4 +1,4 @@
-//! The document of the operators' API, and what it says of an answer.
+//! The OpenAPI document of the operators' API, and its check of an answer.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex};
@@ -12,15 +12,15 @@ pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(text).expect("JSON")
 });
 
-/// What was seen in this process: path, method and status of the document.
+/// The documented path, method and status of each answer in this process.
 pub static SEEN: Mutex<BTreeSet<(String, String, String)>> = Mutex::new(BTreeSet::new());
 
-/// The document's path for one that was asked for.
+/// The documented path template of a requested path.
 fn template(path: &str) -> Option<String> {
     let path = path.split('?').next().unwrap_or_default();
     let asked: Vec<&str> = path.split('/').collect();
     let paths = DOCUMENT["paths"].as_object()?.keys();
-    // A path without parameters counts before one with.
+    // A path without parameters has precedence.
     let mut known: Vec<&String> = paths.collect();
     known.sort_by_key(|path| path.matches('{').count());
     let fits = |known: &&&String| {
@@ -31,7 +31,7 @@ fn template(path: &str) -> Option<String> {
     known.iter().find(fits).map(|path| (*path).clone())
 }
 
-/// Holds an answer of the API against the document.
+/// Checks an answer of the API against the document.
 pub fn check(method: &str, path: &str, said: &Said) {
     if !path.starts_with("/v1/operate") {
         return;

@@ -1,5 +1,5 @@
-//! A console over a SQLite store in a directory of its own, a bus that keeps what is sent, and the topic of
-//! dead letters that is on it.
+//! A console over a SQLite store in its own directory, with a bus that keeps messages and a topic of dead letters on
+//! it.
 
 pub mod client;
 pub mod document;
@@ -31,10 +31,10 @@ use triad_workflow::{Limits, Millis, Workflow};
 
 use client::{Client, Said};
 
-/// Longest that a test waits for anything.
+/// Longest wait of a test.
 pub const WITHIN: Duration = Duration::from_secs(30);
 
-/// What is sent, and the topics of dead letters and alerts in it.
+/// Sent messages, which also serve as the topics of dead letters and alerts.
 #[derive(Debug, Clone, Default)]
 pub struct Heard(pub Arc<Mutex<Vec<Envelope>>>);
 
@@ -78,7 +78,7 @@ impl TopicRecords for LettersHeld {
     }
 }
 
-/// The real clock, put forward by what the test says.
+/// The real clock plus an offset that the test sets.
 #[derive(Debug, Clone, Default)]
 pub struct Later(Arc<AtomicU64>);
 
@@ -100,7 +100,7 @@ impl Clock for Later {
     }
 }
 
-/// A listener that lets in everybody.
+/// A listener without tokens: every caller is let in.
 struct Open;
 
 impl Keys for Open {
@@ -128,12 +128,12 @@ impl World {
         Self::with(Settings::default(), None).await
     }
 
-    /// With these settings, and a file of tokens.
+    /// A world with these settings and a file of tokens.
     pub async fn with(console: Settings, tokens: Option<&str>) -> Self {
         Self::beside(console, tokens, |api| api).await
     }
 
-    /// With these settings, a file of tokens, and what `mounted` puts beside the API.
+    /// A world with these settings, a file of tokens, and `mounted` beside the API.
     pub async fn beside(
         console: Settings,
         tokens: Option<&str>,
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// One turn of the Supervisor at the campaigns.
+    /// One turn of the Supervisor on campaigns.
     pub async fn carry_on(&self) -> Report {
         let (store, bus) = (self.store.clone(), self.heard.clone());
         let settings = triad_runtime::settings::Settings::default();
@@ -194,17 +194,17 @@ impl World {
         self.client.send("GET", path, &[], b"").await
     }
 
-    /// An act by JSON.
+    /// Posts an act as JSON.
     pub async fn act(&self, path: &str, body: &Value) -> Said {
         self.client.post(path, body).await
     }
 
-    /// Stores an order as `change` leaves it.
+    /// Stores an order after `change`.
     pub async fn order(&self, id: &str, change: impl FnOnce(&mut Order)) -> Order {
         self.orders(vec![(id.to_owned(), change)]).await.remove(0)
     }
 
-    /// Stores orders, each as what stands beside its id leaves it.
+    /// Stores orders, each after its change.
     pub async fn orders(&self, all: Vec<(String, impl FnOnce(&mut Order))>) -> Vec<Order> {
         let named = identity(&self.workflow).to_string();
         let (mut new, mut writes) = (Vec::new(), Vec::new());
@@ -245,7 +245,7 @@ impl World {
         stored
     }
 
-    /// Stores an order in Error, a millisecond or more before the next one: those of one moment have no order.
+    /// Stores an order in Error, at least a millisecond before the next one: equal times have no order.
     pub async fn failed(&self, id: &str, code: &str) -> Order {
         let state = error(code);
         let at = state.finished_at().expect("it has finished");
@@ -301,7 +301,7 @@ pub async fn publish(store: &SqliteStore<SystemClock>, name: &str, action: &str)
     workflow
 }
 
-/// A form as a browser sends it.
+/// Sends a form as a browser does.
 pub async fn send_form(world: &World, path: &str, cookie: &str, form: &[(&str, &str)]) -> Said {
     let mut body = form_urlencoded::Serializer::new(String::new());
     for (name, value) in form {
@@ -326,7 +326,7 @@ pub fn cookie(said: &Said) -> String {
     set.split(';').next().unwrap().to_owned()
 }
 
-/// The word of a page's forms.
+/// The CSRF token of a page's forms.
 pub fn csrf_token(page: &str) -> String {
     let behind = page.split("name=\"word\" value=\"").nth(1).expect("a word");
     behind.split('"').next().unwrap().to_owned()
