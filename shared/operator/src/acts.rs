@@ -44,7 +44,7 @@ where
     act_on_each(clock, orders, how, stop, act, report).await
 }
 
-/// One operation on one order. An output with which a step is resolved must have what others read of it.
+/// One operation on one order. Refuses an output that lacks fields which other steps read.
 pub(crate) async fn act_on_order<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
@@ -68,7 +68,7 @@ where
             Ok(None) => return ActOutcome::NotFound,
             Err(error) => return ActOutcome::Failed(error),
         };
-        // A step that the workflow does not have is refused by the act itself.
+        // The act itself refuses a step that the workflow does not have.
         let lacking = match read.workflow.step_index(step.as_str()) {
             Some(index) => lacking(&read.workflow, index, output),
             None => Vec::new(),
@@ -147,7 +147,7 @@ where
     C: Clock,
     N: Entropy,
 {
-    // One order is in hand at a time: nobody waits for it.
+    // Orders are handled one at a time, so this lock is never contended.
     let show = Mutex::new(show);
     let one = async |id: OrderId| {
         let show = |all: &[Difference]| {
@@ -159,8 +159,8 @@ where
     act_on_each(clock, orders, how, stop, one, report).await
 }
 
-/// Resubmits one order with a corrected input of one step, made from the present one. `show` gets what
-/// differs before it is acted on.
+/// Resubmits one order with a corrected input of one step, made from the present one. Calls `show` with the
+/// differences before the act.
 pub(crate) async fn correct<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,

@@ -1,8 +1,7 @@
-//! Addresses of the operators' pages, for everything that links to one: the pages themselves, the notice of
-//! an alert, a line of a log.
+//! Addresses of the operators' pages, for the pages themselves, notices of alerts and log lines.
 //!
-//! This module only makes texts. The console answers requests for these addresses; its tests check that it
-//! answers each of them.
+//! This module only makes texts. The console answers requests for these addresses; its tests check that it answers
+//! each of them.
 
 use std::str::FromStr;
 
@@ -13,7 +12,7 @@ use triad_runtime::dead_letter::LetterId;
 /// The beginning of every page's path, without a slash at its end.
 pub const ROOT: &str = "/console";
 
-/// What stands in a part of a path as it is.
+/// Characters that a path segment keeps unencoded.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -64,7 +63,7 @@ impl<'a> PageAddress<'a> {
             }
             AlertKind::Breaker => named(&alert.alert_id, "downstream/").map(Self::Downstream),
             AlertKind::CampaignStopped => named(&alert.alert_id, "campaign/").map(Self::Campaign),
-            // What is to be mended is no order's and no page's: the alert says all that is known.
+            // A wrong setting belongs to no order and no page: the alert has all the details.
             AlertKind::Misconfigured => None,
         }
     }
@@ -84,7 +83,7 @@ impl<'a> PageAddress<'a> {
     }
 }
 
-/// The name that is between a beginning and the moment at the end.
+/// The name between a prefix and the moment at the end.
 fn named<'a>(id: &'a str, beginning: &str) -> Option<&'a str> {
     let (name, _moment) = id.strip_prefix(beginning)?.rsplit_once('/')?;
     (!name.is_empty()).then_some(name)
@@ -96,14 +95,14 @@ pub fn row(downstream: &str) -> String {
     format!("downstream-{}", in_path(downstream))
 }
 
-/// The address at which browsers reach the pages of an installation. It is read from a text: `http` or
-/// `https`, a host and perhaps a port, and no other path than [`ROOT`].
+/// The address at which browsers reach the pages of an installation. It is read from a text: `http` or `https`, a
+/// host and perhaps a port, and no other path than [`ROOT`].
 ///
 /// # Example
 /// ```
-/// use triad_operator::address::{ConsoleUrl, Place};
+/// use triad_operator::address::{ConsoleUrl, PageAddress};
 /// let console: ConsoleUrl = "https://triad.example/console/".parse().unwrap();
-/// assert_eq!(console.of(&Place::Order("7")), "https://triad.example/console/orders/7");
+/// assert_eq!(console.of(&PageAddress::Order("7")), "https://triad.example/console/orders/7");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsoleUrl(String);

@@ -1,4 +1,4 @@
-//! What an alert is about, in words.
+//! Names and texts of alert kinds.
 
 use triad_core::message::AlertKind;
 

@@ -1,4 +1,4 @@
-//! The parts of the attention index: of each reason, its shards.
+//! Shards of the attention index, for each reason.
 
 use triad_core::due::SHARDS;
 use triad_core::{Attention, OrderId, Timestamp};

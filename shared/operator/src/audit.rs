@@ -1,9 +1,8 @@
-//! The audit: every act of an operator that is kept, of orders, downstreams, campaigns and dead letters.
+//! The audit: every stored act of an operator on orders, downstreams, campaigns and dead letters.
 //!
-//! An order's record keeps its acts longer than its other lines ([`triad_core::timeline`]), until it
-//! expires. A downstream's record has its last changes, and what operators have set and not taken back however
-//! long ago; all its changes are in the topic of alerts. Of campaigns only those in the list are told of: at
-//! most 200.
+//! An order's record keeps its acts longer than its other lines ([`triad_core::timeline`]), until it expires. A
+//! downstream's record keeps its last changes, and every setting that is still in force, however old; the topic of
+//! alerts has all its changes. Only listed campaigns are included: at most 200.
 
 use serde::Serialize;
 use triad_core::order::{Hold, IncidentKind};
@@ -211,7 +210,7 @@ where
         };
         let changes = || shown.earlier.iter().rev().chain([&shown.last]);
         let mut acts = changes().filter_map(|change| Some((change, change.operator.as_ref()?)));
-        // What is set and no more among the changes was set before all of them.
+        // A setting in force that is not among the kept changes is older than all of them.
         let kept_since = acts.clone().next().map(|(change, _)| change.at);
         let is_kept = |hold: &Hold| kept_since.is_some_and(|since| hold.at >= since);
         if let Some(forced) = shown.forced.as_ref().filter(|f| !is_kept(&f.hold)) {

@@ -1,5 +1,5 @@
-//! Acting on many orders, one after the other: a dry run, a rate, a report of each, a stop between
-//! two.
+//! Acts on many orders, one after the other, with a dry run, a rate, a report of each order, and a stop between two
+//! orders.
 
 use std::future::Future;
 use std::pin::pin;
@@ -21,7 +21,7 @@ pub const MAX_AT_ONCE: usize = 1_000;
 /// How fast to act on many orders, and whether only to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bulk {
-    /// Most orders that are acted on in a second. A dry run writes nothing, and has no pace.
+    /// Most orders that are acted on in a second. A dry run writes nothing and is not limited.
     pub rate: Rate,
     /// If true, nothing is written or sent, and what is reported is what would come of the act.
     pub dry_run: bool,
@@ -86,16 +86,14 @@ impl Tally {
     }
 }
 
-/// Acts on every order with `act`, one after the other, no faster than the rate in `how` unless it is a dry run,
-/// and calls `report` after each. `act` is not told whether this is a dry run: the caller must give an `act` that knows it.
+/// Calls `act` on every order, one after the other, no faster than the rate in `how` unless it is a dry run, and
+/// calls `report` after each. `act` does not get the dry-run flag: the caller must pass an `act` that handles it.
 ///
-/// When `stop` completes, the call ends before the next order; give [`std::future::pending`] to act on all.
-/// The call also ends after an order whose messages the bus has not taken, because each further one would
-/// wait for the bus in vain. [`Tally::left`] says how many orders are left then. To call it again is safe if
-/// it is safe to repeat `act`.
+/// When `stop` completes, the call ends before the next order; give [`std::future::pending`] to act on all. The call
+/// also ends after an order whose messages the bus has not taken, because each further one would wait for the bus in
+/// vain. [`Tally::left`] says how many orders are left then. To call it again is safe if it is safe to repeat `act`.
 ///
-/// # Errors
-/// The error that `report` returns; no further order is acted on then. The failure of an act is no error: it
+/// # Errors The error that `report` returns; no further order is acted on then. The failure of an act is no error: it
 /// is in the order's [`ActResult`].
 pub async fn act_on_each<A, R, E>(
     clock: &impl Clock,

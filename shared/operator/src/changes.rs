@@ -1,4 +1,4 @@
-//! What is different between two versions of a workflow, in the words of its file.
+//! Differences between two versions of a workflow, in the words of its file.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub fn changes(before: &Workflow, after: &Workflow) -> Vec<String> {
 
 struct Parts {
     steps: BTreeMap<String, Map<String, Value>>,
-    /// The ids of the steps, in their order.
+    /// The ids of the steps, in order.
     order: Vec<String>,
     rest: Map<String, Value>,
 }

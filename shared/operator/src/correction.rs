@@ -1,4 +1,4 @@
-//! A corrected input of a step, made from the present one, and what differs.
+//! A corrected input of a step, made from the present one, and the differences.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,7 +48,7 @@ pub struct InvalidSet(
 /// Why an input cannot be corrected. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CorrectionError {
-    /// There is no present input of which something could be set.
+    /// The present input, which was to be changed, does not exist.
     #[error("nothing can be set, for there is no present input: {0}; give the whole input")]
     NoPresent(
         /// Why there is none.
@@ -106,7 +106,7 @@ impl Set {
     }
 }
 
-/// What there is at a place, for people.
+/// Describes the value at a place, for people.
 fn describe(value: &Value) -> String {
     match value {
         Value::Object(map) if map.is_empty() => "there are no fields".to_owned(),
@@ -124,7 +124,7 @@ fn display_path(path: &[PathSegment]) -> String {
     for part in path {
         match part {
             PathSegment::Item(item) => text += &format!("[{item}]"),
-            // As JSON: it is read as such.
+            // Quoted as JSON: the parser reads it as such.
             PathSegment::Field(name) if !is_plain(name) => {
                 text += &format!("[{}]", Value::String(name.clone()));
             }
@@ -181,7 +181,7 @@ impl FromStr for Set {
     }
 }
 
-/// The first part of a path, and what is left of the text.
+/// Splits a path into its first segment and the rest.
 fn first_part(text: &str, is_first: bool) -> Option<(PathSegment, &str)> {
     if let Some(inner) = text.strip_prefix('[') {
         if inner.starts_with('"') {

@@ -1,8 +1,8 @@
-//! Orders counted by state, at a bounded cost, for a page that is read again and again.
+//! Orders counted by state, at a bounded cost, for a page that is refreshed.
 //!
-//! Every figure that is shown of an installation's orders is made here, from one count of the store where it
-//! counts its orders. Where it does not (DynamoDB), what needs an operator and what is under way is counted from the
-//! indexes, and the rest is not told.
+//! Every figure about an installation's orders is computed here. If the store counts its orders, all figures come
+//! from that one count. If not (DynamoDB), the orders that need an operator and those under way are counted from the
+//! indexes, and the other figures are missing.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use triad_workflow::Millis;
 
 use crate::find::is_under_way;
 
-/// An order that is due is overdue after this: two sweeps of the function.
+/// Delay after which a due order is overdue: two sweeps of the deployed Supervisor.
 const LATE: Millis = Millis(120_000);
-/// Rows of each shard of the due index that are counted at most.
+/// Most counted rows of each shard of the due index.
 const ROWS: u32 = 1_000;
-/// What [`Counts::orders`] calls orders in Error and CompensationFailed that an operator has closed.
+/// Key in [`OrderCounts::orders`] for orders in Error and CompensationFailed that an operator has closed.
 pub const CLOSED: &str = "closed";
 
 /// Orders counted by state.
@@ -59,8 +59,8 @@ pub struct UnderWay {
     pub set_aside: u64,
     /// Whether there may be more orders than were counted: of the due index at most 1,000 of each shard are.
     pub more: bool,
-    /// How many orders have been due for two minutes or longer. If there are any, no Supervisor may be
-    /// running, or it cannot keep up.
+    /// How many orders have been due for two minutes or longer. If there are any, the Supervisor may not be running,
+    /// or it cannot keep up.
     pub overdue: u64,
     /// Whether there may be more of these than were counted: of the due index at most 1,000 of each shard are.
     pub more_overdue: bool,
@@ -169,7 +169,7 @@ async fn under_way<S: StateStore>(store: &S, now: Timestamp) -> Result<UnderWay,
         let overdue = store.due(shard, now.minus(LATE), ROWS, None).await?;
         all.overdue += overdue.rows.len() as u64;
         all.more_overdue |= overdue.next.is_some();
-        // The earliest of the shard; a row does not say since when.
+        // The earliest row of the shard; a row does not say since when it is due.
         firsts.extend(overdue.rows.into_iter().next().map(|row| row.order));
     }
     if !firsts.is_empty() {
@@ -191,8 +191,8 @@ pub struct Rate {
     /// How many orders finished, by the name of the state in which they are. States in which none is are
     /// left out.
     pub finished: BTreeMap<String, u64>,
-    /// Whether there were more of either than were counted:
-    /// [`MOST_LATELY`](triad_runtime::ports::MOST_LATELY), the newest.
+    /// Whether more orders were submitted or finished than were counted: the newest
+    /// [`MOST_LATELY`](triad_runtime::ports::MOST_LATELY).
     pub more: bool,
     /// The median time from submission to end, in milliseconds, of the orders among them that are Processed;
     /// `None` if there is no such order.
@@ -213,11 +213,10 @@ impl Rate {
 /// The times of [`rates`], in milliseconds: a minute, an hour and a day.
 const LATELY: [u64; 3] = [60_000, 3_600_000, 86_400_000];
 
-/// What was submitted and what finished in the last minute, hour and day before `now`, of the orders that are still
-/// stored. `None`: the store does not count them.
+/// Orders submitted and finished in the last minute, hour and day before `now`, of those that are still stored.
+/// `None`: the store does not count them.
 ///
-/// # Errors
-/// [`StoreError`] if the store cannot be read.
+/// # Errors [`StoreError`] if the store cannot be read.
 pub async fn rates<S: OperatorStore>(
     store: &S,
     now: Timestamp,
@@ -245,7 +244,7 @@ pub async fn rates<S: OperatorStore>(
     Ok(Some(rates))
 }
 
-/// The value that so many in a hundred of sorted ones do not exceed.
+/// A percentile of sorted values.
 fn share(sorted: &[u64], percent: usize) -> Option<u64> {
     let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(at).copied()

@@ -1,4 +1,4 @@
-//! The definitions that orders run on.
+//! Reads the definitions that orders are pinned to.
 
 use triad_core::WorkflowRef;
 use triad_runtime::{DefinitionStore, StoreError};

@@ -1,4 +1,4 @@
-//! Downstreams and step types: which there are, how they are, what waits for them, and holding them.
+//! Downstreams and step types: their state, the orders that wait for them, and holding them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -91,13 +91,13 @@ impl Published {
         let mut workflows = Vec::new();
         for version in store.versions().await? {
             let definition = version.definition;
-            // One that was removed since is needed by nobody.
+            // No order needs a version that was removed since.
             let Some(json) = store.definition(definition.clone()).await? else {
                 continue;
             };
             match Workflow::from_published(&json) {
                 Ok(workflow) => workflows.push(workflow),
-                // A newer version of Triad may have published it: what the others need is shown all the same.
+                // A newer version of Triad may have published it; show the others all the same.
                 Err(_) => {
                     tracing::warn!(%definition, "a definition cannot be read: its agents are not known")
                 }
@@ -162,7 +162,7 @@ impl Published {
     }
 }
 
-/// The agent of a step, and that of its compensation.
+/// The agents of a step and of its compensation.
 fn agents(step: &Step) -> impl Iterator<Item = &AgentName> {
     std::iter::once(&step.agent).chain(step.compensation.as_ref().map(|c| &c.agent))
 }
@@ -177,9 +177,8 @@ pub struct DownstreamView {
 }
 
 impl DownstreamView {
-    /// Whether no calls are made to the downstream, except those that find out whether it is back: an
-    /// operator has forced its breaker open, or the breaker is open by itself and no operator has forced it
-    /// closed. Paused step types are not looked at.
+    /// Whether no calls are made to the downstream, except probing calls: an operator has forced its breaker open, or
+    /// the breaker is open and no operator has forced it closed. Paused step types are ignored.
     #[must_use]
     pub fn is_not_called(&self) -> bool {
         match self.record.forced.as_ref().map(|f| f.to) {
@@ -321,7 +320,7 @@ impl Waiting {
     }
 }
 
-/// Orders looked at in each shard of the due index, those that are due first.
+/// Most orders read in each shard of the due index, those that are due first.
 const DEFERRED_PAGE: u32 = 64;
 
 /// Orders under way of which a step is deferred, counted by the downstream that it waits for.
@@ -351,7 +350,7 @@ pub async fn deferred<S: StateStore>(
         counted.more |= page.next.is_some();
         let ids = page.rows.into_iter().map(|row| row.order).collect();
         for order in store.load_eventually(ids).await {
-            // One that cannot be read is told of by `triad list`.
+            // `triad list` reports records that cannot be read.
             let Ok(Some(order)) = order else { continue };
             for agent in published.waited_for(&order) {
                 *counted.orders.entry(agent).or_default() += 1;

@@ -19,9 +19,9 @@ use crate::merge::Rows;
 use crate::search::indexes;
 pub use crate::skipped::{MAX_UNREADABLE, Skipped};
 
-/// Records read at once.
+/// Records in one read.
 const PAGE: usize = 100;
-/// Rows of the due index read at once.
+/// Rows of the due index in one read.
 const DUE_PAGE: u32 = 1_000;
 
 /// A filter for orders. An order fits if it fits every field that is set. The default has no field set:
@@ -144,7 +144,7 @@ pub struct FoundOrders {
     pub orders: Vec<Order>,
     /// Whether at least one more order fits than was asked for.
     pub more: bool,
-    /// Records and rows that were left out because they cannot be read. Each may be of an order that fits.
+    /// Records and rows that were left out because they cannot be read. Each may belong to an order that fits.
     pub skipped: Skipped,
 }
 
@@ -164,8 +164,7 @@ impl Filter {
         is_under_way || self.attention().is_some()
     }
 
-    /// Which parts of the attention index hold every order that fits; `None` where it does not hold
-    /// them all.
+    /// The parts of the attention index that hold every order that fits; `None` if the index does not hold them all.
     pub(crate) fn attention(&self) -> Option<Vec<Attention>> {
         match self.state {
             None if self.cause.is_some() => {
@@ -237,18 +236,17 @@ impl Filter {
     }
 }
 
-/// Finds orders that fit the filter at `now`, at most `limit`. With a search key the order that was
-/// submitted last comes first. Without one, orders that need an operator come with the longest waiting
-/// first, and all others come in the store's order.
+/// Finds orders that fit the filter at `now`, at most `limit`. With a search key the order that was submitted last
+/// comes first. Without one, orders that need an operator come with the longest waiting first, and all others come in
+/// the store's order.
 ///
-/// Orders with a search key, orders that need an operator and orders under way are found through an index;
-/// each record is then read and compared with the filter. With neither a search key, a state nor a cause,
-/// and for orders that ended well, the whole table is read, at most until one more order than `limit` fits.
-/// In memory are at most `limit` orders and a few pages. A record that cannot be read is counted in
-/// [`Found::skipped`] and ends nothing.
+/// Orders with a search key, orders that need an operator and orders under way are found through an index; each
+/// record is then read and compared with the filter. With neither a search key, a state nor a cause, and for orders
+/// that ended well, the whole table is read, at most until one more order than `limit` fits. In memory are at most
+/// `limit` orders and a few pages. A record that cannot be read is counted in [`FoundOrders::skipped`] and ends
+/// nothing.
 ///
-/// # Errors
-/// [`StoreError`] if an index or the store cannot be read. A single record that cannot be read is no error.
+/// # Errors [`StoreError`] if an index or the store cannot be read. A single record that cannot be read is no error.
 pub async fn orders<S>(
     store: &S,
     filter: &Filter,
@@ -321,7 +319,7 @@ pub fn named(id: &OrderId, error: StoreError) -> StoreError {
     }
 }
 
-/// Goes through the due index: every order that is under way is in it, or set aside in the shards behind.
+/// Walks the due index: every order under way is in it, set-aside orders in the shards after the others.
 async fn under_way<S: StateStore>(taker: &mut Taker<'_, S>) -> Result<(), StoreError> {
     let store = taker.store;
     for shard in 0..ALL_SHARDS {
@@ -361,13 +359,13 @@ async fn whole_table<S: StateStore>(taker: &mut Taker<'_, S>) -> Result<(), Stor
     }
 }
 
-/// Reads the records themselves, page by page, and takes those that fit.
+/// Reads records page by page, and takes those that fit.
 struct Taker<'a, S> {
     store: &'a S,
     filter: &'a Filter,
     limit: usize,
     now: Timestamp,
-    /// Orders that are to be read, fewer than a page.
+    /// Ids of orders to read, fewer than a page.
     ids: Vec<OrderId>,
     found: FoundOrders,
 }

@@ -1,4 +1,4 @@
-//! What an order was given, what its steps ask of their services, and what came back.
+//! An order's details, the calls of its steps, and their outputs.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -22,7 +22,7 @@ use triad_core::Timestamp;
 pub fn moment(at: Timestamp) -> String {
     let since = std::time::Duration::from_millis(at.0);
     match std::time::UNIX_EPOCH.checked_add(since) {
-        // Its form ends with the year 9999.
+        // RFC 3339 ends with the year 9999.
         Some(time) if at.0 <= LAST_MS => humantime::format_rfc3339_millis(time).to_string(),
         _ => format!("{} ms since 1970", at.0),
     }
@@ -55,10 +55,10 @@ pub fn of(value: &impl Serialize) -> Result<Value, Error> {
     value.serialize(Moments)
 }
 
-/// The name under which serde meets a [`Timestamp`].
+/// The serde name of [`Timestamp`].
 const TIMESTAMP: &str = "Timestamp";
 
-/// Makes JSON as serde_json does, but for moments.
+/// Serializes as serde_json does, except for moments.
 struct Moments;
 
 macro_rules! as_it_is {
@@ -181,7 +181,7 @@ impl Serializer for Moments {
     }
 }
 
-/// A value, as that of a variant where there is one.
+/// Wraps a value in its variant's name, if it has one.
 fn under(variant: Option<&'static str>, value: Value) -> Value {
     match variant {
         None => value,
@@ -189,7 +189,7 @@ fn under(variant: Option<&'static str>, value: Value) -> Value {
     }
 }
 
-/// A list that is being made.
+/// A list under construction.
 struct List {
     variant: Option<&'static str>,
     items: Vec<Value>,
@@ -220,12 +220,12 @@ list!(
     SerializeTupleVariant serialize_field
 );
 
-/// An object that is being made.
+/// An object under construction.
 #[derive(Default)]
 struct Fields {
     variant: Option<&'static str>,
     made: Map<String, Value>,
-    /// The key that waits for its value.
+    /// The key whose value comes next.
     key: Option<String>,
 }
 

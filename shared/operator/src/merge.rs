@@ -1,4 +1,4 @@
-//! The rows of several parts of an index in one line, by their moments, read as they are asked for.
+//! Merges the rows of several parts of an index by their moments. Rows are read when needed.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -10,11 +10,11 @@ use triad_runtime::ports::{AttentionPage, OperatorStore, Unreadable};
 
 use crate::skipped::Skipped;
 
-/// Rows of one part that were read at once.
+/// Rows of one read of a part.
 pub(crate) struct IndexPage<R> {
     pub(crate) rows: Vec<R>,
     pub(crate) unreadable: Vec<Unreadable>,
-    /// Where the next page begins, by the name that [`AttentionPage::behind`] makes of a place.
+    /// Name of the next page: [`AttentionPage::behind`] of a row.
     pub(crate) next: Option<String>,
 }
 
@@ -35,22 +35,22 @@ pub(crate) trait IndexPart: Sync {
     fn order(row: &Self::Row) -> &OrderId;
 }
 
-/// A place in the rows of some parts: that of a row that was handed out.
+/// A position in the merged rows: that of the last row returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MergePosition {
     at: Timestamp,
-    /// Which of the parts.
+    /// Index of the part.
     #[serde(rename = "shard")]
     part: usize,
     order: String,
 }
 
-/// Behind every order id, where ids of one moment are sorted.
+/// Sorts behind every order id of the same moment.
 const BEHIND_ALL: &str = "\u{10FFFF}";
 
 impl MergePosition {
-    /// The name of the page of a part that begins behind this place, and the first moment of the rows that
-    /// are still to be handed out: how a store sorts rows of one moment is its own affair.
+    /// The name of a part's page that begins behind this position, and the first moment of the rows that are still to
+    /// be returned. The order of rows with the same moment depends on the store.
     fn page_of<P: IndexPart>(&self, part: usize) -> (String, Timestamp) {
         let less = Timestamp(self.at.0.saturating_sub(1));
         let more = Timestamp(self.at.0.saturating_add(1));
@@ -59,7 +59,7 @@ impl MergePosition {
             false => (less, more),
         };
         match part.cmp(&self.part) {
-            // Of rows of one moment those of an earlier part came before.
+            // Rows of the same moment in an earlier part were returned before.
             Ordering::Less => (AttentionPage::behind(self.at, BEHIND_ALL), after),
             Ordering::Equal => (AttentionPage::behind(self.at, &self.order), self.at),
             Ordering::Greater => (AttentionPage::behind(before, BEHIND_ALL), self.at),
@@ -79,7 +79,7 @@ struct Reading<P: IndexPart> {
     part: P,
     rows: VecDeque<P::Row>,
     next: NextRow,
-    /// Rows of an earlier moment, in the order of the rows, were handed out before.
+    /// First moment to return; earlier rows were returned before.
     first: Option<Timestamp>,
 }
 
@@ -105,7 +105,7 @@ impl<'a, S: OperatorStore, P: IndexPart> Rows<'a, S, P> {
         }
     }
 
-    /// The rows behind a place, which is one of rows of the same parts.
+    /// Starts behind a position in rows of the same parts.
     pub(crate) fn behind(mut self, place: &MergePosition) -> Self {
         for (at, reading) in self.parts.iter_mut().enumerate() {
             let (page, first) = place.page_of::<P>(at);
@@ -114,7 +114,7 @@ impl<'a, S: OperatorStore, P: IndexPart> Rows<'a, S, P> {
         self
     }
 
-    /// The place of the row that was handed out last; `None` if none was.
+    /// The position of the last row returned; `None` before the first.
     pub(crate) fn place(&self) -> Option<&MergePosition> {
         self.last.as_ref()
     }
@@ -124,8 +124,7 @@ impl<'a, S: OperatorStore, P: IndexPart> Rows<'a, S, P> {
         self.skipped
     }
 
-    /// The next row, with its part; `None` at the end. Of rows of one moment those of the first part come
-    /// first.
+    /// The next row, with its part; `None` at the end. Among rows of the same moment the first part's come first.
     pub(crate) async fn next(&mut self) -> Result<Option<(&P, P::Row)>, StoreError> {
         for reading in &mut self.parts {
             reading.fill(self.store, &mut self.skipped).await?;
@@ -133,7 +132,7 @@ impl<'a, S: OperatorStore, P: IndexPart> Rows<'a, S, P> {
         let moments = self.parts.iter().enumerate();
         let moments = moments.filter_map(|(at, part)| Some((at, P::at(part.rows.front()?))));
         let first = match P::NEWEST_FIRST {
-            // It takes the last of equal ones.
+            // `max_by_key` takes the last of equal values.
             true => moments.rev().max_by_key(|(_, moment)| *moment),
             false => moments.min_by_key(|(_, moment)| *moment),
         };
@@ -151,7 +150,7 @@ impl<'a, S: OperatorStore, P: IndexPart> Rows<'a, S, P> {
 }
 
 impl<P: IndexPart> Reading<P> {
-    /// Reads on until a row is at hand or the part ends.
+    /// Reads a part until it has a row in memory or ends.
     async fn fill(
         &mut self,
         store: &impl OperatorStore,

@@ -1,5 +1,4 @@
-//! The messages that an order's record has to send, with what they are found by in a topic and in a
-//! service's log.
+//! The messages in an order's outbox, with the ids by which a topic or a service's log shows them.
 
 use serde::Serialize;
 use triad_core::outbox::Emission;
@@ -7,7 +6,7 @@ use triad_core::render::request_id;
 use triad_core::{Attempt, Direction, Effect, Envelope, IdempotencyKey, Order, effect, render};
 use triad_workflow::StepId;
 
-/// A message that an order's record has to send, and may have sent already.
+/// A message in an order's outbox, which may have been sent already.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MessageView<'a> {
     /// What is sent; its fields stand beside those below.
@@ -26,9 +25,9 @@ pub struct MessageView<'a> {
     pub idempotency_key: Option<IdempotencyKey>,
 }
 
-/// What the record's last write wants sent, and the statuses and alerts of earlier ones, as far as nobody has
-/// noted that the bus has acknowledged them, in the order of the record. None of a finished order at which
-/// no sweep has to look any more: whoever wrote its end has sent them, or is handed its input again.
+/// The messages that the record's last write wants sent, and earlier statuses and alerts that are not yet noted as
+/// acknowledged, in the order of the record. Empty for a finished order that no sweep needs to look at: the process
+/// that wrote its end has sent them, or its input is redelivered.
 #[must_use]
 pub fn of(order: &Order) -> Vec<MessageView<'_>> {
     if order.state.is_finished() && order.due.is_none() {

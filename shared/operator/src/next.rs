@@ -1,4 +1,4 @@
-//! What will happen to an order next, when, and by whom.
+//! The next events of an order: what happens, when, and who acts.
 
 use serde::Serialize;
 use triad_core::outbox::Emission;
@@ -46,7 +46,7 @@ pub fn of(order: &Order, timing: &Timing) -> Vec<NextAct> {
         let what = "waits until its workflow has room for one more order in flight";
         return vec![next(None, what)];
     }
-    // What is left of a finished order waits for an operator.
+    // The rest of a finished order waits for an operator.
     let worked_on = order.steps.iter().filter(|_| !order.state.is_finished());
     let mut all: Vec<NextAct> = worked_on.filter_map(|s| of_step(s, timing)).collect();
     all.extend(of_order(order));
@@ -116,7 +116,7 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
     })
 }
 
-/// Whether the order's last write asked the Scheduler to take it up.
+/// Whether the order's last write sent a wake.
 fn is_asked(order: &Order) -> bool {
     let mut entries = order.outbox.entries.iter();
     entries.any(|entry| matches!(entry, Emission::Wake))
@@ -178,16 +178,15 @@ fn of_order(order: &Order) -> Option<NextAct> {
     }
 }
 
-/// The first step of a compensated order that has no compensation, and whose effect is in doubt.
+/// The first step of a compensated order that has no compensation and whose effect is in doubt.
 fn left_in_doubt(order: &Order) -> Option<&StepId> {
     let ambiguous =
         |s: &&StepRecord| s.in_doubt.is_some() && matches!(s.state, StepState::Ambiguous { .. });
     order.steps.iter().find(ambiguous).map(|s| &s.step)
 }
 
-/// What the name of an order's process state leaves open, as words to stand beside it: `begun` where a Pending order has
-/// made attempts before and waits to go on, `in doubt` where a Compensated one has an effect that may be in place,
-/// and `paused`, `closed` and `late`.
+/// Marks to show beside the process state: `begun` if a Pending order has made attempts before and waits to go on,
+/// `in doubt` if a Compensated one has an effect that may be in place, and `paused`, `closed` and `late`.
 #[must_use]
 pub fn marks(order: &Order) -> Vec<&'static str> {
     let is_pending = matches!(order.state, ProcessState::Pending { .. });

@@ -1,4 +1,4 @@
-//! One order, as operators see it.
+//! The view of one order for operators.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ use crate::timeline::{TimelineEntry, gaps, timeline};
 pub struct TraceView {
     /// The trace's id, 32 hexadecimal digits.
     pub trace_id: String,
-    /// Whether the trace is sampled, as whoever began it decided. If true, an installation that sends
-    /// traces sends all of the order's spans; if false, only the spans of what failed.
+    /// Whether the trace is sampled, as its first service decided. If true, an installation that sends traces sends
+    /// all of the order's spans; if false, only the spans of failures.
     pub sampled: bool,
 }
 
@@ -55,10 +55,10 @@ pub struct OrderView<'a> {
     pub submitted_at: Timestamp,
     /// When the order finished; `None` if it has not.
     pub finished_at: Option<Timestamp>,
-    /// When the Supervisor looks at the order if nothing has happened to it by then. `None` for a
-    /// new order and for a finished one.
+    /// When the Supervisor looks at the order if its record has not changed by then. `None` for a new order and for a
+    /// finished one.
     pub complete_by: Option<Timestamp>,
-    /// The id of the live claim; `None` if nobody has claimed the order.
+    /// The id of the live claim; `None` if no Scheduler has claimed the order.
     pub locked_by: Option<&'a ClaimId>,
     /// The moment by which the order must have finished; `None` if it has no deadline.
     pub deadline: Option<Timestamp>,
@@ -80,11 +80,11 @@ pub struct OrderView<'a> {
     pub version: Version,
     /// Sequence number of the last status message; they are counted from 1 without gaps.
     pub status_sequence: u32,
-    /// How often an operator has set the order going again after it had finished; 0 at first.
+    /// How often an operator has started a new run of the finished order; 0 at first.
     pub run: u32,
-    /// Who has paused the order, when and why; `None` if nobody has.
+    /// The operator who paused the order, when and why; `None` if it is not paused.
     pub paused: Option<&'a Hold>,
-    /// Who has closed the order by hand, when and why; `None` if nobody has.
+    /// The operator who closed the order by hand, when and why; `None` if it is not closed.
     pub closed: Option<&'a Hold>,
     /// The trace that the order belongs to; left out if the order belongs to none ([`TraceView::of`]).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,10 +98,9 @@ pub struct OrderView<'a> {
     pub dropped: Option<Dropped>,
     /// The history in lines for people, oldest first.
     pub timeline: Vec<TimelineEntry>,
-    /// Attempts of which `timeline` no longer tells, in words; empty if there are none, as for most orders.
+    /// The attempts whose timeline lines were dropped, as texts; empty if there are none, as for most orders.
     pub gaps: Vec<String>,
-    /// What the order has to send, as far as nobody has noted that the bus has acknowledged it
-    /// ([`messages::of`]).
+    /// The messages of the outbox that are not noted as acknowledged ([`messages::of`]).
     pub messages: Vec<MessageView<'a>>,
     /// What will happen to the order next, soonest first; never empty.
     pub next: Vec<NextAct>,

@@ -1,4 +1,4 @@
-//! What came of an act on one order, as one type for all acts.
+//! The outcome of an act on one order, as one type for all acts.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use triad_workflow::StepId;
 use crate::correction::CorrectionError;
 use crate::resolving::Lacking;
 
-/// What came of an act on one order; in a dry run: what would come of it. Its text is one line for
-/// a person.
+/// The outcome of an act on one order; in a dry run: the outcome that the act would have. Its text is one line for a
+/// person.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActOutcome {
     /// The act is done; the value says what state the order is in now.
@@ -47,10 +47,10 @@ pub enum ActOutcome {
     Failed(OperateError),
 }
 
-/// What follows the text of an act whose messages the bus has not taken.
+/// Suffix of the text for an act whose messages the bus has not taken.
 const UNSENT: &str = "; its messages are not sent yet, the Supervisor sends them";
 
-/// The state of an order in short: its process state, and what operators have set.
+/// The state of an order in short: its process state, and whether an operator has paused or closed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     /// The name of the order's process state, such as `Processing`.

@@ -1,11 +1,11 @@
-//! How many acts a second.
+//! Limits the rate of acts.
 
 use std::num::NonZeroU32;
 
 use triad_runtime::Clock;
 use triad_workflow::Millis;
 
-/// What a pacer catches up of time that it has lost, in microseconds.
+/// Most lost time that a pacer makes up for, in microseconds.
 const CATCHES_UP_US: u64 = 100_000;
 
 /// How many acts may begin in a second: from 1 to [`Rate::MAX`], both included.
@@ -44,7 +44,7 @@ impl Rate {
     }
 }
 
-/// Lets one act after the other begin, no faster than a rate.
+/// Starts acts no faster than a rate.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     period_us: u64,
@@ -60,11 +60,11 @@ impl Pacer {
         }
     }
 
-    /// Takes the turn of the next act: how long to wait before it begins.
+    /// Reserves the next act: returns the wait before it begins.
     pub(crate) fn turn(&mut self, clock: &impl Clock) -> Millis {
         let now = clock.now().0.saturating_mul(1_000);
         let wanted = self.next_us.unwrap_or(now);
-        // A clock that was set may be far off: nothing waits for longer than a period for it.
+        // The clock may have been set: never wait longer than one period for that.
         let begins = wanted
             .max(now.saturating_sub(CATCHES_UP_US))
             .min(now + self.period_us);

@@ -1,9 +1,8 @@
-//! Orders that fit a filter, page by page: each page has a bound of its own, and says where the next one
-//! begins.
+//! Orders that fit a filter, page by page: each page has its own bound, and a cursor to the next one.
 //!
-//! A page costs in proportion to what it shows, and never more than its bounds, however many orders are
-//! stored. Where no index answers the question, a page may hold fewer orders than were asked for, or none:
-//! [`Page::sampled`] says so, and the next page goes on looking.
+//! The cost of a page is proportional to its length, and bounded however many orders are stored. If no index answers
+//! the question, a page may hold fewer orders than were asked for, or none: [`Page::sampled`] says so, and the next
+//! page continues the search.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +27,7 @@ pub const MAX_LOOKED_AT: usize = 2_000;
 /// Most reads for one page of orders: of pages of the due index or of the table; for the attention index and
 /// the search indexes, of batches of records.
 pub const MAX_READS: usize = 64;
-/// Records read at once.
+/// Records in one read.
 const BATCH: usize = 100;
 
 /// The place where a page begins. It is only valid with the filter of the page that it came from.
@@ -76,7 +75,7 @@ pub struct Page {
     pub sampled: bool,
     /// How many records and index rows were looked at for this page.
     pub looked_at: usize,
-    /// Records and rows that were left out because they cannot be read. Each may be of an order that fits.
+    /// Records and rows that were left out because they cannot be read. Each may belong to an order that fits.
     pub skipped: Skipped,
 }
 
@@ -125,7 +124,7 @@ where
     })
 }
 
-/// A page that is being made.
+/// A page under construction.
 struct Making<'a, S> {
     store: &'a S,
     filter: &'a Filter,
@@ -133,7 +132,7 @@ struct Making<'a, S> {
     now: Timestamp,
     reads: usize,
     page: Page,
-    /// The orders of the page, by their ids.
+    /// Ids of the orders on the page.
     taken: BTreeSet<OrderId>,
 }
 
@@ -142,7 +141,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
         self.limit - self.page.orders.len()
     }
 
-    /// Whether the search goes on.
+    /// Whether the search continues.
     fn goes_on(&self) -> bool {
         self.room() > 0 && self.page.looked_at < MAX_LOOKED_AT && self.reads < MAX_READS
     }
@@ -183,8 +182,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
         Ok(())
     }
 
-    /// Reads the orders of rows that are wanted. The answer is the place of the row that was looked at last,
-    /// and whether there are more.
+    /// Reads the orders of wanted rows. Returns the position of the last row looked at, and whether there are more.
     async fn rows<P: IndexPart>(
         &mut self,
         mut rows: Rows<'_, S, P>,
@@ -276,7 +274,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
         Ok(())
     }
 
-    /// Takes an order that fits. One whose row has moved while the page was made may come a second time.
+    /// Takes an order that fits. An order whose row moved meanwhile may be found twice and is taken once.
     fn take(&mut self, order: Order) {
         if self.filter.fits(&order, self.now) && self.taken.insert(order.id.clone()) {
             self.page.orders.push(order);

@@ -1,5 +1,4 @@
-//! What the topics of alerts and of dead letters have lately, at a bounded cost, for a page that is read again
-//! and again.
+//! Recent alerts and dead letters, at a bounded cost, for a page that is refreshed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,24 +11,24 @@ use triad_runtime::dead_letter::index::Index;
 
 use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 
-/// Most records of each partition that are read, the last ones.
+/// Most records that are read of each partition: the last ones.
 pub const LAST: u32 = 1_000;
 
 /// The newest alerts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Alerts {
-    /// The alerts, the newest first. One that was sent again is there once.
+    /// The alerts, the newest first, each once.
     pub alerts: Vec<Alert>,
-    /// Whether older ones were left out.
+    /// Whether older alerts were left out.
     pub more: bool,
-    /// How many of the records that were read are no alerts.
+    /// How many records in the topic are not alerts.
     pub unreadable: u64,
 }
 
-/// Dead letters that nobody has dismissed.
+/// Dead letters that are not dismissed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Letters {
-    /// How many were counted. One that was written twice for one record counts once.
+    /// How many letters were counted. Several letters about one record count once.
     pub letters: usize,
     /// Whether there may be more, because only the last [`LAST`] records of each partition are read.
     pub more: bool,
@@ -86,7 +85,7 @@ pub async fn letters<T: TopicReader>(topics: &T, since: Timestamp) -> Result<Let
     })
 }
 
-/// A bounded reading, which knows whether it was cut off at its bound.
+/// A bounded reading that records whether the bound cut it off.
 struct Reading<R> {
     records: R,
     of_partitions: HashMap<i32, u32>,

@@ -1,4 +1,4 @@
-//! Whether the output that an operator resolves a step with has what other steps read of it.
+//! Checks that an operator's output for a resolved step has the fields that other steps read.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -67,7 +67,7 @@ pub fn lacking(workflow: &Workflow, resolved: StepIndex, output: &Value) -> Vec<
     found
 }
 
-/// Whether a value has something at a path; that may be null.
+/// Whether a value has a path; the value there may be null.
 fn has(value: &Value, path: &[String]) -> bool {
     let mut place = value;
     path.iter().all(|name| match place.get(name) {

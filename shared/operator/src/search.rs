@@ -1,4 +1,4 @@
-//! Search keys: the rows of one key, and which keys there are to search by.
+//! Search keys: the orders with a key, and the keys that workflows declare.
 
 use serde::Serialize;
 use triad_core::stored::SEARCH;
@@ -9,13 +9,13 @@ use triad_workflow::{Definition, SearchKey, WorkflowName};
 
 use crate::merge::{IndexPage, IndexPart};
 
-/// The orders with one key in one of the search indexes, the one that was submitted last first.
+/// The rows of one key in one search index, the last submitted order first.
 pub(crate) struct Index {
     key: SearchKey,
     number: usize,
 }
 
-/// All indexes in which a key may be.
+/// All search indexes that may hold a key.
 pub(crate) fn indexes(key: &SearchKey) -> impl Iterator<Item = Index> {
     (0..SEARCH.len()).map(|number| Index {
         key: key.clone(),

@@ -1,4 +1,4 @@
-//! One look at an installation: what is under way, what waits, and what needs an operator.
+//! The status of an installation: orders under way, waiting orders, and orders and downstreams that need an operator.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub const CAUSES: usize = 10;
 pub struct Status {
     /// Orders that are not finished.
     pub under_way: UnderWay,
-    /// All stored orders, by state: [`Counts::orders`](crate::counts::Counts::orders).
+    /// All stored orders, by state: [`OrderCounts::orders`](crate::counts::OrderCounts::orders).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orders: Option<BTreeMap<String, u64>>,
     /// Orders that need an operator, grouped by state and cause: the largest groups, at most [`CAUSES`], the
@@ -44,7 +44,7 @@ impl Status {
     }
 }
 
-/// Why [`of`] cannot tell the status.
+/// Why [`of`] cannot give the status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StatusError {
     /// The store failed.

@@ -1,4 +1,4 @@
-//! An order's timeline, attempt by attempt, from what its record knows.
+//! An order's timeline, attempt by attempt, from its record.
 
 use serde::Serialize;
 use triad_core::history::{Untold, untold};
@@ -68,32 +68,30 @@ pub fn calls_in_words(action: Leg, compensation: Leg) -> String {
     }
 }
 
-/// Everything that happened to an order and that its record still knows, oldest first. There are at most two
-/// entries for each step and each incident, one for the submission, one for the end, and one that says what
-/// was dropped.
+/// The timeline of an order, as far as its record has it, oldest first. There are at most two entries for each step
+/// and each incident, one for the submission, one for the end, and one for dropped lines.
 #[must_use]
 pub fn timeline(order: &Order) -> Vec<TimelineEntry> {
     let entry = |(at, _, what)| TimelineEntry { at, what };
     events(order).into_iter().map(entry).collect()
 }
 
-/// Where an event stands among those of the same millisecond: one write ends an attempt and begins the
-/// next step's.
+/// Rank of an event among those of the same millisecond: one write ends an attempt and begins the next step's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum SameMoment {
     /// The event came before the rest.
     First,
-    /// Something that began earlier ends, or somebody acts.
+    /// An earlier attempt ends, or an operator acts.
     Ends,
     Begins,
-    /// What began in this millisecond ends in it, too.
+    /// An attempt ends in the millisecond in which it began.
     EndsAtOnce,
     /// Nothing comes after the event.
     Last,
 }
 
 impl SameMoment {
-    /// The place of an end at this moment.
+    /// Rank of an attempt's end.
     fn of_end(started: Option<Timestamp>, at: Timestamp) -> Self {
         match started == Some(at) {
             true => Self::EndsAtOnce,
@@ -135,8 +133,7 @@ fn sort(events: &mut [Event]) {
     events.sort_by_key(|(at, place, _)| (*at, *place));
 }
 
-/// Attempts of the order that no line of its timeline tells of, because the lines were dropped; one text for
-/// people for each gap. Empty for most orders.
+/// Attempts of the order whose timeline lines were dropped; one text for people for each gap. Empty for most orders.
 #[must_use]
 pub fn gaps(order: &Order) -> Vec<String> {
     let gap = |gap: Untold| {

@@ -1,4 +1,4 @@
-//! The stored versions of workflows, and removing those that no order needs.
+//! Stored versions of workflows, and their removal once no order needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use triad_workflow::{DefinitionHash, Millis, WorkflowName};
 
 use crate::find::is_under_way;
 
-/// How many milliseconds must have passed since a version was replaced before it may be removed: 1 hour.
-/// Until then a Submission that has not noticed may still give it to new orders.
+/// How many milliseconds must have passed since a version was replaced before it may be removed: 1 hour. Until then a
+/// Submission with a cached definition may still pin new orders to it.
 pub const SAFE_TO_REMOVE_AFTER: Millis = Millis(3_600_000);
 
 /// A stored version of a workflow, and how many orders need it.
@@ -78,7 +78,7 @@ struct Pinned {
     finished: u64,
 }
 
-/// How orders are counted where the store does not count them.
+/// What to do if the store does not count its orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Uncounted {
     /// The whole table of process records is read, page by page; in memory are one page and the counts.
@@ -152,7 +152,7 @@ pub async fn remove(store: &impl OperatorStore, version: &Version) -> Result<(),
     Ok(store.remove(definition).await?)
 }
 
-/// When the newest version of each name was published: since then the others are replaced.
+/// When the newest version of each name was published; the others have been replaced since then.
 fn newest(versions: &[StoredVersion]) -> BTreeMap<&str, Timestamp> {
     let mut newest = BTreeMap::new();
     for version in versions {
@@ -164,7 +164,7 @@ fn newest(versions: &[StoredVersion]) -> BTreeMap<&str, Timestamp> {
     newest
 }
 
-/// The orders of every version, as the store has counted them.
+/// The orders of every version, from the store's counts.
 fn of_tally(tally: &Tally) -> BTreeMap<String, Pinned> {
     let mut pinned: BTreeMap<String, Pinned> = BTreeMap::new();
     for group in &tally.groups {
@@ -183,7 +183,7 @@ async fn pinned<S: StateStore>(store: &S) -> Result<BTreeMap<String, Pinned>, St
     let mut page = None;
     loop {
         let got = store.list(None, page).await?;
-        // It may need any version: none is to be removed on the word of a count without it.
+        // An unreadable order may need any version, so no version may be removed.
         if let Some(bad) = got.unreadable.first() {
             let text = format!("order {} cannot be read: {}", bad.order_id, bad.why);
             return Err(StoreError::Item(text));

@@ -1,4 +1,4 @@
-//! Text of others, shown so that no terminal and no browser obeys it.
+//! Makes text from outside safe to show: it cannot control a terminal or a browser.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 ///
 /// # Example
 /// ```
-/// use triad_operator::visible::visible;
+/// use triad_operator::visible_text::visible;
 /// assert_eq!(visible("a\u{1b}[2J\n\u{202e}b", "\n"), "a\\u001b[2J\n\\u202eb");
 /// ```
 #[must_use]
@@ -25,14 +25,14 @@ pub fn visible<'a>(text: &'a str, kept: &str) -> Cow<'a, str> {
             continue;
         }
         for unit in c.encode_utf16(&mut [0; 2]) {
-            // A text takes everything.
+            // Writing to a `String` cannot fail.
             let _ = write!(shown, "\\u{unit:04x}");
         }
     }
     Cow::Owned(shown)
 }
 
-/// Characters that nobody sees, or that change how others are shown: joiners, marks, directions, tags.
+/// Invisible characters, and those that change how others are shown: joiners, marks, directions, tags.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')

@@ -1,4 +1,4 @@
-//! What a campaign does to one order: the single act of its name.
+//! Acts on one order for a campaign, by the single act of the same name.
 
 use triad_core::{Action, Operation, OrderId};
 use triad_runtime::operator::Operator;
@@ -8,7 +8,7 @@ use super::form::{Campaign, CampaignAct};
 use crate::acts::{Corrected, act_on_order, correct};
 use crate::outcome::ActOutcome;
 
-/// What a campaign does, to one order.
+/// Acts on one order for a campaign.
 pub(super) async fn act_on<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,

@@ -1,4 +1,4 @@
-//! What operators do with campaigns: start, look at, stop, resume.
+//! Commands for campaigns: start, list, show, stop, resume.
 
 use serde::Serialize;
 use triad_core::{CampaignId, OperatorAct, Timestamp};
@@ -16,7 +16,7 @@ use crate::pages::{self, MAX_PAGE, PageError};
 /// Most campaigns that are under way at once, inclusive. Campaigns that are started at the same moment may
 /// pass this number.
 pub const MAX_ALIVE: usize = 8;
-/// Times that a lost race on a campaign is run again.
+/// Most attempts at a conditional write of a campaign.
 const MAX_RACES: usize = 8;
 
 /// The campaign that an operator asks for. [`check`] says whether there can be such a campaign.
@@ -28,7 +28,7 @@ pub struct CampaignRequest {
     pub filter: Filter,
     /// Who starts the campaign, and why. The acts on its orders bear this name and this reason.
     pub operator: OperatorAct,
-    /// How fast the campaign acts, and when it stops by itself.
+    /// The campaign's rate, and when it stops early.
     pub pace: Pace,
 }
 
@@ -112,7 +112,7 @@ pub async fn preview<S: StateStore + OperatorStore>(
     }
 }
 
-/// The error of a page whose cursor is of its own filter.
+/// The store's error; the cursor always belongs to the filter.
 pub(super) fn store_error(error: PageError) -> StoreError {
     match error {
         PageError::Store(e) => e,
@@ -120,17 +120,16 @@ pub(super) fn store_error(error: PageError) -> StoreError {
     }
 }
 
-/// Checks what is asked for by itself, without regard to the campaigns that are under way. The filter must
-/// have a field that is set and no search key, the due index or the attention index must find its orders, and
-/// the share of orders that may fail again must be from 1 to 100.
+/// Checks a request, without regard to the campaigns that are under way. The filter must have a field that is set and
+/// no search key, the due index or the attention index must find its orders, and the share of orders that may fail
+/// again must be from 1 to 100.
 ///
-/// # Errors
-/// [`CampaignError::EmptyFilter`], [`CampaignError::NoIndex`], [`CampaignError::StopShare`].
+/// # Errors [`CampaignError::EmptyFilter`], [`CampaignError::NoIndex`], [`CampaignError::StopShare`].
 pub fn check(wanted: &CampaignRequest) -> Result<(), CampaignError> {
     if wanted.filter.is_empty() {
         return Err(CampaignError::EmptyFilter);
     }
-    // The Supervisor has no right to the search indexes: those are for looking.
+    // The Supervisor has no permission for the search indexes.
     if !wanted.filter.is_indexed() || wanted.filter.search.is_some() {
         return Err(CampaignError::NoIndex);
     }
@@ -192,7 +191,7 @@ where
         notes: Vec::new(),
         held: None,
     };
-    // Nobody knows of it before it is in the list.
+    // No process finds the campaign before it is in the list.
     records::put(store, entropy, &campaign, None, now).await?;
     records::note(store, entropy, &campaign.id, None, now).await?;
     Ok(campaign)
@@ -246,7 +245,7 @@ pub async fn list<S: ControlStore>(
 ) -> Result<Vec<CampaignStatus>, StoreError> {
     let mut found = Vec::new();
     for known in records::list(store, true).await?.into_iter().take(limit) {
-        // What is kept no longer is listed a while longer.
+        // An expired campaign may stay in the list for a while.
         if let Some(read) = records::campaign(store, &known.id).await? {
             found.push(status_of(store, read.value).await?);
         }
@@ -283,7 +282,7 @@ pub async fn batch<S: ControlStore>(
 }
 
 /// Whether an order of a batch needs a person: it refused the act, could not be acted on, or failed again
-/// ([`Then::Again`]). False while the result is not known.
+/// ([`OrderAfterAct::Again`]). False while the result is not known.
 #[must_use]
 pub fn is_left_behind(entry: &CampaignOrder) -> bool {
     let could_not = matches!(entry.result, Some(Done::Refused | Done::Failed));
@@ -350,7 +349,7 @@ pub async fn resume<S: ControlStore, E: Entropy>(
             Phase::Ended { .. } => {}
             _ => return Err("is under way already"),
         }
-        // What of its last batch was not acted on yet comes first, a little of it at a time.
+        // The rest of its last batch comes first, in small portions.
         campaign.is_resumed = campaign.is_open;
         campaign.phase = match campaign.is_open {
             true => Phase::Acting,
@@ -364,7 +363,7 @@ pub async fn resume<S: ControlStore, E: Entropy>(
     .await
 }
 
-/// Changes a campaign whatever is done about it at the same time.
+/// Changes a campaign; retries the conditional write after a lost race.
 async fn change<S: ControlStore, E: Entropy>(
     store: &S,
     entropy: &E,
@@ -377,8 +376,8 @@ async fn change<S: ControlStore, E: Entropy>(
         let read = found.ok_or_else(|| CampaignError::NotFound(id.clone()))?;
         let mut campaign = read.value;
         if let Err(is) = edit(&mut campaign) {
-            // Whoever did so may have died before it was in the list. Of one which stopped by itself the Supervisor
-            // says there that it is over, once operators are told, and that stays.
+            // The process that ended the campaign may have died before it updated the list. For a campaign that
+            // stopped early, the Supervisor marks it over in the list after it has alerted operators; that must stay.
             if !matches!(campaign.phase, Phase::Ended { end, .. } if end.is_trouble()) {
                 records::note(store, entropy, id, None, now).await?;
             }

@@ -1,4 +1,4 @@
-//! The records of a campaign, as they are stored.
+//! The stored records of a campaign.
 
 use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp, WorkflowRef};
@@ -34,7 +34,7 @@ pub struct Campaign {
     /// Who started it, and why. The acts on its orders bear this name and this reason.
     #[serde(flatten)]
     pub operator: OperatorAct,
-    /// How fast the campaign acts, and when it stops by itself.
+    /// The campaign's rate, and when it stops early.
     #[serde(flatten)]
     pub pace: Pace,
     /// When the campaign was started. An order that was submitted, finished or paused later is left out.
@@ -43,9 +43,9 @@ pub struct Campaign {
     pub phase: Phase,
     /// The number of the present or last batch, counted from 1; 0 before the first.
     pub batch: u32,
-    /// How many portions were begun since the campaign was started or last resumed. The size of the next one
-    /// depends on this number: see [`SIZES`](super::rules::SIZES). A portion is a whole batch, but for what was
-    /// left of a batch when the campaign was resumed.
+    /// How many portions were begun since the campaign was started or last resumed. This number determines the size
+    /// of the next portion: see [`SIZES`](super::rules::SIZES). A portion is a whole batch, except for the rest of a
+    /// batch after a resumption.
     pub grown: u32,
     /// Where the search for the orders of the next batch begins; `None`: at the beginning, or nowhere if
     /// `is_whole`.
@@ -55,19 +55,18 @@ pub struct Campaign {
     pub is_whole: bool,
     /// Whether the present batch is not finished, so that `counts` does not include it yet.
     pub is_open: bool,
-    /// How many orders of the present batch, from its first one on, are not judged any more: they were judged
-    /// before, or acted on before the campaign was last resumed.
+    /// How many orders of the present batch, from its first one on, are not judged any more: they were judged before,
+    /// or acted on before the campaign was last resumed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub judged: u32,
-    /// Whether the campaign was resumed within its present batch, and the Supervisor has not looked yet what of
-    /// the batch was acted on before.
+    /// Whether the campaign was resumed within its present batch, and the Supervisor has not yet determined which of
+    /// its orders were acted on before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_resumed: bool,
     /// Counts over all batches that are finished.
     pub counts: CampaignCounts,
-    /// Orders that came to an end, in the finished portions that could have fewer than 20 orders
-    /// ([`SIZES`](super::rules::SIZES)) since the campaign was started or last resumed. These portions are
-    /// judged together.
+    /// Ended orders of the finished portions that could have fewer than 20 orders ([`SIZES`](super::rules::SIZES))
+    /// since the campaign was started or last resumed. These portions are judged together.
     #[serde(default)]
     pub small: EndedOrders,
     /// Stops and resumptions, oldest first, at most [`MAX_NOTES`].
@@ -125,14 +124,14 @@ impl CampaignAct {
     }
 }
 
-/// How fast a campaign is, and when it stops by itself.
+/// The rate of a campaign, and when it stops early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
     /// Most orders that it acts on in a second.
     #[serde(with = "per_second")]
     pub rate: Rate,
-    /// The share of orders that may fail again, among those that came to an end, in percent: from 1 to 100.
-    /// If more fail, and at least 2 orders, the campaign stops. With 100 it never stops for that.
+    /// The share of orders that may fail again, among those that came to an end, in percent: from 1 to 100. If more
+    /// fail again, and at least 2 orders, the campaign stops. 100 disables this.
     pub stop_share: u8,
     /// How long the campaign waits for the orders of a batch to come to an end, in milliseconds, once all of
     /// them were acted on.
@@ -167,7 +166,7 @@ pub enum Phase {
         /// Since when it waits.
         since: Timestamp,
     },
-    /// The campaign has ended. An operator may resume it, unless the end is [`End::Finished`].
+    /// The campaign has ended. An operator may resume it, unless the end is [`CampaignEnd::Finished`].
     Ended {
         /// When it ended.
         at: Timestamp,
@@ -202,8 +201,8 @@ pub enum CampaignEnd {
 }
 
 impl CampaignEnd {
-    /// Whether the campaign stopped by itself before it had acted on every order, so that an operator must
-    /// look at it. False for a campaign that an operator stopped.
+    /// Whether the campaign stopped early because of failures or a stall, so that an operator must look at it. False
+    /// for a campaign that an operator stopped.
     #[must_use]
     pub fn is_trouble(self) -> bool {
         matches!(self, Self::FailsAgain { .. } | Self::Stalled { .. })
@@ -248,9 +247,9 @@ pub struct CampaignCounts {
     pub refused: u64,
     /// Orders that could not be acted on: their record is damaged, or others changed it in every try.
     pub failed: u64,
-    /// Orders on which the act was done and whose result is [`Then::Well`].
+    /// Orders on which the act was done and whose result is [`OrderAfterAct::Well`].
     pub well: u64,
-    /// Orders on which the act was done and whose result is [`Then::Again`].
+    /// Orders on which the act was done and whose result is [`OrderAfterAct::Again`].
     pub again: u64,
 }
 
@@ -259,7 +258,7 @@ pub struct CampaignCounts {
 pub struct EndedOrders {
     /// How many there are in all.
     pub of: u32,
-    /// How many of these failed again ([`Then::Again`]).
+    /// How many of these failed again ([`OrderAfterAct::Again`]).
     pub again: u32,
 }
 
@@ -275,8 +274,8 @@ pub struct CampaignNote {
     pub operator: OperatorAct,
 }
 
-/// The lease of the process that carries a campaign on. It keeps others from doing the same work, but
-/// protects nothing: each write has its own condition.
+/// The lease of the process that carries a campaign on. It avoids duplicate work and gives no safety: each write has
+/// its own condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CampaignLease {
     /// A random number that is unique to the process's present turn.
@@ -373,14 +372,14 @@ impl CampaignCounts {
 }
 
 impl Batch {
-    /// On how many orders of the batch the act was done, and how many of these came to an end.
+    /// On how many orders of the batch the act was done, and how many of these ended.
     #[must_use]
     pub fn ended_orders(&self) -> (u32, EndedOrders) {
         came(&self.orders)
     }
 }
 
-/// On how many of these orders the act was done, and how many of those came to an end.
+/// On how many of these orders the act was done, and how many of those ended.
 pub(super) fn came(orders: &[CampaignOrder]) -> (u32, EndedOrders) {
     let (mut done, mut came) = (0, EndedOrders::default());
     for entry in orders.iter().filter(|e| e.result == Some(Done::Done)) {

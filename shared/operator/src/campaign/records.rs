@@ -1,4 +1,4 @@
-//! Campaigns in the control store: which record is under which key, and what is done about a lost race.
+//! Campaigns in the control store: keys of the records, and conditional writes.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,18 +16,18 @@ pub const KEPT: Millis = Millis(90 * 24 * 3_600_000);
 /// Most campaigns that are listed, inclusive. For each one above, the oldest that is over is taken off the
 /// list.
 pub const MAX_LISTED: usize = 200;
-/// Times that a lost race on the list is run again.
+/// Most attempts at a conditional write of the list.
 const MAX_RACES: usize = 8;
 
 /// The key of the list of campaigns.
 const LIST: &str = "campaigns";
 
-/// One campaign of the list.
+/// A campaign's entry in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Listed {
     pub(super) id: CampaignId,
     pub(super) started_at: Timestamp,
-    /// Whether nobody has to carry it on, or to tell operators of it.
+    /// Whether the Supervisor is done with it: no order is left to act on, and no alert is left to send.
     pub(super) is_over: bool,
 }
 
@@ -56,7 +56,7 @@ fn batch_key(id: &CampaignId, number: u32) -> String {
     format!("campaign/{id}/{number}")
 }
 
-/// A record as it was read, and the version by which it is written again.
+/// A record as read, and the version for its next conditional write.
 #[derive(Debug, Clone)]
 pub(super) struct Versioned<T> {
     pub(super) value: T,
@@ -77,7 +77,7 @@ async fn read<S: ControlStore, T: DeserializeOwned>(
     Ok(Some(Versioned { value, version }))
 }
 
-/// Writes a record in the place of what was read; `None` if another process was faster.
+/// Writes a record if its version is unchanged; `None` if another process was faster.
 async fn write<S: ControlStore, T: Serialize>(
     store: &S,
     key: String,
@@ -138,7 +138,7 @@ pub(super) async fn put_batch<S: ControlStore, E: Entropy>(
     write(store, batch_key(id, number), batch, expected, how).await
 }
 
-/// The list, newest first. Where it is not read consistently it may be a moment old.
+/// The list, newest first. An eventually consistent read may be a moment old.
 pub(super) async fn list<S: ControlStore>(
     store: &S,
     consistent: bool,
@@ -147,11 +147,11 @@ pub(super) async fn list<S: ControlStore>(
     Ok(found.map(|list| list.value.campaigns).unwrap_or_default())
 }
 
-/// Puts a campaign into the list, or brings up to date what is said of it there. One that stopped by itself is over
-/// there once operators were `told` of it, which is the moment at which it stopped.
+/// Adds a campaign to the list, or updates its entry. `told` is the stop that operators were alerted of; a campaign
+/// that stopped early is over in the list only if this is its last stop.
 ///
-/// The campaign is read after the list, and the list is written even where it says the same: so whoever read both
-/// before a change of the campaign cannot write afterwards what is true no more.
+/// The campaign is read after the list, and the list is written even if the entry is unchanged. So a process that
+/// read both before a change of the campaign fails to write its outdated entry.
 pub(super) async fn note<S: ControlStore, E: Entropy>(
     store: &S,
     entropy: &E,
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn one_that_stopped_by_itself_is_over_once_operators_were_told_of_that_time() {
         let stalled = in_phase(json!({"phase": "ended", "at": 9, "end": "stalled", "open": 1}));
-        // At 5 it had stopped as well, and an operator resumed it.
+        // It had also stopped at 5, and an operator resumed it.
         for (told, is_over) in [(None, false), (Some(5), false), (Some(9), true)] {
             let listed = listed(&stalled, told.map(Timestamp));
             assert_eq!(listed.is_over, is_over, "told of {told:?}");

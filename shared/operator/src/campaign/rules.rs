@@ -1,4 +1,4 @@
-//! How large a batch is, what became of an order, and when a campaign stops by itself. All of it is pure.
+//! Pure rules: the size of a batch, the result of an order, and when a campaign stops early.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::form::{
 pub const SIZES: [u32; 8] = [1, 2, 5, 20, 50, 100, 200, 500];
 /// Batches smaller than this are judged together: the share of one order says little.
 const SMALL: u32 = 20;
-/// Fewer than so many orders that failed again stop no campaign: one may have had a trouble of its own.
+/// Fewest failed orders that stop a campaign: a single order may fail for a reason of its own.
 const LEAST_AGAIN: u32 = 2;
 
 /// How many orders the campaign's next batch, or portion of one, has at most; one of [`SIZES`].
@@ -23,14 +23,14 @@ pub fn size(campaign: &Campaign) -> u32 {
     size_of(campaign.grown)
 }
 
-/// The size of the batch behind so many others.
+/// The size of a batch after so many others.
 fn size_of(grown: u32) -> u32 {
     let last = SIZES.len() - 1;
     SIZES[usize::try_from(grown).map_or(last, |n| n.min(last))]
 }
 
-/// Where in the batch the orders are on which the campaign acts now, and by which it judges then. All of them,
-/// but for what was left of a batch when the campaign was resumed: that is taken in portions of [`SIZES`].
+/// The part of the batch on which the campaign acts now, and which it judges next: the whole batch, except for the
+/// rest of a batch after a resumption, which is taken in portions of [`SIZES`].
 #[must_use]
 pub fn portion(campaign: &Campaign, batch: &Batch) -> Range<usize> {
     let all = batch.orders.len();
@@ -39,7 +39,7 @@ pub fn portion(campaign: &Campaign, batch: &Batch) -> Range<usize> {
     begin..begin.saturating_add(size).min(all)
 }
 
-/// The resumed campaign once it is known on how many of the first orders of its `batch` it acted before.
+/// The resumed campaign, once the number of orders of its `batch` that it had acted on before is known.
 #[must_use]
 pub fn after_batch(mut campaign: Campaign, batch: &Batch) -> Campaign {
     let left = batch.orders.iter().position(|e| e.result.is_none());
@@ -61,9 +61,8 @@ pub fn is_left_out(campaign: &Campaign, order: &Order) -> bool {
         || order.paused.as_ref().is_some_and(|hold| hold.at > start)
 }
 
-/// Puts into a batch, as it is stored, the orders on which the act is done by `own`, another version of the same
-/// batch. Returns whether the stored one has not known of one of them: somebody else may have written that it
-/// refused, before or in the place of what `own` knows.
+/// Merges into a stored batch the orders on which the act is done by `own`, another version of the same batch.
+/// Returns whether one of them was missing in the stored batch: another process may have written a refusal for it.
 #[must_use]
 pub fn take_over(stored: &mut Batch, own: &Batch) -> bool {
     let mut is_new = false;
@@ -77,12 +76,12 @@ pub fn take_over(stored: &mut Batch, own: &Batch) -> bool {
     is_new
 }
 
-/// What became of an order on which the act `what` was done; `None` while the order is under way. An `order`
-/// of `None` is one that is not stored any more: it counts as [`Then::Well`], for it had ended well, or was
-/// closed. The acts close, pause and resume are done with the act itself, and always give [`Then::Well`].
+/// The result of an order after the act `what`; `None` while the order is under way. An `order` of `None` is no
+/// longer stored: it counts as [`OrderAfterAct::Well`], for it had ended well, or was closed. The acts close, pause
+/// and resume have no later result and always give [`OrderAfterAct::Well`].
 #[must_use]
 pub fn came_of(what: &CampaignAct, order: Option<&Order>) -> Option<OrderAfterAct> {
-    // With these acts nothing else is to be waited for.
+    // These acts have no later result.
     if matches!(
         what,
         CampaignAct::Close | CampaignAct::Pause | CampaignAct::Resume
@@ -143,12 +142,12 @@ pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timest
         of: judged.of,
     });
     let open = done - came.of;
-    // They count for nothing here, but the batch is not closed while they are under way.
+    // They do not count here, but the batch stays open while they are under way.
     let (done_before, came_before) = form::came(&batch.orders[..portion(campaign, batch).start]);
     let is_before_open = done_before > came_before.of;
     let is_late = now.since(since) >= campaign.pace.patience;
     match open {
-        // Even if all that are under way end well.
+        // Even if all orders that are under way end well.
         _ if fails_again(judged.of + open) => over,
         0 if !is_before_open => Verdict::GoOn,
         _ if !is_late => Verdict::Watch,
@@ -159,7 +158,7 @@ pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timest
 }
 
 fn is_small(campaign: &Campaign) -> bool {
-    // The present batch is counted already.
+    // `grown` already counts the present batch.
     size_of(campaign.grown.saturating_sub(1)) < SMALL
 }
 
@@ -177,9 +176,9 @@ pub fn begun(mut campaign: Campaign, batch: &Batch) -> Campaign {
     campaign
 }
 
-/// The campaign after the present [`portion`] of `batch` was judged with this `verdict` at `now`. If it was the
-/// last one, the batch is counted, and the next one is to be chosen, or the campaign has ended. Otherwise the
-/// campaign acts on the next portion, or has ended within the batch. [`Verdict::Watch`] changes nothing.
+/// The campaign after the present [`portion`] of `batch` was judged with this `verdict` at `now`. After the last
+/// portion the batch is counted, and the campaign chooses the next one or has ended. Otherwise the campaign acts on
+/// the next portion, or has ended within the batch. [`Verdict::Watch`] changes nothing.
 #[must_use]
 pub fn ended(mut campaign: Campaign, batch: &Batch, verdict: Verdict, now: Timestamp) -> Campaign {
     let portion = portion(&campaign, batch);

@@ -1,8 +1,7 @@
-//! Carrying campaigns on: the Supervisor's part.
+//! Carries campaigns on: the Supervisor's part.
 //!
-//! Several processes may do it at once. One holds a campaign at a time, for `HOLD` after its last write; a
-//! hold only keeps others from doing the same work, and may be wrong: what must hold is held by the
-//! conditions of each write.
+//! Several processes may run it. One holds a lease on a campaign, for `HOLD` after its last write. The lease only
+//! avoids duplicate work, and may be wrong: safety comes from the condition of each write.
 
 use serde::Serialize;
 use triad_core::message::{Alert, AlertKind};
@@ -22,17 +21,17 @@ use crate::outcome::{ActOutcome, Verdict as OfOne};
 use crate::pace::Pacer;
 use crate::pages;
 
-/// The name by which alerts call this.
+/// Handler name in alerts.
 const HANDLER: &str = "campaigns";
-/// How long a process keeps others from carrying a campaign on, after its last write of it: 1 minute.
+/// Length of the lease on a campaign after its holder's last write of it: 1 minute.
 const HOLD: Millis = Millis(60_000);
-/// Most tries to put into a batch that others write what was acted on.
+/// Most attempts to merge the acted-on orders into a batch that other processes write.
 const NOTES: usize = 8;
-/// How many orders are acted on before what came of them is written down.
+/// Orders that are acted on before their results are written.
 const CHUNK: usize = 50;
-/// Time between two looks at what becomes of a batch.
+/// Interval between two looks at the orders of a batch.
 const LOOK_EVERY: Millis = Millis(500);
-/// Pages without an order that fits, after which a turn ends.
+/// Pages without a fitting order after which a turn ends.
 const EMPTY_PAGES: usize = 20;
 
 /// Carries campaigns on. `S` is the store of orders, workflows and control records, `B` the bus, `C` the
@@ -54,8 +53,8 @@ pub struct Report {
     pub alive: usize,
     /// Orders on which the act was tried, including those that refused it.
     pub acted: usize,
-    /// Further orders of batches, which were found to have been acted on before, by a turn that did not write
-    /// that down (its process died, for example).
+    /// Further orders of batches that an earlier turn had acted on without writing it down (its process died, for
+    /// example).
     pub known: usize,
     /// Campaigns that ended in this call.
     pub ended: usize,
@@ -94,11 +93,11 @@ impl Report {
 
 /// Why a turn at a campaign ends.
 enum Pause {
-    /// The turn's time is over, or nothing is to be done for now.
+    /// The turn's time is over, or nothing is to do now.
     Turn,
     /// The campaign has ended.
     Ended,
-    /// Another process changed the campaign: it is that process's turn, or an operator's.
+    /// Another process changed the campaign; this turn must not continue.
     Lost,
     /// The store or the bus failed.
     Failed(StoreError),
@@ -110,13 +109,13 @@ impl From<StoreError> for Pause {
     }
 }
 
-/// A campaign in hand.
+/// A campaign that this process holds.
 struct CampaignPass {
     head: Versioned<Campaign>,
     by: u64,
     until: Timestamp,
     pacer: Pacer,
-    /// Whether this turn has chosen the present batch, so that nobody has acted on it before.
+    /// Whether this turn chose the present batch, so that no process has acted on it before.
     is_fresh: bool,
     acted: usize,
     known: usize,
@@ -142,13 +141,13 @@ where
         }
     }
 
-    /// Carries on every campaign that is under way, one after the other. Each is given an equal share of the
-    /// part of `time` (milliseconds) that is left. The call may take longer, by the time that one order or
-    /// one page takes. A campaign that another process carries on is passed over.
+    /// Carries on every campaign that is under way, one after the other. Each gets an equal share of the part of
+    /// `time` (milliseconds) that is left. The call may take longer, by the time that one order or one page takes. A
+    /// campaign that another process holds is skipped.
     ///
-    /// Without a campaign the call costs one eventually consistent read. A failure is logged and counted,
-    /// and the call goes on with the next campaign. If only an operator can mend the failure, such as a
-    /// missing right, an alert tells of it.
+    /// Without a campaign the call costs one eventually consistent read. A failure is logged and counted, and the
+    /// call goes on with the next campaign. If only an operator can mend the failure, such as a missing permission,
+    /// an alert is sent.
     pub async fn carry_on(&self, time: Millis) -> Report {
         let report = self.turns(time).await;
         self.misconfigured
@@ -157,7 +156,7 @@ where
         report
     }
 
-    /// A turn at every campaign that is under way.
+    /// A turn for every campaign that is under way.
     async fn turns(&self, time: Millis) -> Report {
         let mut report = Report::default();
         let ends = self.clock.now().plus(time);
@@ -180,7 +179,7 @@ where
         report
     }
 
-    /// One turn at one campaign.
+    /// One turn for one campaign.
     async fn turn(&self, id: &CampaignId, until: Timestamp, report: &mut Report) {
         let mut turn = match self.take(id, until).await {
             Ok(Some(turn)) => turn,
@@ -211,7 +210,7 @@ where
         }
     }
 
-    /// Takes a campaign in hand; `None` where nothing is to be done, or another process does it.
+    /// Takes the lease on a campaign; `None` if there is nothing to do, or another process holds it.
     async fn take(
         &self,
         id: &CampaignId,
@@ -222,7 +221,7 @@ where
         };
         let now = self.clock.now();
         if matches!(head.value.phase, Phase::Ended { .. }) {
-            // Whoever ended it did not come to say so, or the list is a moment old.
+            // The process that ended the campaign did not update the list, or the list read is a moment old.
             self.log_pass(&head.value).await;
             return Ok(None);
         }
@@ -249,10 +248,10 @@ where
         }
     }
 
-    /// Step by step, until the turn ends.
+    /// Runs step by step, until the turn ends.
     async fn go_on(&self, turn: &mut CampaignPass) -> Pause {
         let mut empty = 0;
-        // Bounded by the turn's time, and by the pages that hold nothing.
+        // Bounded by the turn's time, and by the number of empty pages.
         loop {
             if self.clock.now() >= turn.until || empty >= EMPTY_PAGES {
                 return Pause::Turn;
@@ -269,8 +268,8 @@ where
         }
     }
 
-    /// Chooses the next batch. That is decided by its record: what another process has chosen before it died
-    /// is taken over.
+    /// Chooses the next batch. The batch's record decides: a batch that another process chose before it died is taken
+    /// over.
     async fn choose(&self, turn: &mut CampaignPass, empty: &mut usize) -> Result<(), Pause> {
         let campaign = &turn.head.value;
         let (id, number) = (campaign.id.clone(), campaign.batch + 1);
@@ -317,7 +316,7 @@ where
             .await
     }
 
-    /// Looks what of the batch was acted on before the campaign was resumed.
+    /// Determines which orders of the batch were acted on before the campaign was resumed.
     async fn see(&self, turn: &mut CampaignPass, mut batch: Versioned<Batch>) -> Result<(), Pause> {
         let open = |e: &&mut CampaignOrder| e.result.is_none();
         let mut entries: Vec<_> = batch.value.orders.iter_mut().filter(open).collect();
@@ -347,7 +346,7 @@ where
             .collect();
         if entries.is_empty() {
             if !turn.is_fresh {
-                // Another process may have acted on an order that was written down as one that refused.
+                // Another process may have acted on an order whose entry says that it refused.
                 let refused = |e: &&mut CampaignOrder| e.result.is_some_and(|r| r != Done::Done);
                 let mut refused: Vec<_> = batch.value.orders.iter_mut().filter(refused).collect();
                 let known = self
@@ -386,13 +385,14 @@ where
                 break;
             }
         }
-        // What is known is written down, whatever ended it. The head says that it is still in hand.
+        // Write the known results, whatever ended the loop; the campaign's record still says that this process holds
+        // it.
         self.put_batch(turn, &mut batch).await?;
         self.put(turn, |_| {}).await?;
         stopped.map_or(Ok(()), Err)
     }
 
-    /// Orders of a batch that was chosen by somebody else: what that one has acted on is known by the orders.
+    /// For a batch that another process chose: finds the orders that it acted on, from their records.
     async fn find_acted_on(
         &self,
         id: &CampaignId,
@@ -408,7 +408,7 @@ where
                         entry.text = None;
                         known += 1;
                     }
-                    // Whatever is wrong with a record is seen when it is acted on.
+                    // The act on the order will report a record that cannot be read.
                     Ok(_) | Err(StoreError::Item(_)) => {}
                     Err(e) => return Err(e),
                 }
@@ -417,7 +417,7 @@ where
         Ok(known)
     }
 
-    /// Looks at what has become of the batch, and goes on where enough is known.
+    /// Looks at the orders of the batch, and judges it if enough have ended.
     async fn watch(&self, turn: &mut CampaignPass, since: Timestamp) -> Result<(), Pause> {
         let mut batch = self.batch(turn).await?;
         let what = turn.head.value.what.clone();
@@ -429,7 +429,7 @@ where
             for (entry, found) in chunk.iter_mut().zip(self.store.load(orders).await) {
                 entry.then = match found {
                     Ok(order) => rules::came_of(&what, order.as_ref()),
-                    // Nobody can say what becomes of it.
+                    // The result of an order with an unreadable record cannot be known.
                     Err(StoreError::Item(_)) => Some(super::form::OrderAfterAct::Again),
                     Err(e) => return Err(e.into()),
                 };
@@ -447,14 +447,14 @@ where
         self.put(turn, ended).await
     }
 
-    /// The present batch, as long as nobody else has taken the campaign in hand.
+    /// The present batch, while this process holds the campaign.
     async fn batch(&self, turn: &CampaignPass) -> Result<Versioned<Batch>, Pause> {
         let (id, number) = (&turn.head.value.id, turn.head.value.batch);
         let missing = || StoreError::Item(format!("batch {number} of campaign {id} is not stored"));
         let found = records::batch(&self.store, id, number).await?;
         let found = found.ok_or_else(missing)?;
-        // Read after the batch: it may be as somebody else has left it, whose sums it is in. Whoever takes the
-        // campaign later finds what this turn writes, or makes that write fail.
+        // Read after the batch: another process may have finished the batch and counted it. A process that takes the
+        // campaign over later finds this turn's write, or makes it fail.
         let head = records::campaign(&self.store, id).await?;
         let is_ours = head.is_some_and(|head| head.version == turn.head.version);
         if !is_ours {
@@ -484,9 +484,9 @@ where
         }
     }
 
-    /// Somebody else has written the batch meanwhile, or a write that was given up has come through after all:
-    /// what this turn has acted on, and nobody else may know, is put into it. Once others look at what becomes of
-    /// the batch it is left as it is, because its counts may be in the sums.
+    /// The batch changed meanwhile: another process wrote it, or an earlier write succeeded after its time-out.
+    /// Merges the orders that this turn acted on, which only this turn may know. Does nothing once others watch the
+    /// batch, because its counts may be in the sums.
     async fn note_acted_on(
         &self,
         (id, number): (&CampaignId, u32),
@@ -496,7 +496,8 @@ where
             let Some(mut stored) = records::batch(&self.store, id, number).await? else {
                 return Ok(());
             };
-            // Read after the batch: whoever has gone on since has written the batch or will find it changed.
+            // Read after the batch: a process that has taken over since has written the batch, or will find it
+            // changed.
             let head = records::campaign(&self.store, id).await?;
             let is_open = head.is_some_and(|Versioned { value, .. }| {
                 let is_acting = matches!(value.phase, Phase::Acting | Phase::Ended { .. });
@@ -515,7 +516,7 @@ where
         Ok(())
     }
 
-    /// Writes the campaign after a change, and that it is in hand.
+    /// Writes a changed campaign and renews the lease.
     async fn put(
         &self,
         turn: &mut CampaignPass,
@@ -538,7 +539,7 @@ where
         Ok(())
     }
 
-    /// Lets other processes go on. Failing to say so is harmless: the hold ends by itself.
+    /// Releases the lease. A failure is harmless: the lease expires.
     async fn release(&self, turn: CampaignPass) {
         let (store, entropy, now) = (&self.store, &self.entropy, self.clock.now());
         let mut free = turn.head.value;
@@ -549,8 +550,8 @@ where
         }
     }
 
-    /// Tells operators of a campaign that stopped by itself, and then says in the list that it is over. Where
-    /// one of them fails the next turn does both, with the same alert.
+    /// Alerts operators of a campaign that stopped early, and then marks it over in the list. If either fails, the
+    /// next turn repeats both, with the same alert.
     async fn log_pass(&self, campaign: &Campaign) {
         let Phase::Ended { at, end } = campaign.phase else {
             return;
@@ -574,10 +575,9 @@ where
     }
 }
 
-/// What came of one order, in its entry.
+/// Records the result of one order in its entry.
 ///
-/// # Errors
-/// [`Pause::Failed`] where it is not known, and where the bus has not taken the messages of an act: each
+/// # Errors [`Pause::Failed`] if the result is unknown, or if the bus has not taken the messages of the act: each
 /// further order would wait for it in vain.
 fn record_outcome(entry: &mut CampaignOrder, outcome: &ActOutcome) -> Result<(), Pause> {
     let is_ours = matches!(outcome, ActOutcome::Refused(OperationRefusal::ActedOn(_)));
@@ -620,7 +620,7 @@ fn alert(campaign: &Campaign, why: &str, at: Timestamp) -> Envelope {
         alert_id: format!("campaign/{}/{}", campaign.id, at.0),
         kind: AlertKind::CampaignStopped,
         order_id: None,
-        // A failure's text is bounded.
+        // The text of a failure is bounded.
         cause: Failure::new(FailureKind::Operator, "campaign-stopped", &text).message,
         at,
     };

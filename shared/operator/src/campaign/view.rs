@@ -1,4 +1,4 @@
-//! A campaign as people and their programs see it.
+//! A campaign as people and programs see it.
 
 use serde::Serialize;
 use triad_core::{CampaignId, OperatorAct, Timestamp};
@@ -88,8 +88,8 @@ impl View {
         self.end.is_some()
     }
 
-    /// Whether the campaign ended before it had acted on every order that fits: an operator stopped it, or it
-    /// stopped by itself.
+    /// Whether the campaign ended before it had acted on every order that fits: an operator stopped it, or it stopped
+    /// early.
     #[must_use]
     pub fn is_cut_short(&self) -> bool {
         self.end

@@ -1,4 +1,4 @@
-//! The list of dead letters: how many there are of each cause, and the newest ones.
+//! The list of dead letters: the number of each cause, and the newest letters.
 
 use std::collections::BTreeMap;
 
@@ -141,11 +141,11 @@ pub async fn list<T: TopicReader>(
     })
 }
 
-/// The newest letters that were met, each once.
+/// The newest letters found, each once.
 struct Newest {
     letters: BTreeMap<(Timestamp, LetterId), Listed>,
     limit: usize,
-    /// Whether older ones were left out.
+    /// Whether older letters were left out.
     more: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Dead letters: listed, shown, replayed and dismissed.
 //!
-//! [`triad_runtime::dead_letter`] says what a letter is, and what a replay sends. The topic is read as a
-//! whole, or from a moment on: a log has no other index.
+//! [`triad_runtime::dead_letter`] defines letters and what a replay sends. The topic is read as a whole, or from a
+//! moment on: a log has no other index.
 
 mod list;
 mod replay;

@@ -1,10 +1,8 @@
-//! Replaying letters: they are sent again to where they came from, and marked. Dismissing letters: they are
-//! only marked.
+//! Replays letters: sends each again to its topic, then marks it. Dismisses letters: only marks them.
 //!
-//! The topic is read twice: first to know which letters there are and which of them were replayed,
-//! then to send. Nothing but the letter in hand is kept of their content. Each is sent and
-//! acknowledged before its marker is: whoever dies between the two leaves a letter that may be
-//! replayed again, never one that looks replayed and is not.
+//! The topic is read twice: first to find the letters and their markers, then to send. Only one letter's content is
+//! in memory. Each letter is sent and acknowledged before its marker is. So a crash between the two leaves a letter
+//! that may be replayed again, never an unsent letter that is marked as replayed.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -45,7 +43,7 @@ pub enum Deed {
     /// The letters are sent again to the topics that they came from, and marked as replayed.
     #[default]
     Replay,
-    /// The letters are only marked as dismissed: nobody needs to look at them any more.
+    /// The letters are only marked as dismissed: they need no attention any more.
     Dismiss,
 }
 
@@ -64,8 +62,8 @@ pub struct Replay {
     /// [`MAX_VALUE_BYTES`](triad_runtime::dead_letter::MAX_VALUE_BYTES); neither is checked here. A dismissal
     /// does not use it.
     pub corrected: Option<Vec<u8>>,
-    /// If true, letters that were replayed (or dismissed) before have it done again; if false, their outcome
-    /// is [`Outcome::Before`].
+    /// If true, letters that were replayed (or dismissed) before are handled again; if false, their outcome is
+    /// [`ReplayOutcome::Before`].
     pub again: bool,
     /// If true, nothing is sent, and the outcomes say what would be done.
     pub dry_run: bool,
@@ -137,7 +135,7 @@ impl Chosen {
         }
     }
 
-    /// Whether a letter's marker matters.
+    /// Whether a marker is for one of the chosen letters.
     fn concerns(&self, marker: &Marker) -> bool {
         match self {
             Self::Named(ids) => ids.contains(&marker.of),
@@ -145,7 +143,7 @@ impl Chosen {
         }
     }
 
-    /// Markers are younger than their letters: what is older need not be read.
+    /// Earliest moment to read from. Markers are younger than their letters, so older records are not needed.
     fn since(&self) -> Option<Timestamp> {
         match self {
             Self::Named(_) => None,
@@ -244,7 +242,7 @@ pub async fn replay<T: TopicReader, F>(
         let LetterEntry::Letter(letter) = entry else {
             continue;
         };
-        // What has come since, and what comes twice, is not in the index.
+        // Not in the index: letters written since the first reading, and duplicates.
         if !what.letters.takes(&letter) || !index.take(&letter.id) {
             continue;
         }
@@ -267,7 +265,7 @@ pub async fn replay<T: TopicReader, F>(
     Ok(tally)
 }
 
-/// Which letters there are, and which of them were replayed.
+/// First reading: the letters, and which of them were replayed.
 async fn survey<T: TopicReader, F>(
     topic: &T,
     chosen: &Chosen,
@@ -289,7 +287,7 @@ async fn survey<T: TopicReader, F>(
     Ok(index)
 }
 
-/// Sends and marks.
+/// Sends letters and markers.
 struct Sender<'a, B, C> {
     bus: &'a B,
     clock: &'a C,
@@ -298,7 +296,7 @@ struct Sender<'a, B, C> {
 }
 
 impl<B: Bus, C: Clock> Sender<'_, B, C> {
-    /// One letter; `None` if the bus does not answer.
+    /// Replays one letter; `None` if the bus does not answer.
     async fn replay(&mut self, letter: &Letter) -> Option<ReplayOutcome> {
         let corrected = || self.what.corrected.clone();
         let sent = match message(letter, corrected()) {

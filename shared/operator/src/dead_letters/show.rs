@@ -1,4 +1,4 @@
-//! One letter with everything that is known of it.
+//! One letter with its replays and its dismissal.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -115,7 +115,7 @@ impl Serialize for LetterView {
     }
 }
 
-/// How far the clock that timed a record of the topic may be behind the one by which its letter was written.
+/// Largest lag of the clock that timed a record of the topic behind the clock of its letter's writer.
 const SKEW: Millis = Millis(60_000);
 
 /// Finds one letter with its last replays and its last dismissal; `None` if there is no such letter. The topic
@@ -149,7 +149,7 @@ async fn find_letter<T: TopicReader>(
     let mut dismissed: Option<Marker> = None;
     while let Some(entry) = letters.next().await? {
         match entry {
-            // A redelivered record makes the same letter again.
+            // A redelivered record writes the same letter again.
             LetterEntry::Letter(letter) if letter.id == *id => {
                 found.get_or_insert(letter);
             }

@@ -1,4 +1,4 @@
-//! Writing a store into a file.
+//! Exports a store into a file.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use super::retry::patiently;
 /// counted.
 pub const MAX_NAMED: usize = 100;
 
-/// What the keys of control records begin with that hold for seconds: rate limits, reports of pressure.
+/// Key prefixes of control records that hold for seconds only: rate limits, reports of pressure.
 const PASSING: [&str; 2] = ["rate/", "pressure/"];
 
 /// Why an export ended before it was complete.

@@ -1,4 +1,4 @@
-//! The lines of a file, and what they stand for.
+//! The lines of an export file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl MovedCounts {
     }
 }
 
-/// Bytes as text where they are UTF-8.
+/// Bytes: as text if they are UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Bytes {
@@ -169,7 +169,7 @@ pub(super) struct OrderLine {
     id: String,
     /// The record's attributes in the core's stored form.
     record: Option<BTreeMap<String, Value>>,
-    /// The details as JSON text, so that no number in it is read and printed again.
+    /// The details as JSON text, so that no number is parsed and printed again.
     details: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
@@ -308,7 +308,7 @@ impl ExportLine {
         }
     }
 
-    /// What is to be put into a store; the line itself if it is none of those.
+    /// The item to put into a store; the line itself if it is none.
     pub(super) fn kept(self) -> Result<Result<StoredItem, Self>, String> {
         let definition = |text: &str| {
             let read = text.parse::<WorkflowRef>();

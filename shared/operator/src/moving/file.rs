@@ -1,4 +1,4 @@
-//! Writing and reading a file, line by line.
+//! Writes and reads an export file, line by line.
 
 use std::io::{self, BufRead, Read as _, Write};
 
@@ -14,9 +14,9 @@ pub const VERSION: u32 = 1;
 /// of this.
 pub const MAX_LINE_BYTES: u64 = 16 << 20;
 
-/// What a line begins with: then its checksum, eight hexadecimal digits.
+/// Beginning of a line; its checksum follows, eight hexadecimal digits.
 const BEFORE: &str = "{\"crc\":\"";
-/// What is between the checksum and the line's content.
+/// Text between the checksum and the line's content.
 const BETWEEN: &str = "\",\"line\":";
 /// Digits of the checksum.
 const DIGITS: usize = 8;
@@ -194,7 +194,7 @@ impl<R: BufRead> Reader<R> {
         Ok(reader)
     }
 
-    /// The version is looked at before anything else: another one may have another form.
+    /// Checks the version first: another version may have another form.
     fn header_of(&self, text: &str) -> Result<Header, FileError> {
         let whole: serde_json::Value =
             serde_json::from_str(text).map_err(|_| FileError::NoExport)?;
@@ -300,7 +300,7 @@ impl<R: BufRead> Reader<R> {
         String::from_utf8(bytes).map_err(|_| self.damaged("it is not UTF-8"))
     }
 
-    /// A line's content, held against its checksum.
+    /// A line's content, checked against its checksum.
     fn line(&self, text: &str) -> Result<ExportLine, FileError> {
         let parts = text.strip_prefix(BEFORE).and_then(|rest| {
             let (sum, rest) = rest.split_at_checked(DIGITS)?;

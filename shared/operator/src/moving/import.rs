@@ -1,4 +1,4 @@
-//! Putting a file into a store.
+//! Imports a file into a store.
 
 use std::io::BufRead;
 
@@ -12,9 +12,9 @@ use super::export_line::MovedCounts;
 use super::file::{FileError, Item, Reader};
 use super::retry::each_patiently;
 
-/// Most things of one call to the store.
+/// Most items in one call to the store.
 const BATCH: usize = 100;
-/// Bytes of the lines of one call to the store: the last one may pass it.
+/// Bytes of lines in one call to the store; the last line may exceed it.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Why an import ended before it was complete. What was put into the store stays there. Running the import
@@ -149,7 +149,7 @@ pub async fn import<S: MovingStore, B: Bus, R: BufRead>(
     Ok(imported)
 }
 
-/// Things that are put at once: of one kind alone, for those of a kind need those before them.
+/// Items for one call to the store, all of one kind: items of other kinds depend on them.
 #[derive(Default)]
 struct Batch {
     kept: Vec<StoredItem>,
@@ -191,7 +191,7 @@ impl Batch {
     }
 }
 
-/// What has not expired of a thing; the thing itself if nothing is left.
+/// The unexpired part of an item; the item as an error if nothing is left.
 fn not_expired(kept: StoredItem, clock: &impl Clock) -> Result<StoredItem, StoredItem> {
     let now = clock.now();
     match kept {

@@ -1,17 +1,16 @@
-//! Trying again what may pass by itself.
+//! Retries of transient failures.
 
 use triad_runtime::{Clock, StoreError};
 use triad_workflow::Millis;
 
-/// Tries of one call.
+/// Attempts at one call.
 const TRIES: u32 = 6;
-/// Wait before the second try, doubled before each further one: about six seconds in all.
+/// Wait before the second attempt, doubled before each further one: about six seconds in all.
 const FIRST_WAIT_MS: u64 = 200;
 
-/// Calls again, after a wait, what failed for now.
+/// Repeats a call, after a wait, while its failure is transient.
 ///
-/// # Errors
-/// That of the last try.
+/// # Errors That of the last attempt.
 pub(super) async fn patiently<T>(
     clock: &impl Clock,
     call: impl AsyncFn() -> Result<T, StoreError>,
@@ -28,13 +27,12 @@ pub(super) async fn patiently<T>(
     }
 }
 
-/// The wait after so many tries.
+/// The wait after so many attempts.
 fn wait(tried: u32) -> Millis {
     Millis(FIRST_WAIT_MS << (tried - 1))
 }
 
-/// Does something for many items, and again, after a wait, for those for which it failed for now. The answer
-/// has one result for each.
+/// Processes many items, and repeats, after a wait, those with a transient failure. Returns one result for each item.
 pub(super) async fn each_patiently<I: Clone, T, E>(
     clock: &impl Clock,
     items: &[I],

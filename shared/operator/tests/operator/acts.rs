@@ -1,4 +1,4 @@
-//! Many orders are acted on one after the other, at a rate, until somebody stops it.
+//! Bulk acts: one order after the other, at a rate, until a stop.
 
 use std::convert::Infallible;
 
@@ -153,7 +153,7 @@ fn downstreams_are_those_that_the_published_workflows_name() {
     });
 }
 
-/// A bus that takes nothing.
+/// A bus that refuses every message.
 struct Deaf;
 
 impl Bus for Deaf {

@@ -1,4 +1,4 @@
-//! The audit has every act that records keep: on orders, on downstreams, on campaigns.
+//! The audit has every stored act: on orders, on downstreams, on campaigns.
 
 use std::convert::Infallible;
 
@@ -30,7 +30,7 @@ async fn audit(ports: &Ports, since: Timestamp) -> Vec<Value> {
     lines
 }
 
-/// What a line says but for its moment.
+/// A line without its moment.
 fn said(line: &Value) -> Value {
     let mut line = line.clone();
     line.as_object_mut().expect("an object").remove("at");

@@ -1,4 +1,4 @@
-//! Dead letters are listed, shown and replayed from a topic that is a list in memory.
+//! Lists, shows and replays dead letters of a topic in memory.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -18,17 +18,17 @@ use triad_sim::Ports;
 
 use super::support::run;
 
-/// A topic and a bus in one: what is sent to `dead-letter` can be read.
+/// A topic and a bus in one: records sent to `dead-letter` can be read.
 #[derive(Clone, Default)]
 pub struct Topic {
     sent: Arc<Mutex<Vec<Envelope>>>,
     /// Whether the topic never answers.
     is_silent: bool,
-    /// From when on it was read, by each reading.
+    /// The `since` of each reading.
     read: Arc<Mutex<Vec<Option<Timestamp>>>>,
 }
 
-/// One reading of it.
+/// One reading of the topic.
 pub struct Records(std::vec::IntoIter<Envelope>);
 
 impl TopicReader for Topic {
@@ -102,7 +102,7 @@ impl Topic {
             let cause = if offset < 4 { "early" } else { "late" };
             topic.letter(offset, cause, b"{}");
         }
-        // A redelivered record makes its letter twice; others may write to the topic too.
+        // A redelivered record writes its letter twice; the topic may also hold records of other programs.
         topic.letter(0, "early", b"{}");
         topic.lock().push(Envelope {
             topic: topics::DEAD_LETTER.to_owned(),
@@ -310,7 +310,7 @@ fn a_dismissed_letter_is_not_shown_and_not_replayed_with_the_others() {
         assert_eq!(act(dismiss(5)).await, (0, 1), "it was dismissed before");
         let left: Vec<i64> = before.iter().copied().filter(|o| *o != 5).collect();
         assert_eq!(listed(all(), 10).await, (left.clone(), 5, false));
-        // The newest of those that are shown.
+        // The newest of the letters that are shown.
         assert_eq!(listed(all(), 1).await, (vec![4], 5, true));
         let too = LetterFilter {
             dismissed: true,

@@ -1,4 +1,4 @@
-//! Pages of orders have each once, cost what their bounds say, and go on where the one before ended.
+//! Pages of orders list each order once, stay within their bounds, and continue where the previous page ended.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn in_state(name: &str) -> Filter {
     }
 }
 
-/// The ids of all pages, and how many pages there are. Each cursor is written down and read again.
+/// The ids on all pages, and the number of pages. Each cursor is serialized and parsed again.
 async fn all(store: &Ports, filter: &Filter, limit: usize) -> (Vec<String>, usize) {
     let (mut ids, mut pages, mut from) = (Vec::new(), 0, None);
     loop {
@@ -109,7 +109,7 @@ fn a_cursor_of_another_question_is_refused() {
     });
 }
 
-/// Puts an order's row behind all others, as a new deadline does.
+/// Moves an order's row behind all others, as a new deadline does.
 async fn moves(store: &Ports, name: &str, due: u64) {
     let read = store.load(vec![id(name)]).await.swap_remove(0);
     let stored = read.expect("the store works").expect("it is stored");
@@ -129,7 +129,7 @@ fn an_order_that_moves_while_a_page_is_made_is_on_it_once() {
     run(async |store: Ports| {
         let workflow = workflow("w", "go");
         let names = (0..).map(|n| format!("m{n}"));
-        // More of one shard than are read at once.
+        // More rows of one shard than one read returns.
         let names = names.filter(|name| shard_of(&id(name)) == 0).take(150);
         let names: Vec<String> = names.collect();
         for name in &names {
@@ -137,7 +137,7 @@ fn an_order_that_moves_while_a_page_is_made_is_on_it_once() {
         }
         let pending = in_state("Pending");
         let mut twice = 0;
-        // Each time the first one moves, sooner or later than the first read.
+        // At each read the first order moves, earlier or later.
         for (due, name) in (5_000..).zip(&names[..20]) {
             let read = page(&store, &pending, 500, None, NOW);
             let (found, ()) = futures::join!(read, moves(&store, name, due));
@@ -165,7 +165,7 @@ fn counts_of_the_indexes_say_where_they_end() {
         );
         assert_eq!(counted.needing[0].oldest, Some(Timestamp(50_000)));
         assert_eq!(counted.under_way.orders, 46);
-        // What it would read the whole table for is not told.
+        // A count that would need the whole table is missing.
         assert_eq!(counted.orders, None);
         assert_eq!(rates(&store, NOW).await, Ok(None));
         let few = among(&store, &Filter::default(), NOW, 9)
@@ -182,7 +182,7 @@ fn counts_of_the_indexes_say_where_they_end() {
 #[test]
 fn orders_that_are_set_aside_are_found_paged_and_counted() {
     run(|store| async move {
-        // Two workflows whose orders lie in shards of their own.
+        // Two workflows whose orders are in different shards.
         for (name, orders) in [("w", 3), ("x", 4)] {
             let workflow = workflow(name, "go");
             for n in 0..orders {

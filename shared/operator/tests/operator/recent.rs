@@ -1,4 +1,4 @@
-//! The newest alerts and the dead letters of late are counted at a bounded cost.
+//! Recent alerts and dead letters are counted at a bounded cost.
 
 use triad_core::message::{Alert, AlertKind};
 use triad_core::{Envelope, Timestamp, topics};

@@ -1,5 +1,5 @@
-//! Orders are found by exactly their search keys, the one that was submitted last first, and a search that
-//! finds nothing says which keys there are.
+//! Finds orders by their exact search keys, the last submitted first; a search without a result names the declared
+//! keys.
 
 use triad_core::{Order, Timestamp};
 use triad_operator::find::{self, Filter};
@@ -23,7 +23,7 @@ fn by(text: &str) -> Filter {
     }
 }
 
-/// The ids of all pages. Each cursor is written down and read again.
+/// The ids on all pages. Each cursor is serialized and parsed again.
 async fn all(store: &Ports, filter: &Filter, limit: usize) -> Vec<String> {
     let (mut ids, mut from) = (Vec::new(), None);
     loop {
@@ -44,8 +44,8 @@ async fn found(store: &Ports, filter: &Filter, limit: usize) -> (Vec<String>, bo
     (ids.collect(), found.more)
 }
 
-/// Orders of one customer, three of each moment: of some the key is the first, of others the second one.
-/// Beside them one of another workflow, and such as have the value or the name alone.
+/// Orders of one customer, three of each moment; the key is the first of some and the second of others. Also one of
+/// another workflow, and orders that match only the value or only the name.
 async fn world(store: &Ports) {
     let (w, v) = (workflow("w", "go"), workflow("v", "go"));
     for n in 0..30_u64 {

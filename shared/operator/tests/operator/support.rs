@@ -34,7 +34,7 @@ pub fn workflow(name: &str, action: &str) -> Workflow {
     Workflow::compile(definition, &Limits::published()).expect("a sound definition")
 }
 
-/// Its identity.
+/// The workflow's name and hash.
 pub fn identity(workflow: &Workflow) -> WorkflowRef {
     WorkflowRef {
         name: workflow.name.clone(),
@@ -42,7 +42,7 @@ pub fn identity(workflow: &Workflow) -> WorkflowRef {
     }
 }
 
-/// Publishes it.
+/// Publishes a workflow.
 pub async fn publish(store: &Ports, workflow: &Workflow) {
     let json = canonical_json(&workflow.definition);
     let published = store_publish(store, identity(workflow), json).await;
@@ -57,12 +57,12 @@ async fn store_publish(
     DefinitionStore::publish(store, definition, json).await
 }
 
-/// A cause.
+/// A failure with this code.
 pub fn cause(code: &str) -> Failure {
     Failure::new(FailureKind::Permanent, code, "")
 }
 
-/// In Error since a moment.
+/// The state Error since a moment.
 pub fn error(at: u64, code: &str) -> ProcessState {
     ProcessState::Error {
         at: Timestamp(at),
@@ -70,7 +70,7 @@ pub fn error(at: u64, code: &str) -> ProcessState {
     }
 }
 
-/// Stores an order of a workflow, and then as `change` leaves it.
+/// Stores an order of a workflow, then its changed form.
 pub async fn order(
     store: &Ports,
     workflow: &Workflow,
@@ -80,7 +80,7 @@ pub async fn order(
     searched(store, workflow, name, (1_000, &[]), change).await
 }
 
-/// The same of an order that was submitted at a moment and has these search keys.
+/// As [`order`], with a submission time and search keys.
 pub async fn searched(
     store: &Ports,
     workflow: &Workflow,
@@ -113,7 +113,7 @@ pub async fn searched(
     first.id
 }
 
-/// A hold of somebody.
+/// A hold by an operator.
 pub fn hold(at: u64) -> Hold {
     Hold {
         at: Timestamp(at),
@@ -121,7 +121,7 @@ pub fn hold(at: u64) -> Hold {
     }
 }
 
-/// An id.
+/// An order id.
 pub fn id(name: &str) -> OrderId {
     OrderId::new(name).expect("an id")
 }

@@ -1,4 +1,4 @@
-//! Campaigns: batches that grow, orders that are acted on once, and what stops one.
+//! Campaigns: growing batches, one act on each order, and the reasons for which one stops.
 
 mod rules;
 mod run;
@@ -29,7 +29,7 @@ fn wanted(what: CampaignAct) -> CampaignRequest {
     }
 }
 
-/// The order as it is stored.
+/// Reads the stored order.
 async fn read(ports: &Ports, id: &OrderId) -> Order {
     let mut found = ports.load(vec![id.clone()]).await;
     let found = found.pop().expect("one").expect("it works");

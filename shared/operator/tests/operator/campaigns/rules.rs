@@ -1,4 +1,4 @@
-//! The rules of campaigns, and how they are stored.
+//! The rules of campaigns, and their stored form.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ fn campaign(grown: u32, small: EndedOrders) -> Campaign {
     }
 }
 
-/// A batch in which so many ended well, failed again and are under way.
+/// A batch with these numbers of orders that ended well, failed again and are under way.
 fn batch(well: u32, again: u32, open: u32) -> Batch {
     let then = [
         (Some(OrderAfterAct::Well), well),
@@ -86,10 +86,10 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
     let fails = |again, of| Over(CampaignEnd::FailsAgain { again, of });
     let none = EndedOrders::default();
     let (soon, late) = (Timestamp(21_999), Timestamp(22_000));
-    // Batches so far, of the small ones before, this one; before its patience is over, and after it.
+    // Batches so far; sum of the earlier small ones; this batch; verdict before and after its patience.
     for (grown, small, this, early, then) in [
         (1, none, batch(1, 0, 0), GoOn, GoOn),
-        // One alone may have had a trouble of its own.
+        // A single order may fail for a reason of its own.
         (1, none, batch(0, 1, 0), GoOn, GoOn),
         (
             2,
@@ -105,7 +105,7 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
             GoOn,
             GoOn,
         ),
-        // 20 of 100 and no more: 1 of 8 and 4 of 20 are within it, 5 of 20 are beyond it.
+        // The bound is 20 in 100: 1 of 8 and 4 of 20 are within it, 5 of 20 are beyond it.
         (
             3,
             EndedOrders { of: 3, again: 1 },
@@ -121,7 +121,7 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
             GoOn,
         ),
         (4, none, batch(15, 5, 0), fails(5, 20), fails(5, 20)),
-        // Beyond it, whatever becomes of those that are under way.
+        // Beyond the bound, whatever the result of those that are under way.
         (4, none, batch(0, 5, 15), fails(5, 5), fails(5, 5)),
         (
             4,

@@ -1,4 +1,4 @@
-//! Carrying campaigns on, over the ports.
+//! Carries campaigns on, over the simulated ports.
 
 use serde_json::json;
 use triad_core::message::{Alert, AlertKind};
@@ -28,17 +28,17 @@ fn carrier(ports: &Ports, bus: &Topic) -> Carrier {
     Campaigns::new(operator, all(), bus.clone(), all(), all())
 }
 
-/// What operators were alerted of.
+/// The alerts that were sent.
 fn alerts(bus: &Topic) -> Vec<Alert> {
     let all = bus.all().into_iter().filter(|m| m.topic == topics::ALERTS);
     all.map(|m| serde_json::from_slice(&m.value).expect("an alert"))
         .collect()
 }
 
-/// A turn that ends as soon as it would wait.
+/// A turn that ends instead of waiting.
 const SHORT: Millis = Millis(2_000);
 
-/// What the handlers would make of every order that was set going: this.
+/// Puts every order that was acted on into this state, as the handlers would.
 async fn all_become(ports: &Ports, orders: &[OrderId], state: &ProcessState) -> usize {
     let mut changed = 0;
     for id in orders {
@@ -74,8 +74,8 @@ async fn failed(ports: &Ports, workflow: &Workflow, count: u64) -> Vec<OrderId> 
     ids
 }
 
-/// Plays the Supervisor and the handlers until the campaign is over: of each order that is set going this
-/// becomes. How large its batches were.
+/// Plays the Supervisor and the handlers until the campaign is over: every order that is acted on gets this state.
+/// Returns the sizes of the batches.
 async fn to_its_end(
     (ports, bus): (&Ports, &Topic),
     id: &CampaignId,
@@ -136,7 +136,7 @@ fn an_uncured_cause_stops_it_after_three_orders_with_an_alert_and_they_are_liste
         let started =
             commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
-        // Later than the start: what fails again is not chosen again.
+        // Later than the start, so that an order that fails again is not chosen again.
         let again = error(2_000_000_000_000, "no");
         let (view, sizes) = to_its_end((&ports, &bus), &id, &orders, &again).await;
         assert_eq!((view.end, sizes), (Some("fails-again"), vec![1, 2]));
@@ -160,7 +160,7 @@ fn an_uncured_cause_stops_it_after_three_orders_with_an_alert_and_they_are_liste
         assert_eq!(kinds, [AlertKind::CampaignStopped], "{alerts:?}");
         let (id_text, shown) = (id.to_string(), PageAddress::of_alert(&alerts[0]));
         assert_eq!(shown, Some(PageAddress::Campaign(&id_text)), "{alerts:?}");
-        // Nobody carries it on any more.
+        // The campaign is no longer carried on.
         assert_eq!(carrier(&ports, &bus).carry_on(SHORT).await.alive, 0);
     });
 }
@@ -231,8 +231,7 @@ fn what_it_acted_on_is_known_when_another_one_has_acted_on_it_since() {
     });
 }
 
-/// Leaves a campaign as whoever died before it wrote down what it had done to the first order of the first
-/// batch.
+/// Leaves a campaign as a process does that died before it recorded its act on the first order of the first batch.
 async fn forget_the_first(ports: &Ports, id: &CampaignId) {
     let edit = async |key: String, edit: fn(&mut serde_json::Value)| {
         let found = ports.read(key.clone(), true).await.expect("it works");
@@ -297,7 +296,7 @@ fn an_operator_who_stops_what_has_stopped_by_itself_does_not_take_its_alert() {
         let started =
             commands::start(&ports, &ports, wanted(CampaignAct::Close), ports.now()).await;
         let id = started.expect("it is started").id;
-        // Whoever ended it has died before it told anybody.
+        // The process that ended it died before it sent the alert.
         let key = format!("campaign/{id}");
         let found = ports.read(key.clone(), true).await.expect("it works");
         let mut head = found.expect("it is there");
@@ -412,7 +411,7 @@ fn one_that_is_resumed_within_a_batch_acts_on_little_of_it_before_it_sees_whethe
         let started = commands::start(&ports, &ports, slow, ports.now()).await;
         let id = started.expect("it is started").id;
         let processed = ProcessState::Processed { at: Timestamp(9) };
-        // Four batches help, and of the fifth, of 42 orders, a part is acted on.
+        // Four batches succeed, and a part of the fifth, of 42 orders, is acted on.
         for _ in 0..200 {
             let standing = commands::by_id(&ports, &id).await.expect("there");
             if standing.counts.done > 28 {
@@ -498,12 +497,13 @@ fn an_empty_filter_one_without_an_index_and_the_same_once_more_are_refused() {
     });
 }
 
-/// A bus at whose first message another process writes the first batch of a campaign: its order has refused.
+/// A bus during whose first message another process writes the first batch of a campaign, with a refusal of its
+/// order.
 #[derive(Clone)]
 struct Meddling {
     topic: Topic,
     ports: Ports,
-    /// The key of the batch, until it is written.
+    /// Key of the batch, until the batch is written.
     batch: std::sync::Arc<std::sync::Mutex<Option<String>>>,
 }
 
@@ -559,8 +559,8 @@ fn what_a_turn_has_acted_on_is_written_down_though_another_one_has_written_the_b
     });
 }
 
-/// A clock in whose first long sleep somebody whose clock is 71 s fast takes every campaign over, after which the
-/// orders have failed anew.
+/// A clock during whose first long sleep a process with a clock 71 s ahead takes every campaign over; then the orders
+/// fail again.
 #[derive(Clone)]
 struct Overtaken {
     ports: Ports,
@@ -576,7 +576,7 @@ impl Clock for Overtaken {
 
     async fn sleep(&self, span: Millis) {
         self.ports.sleep(span).await;
-        // Between two orders it rests for less.
+        // The pauses between two orders are shorter.
         if span < Millis(400) {
             return;
         }
