@@ -93,8 +93,9 @@ impl Tally {
 /// also ends after an order whose messages the bus has not taken, because each further one would wait for the bus in
 /// vain. [`Tally::left`] says how many orders are left then. To call it again is safe if it is safe to repeat `act`.
 ///
-/// # Errors The error that `report` returns; no further order is acted on then. The failure of an act is no error: it
-/// is in the order's [`ActResult`].
+/// # Errors
+/// The error that `report` returns; no further order is acted on then. The failure of an act is no error: it is in
+/// the order's [`ActResult`].
 pub async fn act_on_each<A, R, E>(
     clock: &impl Clock,
     orders: Vec<OrderId>,

@@ -216,7 +216,8 @@ const LATELY: [u64; 3] = [60_000, 3_600_000, 86_400_000];
 /// Orders submitted and finished in the last minute, hour and day before `now`, of those that are still stored.
 /// `None`: the store does not count them.
 ///
-/// # Errors [`StoreError`] if the store cannot be read.
+/// # Errors
+/// [`StoreError`] if the store cannot be read.
 pub async fn rates<S: OperatorStore>(
     store: &S,
     now: Timestamp,

@@ -246,7 +246,8 @@ impl Filter {
 /// `limit` orders and a few pages. A record that cannot be read is counted in [`FoundOrders::skipped`] and ends
 /// nothing.
 ///
-/// # Errors [`StoreError`] if an index or the store cannot be read. A single record that cannot be read is no error.
+/// # Errors
+/// [`StoreError`] if an index or the store cannot be read. A single record that cannot be read is no error.
 pub async fn orders<S>(
     store: &S,
     filter: &Filter,

@@ -21,7 +21,8 @@ pub struct Skipped {
 impl Skipped {
     /// Reads records. Unreadable ones are noted here, missing ones left out.
     ///
-    /// # Errors As [`StateStore::load`], if the store cannot be read.
+    /// # Errors
+    /// As [`StateStore::load`], if the store cannot be read.
     pub(crate) async fn readable<S: StateStore>(
         &mut self,
         store: &S,

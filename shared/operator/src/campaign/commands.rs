@@ -124,7 +124,8 @@ pub(super) fn store_error(error: PageError) -> StoreError {
 /// no search key, the due index or the attention index must find its orders, and the share of orders that may fail
 /// again must be from 1 to 100.
 ///
-/// # Errors [`CampaignError::EmptyFilter`], [`CampaignError::NoIndex`], [`CampaignError::StopShare`].
+/// # Errors
+/// [`CampaignError::EmptyFilter`], [`CampaignError::NoIndex`], [`CampaignError::StopShare`].
 pub fn check(wanted: &CampaignRequest) -> Result<(), CampaignError> {
     if wanted.filter.is_empty() {
         return Err(CampaignError::EmptyFilter);

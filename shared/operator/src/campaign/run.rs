@@ -577,8 +577,9 @@ where
 
 /// Records the result of one order in its entry.
 ///
-/// # Errors [`Pause::Failed`] if the result is unknown, or if the bus has not taken the messages of the act: each
-/// further order would wait for it in vain.
+/// # Errors
+/// [`Pause::Failed`] if the result is unknown, or if the bus has not taken the messages of the act: each further
+/// order would wait for it in vain.
 fn record_outcome(entry: &mut CampaignOrder, outcome: &ActOutcome) -> Result<(), Pause> {
     let is_ours = matches!(outcome, ActOutcome::Refused(OperationRefusal::ActedOn(_)));
     let result = match outcome.verdict() {

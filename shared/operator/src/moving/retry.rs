@@ -10,7 +10,8 @@ const FIRST_WAIT_MS: u64 = 200;
 
 /// Repeats a call, after a wait, while its failure is transient.
 ///
-/// # Errors That of the last attempt.
+/// # Errors
+/// That of the last attempt.
 pub(super) async fn patiently<T>(
     clock: &impl Clock,
     call: impl AsyncFn() -> Result<T, StoreError>,
