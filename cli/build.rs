@@ -1,8 +1,8 @@
-//! Which commit the program is built from, for `triad --version`.
+//! Sets the commit that the program is built from, for `triad --version`.
 
 use std::process::Command;
 
-/// What git answers; `None` where it is missing, or has no answer.
+/// Output of a git command; `None` if git is missing or the command fails.
 fn git(arguments: &[&str]) -> Option<String> {
     let said = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(said.stdout).ok()?;
@@ -20,7 +20,7 @@ fn is_debug() -> bool {
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let version = env!("CARGO_PKG_VERSION");
-    // A copy of the source without its git may lie in the repository of something else.
+    // A copy of the source without its git directory may lie in another repository.
     let is_ours = git(&["ls-files", "--error-unmatch", "build.rs"]).is_some();
     let commit = is_ours.then(|| git(&["rev-parse", "--short=10", "HEAD"]));
     let version = match commit.flatten() {
@@ -28,8 +28,8 @@ fn main() {
         None => version.to_owned(),
     };
     println!("cargo:rustc-env=TRIAD_VERSION={version}");
-    // A debug build names the commit at which this was run first: to compile the program anew after each commit
-    // would cost those who change it a minute each time.
+    // A debug build keeps the commit of its first build: recompiling after each commit would cost developers a
+    // minute.
     if is_ours && !is_debug() {
         let moves = git(&["rev-parse", "--git-path", "logs/HEAD"]).unwrap_or_default();
         println!("cargo:rerun-if-changed={moves}");

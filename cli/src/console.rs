@@ -1,5 +1,5 @@
-//! The API and the pages of operators: in the process of `triad serve` and `triad dev`, and by itself as
-//! `triad console`, beside any installation.
+//! The API and the pages of operators: within `triad serve` and `triad dev`, and as the separate command `triad
+//! console`, beside any installation.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct ConsoleArgs {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Nobody may act, whatever their role
+    /// No caller may act, whatever its role
     #[arg(long)]
     read_only: bool,
     /// The file of tokens (`triad token`); the roles read and operate count
@@ -53,16 +53,17 @@ pub struct ConsoleArgs {
     /// Private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// The header in which an authenticating proxy on this machine says who asks, such as x-forwarded-user
+    /// The header in which an authenticating proxy on this machine gives the caller's name, such as x-forwarded-user
     #[arg(long, value_name = "HEADER")]
     user_header: Option<HeaderName>,
-    /// Models may act at /mcp, too, with the same roles; without it they may look alone
+    /// Models may act at /mcp, too, with the same roles; without this option they may only read
     #[arg(long)]
     allow_mcp_acts: bool,
     /// A field of payloads that is not shown; may be given several times
     #[arg(long = "hide", value_name = "FIELD")]
     hidden: Vec<String>,
-    /// Where an order's trace is looked at, such as https://jaeger.example/trace/{trace}; its page links there
+    /// Address of a tool that shows an order's trace, such as https://jaeger.example/trace/{trace}; the order's page
+    /// links there
     #[arg(long, value_name = "URL")]
     trace_url: Option<TraceUrl>,
     /// Print its address as a JSON line
@@ -75,17 +76,17 @@ pub struct ConsoleArgs {
 }
 
 impl ConsoleArgs {
-    /// Whether anybody may act.
+    /// Whether any caller may act.
     pub fn changes(&self) -> bool {
         !self.read_only
     }
 }
 
-/// Runs `triad console` until it is told to stop.
+/// Runs `triad console` until a signal stops it.
 ///
 /// # Errors
-/// [`Usage`] if the options do not fit together; if the store or Kafka cannot be reached, or the address
-/// cannot be listened on.
+/// [`Usage`] if the options do not fit together; if the store or Kafka cannot be reached, or the address cannot be
+/// listened on.
 pub async fn run(args: ConsoleArgs) -> Result<ExitCode> {
     let user_header = believed(args.user_header, args.listen)?;
     let timing = args.store.spans()?.timing;
@@ -140,10 +141,10 @@ pub async fn run(args: ConsoleArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The header of a proxy, where the address is one that nobody on another machine reaches.
+/// The header of a proxy, for a loopback address only.
 ///
 /// # Errors
-/// [`Usage`] for any other address: whoever reaches it could send the header.
+/// [`Usage`] for any other address: every client that reaches it could send the header.
 pub fn believed(
     header: Option<HeaderName>,
     listen: SocketAddr,

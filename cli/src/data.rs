@@ -1,9 +1,8 @@
-//! A data directory of one machine: where the store is in it, and what it says of the process that runs
-//! on it.
+//! The data directory of an installation on one machine: the place of its store, and its connection file.
 //!
-//! `triad dev` and `triad serve` on SQLite write the file [`FILE`] into it while they run, with the brokers' address
-//! and the time spans that they were started with. Commands that are given the directory take these for the
-//! options that nobody has given, and open the store's file themselves.
+//! While `triad dev` or `triad serve` runs on SQLite, the file [`FILE`] in the directory has the brokers' address and
+//! the time spans of the process. Commands with `--data` use these for options that are not given, and open the
+//! store's file directly.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
@@ -18,21 +17,21 @@ use crate::output::{Usage, command, quoted};
 use crate::values::Values;
 use crate::{moved_mark, user_files};
 
-/// What values that a data directory gives are said to come from: this, and its path.
+/// Origin of values from a data directory, as shown before its path.
 pub const WORDS: &str = "the data directory";
 /// The variable that names a data directory.
 pub const VARIABLE: &str = "TRIAD_DATA";
-/// Name of the file in a data directory that says who runs.
+/// Name of the connection file in a data directory.
 const FILE: &str = "running.json";
 /// Name of the file in a data directory that its process has locked.
 pub const LOCK: &str = "lock";
-/// The option with the brokers' address, by its id.
+/// Id of the option with the brokers' address.
 const BROKERS: &str = "brokers";
-/// The settings of a Kafka client, each as `NAME=VALUE`: where the brokers ask for a login, what it takes.
+/// Settings of a Kafka client, each as `NAME=VALUE`, with the login if the brokers need one.
 const KAFKA_SETTING: &str = "kafka_setting";
 
-/// Where in a data directory the SQLite store is. It is not the directory itself, in which `triad dev`
-/// has a file `lock`: where names differ in case alone they are one, and the store has a file `LOCK`.
+/// Directory of the SQLite store within a data directory. A subdirectory, because `triad dev` has a file `lock` in
+/// the data directory and the store a file `LOCK`: on case-insensitive file systems these collide.
 pub fn store_in(data: &Path) -> PathBuf {
     data.join("store")
 }
@@ -47,7 +46,7 @@ pub fn has_store(data: &Path) -> bool {
     triad_sqlite::file(&store_in(data)).exists()
 }
 
-/// The command that last ran on a data directory, as it is typed.
+/// The command that last ran on a data directory, as typed.
 pub fn last_command(data: &Path) -> &'static str {
     match std::fs::read_to_string(data.join(LOCK)).as_deref() {
         Ok("triad dev") => "triad dev",
@@ -55,7 +54,7 @@ pub fn last_command(data: &Path) -> &'static str {
     }
 }
 
-/// That nobody runs in a data directory, and what to type; `None` if somebody does.
+/// Text that no process runs on a data directory, and the command to start one; `None` if a process runs.
 pub fn nobody_runs(data: &Path) -> Option<String> {
     if triad_sqlite::is_taken(&store_in(data)) {
         return None;
@@ -67,8 +66,8 @@ pub fn nobody_runs(data: &Path) -> Option<String> {
     }))
 }
 
-/// That the orders of a data directory were moved away, where they go on, and what to type if they do not; `None` if
-/// they were not, or the mark cannot be read.
+/// Text that the orders of a data directory were moved away, where they continue, and what to type if they do not;
+/// `None` if they were not moved, or the mark cannot be read.
 pub fn moved_away(data: &Path) -> Option<String> {
     let moved = moved_mark::read_mark(data).ok().flatten()?;
     let dir = data.display().to_string();
@@ -79,11 +78,11 @@ pub fn moved_away(data: &Path) -> Option<String> {
     ))
 }
 
-/// What is said of a running process: values of options, by their ids.
+/// Connection values of a running process, by option id.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningProcess(BTreeMap<String, Vec<String>>);
 
-/// The options that it has values of, by their ids.
+/// Ids of the options in a connection file.
 const SAID: [&str; 7] = [
     BROKERS,
     KAFKA_SETTING,
@@ -94,19 +93,19 @@ const SAID: [&str; 7] = [
     "announce_within",
 ];
 
-/// The file that says it, until this is dropped.
+/// The connection file; removed when this is dropped.
 #[derive(Debug)]
 pub struct ConnectionFile(PathBuf);
 
 impl Drop for ConnectionFile {
     fn drop(&mut self) {
-        // Where this fails nobody has the store, and so the file is not believed.
+        // If the removal fails, the file is not believed: no process holds the store any more.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
 impl RunningProcess {
-    /// What there is to say of a process with this configuration.
+    /// The connection values of a process with this configuration.
     pub fn of(config: &Config) -> Self {
         let timing = &config.settings.timing;
         let spans = [
@@ -125,7 +124,7 @@ impl RunningProcess {
         Self(spans.chain([brokers, settings]).collect())
     }
 
-    /// Says it in a data directory: whole, or not at all.
+    /// Writes the connection file of a data directory atomically.
     ///
     /// # Errors
     /// Naming the file, if it cannot be written.
@@ -139,7 +138,7 @@ impl RunningProcess {
         Ok(ConnectionFile(path))
     }
 
-    /// Its values as defaults of options. If no process runs, the address of the brokers is empty. DynamoDB has no
+    /// The values as defaults of options. If no process runs, the address of the brokers is empty. DynamoDB has no
     /// values.
     pub fn values(mut self) -> Values {
         let brokers = self.0.entry(BROKERS.to_owned()).or_default();
@@ -151,7 +150,7 @@ impl RunningProcess {
         said.chain([("dynamodb", Vec::new())]).collect()
     }
 
-    /// Where its brokers are, and how to log in to them.
+    /// The address of the brokers, and the login.
     pub fn kafka(&self) -> KafkaConfig {
         let all = |id| self.0.get(id).into_iter().flatten();
         let settings = all(KAFKA_SETTING).filter_map(|text| text.split_once('='));
@@ -162,13 +161,13 @@ impl RunningProcess {
         }
     }
 
-    /// What is said of the process that owns the store of a data directory; `None` if none does, or it
-    /// has not said anything yet.
+    /// Reads the connection file of the process that owns the store; `None` if no process does, or it has not written
+    /// the file yet.
     ///
     /// # Errors
     /// [`Usage`] naming the file, if it cannot be read.
     pub fn read_connection_file(data: &Path) -> Result<Option<Self>, Usage> {
-        // First this: a file that was left behind is removed before the store has a new owner.
+        // Checked first: a stale file is removed before the store has a new owner.
         if !triad_sqlite::is_taken(&store_in(data)) {
             return Ok(None);
         }
@@ -187,7 +186,7 @@ impl RunningProcess {
     }
 }
 
-/// Removes what a process that was killed has left behind. For who is about to own the store.
+/// Removes the connection file of a killed process. Call it before taking the store.
 pub fn forget(data: &Path) {
     let _ = std::fs::remove_file(data.join(FILE));
 }

@@ -1,6 +1,6 @@
 //! `triad campaign`: one act on many orders that the Supervisor carries out.
 //!
-//! What is stored and carried out is `triad_operator::campaign`'s; here are the options and the output.
+//! `triad_operator::campaign` stores and carries campaigns out; this module has the options and the output.
 
 mod show;
 mod start;
@@ -46,7 +46,7 @@ enum CampaignCommand {
     Resume(ChangeArgs),
 }
 
-/// Stop a campaign between two orders, or have one go on that ended before it was through
+/// Stop a campaign between two orders, or resume one that ended before it had acted on every order
 #[derive(Debug, Args)]
 struct ChangeArgs {
     /// The campaign
@@ -62,7 +62,7 @@ struct ChangeArgs {
 }
 
 impl CampaignArgs {
-    /// Whether anything is written.
+    /// Whether the command writes anything.
     pub fn changes(&self) -> bool {
         match &self.command {
             CampaignCommand::Start(args) => args.changes(),
@@ -74,7 +74,7 @@ impl CampaignArgs {
     }
 }
 
-/// Runs the subcommand of `triad campaign` that was given, and returns its exit code.
+/// Runs the given subcommand of `triad campaign`, and returns its exit code.
 ///
 /// # Errors
 /// Those of the subcommand.
@@ -115,7 +115,7 @@ fn print_status(standing: &CampaignStatus, json: bool) -> Result<()> {
     }
 }
 
-/// What is wrong with what was asked for is a usage error; everything else is not.
+/// Converts an error: a wrong request is a usage error, any other is not.
 fn refused(error: CampaignError) -> anyhow::Error {
     match error {
         CampaignError::EmptyFilter | CampaignError::NoIndex | CampaignError::StopShare(_) => {

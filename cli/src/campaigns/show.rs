@@ -19,7 +19,7 @@ use crate::operate::Store;
 use crate::operate::bulk::interrupted;
 use crate::output::{self, print, print_line, relative_time};
 
-/// Between two looks at a campaign that is waited for.
+/// Interval between two looks at a campaign under `watch`.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// List campaigns, the newest first
@@ -189,12 +189,12 @@ pub(super) async fn watch(args: WatchArgs) -> Result<ExitCode> {
     follow(&store, &args.id, args.json).await
 }
 
-/// Shows how a campaign goes until it is over; Ctrl-C ends this, and not the campaign.
+/// Shows the progress of a campaign until it is over; Ctrl-C ends only the command.
 pub(super) async fn follow(store: &Store, id: &CampaignId, json: bool) -> Result<ExitCode> {
     let mut last = None;
     let stop = interrupted();
     tokio::pin!(stop);
-    // Until the campaign is over, or somebody ends this.
+    // Until the campaign is over, or Ctrl-C.
     loop {
         let found = commands::by_id(store, id).await.map_err(refused)?;
         let view = View::of(&found);

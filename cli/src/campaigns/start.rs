@@ -22,10 +22,10 @@ use crate::operate::select::FilterArgs;
 use crate::operate::{ActArgs, Store, workflows};
 use crate::output::{Usage, count, print_line};
 
-/// Most orders that are counted before it is started.
+/// Most orders that the preview counts.
 const COUNTED: u64 = 10_000;
 
-/// Start a campaign; without --yes it is only counted how many orders fit
+/// Start a campaign; without --yes, only count the orders that fit
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad campaign start resubmit --cause 'permanent/notify-customer/*' --why 'mail is back' --yes
@@ -36,15 +36,15 @@ const COUNTED: u64 = 10_000;
 Which orders: --cause, or --state with Error, CompensationFailed, Paused, Pending, Processing or Compensating,
 and with them --workflow and --older-than. Only orders that fit when it is started are acted on.")]
 pub(super) struct StartArgs {
-    /// What is done to each order
+    /// The act on each order
     #[arg(value_enum)]
     what: CampaignAct,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Stop beyond so many of a hundred that fail again; 100 never stops it
+    /// Stop the campaign if more than this percentage of orders fails again; 100 disables this
     #[arg(long, value_name = "N", default_value_t = STOP_SHARE, value_parser = clap::value_parser!(u8).range(1..=100))]
     stop_share: u8,
-    /// Wait so long for what becomes of a batch; stop where most of it comes to no end by then
+    /// Longest wait for the orders of a batch to end; the campaign stops if most of them have not ended by then
     #[arg(long, value_name = "TIME", default_value_t = PATIENCE, value_parser = str::parse::<Millis>)]
     patience: Millis,
     /// Most orders a second
@@ -56,7 +56,7 @@ pub(super) struct StartArgs {
     /// With resubmit: its new input as a whole: JSON, or @FILE
     #[arg(long, value_name = "JSON", requires = "step", group = "correction")]
     input: Option<String>,
-    /// With resubmit: a value in its place in the present input, such as amount=12.5; may be given several times
+    /// With resubmit: one value to replace in the present input, such as amount=12.5; may be given several times
     #[arg(
         long,
         value_name = "PATH=VALUE",
@@ -67,15 +67,15 @@ pub(super) struct StartArgs {
     /// With migrate: the workflow
     #[arg(long, value_name = "NAME")]
     to_workflow: Option<String>,
-    /// With migrate: the version, or its beginning. Default: the present one
+    /// With migrate: the version, or the beginning of its hash. Default: the present one
     #[arg(long, value_name = "HASH", requires = "to_workflow")]
     to_version: Option<String>,
     #[command(flatten)]
     act: ActArgs,
-    /// Start it; without it only what fits is counted
+    /// Start it; without this, only count the orders that fit
     #[arg(long)]
     yes: bool,
-    /// Wait for its end, and show how it goes
+    /// Wait for its end, and show the progress
     #[arg(long)]
     wait: bool,
     /// Print JSON lines
@@ -85,7 +85,7 @@ pub(super) struct StartArgs {
     store: StoreArgs,
 }
 
-/// What a campaign can do.
+/// The acts of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CampaignAct {
     Resubmit,

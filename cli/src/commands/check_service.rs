@@ -1,4 +1,4 @@
-//! `triad check-service`: holds a running service against the contract, by calling it as an agent does.
+//! `triad check-service`: checks a running service against the contract, by calling it as an agent does.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::output::{Usage, print_line};
 
 /// Longest single call.
 const CALL_WITHIN: Duration = Duration::from_secs(10);
-/// Calls with one key that are made at once.
+/// Concurrent calls with one key.
 const AT_ONCE: usize = 8;
 
-/// Hold a running service against the contract of a remote service
+/// Check a running service against the contract of a remote service
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad check-service http://127.0.0.1:8080/hotel --action book --compensation cancel \\
@@ -40,7 +40,7 @@ pub struct CheckServiceArgs {
     /// Action that compensates it
     #[arg(long, value_name = "ACTION")]
     compensation: String,
-    /// Action that is asked whether it has happened, where the service has probes
+    /// Probe: the action that says whether the effect has happened, for a service with probes
     #[arg(long, value_name = "ACTION")]
     probe: Option<String>,
     /// Input of the calls, as JSON
@@ -118,7 +118,7 @@ impl Tested<'_> {
             .await
     }
 
-    /// Whether the service says that the effect of a key is in place.
+    /// Whether the service reports the effect of a key as done.
     async fn probe(&self, action: &str, key: &str) -> Result<bool, String> {
         let input = &self.args.input;
         let answer = self
@@ -142,17 +142,17 @@ fn fault_text(fault: &Fault) -> String {
     }
 }
 
-/// One point of the contract; what is wrong, or nothing.
+/// One point of the contract, and the violation, if any.
 struct Point {
     what: &'static str,
     wrong: Option<String>,
 }
 
-/// Runs `triad check-service`. The exit code is 1 if a point of the contract is not honoured.
+/// Runs `triad check-service`. The exit code is 1 if the service violates a point of the contract.
 ///
 /// # Errors
-/// [`Usage`] if the URL or a header cannot be used; if the first call does not succeed, because nothing
-/// can be said then.
+/// [`Usage`] if the URL or a header cannot be used; an error if the first call fails, because then no point can be
+/// checked.
 pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
     let settings = HttpSettings {
         base_url: args.url.clone(),
@@ -203,7 +203,7 @@ pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
     })
 }
 
-/// Looks at every point. The effect of the key `once` is in place.
+/// Checks every point. The effect of the key `once` is in place.
 async fn check_points(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
     let mut points = Vec::new();
     let mut note = |what, wrong: Result<(), String>| {
@@ -300,7 +300,7 @@ async fn check_points(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
         )
         .await;
     note("an error has a code", coded(missing));
-    // Nothing is to be left behind.
+    // Clean-up.
     let _ = tested.compensate("at-once-compensated", "at-once").await;
     points
 }
@@ -318,7 +318,7 @@ fn all_same(answers: &[Answer]) -> Result<(), String> {
     for answer in answers {
         match answer {
             Ok(answer) => same(first.get_or_insert(answer), Ok(answer.clone()))?,
-            // One that says "try again" while another is at work is within its rights.
+            // A service may answer "try again" while another call with the key is running.
             Err(Fault::Transient { .. }) => {}
             Err(fault) => return Err(fault_text(fault)),
         }
@@ -336,7 +336,7 @@ fn refused(answer: Answer) -> Result<(), String> {
     }
 }
 
-/// Whether a refusal is `{"error": {"code", "message"}}`, so that failures can be grouped.
+/// Whether a refusal has the form `{"error": {"code", "message"}}`, so that failures can be grouped.
 fn coded(answer: Answer) -> Result<(), String> {
     match answer {
         Err(Fault::Permanent { code, .. }) if !code.starts_with("http-") => Ok(()),

@@ -1,4 +1,4 @@
-//! Where a command finds Kafka and the store: the same options for `triad dev`, LocalStack, AWS.
+//! Connection options for Kafka and the store, the same for `triad dev`, LocalStack and AWS.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -20,19 +20,19 @@ use crate::store::Address;
 pub use crate::store::Store;
 use crate::store::tables::Tables;
 
-/// Longest wait for the first answer of the tables. A command that cannot reach them, or the brokers,
-/// says so within five seconds.
+/// Longest wait for the first answer of the tables. A command that cannot reach them, or the brokers, fails within
+/// five seconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
-/// Longest wait for the credentials for Kafka, where they are in a secret.
+/// Longest wait for the Kafka credentials from Secrets Manager.
 const CREDENTIALS_WITHIN: Duration = Duration::from_millis(3_500);
-/// Longest wait for the first answer of a broker, and the shortest where credentials took long to come.
-/// [`REASON_WITHIN`] more for the reason why there is none, and some for the client to end.
+/// Longest wait for the first answer of a broker, and the shortest if the credentials took long. [`REASON_WITHIN`] is
+/// added for finding the reason of a failure, and some time for closing the client.
 const BROKER_WITHIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(3));
 /// Longest wait for credentials and broker together, without [`REASON_WITHIN`].
 const KAFKA_WITHIN: Duration = Duration::from_secs(4);
 
-/// Whether the tables and the brokers were asked already. Each has most of the five seconds for its first
-/// answer: a command asks each of them once, and both side by side ([`both`]).
+/// Whether the tables and the brokers were contacted already. Each gets most of the five seconds for its first
+/// answer: a command contacts each of them once, both concurrently ([`both`]).
 static ASKED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 fn asks(which: usize) {
@@ -40,19 +40,19 @@ fn asks(which: usize) {
     debug_assert!(!asked, "a command waits for a first answer twice");
 }
 
-/// Variables of the AWS SDK by which somebody has said where its tables are: an account, or an emulator.
+/// Variables of the AWS SDK that say where the tables are: an AWS account, or an emulator.
 const SAY_SO: [&str; 3] = [
     "AWS_PROFILE",
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_DYNAMODB",
 ];
 
-/// Where everything of an installation on one machine is.
+/// Option for the data directory of an installation on one machine.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct DataArgs {
-    /// Data directory of a `triad dev` or `triad serve`, in place of addresses. What is stored in it can be
-    /// looked at when nobody runs, too
+    /// Data directory of a `triad dev` or `triad serve`, in place of addresses. Its store can be read when neither
+    /// runs, too
     #[arg(long, value_name = "DIR", env = "TRIAD_DATA")]
     pub data: Option<PathBuf>,
 }
@@ -66,11 +66,11 @@ pub struct StoreArgs {
     pub dynamodb: Option<String>,
     #[command(flatten)]
     pub data: DataArgs,
-    /// The tables are in AWS: those of the account that this session is logged in to. So they are too
-    /// where --region or one of the variables AWS_PROFILE and AWS_ENDPOINT_URL is given, and no endpoint
+    /// The tables are in AWS, in the account of this session. Implied by --region and by the variables AWS_PROFILE
+    /// and AWS_ENDPOINT_URL, if no endpoint is given
     #[arg(long)]
     pub aws: bool,
-    /// What the names of all four tables begin with
+    /// Prefix of the names of all four tables
     #[arg(
         long,
         value_name = "TEXT",
@@ -85,8 +85,7 @@ pub struct StoreArgs {
     spans: SpansArgs,
 }
 
-/// Spans of the installation: what an operator writes must agree with what its functions and
-/// workers write.
+/// Time spans of the installation: an operator's command must use the same values as the functions and workers.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Spans of the installation, as its functions and workers have them")]
 struct SpansArgs {
@@ -137,14 +136,13 @@ impl SpansArgs {
             "TRIAD_ANNOUNCE_WITHIN" => &self.announce_within,
             _ => return None,
         };
-        // As an environment variable: an empty one is none.
+        // As for an environment variable, an empty text counts as not set.
         said.clone().filter(|text| !text.trim().is_empty())
     }
 }
 
 impl StoreArgs {
-    /// The time spans of the installation: what the options or their variables say, else the
-    /// defaults.
+    /// The time spans of the installation: from the options or their variables, else the defaults.
     ///
     /// # Errors
     /// [`ConfigError`] naming every span that cannot be read or is too long.
@@ -155,8 +153,8 @@ impl StoreArgs {
         })
     }
 
-    /// The address that was given, and none of AWS where nobody has said so: whoever tries a command
-    /// must not meet an account that happens to be logged in.
+    /// The address of the tables. AWS is used only if an option or a variable asks for it, so that a command never
+    /// changes an account that happens to be logged in.
     fn address(&self) -> Result<Address, Usage> {
         let aws = || {
             let region = self.region.clone();
@@ -186,18 +184,18 @@ impl StoreArgs {
         }
     }
 
-    /// The tables, once somebody has answered at their address.
+    /// The tables, after their first answer.
     async fn reached(&self) -> anyhow::Result<Tables> {
         let address = self.address()?;
         asks(0);
         Tables::reached(address, &self.table_prefix, ANSWER_WITHIN).await
     }
 
-    /// The tables at the place that the options name, once somebody has answered there.
+    /// The tables that the options name, after their first answer.
     ///
     /// # Errors
-    /// [`Usage`] if no place is named, or `--dynamodb` is not an `http` or `https` URL; an error that
-    /// names the address if nobody answers there within [`ANSWER_WITHIN`].
+    /// [`Usage`] if the options name none, or `--dynamodb` is not an `http` or `https` URL; an error that names the
+    /// address if there is no answer within [`ANSWER_WITHIN`].
     pub async fn tables(&self) -> anyhow::Result<Tables> {
         if self.data.data.is_some() {
             let text = "a data directory has no tables to be made: triad dev and triad serve make what they need";
@@ -206,12 +204,11 @@ impl StoreArgs {
         self.reached().await
     }
 
-    /// The state store over such tables, or that of a data directory, with the installation's
-    /// retention.
+    /// The state store over these tables, or that of a data directory, with the installation's retention.
     ///
     /// # Errors
-    /// Those of [`tables`](Self::tables); [`ConfigError`] if a time span cannot be read; [`Usage`] if
-    /// there is no such store in the data directory, an error that names its file if it cannot be opened.
+    /// Those of [`tables`](Self::tables); [`ConfigError`] if a time span cannot be read; [`Usage`] if there is no
+    /// such store in the data directory, an error that names its file if it cannot be opened.
     pub async fn store(&self) -> anyhow::Result<Store> {
         let spans = self.spans()?;
         if let Some(dir) = &self.data.data {
@@ -223,14 +220,14 @@ impl StoreArgs {
 }
 
 impl StoreArgs {
-    /// That nobody runs in the data directory that is meant, and what to type; `None` if somebody does, or no data
-    /// directory is meant.
+    /// Text that no process runs in the data directory, and the command to start one; `None` if a process runs, or
+    /// the command uses no data directory.
     pub fn nobody_runs(&self) -> Option<String> {
         self.data.data.as_deref().and_then(data::nobody_runs)
     }
 }
 
-/// The store of a data directory, beside the process that owns it.
+/// Opens the store of a data directory, beside the process that owns it.
 fn joined(data: &Path, spans: &Spans) -> anyhow::Result<Store> {
     let shown = data.display();
     let from = origin("data");
@@ -253,7 +250,7 @@ fn joined(data: &Path, spans: &Spans) -> anyhow::Result<Store> {
     }
 }
 
-/// Options that say where Kafka is, for a command that needs no store.
+/// Kafka options for a command that needs no store.
 #[derive(Debug, Clone, Args)]
 pub struct KafkaAloneArgs {
     #[command(flatten)]
@@ -270,7 +267,7 @@ impl Deref for KafkaAloneArgs {
     }
 }
 
-/// Options that say where Kafka is, and how to log in to it.
+/// Kafka's address, and the login.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct KafkaArgs {
@@ -282,7 +279,7 @@ pub struct KafkaArgs {
     pub login: LoginArgs,
 }
 
-/// Options that say how to log in to Kafka, and further settings of the client.
+/// Options for the Kafka login, and further settings of the client.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct LoginArgs {
@@ -319,12 +316,11 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl KafkaArgs {
-    /// The settings of a Kafka client, with the credentials read from Secrets Manager where the
-    /// login needs them. No broker is asked.
+    /// The settings of a Kafka client, with the credentials from Secrets Manager if the login needs them. Does not
+    /// contact a broker.
     ///
     /// # Errors
-    /// [`Usage`] if the options do not fit together; a text for people if the credentials cannot be
-    /// read.
+    /// [`Usage`] if the options do not fit together; a text for people if the credentials cannot be read.
     pub async fn config(&self) -> anyhow::Result<KafkaConfig> {
         let from = origin::source("brokers").filter(|from| from.starts_with(data::WORDS));
         if let (true, Some(from)) = (self.brokers.is_empty(), from) {
@@ -361,24 +357,24 @@ impl KafkaArgs {
         Ok(auth.log_in(&account).await?)
     }
 
-    /// Every login but `none` was refused before.
+    /// In this build only the login `none` gets here.
     #[cfg(not(feature = "aws"))]
     async fn log_in(&self, _auth: &AuthConfig) -> anyhow::Result<Login> {
         Ok(Login::default())
     }
 
-    /// A producer, made after a broker has let the command in.
+    /// A producer, after a broker has accepted the login.
     ///
     /// # Errors
-    /// Where no broker answers within three seconds, or at once where the login is refused; the errors of
-    /// [`config`](Self::config). Nothing was sent then.
+    /// If no broker answers within three seconds, or at once if the login is refused; the errors of
+    /// [`config`](Self::config). No message was sent then.
     pub async fn bus(&self) -> anyhow::Result<KafkaBus> {
         let config = self.reached().await?;
         Ok(KafkaBus::new(&config)?)
     }
 
-    /// A producer for messages to a topic, which must be there: a broker may otherwise make it with as many
-    /// partitions as it likes.
+    /// A producer for messages to an existing topic. It is checked because a broker could otherwise create the topic
+    /// with any number of partitions.
     ///
     /// # Errors
     /// As [`bus`](Self::bus); [`KafkaError::Refused`] if there is no such topic.
@@ -390,7 +386,7 @@ impl KafkaArgs {
         Ok(KafkaBus::new(&config)?)
     }
 
-    /// The settings of a Kafka client, after a broker has let the command in.
+    /// The settings of a Kafka client, after a broker has accepted the login.
     ///
     /// # Errors
     /// As [`bus`](Self::bus).
@@ -398,7 +394,7 @@ impl KafkaArgs {
         Ok(self.discover().await?.0)
     }
 
-    /// The settings of a Kafka client, and the topics that a broker has told of.
+    /// The settings of a Kafka client, and the topics that a broker lists.
     async fn discover(&self) -> anyhow::Result<(KafkaConfig, BTreeSet<String>)> {
         asks(1);
         let began = Instant::now();
@@ -416,14 +412,14 @@ impl KafkaArgs {
         let within = KAFKA_WITHIN.saturating_sub(began.elapsed());
         let within = within.clamp(least, most);
         let asked = config.clone();
-        // It blocks.
+        // `topics_seen` blocks.
         let look = tokio::task::spawn_blocking(move || topics_seen(&asked, within));
         let looked = look.await.context("nothing was done")?;
         let topics = looked.map_err(|error| self.explain(error))?;
         Ok((config, topics))
     }
 
-    /// The error of brokers that cannot be asked, with where their address came from and what to do.
+    /// Adds to a connection error the origin of the address and the next step.
     fn explain(&self, error: KafkaError) -> anyhow::Error {
         let KafkaError::Unreachable { brokers, reason } = error else {
             return error.into();
@@ -436,7 +432,7 @@ impl KafkaArgs {
     }
 }
 
-/// The state store and a producer, both asked for their first answer side by side.
+/// The state store and a producer; both wait for their first answer concurrently.
 ///
 /// # Errors
 /// Those of [`StoreArgs::store`], else those of [`KafkaArgs::bus`].

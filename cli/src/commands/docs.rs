@@ -1,4 +1,4 @@
-//! `triad docs`: the documentation, which is part of the program.
+//! `triad docs`: the documentation, built into the program.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::output::{self, Usage, print_line};
 
-/// A page with its name: of the folder `docs`, or of the file that is said.
+/// A page: its name and the text of its file, by default in the folder `docs`.
 macro_rules! page {
     ($name:literal) => {
         page!($name, concat!("docs/", $name, ".md"))
@@ -18,8 +18,7 @@ macro_rules! page {
     };
 }
 
-/// Each page, by its name, as the folder `docs` has it: what is in the repository, and nothing that a checkout must
-/// have.
+/// All pages, by their names in the folder `docs`. Only files of the repository, so that every checkout builds.
 const PAGES: &[(&str, &str)] = &[
     page!("readme", "README.md"),
     page!("docs", "docs/README.md"),
@@ -67,7 +66,7 @@ const PAGES: &[(&str, &str)] = &[
     page!("security", "SECURITY.md"),
     page!("changelog", "CHANGELOG.md"),
 ];
-/// Most lines of one section that are shown as found.
+/// Most lines of one section that a search shows.
 const MAX_LINES: usize = 3;
 
 /// Read the documentation of this version, without a browser
@@ -106,17 +105,17 @@ pub fn page(name: &str) -> Option<&'static str> {
     found.map(|(_, text)| *text)
 }
 
-/// A part of a page in which a text was found.
+/// A section in which a text was found.
 pub struct DocsMatch {
     /// The page's name.
     pub page: &'static str,
     /// The heading above the text.
     pub heading: &'static str,
-    /// The lines that hold the text.
+    /// The lines with the text.
     pub lines: Vec<&'static str>,
 }
 
-/// A part of a page: what stands under a heading, up to the next one.
+/// A section of a page: a heading and the text up to the next one.
 struct Section<'a> {
     heading: &'a str,
     lines: Vec<&'a str>,
@@ -186,7 +185,7 @@ fn find(text: &str, limit: usize, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(all.is_empty())))
 }
 
-/// The sections that speak of a text, in small or large letters; in the order of the pages.
+/// The sections that contain a text, in upper or lower case, in the order of the pages.
 pub fn found(text: &str) -> Vec<DocsMatch> {
     let wanted = text.to_lowercase();
     let speaks = |line: &str| line.to_lowercase().contains(&wanted);
@@ -214,7 +213,7 @@ fn title(page: &str) -> &str {
     first.unwrap_or_default()
 }
 
-/// The parts of a page. A line of an example that begins with `#` is no heading.
+/// The sections of a page. A line in a code block that begins with `#` is no heading.
 fn sections(page: &str) -> Vec<Section<'_>> {
     let (mut all, mut is_example) = (Vec::<Section<'_>>::new(), false);
     for line in page.lines() {
@@ -242,7 +241,7 @@ mod tests {
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
     }
 
-    /// The pages below the folder `docs`, from the top: those that say what is so, and not what was decided or tried.
+    /// Names of the pages below the folder `docs`, without decision records.
     fn pages_of(folder: &str) -> Vec<String> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(root().join(folder)).expect("the folder") {

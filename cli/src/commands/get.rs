@@ -35,7 +35,7 @@ pub struct GetArgs {
     /// Show the order's details, and the input, key, call and output of each step
     #[arg(long)]
     inputs: bool,
-    /// Show the steps as the workflow has them: what runs at the same time, and what comes after what
+    /// Show the steps as a graph: which may run at the same time, and which follow which
     #[arg(long, conflicts_with = "json")]
     graph: bool,
     /// Print JSON
@@ -92,7 +92,7 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is said of an order that is not there.
+/// Text for an order that does not exist.
 pub fn no_order(id: &str) -> String {
     format!(
         "there is no order {id}: triad list shows those that are there, triad dead-letters list what was not taken"
@@ -102,12 +102,12 @@ pub fn no_order(id: &str) -> String {
 /// The whole record as a JSON line of the kind `order`, as [`OrderView`] has it.
 ///
 /// # Errors
-/// Never for a sound record: every part of it has a form in JSON.
+/// Never for a valid record: every part of it has a JSON form.
 pub fn as_json(order: &Order, timing: &Timing) -> Result<Value> {
     Ok(json::line("order", &OrderView::of(order, timing))?)
 }
 
-/// Prints everything that the record knows of an order.
+/// Prints the whole record of an order.
 pub fn print(order: &Order, timing: &Timing) {
     println!("Order      {}", order.id);
     let state = [order.state.name()];
@@ -198,7 +198,7 @@ pub fn print(order: &Order, timing: &Timing) {
     }
 }
 
-/// What will happen, and what an operator may type.
+/// The next events of an order, and the commands that an operator may type.
 pub fn next_lines(order: &Order, timing: &Timing) -> Vec<String> {
     let mut lines = Vec::new();
     for (at, one) in next::of(order, timing).iter().enumerate() {

@@ -1,10 +1,10 @@
-//! An order's workflow as text: a line for each step, further to the right the later it may run.
+//! An order's workflow as text: a line for each step, indented further the later it may run.
 
 use triad_core::Order;
 use triad_operator::timeline::state_in_words;
 use triad_workflow::Workflow;
 
-/// Characters by which a step is further to the right than those it comes after.
+/// Indentation of a step relative to its predecessors, in characters.
 const INDENT: usize = 2;
 
 /// The lines, in the order of the workflow.

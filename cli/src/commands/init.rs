@@ -1,4 +1,4 @@
-//! `triad init`: makes the tables and topics of an installation without templates.
+//! `triad init`: creates the tables and topics of an installation without templates.
 
 use std::process::ExitCode;
 
@@ -44,11 +44,10 @@ pub struct InitArgs {
     store: StoreArgs,
 }
 
-/// Runs `triad init`. What is there already is left as it is. The exit code is always 0.
+/// Runs `triad init`. Existing tables and topics are left unchanged. The exit code is always 0.
 ///
 /// # Errors
-/// [`Usage`] if an agent's name or a reply topic is not allowed; if Kafka or DynamoDB cannot be
-/// reached or refuses.
+/// [`Usage`] if an agent's name or a reply topic is not allowed; if Kafka or DynamoDB cannot be reached or refuses.
 pub async fn run(args: InitArgs) -> Result<ExitCode> {
     let agents: Vec<AgentName> = args
         .agents
@@ -80,7 +79,7 @@ pub async fn run(args: InitArgs) -> Result<ExitCode> {
     done(&args, new.len(), TABLES)
 }
 
-/// Says what is there now.
+/// Prints the result.
 fn done(args: &InitArgs, topics: usize, tables: usize) -> Result<ExitCode> {
     if args.json {
         print_line(&json!({"kind": "summary", "topics": topics, "tables": tables}))?;

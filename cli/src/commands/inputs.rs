@@ -1,5 +1,4 @@
-//! `triad get --inputs`: what an order was given, what its steps ask of their services, and the same
-//! call for a terminal.
+//! `triad get --inputs`: an order's details, its steps' calls to their services, and each call as a curl command.
 
 use triad_core::inspect::ServiceCall;
 use triad_core::{Direction, Order};
@@ -50,7 +49,7 @@ fn name(direction: Direction) -> &'static str {
     }
 }
 
-/// The call as a command. The service's address and secrets are the agent's, and stand there as
+/// The call as a curl command. The service's address and secrets belong to the agent's settings and stand as
 /// variables.
 fn curl(order: &Order, step: &StepId, call: &ServiceCall, attempt: u32) -> String {
     let Ok(input) = &call.input else {

@@ -1,4 +1,4 @@
-//! `triad publish`: makes workflow files the present versions of their names.
+//! `triad publish`: makes workflow files the present versions of their workflows.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct PublishArgs {
     /// Print a JSON line for each file
     #[arg(long)]
     json: bool,
-    /// Kafka bootstrap addresses, to look who serves the agents
+    /// Kafka bootstrap addresses, to check which agents are served
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -50,15 +50,14 @@ pub struct PublishArgs {
     store: StoreArgs,
 }
 
-/// Longest look who serves agents.
+/// Longest check of the served agents.
 const LOOK_WITHIN: Duration = Duration::from_secs(3);
 
-/// Runs `triad publish`: checks all files, then publishes one after the other. The exit code is
-/// always 0.
+/// Runs `triad publish`: checks all files, then publishes one after the other. The exit code is always 0.
 ///
 /// # Errors
-/// [`Usage`] naming every problem of the files, and then none is published; a failure of the store,
-/// and then earlier files are published.
+/// [`Usage`] naming every problem of the files, and then none is published; a failure of the store, and then earlier
+/// files are published.
 pub async fn run(args: PublishArgs) -> Result<ExitCode> {
     let limits = Limits {
         agents: (!args.agents.is_empty()).then(|| args.agents.iter().cloned().collect()),
@@ -92,7 +91,7 @@ pub async fn run(args: PublishArgs) -> Result<ExitCode> {
             brokers,
             login: args.login,
         };
-        // It is published all the same.
+        // Only a warning: the files are published all the same.
         if let Err(e) = warn_of_unserved(&kafka, &workflows).await {
             eprintln!("warning: who serves its agents cannot be seen: {e:#}");
         }
@@ -100,7 +99,7 @@ pub async fn run(args: PublishArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Warns of agents that nobody serves at the moment, on standard error.
+/// Warns on standard error of agents that no process serves now.
 async fn warn_of_unserved(kafka: &KafkaArgs, workflows: &[Workflow]) -> Result<()> {
     let needed: BTreeSet<AgentName> = workflows.iter().flat_map(agents_of).collect();
     let served = Served::discover(&kafka.config().await?, LOOK_WITHIN).await?;

@@ -1,4 +1,4 @@
-//! `triad completions` and `triad man`: what a shell and `man` know of the command line.
+//! `triad completions` and `triad man`: completions for a shell, and manual pages.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

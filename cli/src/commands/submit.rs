@@ -19,11 +19,11 @@ use super::watch::{Waited, until_finished};
 use crate::output::{Usage, command, print_line};
 use crate::user_files;
 
-/// Orders sent under one acknowledgement.
+/// Orders in one batch, which is acknowledged before the next one.
 const CHUNK: usize = 500;
 /// Longest wait for the acknowledgement of one chunk.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Orders that are named one by one after waiting for them.
+/// Most unfinished orders that are listed by id after a wait.
 const SHOWN: usize = 20;
 
 /// Submit orders, one JSON object a line
@@ -43,7 +43,7 @@ pub struct SubmitArgs {
     /// Lane
     #[arg(long, value_enum, default_value_t = Lane::Normal)]
     priority: Lane,
-    /// Send every line as it is, checked by nobody but Submission
+    /// Send every line unchanged, without a check before Submission's
     #[arg(long)]
     raw: bool,
     /// Wait until all orders have finished, at most for this time
@@ -54,7 +54,7 @@ pub struct SubmitArgs {
     json: bool,
     #[command(flatten)]
     kafka: KafkaArgs,
-    /// Where the orders are looked up with --wait.
+    /// The store in which --wait looks the orders up.
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -65,13 +65,12 @@ enum Lane {
     High,
 }
 
-/// Runs `triad submit`: checks all lines, unless `--raw` is given, then sends them. The exit code
-/// is 0; with `--wait` it is 1 unless all orders are Processed in time.
+/// Runs `triad submit`: checks all lines, unless `--raw` is given, then sends them. The exit code is 0; with `--wait`
+/// it is 1 unless all orders are Processed in time.
 ///
 /// # Errors
-/// [`Usage`] if the file cannot be read or naming every line that is no order, and then none is
-/// sent; if no broker answers within 15 s or the broker refuses an order, and then earlier ones may
-/// be sent.
+/// [`Usage`] if the file cannot be read, or naming every line that is no order; then no order is sent. An error if no
+/// broker answers within 15 s or the broker refuses an order; then earlier orders may be sent.
 pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
     let shown = user_files::display_path(&args.file);
     let text = user_files::text(&args.file)?;
@@ -158,8 +157,8 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
     }
 }
 
-/// The line on which the first JSON value begins that goes over several lines, where the text is such values and nothing
-/// else; `None` for any other text.
+/// If the text consists of JSON values, the line on which the first value begins that spans several lines; `None`
+/// otherwise.
 fn broken_line(text: &str) -> Option<usize> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
     let mut begins = 0;
@@ -177,7 +176,7 @@ fn broken_line(text: &str) -> Option<usize> {
     broken
 }
 
-/// Says how the orders ended: so many in each state, and each that is not Processed.
+/// Prints the number of orders in each final state, and each order that is not Processed.
 fn print_waited(waited: &Waited, as_json: bool) -> Result<()> {
     let mut states = BTreeMap::<&str, usize>::new();
     for order in waited.finished.values() {

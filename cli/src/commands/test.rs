@@ -1,4 +1,4 @@
-//! `triad test`: what a workflow would make of an order, computed here and sent nowhere.
+//! `triad test`: evaluates a workflow for an order locally; nothing is sent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub struct TestArgs {
     /// JSON file with outputs by step id: {"STEP": OUTPUT, …}
     #[arg(long, value_name = "FILE")]
     outputs: Option<PathBuf>,
-    /// Output of one step, more than once if need be; it wins over --outputs
+    /// Output of one step; may be given several times, and takes precedence over --outputs
     #[arg(long, value_name = "STEP=JSON")]
     output: Vec<String>,
     /// The order comes by the high lane
@@ -45,23 +45,23 @@ pub struct TestArgs {
     json: bool,
 }
 
-/// What an expression or an input comes to.
+/// Value of an expression or an input.
 enum Computed {
     /// The value, and the steps whose placeholders are in it.
     Value(Value, Vec<String>),
-    /// The value cannot be said: the expression does something with the placeholders of these steps.
+    /// No value is known: the expression computes with the placeholders of these steps.
     Open(Vec<String>),
     /// There is no value, and the order fails at this step: the expression and the reason.
     Fails(Option<String>, String),
 }
 
-/// The order, as far as expressions see it.
+/// The order, as expressions see it.
 struct Order {
     id: String,
     details: Value,
 }
 
-/// Outputs of the steps so far: what was given, or a placeholder.
+/// Outputs of the steps so far: given ones, or placeholders.
 struct Outputs {
     given: BTreeMap<String, Value>,
     now: BTreeMap<String, Value>,
@@ -76,8 +76,8 @@ struct StepLocation<'a> {
 }
 
 impl StepLocation<'_> {
-    /// Line and column, from 1, where an expression stands in the step; of the step itself where it is
-    /// not found as it was read, as in a text with escapes.
+    /// Line and column, from 1, of an expression in the step; of the step itself if the expression is not found
+    /// literally, as in a text with escapes.
     fn place(&self, expression: Option<&str>) -> (usize, usize) {
         let is_begin = |line: &str| {
             let named = line.split_once("id:").map(|(_, rest)| rest.trim_start());
@@ -310,7 +310,7 @@ fn step(
     Ok(is_good)
 }
 
-/// Stands for the step's own output among the names of placeholders.
+/// Name of the step's own output among placeholders.
 const OUTPUT: &str = "output";
 
 fn named_after(computed: Computed, id: &str) -> Computed {
@@ -333,7 +333,7 @@ fn render(template: &Template, scope: &Scope, placeholders: &[String]) -> Comput
     )
 }
 
-/// What expressions have come to, given whose outputs are placeholders.
+/// Classifies the values of expressions, given the steps with placeholder outputs.
 fn outcome(
     computed: Result<Value, EvalError>,
     expressions: &[&Expression],
@@ -405,8 +405,8 @@ fn show(
 /// Deepest field of a placeholder.
 const MAX_DEPTH: usize = 16;
 
-/// What stands for the output of a step: an object with the fields that others read of it, each a text
-/// that names it.
+/// Placeholder for a step's output: an object with the fields that other steps read, each a text that names the
+/// field.
 fn placeholder(workflow: &Workflow, of: &Step) -> Value {
     let id = of.id.as_str();
     let mut made = Value::Null;

@@ -16,21 +16,21 @@ use triad_ingress::{NewToken, Role};
   TRIAD_TOKENS=tokens TRIAD_HTTP=0.0.0.0:7070 triad serve
   curl -H 'authorization: Bearer triad_…' -H 'content-type: application/json' 'http://host:7070/v1/orders?wait=30s' -d @order.json")]
 pub struct TokenArgs {
-    /// Whose it is, for the log
+    /// Name of the token's owner, for the log
     name: String,
-    /// What it may do; several times for more than one
+    /// What the token permits; may be given several times
     #[arg(long = "role", value_enum, required = true)]
     roles: Vec<May>,
 }
 
-/// What a token may do.
+/// Permissions of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum May {
     /// Submit orders
     Submit,
     /// Read orders, and wait for their ends
     Read,
-    /// What operators do
+    /// Act as an operator
     Operate,
 }
 
@@ -47,7 +47,7 @@ impl From<May> for Role {
 /// Runs `triad token`.
 ///
 /// # Errors
-/// If the name is none that a token may have, or nothing can be printed.
+/// If the name is not allowed, or standard output fails.
 pub fn run(args: &TokenArgs) -> Result<ExitCode> {
     let roles: Vec<Role> = args.roles.iter().map(|may| (*may).into()).collect();
     let made = NewToken::make(&args.name, &roles)?;

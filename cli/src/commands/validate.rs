@@ -1,4 +1,4 @@
-//! `triad validate` and `triad schema`: workflow files, before anything runs.
+//! `triad validate` and `triad schema`: check workflow files before they are published.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,8 +45,7 @@ pub struct ValidateArgs {
 #[derive(Debug, Args)]
 pub struct SchemaArgs {}
 
-/// Runs `triad validate`. The exit code is 0 where all files are sound, else 2; each problem of each
-/// file is told.
+/// Runs `triad validate`. The exit code is 0 if all files are valid, else 2; every problem of every file is printed.
 ///
 /// # Errors
 /// A fault of standard output.
@@ -77,7 +76,7 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     })
 }
 
-/// Shows what is to be known of a sound file.
+/// Prints the facts of a valid file.
 fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
     let timing = Timing {
         skew: args.skew,

@@ -1,4 +1,4 @@
-//! `triad watch`, and the waiting of `triad submit --wait`: orders until they have finished.
+//! `triad watch`, and `triad submit --wait`: follow orders until they have finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -17,9 +17,9 @@ use super::connection::{Store, StoreArgs};
 use super::get::{as_json, next_lines, no_order};
 use crate::output::{Usage, moment, print_line, stream};
 
-/// Time between two looks at first, and at most: each is half as long again as the one before.
+/// First and longest interval between two looks; each is half as long again as the one before.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// Orders read at once.
+/// Orders in one read.
 const PAGE: usize = 100;
 
 /// Show what happens to an order until it has finished
@@ -89,7 +89,7 @@ fn code<'a>(states: impl IntoIterator<Item = &'a ProcessState>) -> ExitCode {
     }
 }
 
-/// When to look again.
+/// Paces the looks.
 #[derive(Default)]
 struct Looks(Option<Duration>);
 
@@ -108,7 +108,7 @@ impl Looks {
     }
 }
 
-/// What came of orders that were waited for.
+/// Result of waiting for orders.
 #[derive(Debug, Default)]
 pub struct Waited {
     /// The orders that have finished, by id.

@@ -1,14 +1,14 @@
-//! Who runs a command: it is written beside what was done.
+//! The operator's name, which is stored with each act.
 
 use triad_bootstrap::environment;
 
 use crate::output::Usage;
 
-/// Who acts: the value of `--by`, else the variable `USER`, else `LOGNAME`; without blanks at either
+/// The name of the operator: the value of `--by`, else the variable `USER`, else `LOGNAME`; without blanks at either
 /// end.
 ///
 /// # Errors
-/// [`Usage`] if none of them names anybody.
+/// [`Usage`] if all of them are empty.
 pub fn operator_name(by: Option<&str>) -> Result<String, Usage> {
     let by = by.map(str::to_owned);
     let by = by.or_else(|| environment("USER").or_else(|| environment("LOGNAME")));

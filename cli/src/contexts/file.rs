@@ -1,4 +1,4 @@
-//! The file of contexts: where it is, and what is in it.
+//! The file of contexts: its path and its content.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,17 +13,17 @@ use crate::output::Usage;
 use crate::user_files;
 use crate::values::Values;
 
-/// Names another file.
+/// Variable with the path of another file.
 pub const FILE: &str = "TRIAD_CONTEXTS";
 
-/// All contexts of a user, and which of them is used without being named.
+/// All contexts of a user, and the one in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contexts {
-    /// The one in use, if any.
+    /// The context in use, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
-    /// By name.
+    /// The contexts by name.
     #[serde(default)]
     pub contexts: BTreeMap<String, Context>,
 }
@@ -44,7 +44,7 @@ pub struct Context {
     /// AWS region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// What the tables' names begin with.
+    /// Prefix of the tables' names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table_prefix: Option<String>,
     /// How to log in to Kafka.
@@ -56,7 +56,7 @@ pub struct Context {
     /// Secret in Secrets Manager with the brokers' CA: its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kafka_ca_secret: Option<String>,
-    /// Whether acts on it must be confirmed by its name.
+    /// Whether acts on this installation must be confirmed by its name.
     #[serde(default)]
     pub production: bool,
 }
@@ -83,8 +83,8 @@ impl Context {
     }
 }
 
-/// Where the file is: what `TRIAD_CONTEXTS` says, else `triad/contexts.json` under `XDG_CONFIG_HOME`,
-/// else under `~/.config`. `None` if none of the variables is set.
+/// Path of the file: the variable `TRIAD_CONTEXTS`, else `triad/contexts.json` under `XDG_CONFIG_HOME`, else under
+/// `~/.config`. `None` if none of the variables is set.
 pub fn path() -> Option<PathBuf> {
     if let Some(file) = environment(FILE) {
         return Some(file.into());
@@ -96,10 +96,10 @@ pub fn path() -> Option<PathBuf> {
     Some(directory?.join("triad").join("contexts.json"))
 }
 
-/// Where the file is, as [`path()`] says, for commands that cannot do without one.
+/// Path of the file, as [`path()`] gives it, for commands that need one.
 ///
 /// # Errors
-/// [`Usage`] naming the variables that were looked at.
+/// [`Usage`] naming the variables that are not set.
 pub fn known_path() -> Result<PathBuf, Usage> {
     path().ok_or_else(|| {
         let text = format!(
@@ -110,7 +110,7 @@ pub fn known_path() -> Result<PathBuf, Usage> {
 }
 
 impl Contexts {
-    /// Reads the file; without one there is no context.
+    /// Reads the file; a missing file has no contexts.
     ///
     /// # Errors
     /// [`Usage`] naming the file, if it cannot be read or is not one of contexts.
@@ -131,10 +131,10 @@ impl Contexts {
         })
     }
 
-    /// Writes the file as a whole, in place of the one before, and makes its directory.
+    /// Replaces the whole file, and creates its directory.
     ///
     /// # Errors
-    /// Naming the file, if that is not possible; the one before stays then.
+    /// Naming the file, if that is not possible; the old file stays then.
     pub fn write(&self, path: &Path) -> Result<()> {
         let named = || format!("the contexts in {} cannot be written", path.display());
         let directory = match path.parent() {
@@ -153,7 +153,7 @@ impl Contexts {
     /// The context of this name.
     ///
     /// # Errors
-    /// [`Usage`] naming those that there are, and the file.
+    /// [`Usage`] naming the existing contexts, and the file.
     pub fn named(&self, name: &str, path: &Path) -> Result<&Context, Usage> {
         self.contexts.get(name).ok_or_else(|| {
             let shown = path.display();

@@ -1,9 +1,9 @@
-//! Named contexts: the addresses of an installation under a name, so that nobody types them, and so
-//! that production is not met by mistake.
+//! Named contexts: addresses of an installation under a name, so that they need not be typed, and production is not
+//! addressed by mistake.
 //!
-//! A context's values are defaults of the options: what the command line or the environment says wins.
-//! `crate::installation` merges them. On a context that is marked as production whatever changes
-//! something asks for its name first.
+//! A context's values are defaults of the options: the command line and the environment take precedence.
+//! `crate::installation` merges them. On a context that is marked as production, every command that changes something
+//! asks for the context's name first.
 
 mod file;
 
@@ -21,10 +21,10 @@ use crate::output::{self, Usage, command, count, print_line};
 
 /// The option that names a context.
 pub const OPTION: &str = "--context";
-/// The variable that does.
+/// The variable that names a context.
 pub const VARIABLE: &str = "TRIAD_CONTEXT";
 
-/// Keep the addresses of installations under names, and say which one is meant
+/// Keep the addresses of installations under names, and choose one
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad context add dev --brokers 127.0.0.1:9092 --dynamodb http://127.0.0.1:8000
@@ -79,7 +79,7 @@ struct ListArgs {
     json: bool,
 }
 
-// Ids of their own: these options are the context's, and take no defaults of another one.
+// Distinct ids: these options describe the new context, and take no defaults from another one.
 #[derive(Debug, Args)]
 struct AddArgs {
     /// The context's name: letters, digits and - _ .
@@ -113,7 +113,7 @@ struct AddArgs {
     /// Name or ARN of the secret with the certificate of the brokers' private CA
     #[arg(id = "its_ca_secret", long = "kafka-ca-secret", value_name = "ARN")]
     kafka_ca_secret: Option<String>,
-    /// Ask for its name before anything is changed in it
+    /// Ask for the context's name before any change to its installation
     #[arg(id = "its_production", long = "production")]
     production: bool,
 }
@@ -123,7 +123,7 @@ struct AddArgs {
 pub struct Chosen {
     /// The context's name.
     pub name: String,
-    /// What is in the context.
+    /// Content of the context.
     pub context: Context,
 }
 
@@ -149,11 +149,11 @@ pub fn chosen(name: Option<&String>) -> Result<Option<Chosen>, Usage> {
 }
 
 impl Chosen {
-    /// Before something is changed in this context: nothing, unless it is marked as production. Then its
-    /// name must have been `said`, or is asked for on the terminal.
+    /// Confirms a change in this context. Nothing is needed unless it is marked as production. Then its name must
+    /// have been `said`, or is asked for on the terminal.
     ///
     /// # Errors
-    /// [`Usage`] if the name was not given, or is another one. Nothing was done.
+    /// [`Usage`] if the name was not given, or is another one. Nothing was changed.
     pub fn confirm(&self, said: Option<&str>) -> Result<(), Usage> {
         let name = &self.name;
         if !self.context.production {
@@ -163,7 +163,7 @@ impl Chosen {
             Some(said) => said.to_owned(),
             None if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() => {
                 let mut err = std::io::stderr().lock();
-                // If nobody can read the question, the answer is not the name.
+                // If the question cannot be shown, the answer will not be the name.
                 let _ = write!(
                     err,
                     "This changes the production context {name}. Type its name to go on: "
@@ -256,7 +256,7 @@ fn add(all: &mut Contexts, new: AddArgs, path: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-/// The context that the options describe: with somewhere to go, and without a secret.
+/// The context that the options describe. It must have an address and no secret.
 fn checked(new: AddArgs) -> Result<Context, Usage> {
     if new.brokers.is_none() && new.dynamodb.is_none() && !new.aws && new.region.is_none() {
         let text = "a context needs --brokers, and --dynamodb or --aws for the tables";

@@ -1,4 +1,4 @@
-//! `triad dead-letters list`: what could not be taken, by cause, then the newest letters.
+//! `triad dead-letters list`: the causes with their numbers, then the newest letters.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use super::{FilterArgs, text};
 use crate::commands::connection::KafkaAloneArgs;
 use crate::output::{self, count, count_text, relative_time};
 
-/// Characters of a cause and of a key in the table; `show` has all of them.
+/// Most characters of a cause and of a key in the table; `show` prints them whole.
 const SHOWN: usize = 72;
 const SHOWN_KEY: usize = 24;
 

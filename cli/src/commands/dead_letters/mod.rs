@@ -1,7 +1,6 @@
-//! `triad dead-letters`: records that could not be taken are listed, shown, replayed and dismissed.
+//! `triad dead-letters`: lists, shows, replays and dismisses records that could not be handled.
 //!
-//! What is read, listed and sent is `triad_operator::dead_letters`'; here are the options, the output
-//! and the reading of Kafka.
+//! `triad_operator::dead_letters` does the work; this module has the options, the output and the reading of Kafka.
 
 mod list;
 mod replay;
@@ -18,7 +17,7 @@ use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
-/// List, show, replay and dismiss records that could not be taken
+/// List, show, replay and dismiss records that could not be handled
 #[derive(Debug, Args)]
 pub struct DeadLettersArgs {
     #[command(subcommand)]
@@ -34,7 +33,7 @@ enum DeadLettersCommand {
 }
 
 impl DeadLettersArgs {
-    /// Whether anything is sent: it is no dry run.
+    /// Whether messages are sent, because it is no dry run.
     pub fn changes(&self) -> bool {
         match &self.command {
             DeadLettersCommand::List(_) | DeadLettersCommand::Show(_) => false,
@@ -44,7 +43,7 @@ impl DeadLettersArgs {
     }
 }
 
-/// Runs the subcommand of `triad dead-letters` that was given, and returns its exit code.
+/// Runs the given subcommand of `triad dead-letters`, and returns its exit code.
 ///
 /// # Errors
 /// Those of the subcommand.
@@ -72,7 +71,7 @@ pub struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The filter, with the moment fixed.
+    /// The filter, with `--since` as a moment.
     fn filter(self) -> LetterFilter {
         LetterFilter {
             cause: self.cause,

@@ -1,5 +1,4 @@
-//! `triad dead-letters replay` and `dismiss`: letters are sent again to where they came from, and marked;
-//! or marked alone.
+//! `triad dead-letters replay` and `dismiss`: sends letters to their topics again and marks them, or only marks them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -211,7 +210,7 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
     })
 }
 
-/// A fault of the whole run.
+/// Converts an error that ended the replay.
 fn failed(error: ReplayError<KafkaError, anyhow::Error>, brokers: &str) -> anyhow::Error {
     match error {
         ReplayError::Topic(error) => error.into(),
@@ -233,7 +232,7 @@ fn act(args: &ReplayArgs) -> Result<ReplayAct> {
     Ok(ReplayAct::new(&by, &args.why, SystemClock.now()).map_err(|e| Usage(e.to_string()))?)
 }
 
-/// The corrected value, if one is given.
+/// The corrected value, if given.
 fn corrected(args: &ReplayArgs) -> Result<Option<Vec<u8>>, Usage> {
     let Some(file) = &args.value else {
         return Ok(None);
@@ -256,7 +255,7 @@ fn corrected(args: &ReplayArgs) -> Result<Option<Vec<u8>>, Usage> {
     Ok(Some(value))
 }
 
-/// A file's bytes, or a byte more than a letter may have.
+/// A file's bytes, cut one byte beyond the largest value of a letter.
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     let most = MAX_VALUE_BYTES as u64 + 1;
     let mut value = Vec::new();
@@ -282,7 +281,7 @@ fn with_advice(refusal: &ReplayRefusal) -> String {
     }
 }
 
-/// The sum of all letters.
+/// Prints the sums.
 fn sum(args: &ReplayArgs, tally: Tally) -> Result<()> {
     if args.json {
         let did = args.deed.done();
@@ -305,7 +304,7 @@ fn sum(args: &ReplayArgs, tally: Tally) -> Result<()> {
     Ok(())
 }
 
-/// The result line of one letter. Of all letters, those replayed before are only counted.
+/// Prints the result of one letter. With `--all`, letters that were replayed before are only counted.
 fn print_outcome(
     args: &ReplayArgs,
     topic: &KafkaLetters,

@@ -1,4 +1,4 @@
-//! `triad dead-letters show`: one letter with everything that is known of it.
+//! `triad dead-letters show`: one letter with its headers, value and replays.
 
 use std::process::ExitCode;
 
@@ -57,7 +57,7 @@ pub async fn run(args: ShowArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The bytes as they are; a reader that has gone away is no error.
+/// Writes the bytes unchanged; ignores a reader that has closed its end.
 fn write_value(letter: &Letter) {
     stream::out_bytes(letter.value.bytes());
     if let Some(note) = note(letter) {
@@ -65,7 +65,7 @@ fn write_value(letter: &Letter) {
     }
 }
 
-/// What is not as it came.
+/// Notes what of the value is missing or changed.
 fn note(letter: &Letter) -> Option<String> {
     match &letter.value {
         Content::Whole(_) => None,

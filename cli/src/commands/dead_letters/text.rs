@@ -1,11 +1,11 @@
-//! Bytes of others, shown to a person without doing anything to the terminal.
+//! Shows bytes from outside so that they cannot control the terminal.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 use triad_operator::visible_text::visible;
 
-/// Most bytes of a value that are shown, inclusive; of a longer one only the first.
+/// Most bytes of a value that are shown, inclusive: the first of a longer one.
 pub const MAX_SHOWN: usize = 4096;
 /// Bytes in one line of a hex dump.
 const LINE: usize = 16;

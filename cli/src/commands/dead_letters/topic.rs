@@ -1,4 +1,4 @@
-//! Reading the topic of dead letters from Kafka, with progress for a person who waits.
+//! Reads the topic of dead letters from Kafka, with a progress bar.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::commands::connection::KafkaArgs;
 
 /// Longest wait for one answer of a broker.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Records between two movements of the progress bar.
+/// Records between two updates of the progress bar.
 const BETWEEN: u64 = 256;
 
 /// The topic `dead-letter` of one Kafka cluster.
@@ -29,7 +29,7 @@ pub struct Records {
 }
 
 impl KafkaLetters {
-    /// The topic on these brokers, once one of them has let the command in; otherwise as [`over`](Self::over).
+    /// The topic on these brokers, after one of them has accepted the login; otherwise as [`over`](Self::over).
     ///
     /// # Errors
     /// Those of [`KafkaArgs::reached`].
@@ -37,11 +37,11 @@ impl KafkaLetters {
         Self::over(kafka.reached().await?, quiet)
     }
 
-    /// The topic on these brokers. While it is read, a progress bar is shown if standard error is a terminal
-    /// and `quiet` is false.
+    /// The topic on these brokers. While it is read, a progress bar is shown if standard error is a terminal and
+    /// `quiet` is false.
     ///
     /// # Errors
-    /// Never: the bar's form is sound.
+    /// Never: the bar's template is valid.
     pub fn over(kafka: KafkaConfig, quiet: bool) -> Result<Self> {
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
@@ -52,7 +52,7 @@ impl KafkaLetters {
         Ok(Self { kafka, bar })
     }
 
-    /// Prints a line to standard output; the progress bar is hidden meanwhile.
+    /// Prints a line to standard output, with the progress bar hidden.
     pub fn print(&self, line: &str) {
         self.bar.suspend(|| println!("{line}"));
     }
