@@ -1,4 +1,4 @@
-//! Every command line that `--help`, README or a page of docs shows is one that the program takes.
+//! Checks that every command line in `--help`, README and docs is valid.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clap::{ArgMatches, CommandFactory};
 
 use crate::Cli;
 
-/// Options that say which installation is meant: variables, a context or a data directory give them.
+/// Options that name the installation: variables, a context or a data directory may give them.
 const GIVEN_ELSEWHERE: [&str; 5] = ["brokers", "dynamodb", "aws", "region", "data"];
 
 fn command() -> clap::Command {
@@ -23,11 +23,11 @@ fn command() -> clap::Command {
     relaxed(Cli::command())
 }
 
-/// The words of a shown line from `triad` on, up to a pipe, a redirection, the next command or a comment; `None` for
-/// any other line.
+/// The words of a shown command line from `triad` on, up to a pipe, a redirection, the next command or a comment;
+/// `None` for any other line.
 fn split_words(line: &str) -> Option<Vec<String>> {
     let line = line.trim().trim_start_matches("$ ");
-    // In a list of examples an explanation stands behind some blanks.
+    // In a list of examples, an explanation follows after some blanks.
     let line = line.split("  ").next()?;
     let words = shlex::split(line)?;
     let words = words
@@ -47,7 +47,7 @@ fn parsed(words: &[String]) -> Result<ArgMatches, clap::Error> {
     command().try_get_matches_from(words)
 }
 
-/// What is wrong with a shown line, in one line.
+/// The error of a shown command line, in one line.
 fn wrong(words: &[String]) -> Option<String> {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
     let error = parsed(words).err()?;
@@ -114,7 +114,7 @@ fn every_command_line_of_the_pages_is_taken() {
             }
             let lines: Vec<&str> = match shell {
                 true => vec![line],
-                // Code within a sentence: a whole command line has an option.
+                // In running text, only code with an option is a whole command line.
                 false => line
                     .split('`')
                     .skip(1)

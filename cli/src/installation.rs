@@ -1,7 +1,7 @@
-//! The installation that a command means, and the default values that it gives to options.
+//! The installation that a command uses, and the default values that it gives to options.
 //!
-//! Three things describe an installation: a data directory (`--data`), the output of Terraform
-//! (`--from-terraform`), and a context (`--context`, or the one in use). An option's value is the first of:
+//! Three sources describe an installation: a data directory (`--data`), the output of Terraform (`--from-terraform`),
+//! and a context (`--context`, or the one in use). An option's value is the first of:
 //!
 //! 1. the command line,
 //! 2. the data directory or Terraform's output: a variable may be meant for another installation,
@@ -25,27 +25,27 @@ use crate::output::Usage;
 use crate::terraform::Output;
 use crate::values::Values;
 
-/// What describes an installation.
+/// The source that describes an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Installation {
-    /// This data directory of one machine.
+    /// The data directory of an installation on one machine.
     Data(PathBuf),
-    /// Terraform's output: a file with it, or the directory in which Terraform is asked for it.
+    /// Terraform's output: a file with it, or the directory in which to run Terraform.
     Terraform(PathBuf),
     /// A named context.
     Context(Chosen),
 }
 
-/// What a command line says of installations.
+/// The installation that a command line names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meant {
-    /// The installation. `None`: options and variables alone say where things are.
+    /// The installation. `None`: only options and variables give the addresses.
     pub installation: Option<Installation>,
-    /// Whether `TRIAD_DATA` is set and does not count, because the command line names another installation.
+    /// Whether `TRIAD_DATA` is set and ignored, because the command line names another installation.
     pub ignores_data: bool,
 }
 
-/// Options that name an installation, with their ids.
+/// Options that name an installation, with their ids; only one may be given.
 const RIVALS: [(&str, &str); 5] = [
     ("dynamodb", "--dynamodb"),
     ("aws", "--aws"),
@@ -55,14 +55,14 @@ const RIVALS: [(&str, &str); 5] = [
 ];
 const TERRAFORM: &str = "--from-terraform";
 
-/// Reads a command line as far as it can be read: nothing is required, and what is wrong is left out.
+/// Parses a command line leniently: no option is required, and wrong parts are left out.
 fn lenient(command: Command, arguments: &[OsString]) -> Option<ArgMatches> {
     let command = map_args(command, &|arg| arg.required(false)).ignore_errors(true);
-    // What fails all the same asks for help or the version.
+    // The remaining errors are requests for help or the version.
     command.try_get_matches_from(arguments).ok()
 }
 
-/// The innermost command that was given.
+/// The matches of the innermost subcommand.
 fn innermost(mut matches: &ArgMatches) -> &ArgMatches {
     while let Some((_, deeper)) = matches.subcommand() {
         matches = deeper;
@@ -75,10 +75,10 @@ fn source(matches: &ArgMatches, id: &str) -> Option<ValueSource> {
     matches.value_source(id)
 }
 
-/// The installation that a command line means. Nothing of it is read but the file of contexts.
+/// The installation that a command line names. Reads only the file of contexts.
 ///
 /// # Errors
-/// [`Usage`] if it means two, there is no context of that name, or the file of contexts cannot be read.
+/// [`Usage`] if the command line names two, there is no context of that name, or the file of contexts cannot be read.
 pub fn select_installation(command: Command, arguments: &[OsString]) -> Result<Meant, Usage> {
     let none = Meant {
         installation: None,
@@ -90,7 +90,7 @@ pub fn select_installation(command: Command, arguments: &[OsString]) -> Result<M
     let given = innermost(&matches);
     let is_said = |id| source(given, id) == Some(ValueSource::CommandLine);
     let rival = RIVALS.iter().find(|(id, _)| is_said(id));
-    // Not where the command makes the directory, as `triad dev` does.
+    // A command that creates the directory, such as `triad dev`, does not read it.
     let has = |id| given.try_contains_id(id).is_ok();
     let data = match has("brokers") || has("table_prefix") {
         true => source(given, "data").zip(given.get_one::<PathBuf>("data").cloned()),
@@ -122,7 +122,7 @@ pub fn select_installation(command: Command, arguments: &[OsString]) -> Result<M
     }
 }
 
-/// The installation, where it is not on one machine.
+/// The installation, if it is not a data directory.
 fn away(matches: &ArgMatches, given: &ArgMatches) -> Result<Option<Installation>, Usage> {
     let context = given.get_one::<String>("context");
     let is_context_said = source(given, "context") == Some(ValueSource::CommandLine);
@@ -135,7 +135,7 @@ fn away(matches: &ArgMatches, given: &ArgMatches) -> Result<Option<Installation>
             false => Ok(Some(Installation::Terraform(path.clone()))),
         };
     }
-    // The command that keeps contexts is run in none.
+    // `triad context` itself runs in no context.
     if matches.subcommand_name() == Some("context") && !is_context_said {
         return Ok(None);
     }
@@ -144,7 +144,7 @@ fn away(matches: &ArgMatches, given: &ArgMatches) -> Result<Option<Installation>
 }
 
 impl Installation {
-    /// Where its values come from, in words.
+    /// Origin of the values, for people.
     pub fn words(&self) -> String {
         match self {
             Self::Data(dir) => format!("{} {}", data::WORDS, dir.display()),
@@ -153,10 +153,10 @@ impl Installation {
         }
     }
 
-    /// The command line, with its values as the defaults of all commands' options.
+    /// The command line, with the installation's values as the defaults of all commands' options.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the values cannot be read.
     pub fn defaults_of(&self, command: Command) -> Result<Command> {
         let values = match self {
             Self::Data(dir) => RunningProcess::read_connection_file(dir)?
@@ -170,8 +170,8 @@ impl Installation {
     }
 }
 
-/// The command line, in which an option of `values` has these as its default; with none of its own, if there are
-/// none. With `before_variables` the variables of these options do not count.
+/// The command line, with `values` as the defaults of its options; an empty list removes the default. With
+/// `before_variables` the variables of these options are ignored.
 pub fn with_defaults(command: Command, values: &Values, before_variables: bool) -> Command {
     map_args(command, &|arg| {
         let Some(values) = values.get(arg.get_id().as_str()) else {
@@ -188,7 +188,7 @@ pub fn with_defaults(command: Command, values: &Values, before_variables: bool) 
     })
 }
 
-/// The command line, in which the variable of a data directory does not count.
+/// The command line, without the variable of the data directory.
 pub fn without_data(command: Command) -> Command {
     map_args(command, &|arg| match arg.get_id() == "data" {
         true => arg.env(Resettable::Reset),
@@ -196,14 +196,13 @@ pub fn without_data(command: Command) -> Command {
     })
 }
 
-/// The command line, with each option of all commands changed.
+/// Applies a change to each option of all commands.
 fn map_args(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
     let command = command.mut_args(change);
     command.mut_subcommands(|command| map_args(command, change))
 }
 
-/// The variable that an option's value was taken from which the command line refuses, if it was: the text of the
-/// refusal names the option alone.
+/// The variable from which a refused option took its value, if any: clap's error text names only the option.
 pub fn variable_of(
     command: Command,
     refused: &clap::Error,
@@ -221,7 +220,7 @@ pub fn variable_of(
     (!is_given && environment(&variable).is_some()).then_some(variable)
 }
 
-/// The id and the variable of an option, of whichever command.
+/// The id and the variable of an option, in any command.
 fn variable_of_option(command: &Command, option: &str) -> Option<(String, String)> {
     let arg = command
         .get_arguments()
@@ -255,7 +254,7 @@ mod tests {
         for words in [
             &["triad", "list", "--data", "d"][..],
             &["triad", "resubmit", "1", "--why", "w", "--data=d"],
-            // What is missing here is told once the directory has said what it says.
+            // Missing options are an error only after the directory's values were added.
             &["triad", "cancel", "1", "--data", "d"],
             &["triad", "resolve", "1", "--applied", "--data", "d"],
             &["triad", "dead-letters", "list", "--data", "d"],
@@ -265,7 +264,7 @@ mod tests {
         }
         for words in [
             &["triad", "list"][..],
-            // Its own, which it makes.
+            // `triad dev` creates the directory.
             &["triad", "dev", "--data", "d"],
             &["triad", "get", "1", "--help", "--data", "d"],
         ] {

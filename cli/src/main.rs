@@ -1,10 +1,9 @@
 //! `triad`: run, submit, watch and operate order workflows.
 //!
-//! Exit codes: 0 as wished, 1 something failed or an order did not end well, 2 the command or
-//! its files are wrong, 130 interrupted.
+//! Exit codes: 0 success, 1 something failed or an order did not end well, 2 the command or its files are wrong, 130
+//! interrupted.
 
-/// In place of the standard library's, which panics when the reader has gone away: see
-/// [`output::stream`].
+/// Replaces the standard library's macro, which panics when the reader has closed its end: see [`output::stream`].
 macro_rules! println {
     () => { $crate::output::stream::out(format_args!("\n")) };
     ($($text:tt)*) => { $crate::output::stream::out(format_args!("{}\n", format_args!($($text)*))) };
@@ -54,7 +53,7 @@ use triad_bootstrap::{ConfigError, environment, logging, memory};
 use installation::Installation;
 use output::Usage;
 
-/// Most of the work is small short-lived allocations, of the SDK above all.
+/// Most allocations are small and short-lived, above all in the SDK.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -80,10 +79,10 @@ struct Cli {
         hide_short_help = true
     )]
     context: Option<String>,
-    /// Says that a change is meant for this context, which is marked as production
+    /// Confirms a change in this context, which is marked as production
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
     confirm: Option<String>,
-    /// Show what the clients of Kafka and AWS say; twice: more of it
+    /// Show the log of the Kafka and AWS clients; given twice, show more of it
     #[arg(long, short, global = true, action = clap::ArgAction::Count, hide_short_help = true)]
     verbose: u8,
     /// When to use colours. NO_COLOR in the environment is never, for auto
@@ -158,7 +157,7 @@ fn main() -> ExitCode {
     logging::start(cli.command.log_form(), Some(&filter));
     memory::usual_pages();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    // Whoever sets tokio's own variable knows better.
+    // Tokio's own variable takes precedence.
     if environment("TOKIO_WORKER_THREADS").is_none() {
         runtime.worker_threads(machine::workers());
     }
@@ -201,8 +200,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line, with the values of the installation that it means; returned with the context in which
-/// the command is run, if there is one.
+/// Parses the command line, with the values of its installation; also returns the context, if there is one.
 fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let meant = installation::select_installation(Cli::command(), &arguments)?;
@@ -218,7 +216,7 @@ fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
         let Some(variable) = installation::variable_of(Cli::command(), &refused, &arguments) else {
             refused.exit();
         };
-        // Where not even this can be written there is nobody to tell.
+        // If standard error fails, there is no other place for the error.
         let _ = refused.print();
         eprintln!("\nThe value is that of the environment variable {variable}.");
         std::process::exit(refused.exit_code());
@@ -234,9 +232,8 @@ fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
 }
 
 impl Command {
-    /// What is logged unless `TRIAD_LOG` says otherwise. A command's own sentence says what is wrong;
-    /// what the clients below say beside it is for whoever asks. `triad dev` and `triad bench` are whole
-    /// systems, `triad console` and `triad mcp` go on running: these warn.
+    /// The default log filter; `TRIAD_LOG` overrides it. A command prints its own error, so the clients' log is shown
+    /// only on request. `triad dev`, `triad bench`, `triad console` and `triad mcp` run longer and log warnings.
     fn log(&self, verbose: u8) -> &'static str {
         match (self, verbose) {
             (Self::Serve(_), 0) => "info",
@@ -257,7 +254,7 @@ impl Command {
         }
     }
 
-    /// Whether the command changes something in the installation, or sends something to it.
+    /// Whether the command changes the installation, or sends a message to it.
     fn changes(&self) -> bool {
         match self {
             Self::Submit(_) | Self::Publish(_) | Self::Init(_) => true,

@@ -1,4 +1,4 @@
-//! `triad mcp`: what operators see and do, for a model, over standard input and output.
+//! `triad mcp`: queries and acts of operators for a model, over standard input and output.
 
 use std::process::ExitCode;
 
@@ -29,10 +29,10 @@ An act is tried first (`dry_run`), and done by the id of that dry run within fiv
 order's record keeps who and why. The same tools are at /mcp of triad serve, triad dev and triad console.
 It ends with its input. See triad docs mcp.")]
 pub struct McpArgs {
-    /// The model may act, and not look alone
+    /// The model may act; without this option it may only read
     #[arg(long)]
     allow_acts: bool,
-    /// Who acts, as it is written beside each act. Default: the user who runs this
+    /// Name of the operator that is stored with each act. Default: the user who runs this
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// A field of payloads that is not shown; may be given several times
@@ -45,7 +45,7 @@ pub struct McpArgs {
 }
 
 impl McpArgs {
-    /// Whether anybody may act.
+    /// Whether the model may act.
     pub fn changes(&self) -> bool {
         self.allow_acts
     }
@@ -54,8 +54,8 @@ impl McpArgs {
 /// Runs `triad mcp` until its input ends.
 ///
 /// # Errors
-/// [`Usage`](crate::output::Usage) if the options do not fit together, or it is not known who acts; if the
-/// store or Kafka cannot be reached, or the input does not begin as the protocol does.
+/// [`Usage`](crate::output::Usage) if the options do not fit together, or the operator's name is unknown; if the
+/// store or Kafka cannot be reached, or the input does not begin with the protocol's handshake.
 pub async fn run(args: McpArgs) -> Result<ExitCode> {
     let caller = match args.allow_acts {
         true => Caller {

@@ -1,4 +1,4 @@
-//! The Model Context Protocol beside the operators' pages, in a program that was built with it.
+//! The Model Context Protocol beside the operators' pages, in a build with the feature `mcp`.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use triad_console::Answers;
 #[cfg(feature = "mcp")]
 pub use with_mcp::tools;
 
-/// An API and its pages, with the Model Context Protocol beside them; `acts` says whether it has the tools that act.
+/// An API and its pages, with the Model Context Protocol beside them; `acts`: whether it has the tools that act.
 #[cfg(feature = "mcp")]
 pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
     Arc::new(triad_mcp::Mounted::new(api, tools(acts)))
 }
 
-/// The API and its pages alone.
+/// Only the API and its pages.
 #[cfg(not(feature = "mcp"))]
 pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
     if acts {
@@ -55,7 +55,7 @@ mod with_mcp {
         }
     }
 
-    /// What the tools for models share; `acts` says whether there are those that act.
+    /// State shared by the tools for models; `acts`: whether there are tools that act.
     pub fn tools(acts: bool) -> Arc<Mcp<SystemClock, SystemEntropy>> {
         Mcp::new(SystemClock, SystemEntropy, Settings { acts }, BuiltIn)
     }

@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 use crate::output::Usage;
 use crate::user_files;
 
-/// Name of the file in a data directory.
+/// Name of the mark's file in a data directory.
 const FILE: &str = "moved.json";
 
-/// Where the orders went, and when.
+/// Target and time of the move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// The file that they were exported to.
+    /// The export file.
     pub to: String,
-    /// When, in RFC 3339.
+    /// Time of the export, in RFC 3339.
     pub at: String,
 }
 
-/// Whether the orders of a directory were moved away.
+/// The mark of a directory, if its orders were moved away.
 ///
 /// # Errors
-/// [`Usage`] naming the file, if it cannot be read: nobody knows then.
+/// [`Usage`] naming the file, if it cannot be read: then the state is unknown.
 pub fn read_mark(data: &Path) -> Result<Option<Moved>, Usage> {
     let path = data.join(FILE);
     let refused = |why| Usage(format!("{}: {why}", path.display()));
@@ -53,7 +53,7 @@ pub fn note(data: &Path, moved: &Moved) -> Result<()> {
     directory.sync_all().with_context(named)
 }
 
-/// Takes the mark away; false if there was none.
+/// Removes the mark; false if there was none.
 ///
 /// # Errors
 /// Naming the file, if it cannot be removed.

@@ -1,4 +1,4 @@
-//! In place of `mcp`, in a program that was built without that feature.
+//! Replaces `mcp` in a build without that feature.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Where the values of options came from: it is said where one of them is wrong.
+//! Origins of option values, for the messages about wrong ones.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -6,22 +6,22 @@ use std::sync::OnceLock;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-/// An option of the command that was given.
+/// An option of the given command.
 struct Origin {
-    /// As it is typed, such as `--brokers`.
+    /// The option as typed, such as `--brokers`.
     option: String,
-    /// The variable that may say it.
+    /// The option's variable, if any.
     variable: Option<String>,
-    /// What its value came from: the option, the variable, or the words for an installation. `None`: from the
-    /// option's own default, or it has no value.
+    /// Origin of its value: the option, the variable, or the text for an installation. `None`: the option's own
+    /// default, or no value.
     from: Option<String>,
 }
 
-/// By the options' ids.
+/// The origins, by option id.
 static ORIGINS: OnceLock<BTreeMap<String, Origin>> = OnceLock::new();
 
-/// Keeps where each option's value came from. `installation` is the source of default values,
-/// such as `the context shop`; `None` if there is none. `command` has all variables.
+/// Stores the origin of each option's value. `installation` is the source of default values, such as `the context
+/// shop`; `None` if there is none. `command` has all variables.
 pub fn keep(command: &Command, matches: &ArgMatches, installation: Option<&str>) {
     let (mut command, mut matches) = (command, matches);
     while let Some((name, deeper)) = matches.subcommand() {
@@ -48,7 +48,7 @@ pub fn keep(command: &Command, matches: &ArgMatches, installation: Option<&str>)
         };
         Some((arg.get_id().to_string(), origin))
     });
-    // It is kept once.
+    // Set once, at the start.
     let _ = ORIGINS.set(origins.collect());
 }
 
@@ -56,12 +56,12 @@ fn saved_origin(id: &str) -> Option<&'static Origin> {
     ORIGINS.get()?.get(id)
 }
 
-/// Where the value of an option came from, as ` (from TRIAD_BROKERS)`; empty if that is not known.
+/// Origin of an option's value, as ` (from TRIAD_BROKERS)`; empty if it is unknown.
 pub fn origin(id: &str) -> String {
     source(id).map_or_else(String::new, |from| format!(" (from {from})"))
 }
 
-/// What the value of an option came from, as `TRIAD_BROKERS`; `None` if that is not known.
+/// Origin of an option's value, as `TRIAD_BROKERS`; `None` if it is unknown.
 pub fn source(id: &str) -> Option<&'static str> {
     saved_origin(id)?.from.as_deref()
 }
@@ -71,8 +71,8 @@ pub fn is_on_command_line(id: &str) -> bool {
     saved_origin(id).is_some_and(|origin| origin.from.as_ref() == Some(&origin.option))
 }
 
-/// A problem with a setting, which begins with the name of its variable, told of what was really given: the
-/// option, the variable, or the context. One that was not given at all is named by both.
+/// Rewrites a problem that begins with a setting's variable, so that it names the actual origin of the value: the
+/// option, the variable, or the context. For a missing value it names both the option and the variable.
 pub fn of_setting(problem: &str) -> String {
     let Some((variable, why)) = problem.split_once(": ") else {
         return problem.to_owned();

@@ -1,4 +1,4 @@
-//! An installation that Terraform made: its output, as defaults of the command line's options.
+//! An installation made by Terraform: its output, as defaults of the command line's options.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::user_files;
 use crate::values::Values;
 
-/// The option that names it.
+/// The option for Terraform's output.
 const OPTION: &str = "--from-terraform";
 
 /// The installation that a Terraform module has made, as its output `triad` describes it.
@@ -32,7 +32,7 @@ pub struct Output {
     timing: Timing,
 }
 
-/// Spans of the installation; one that is not set has the default that its functions have.
+/// Time spans of the installation; an unset one has the default of its functions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 struct Timing {
     skew: Option<String>,
@@ -84,8 +84,8 @@ impl Output {
         })
     }
 
-    /// What serde says of a value may quote it, and the settings of Kafka may have a password among
-    /// them: of an error its place alone is told.
+    /// Parses the output. Errors have only the position: serde's text may quote a value, and the Kafka settings may
+    /// have a password.
     fn parse(json: &[u8]) -> anyhow::Result<Self> {
         let outputs = serde_json::from_slice::<Outputs>(json);
         let outputs = outputs.map_err(|e| {
@@ -152,7 +152,7 @@ mod tests {
             values["skew"].is_empty(),
             "the default of the functions holds"
         );
-        // Each is the id of an option, or its value would go nowhere.
+        // Each key is the id of an option, or its value would be lost.
         let command = crate::Cli::command();
         let mut commands = vec![&command];
         let mut ids = std::collections::BTreeSet::new();

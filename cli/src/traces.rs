@@ -1,4 +1,4 @@
-//! The spans of what a command does to orders, told where the environment says.
+//! Spans of a command's acts on orders, sent to the collector that the environment names.
 
 use std::sync::OnceLock;
 
@@ -8,17 +8,16 @@ use triad_workflow::Millis;
 
 use crate::store::Store;
 
-/// Longest wait for the spans of a command at its end.
+/// Longest wait for the spans at the end of a command.
 const LAST_SPANS: Millis = Millis(2_000);
 
-/// Where this process tells its spans.
+/// The traces of this process.
 static TOLD: OnceLock<Traces> = OnceLock::new();
 
-/// Where a command over this store tells its spans: to the endpoint of OpenTelemetry's variables, or to
-/// nobody.
+/// The traces of a command over this store: sent to the endpoint of OpenTelemetry's variables, or not at all.
 ///
 /// # Errors
-/// [`ConfigError`] if one of them is wrong.
+/// [`ConfigError`] if one of the variables is wrong.
 pub fn of_environment(store: &Store, sending: Sending) -> Result<Traces, ConfigError> {
     let engines = match store {
         #[cfg(feature = "aws")]
@@ -30,7 +29,7 @@ pub fn of_environment(store: &Store, sending: Sending) -> Result<Traces, ConfigE
     Ok(TOLD.get_or_init(|| traces).clone())
 }
 
-/// Sends what was told, at the end of a command.
+/// Sends the remaining spans, at the end of a command.
 pub async fn flush() {
     if let Some(traces) = TOLD.get() {
         traces.flush(LAST_SPANS).await;

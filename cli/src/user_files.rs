@@ -1,4 +1,4 @@
-//! Reading the files that a user names: what is wrong with one is said in plain words, behind its name.
+//! Reads files that a user names, with errors in plain words that begin with the file's name.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -39,7 +39,7 @@ pub fn text_or_why(file: &Path) -> Result<String, String> {
     })
 }
 
-/// Why a file cannot be read, in plain words, and what to look at.
+/// Why a file cannot be read, in plain words, with the next step.
 pub fn why(file: &Path, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound if file.is_relative() => {
@@ -55,7 +55,7 @@ pub fn why(file: &Path, error: &io::Error) -> String {
     }
 }
 
-/// What the system says of a fault, without its number.
+/// The system's text for a fault, without its number.
 pub fn plain(error: &io::Error) -> String {
     let said = error.to_string();
     match said.split_once(" (os error") {

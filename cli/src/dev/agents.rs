@@ -1,4 +1,4 @@
-//! Which agents `triad dev` serves, and where each one's service is.
+//! The agents that `triad dev` serves, and the address of each one's service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,20 +16,18 @@ use triad_workflow::{AgentName, Workflow, WorkflowName};
 use crate::output::Usage;
 use crate::user_files;
 
-/// Options that say which services the agents call.
+/// Options for the services that the agents call.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agents")]
 pub struct AgentArgs {
-    /// Address of an agent's service, such as bank=http://127.0.0.1:8080; may be given several times,
-    /// and takes the place of the address in TRIAD_AGENTS. Agents without one are played by the
-    /// reference service
+    /// Address of an agent's service, such as bank=http://127.0.0.1:8080; may be given several times, and takes
+    /// precedence over the address in TRIAD_AGENTS. Agents without one use the reference service
     #[arg(long, value_name = "NAME=URL", value_parser = named_address)]
     pub agent: Vec<(AgentName, String)>,
-    /// Agent that another process serves, such as a triad-worker beside this one; may be given several
-    /// times
+    /// Agent that another process serves, such as a triad-worker beside this one; may be given several times
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = agent_name)]
     pub external_agent: Vec<AgentName>,
-    /// What the reference service answers, in YAML or JSON: by agent and action, the output
+    /// Outputs of the reference service, in YAML or JSON, by agent and action
     #[arg(long, value_name = "FILE")]
     pub answers: Option<PathBuf>,
 }
@@ -45,20 +43,20 @@ fn named_address(text: &str) -> Result<(AgentName, String), String> {
     Ok((agent_name(name)?, url.to_owned()))
 }
 
-/// Where the services of agents are. Agents that are not named are played by the reference service.
+/// Addresses of the agents' services. Agents that are not named use the reference service.
 #[derive(Debug, Clone, Default)]
 pub struct Agents {
     /// Settings of the agents that have an address.
     pub addressed: BTreeMap<AgentName, AgentConfig>,
     /// The agents that another process serves.
     pub external: BTreeSet<AgentName>,
-    /// What the reference service answers for the others.
+    /// Outputs of the reference service for the other agents.
     pub answers: PlayedAnswers,
 }
 
 impl AgentArgs {
-    /// Puts together what the project, `TRIAD_AGENTS` and the options say; the later of these wins.
-    /// `answers` is the project's file of answers.
+    /// Merges the project, `TRIAD_AGENTS` and the options; the later of these takes precedence. `answers` is the
+    /// project's file of answers.
     ///
     /// # Errors
     /// [`Usage`] naming every setting that cannot be used, or that contradicts another one.
@@ -126,8 +124,8 @@ impl AgentArgs {
 }
 
 impl Agents {
-    /// Whether the answers are for agents and actions that these workflows name: any other is a typing
-    /// error, and the steps would not get their fields.
+    /// Checks that the answers are for agents and actions in these workflows: any other is a typing error, and the
+    /// steps would lack their outputs.
     ///
     /// # Errors
     /// [`Usage`] naming every agent and action that no workflow names.
@@ -168,7 +166,7 @@ impl Agents {
         }
     }
 
-    /// Where the service of this agent is.
+    /// The address of this agent's service.
     pub fn place(&self, agent: &AgentName) -> ServiceAddress {
         if self.external.contains(agent) {
             return ServiceAddress::Elsewhere;
@@ -180,12 +178,12 @@ impl Agents {
     }
 }
 
-/// Where the service of an agent is.
+/// The address of an agent's service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServiceAddress {
     /// At this address. No secret is in it.
     At(String),
-    /// The reference service plays it.
+    /// The reference service.
     Reference,
     /// Another process serves the agent.
     Elsewhere,
@@ -204,16 +202,16 @@ impl std::fmt::Display for ServiceAddress {
 /// One agent, where its service is, and the workflows that need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
-    /// The agent.
+    /// The agent's name.
     pub agent: AgentName,
-    /// Where its service is.
+    /// The address of its service.
     pub place: ServiceAddress,
-    /// The workflows that name it; none of an agent that is only in the settings.
+    /// The workflows that name the agent; empty if only the settings name it.
     pub workflows: BTreeSet<WorkflowName>,
 }
 
 impl AgentRow {
-    /// The row for programs.
+    /// The row as JSON.
     pub fn json(&self) -> Value {
         json!({
             "agent": self.agent.as_str(),
@@ -249,7 +247,7 @@ pub fn table(rows: &[AgentRow]) -> Table {
     table
 }
 
-/// Reads outputs by agent and action.
+/// Reads the file of answers: outputs by agent and action.
 fn read_answers(file: &Path) -> Result<PlayedAnswers, Vec<String>> {
     let shown = file.display();
     let text = user_files::text(file).map_err(|Usage(problem)| vec![problem])?;

@@ -1,4 +1,4 @@
-//! The engines that `triad dev` runs on: broker, store, reference service.
+//! The engines of `triad dev`: broker, store, reference service.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,22 +32,22 @@ const BUILT_IN: (&str, &str) = (
     include_str!("../../../examples/workflows/order-fulfilment.yaml"),
 );
 
-/// One machine has one clock; what is left is the time a message takes to be handled.
+/// Clock skew: one machine has one clock, so only the time for handling a message counts.
 const SKEW: Millis = Millis(20);
-/// How long finished orders are kept: their details for ever.
+/// Retention of finished orders; their details are kept for ever.
 const RETENTION: Retention = Retention {
     records: Millis(30 * 24 * 3_600_000),
     details: None,
 };
 
-/// What the embedded engines are to run with.
+/// Options of the embedded engines.
 #[derive(Debug, Default)]
 pub struct EngineOptions {
-    /// Directory that keeps the state of all engines; it is made if it is missing. `None`: state is
-    /// in memory or in a temporary directory, and lost at the end.
+    /// Directory for the state of all engines; created if missing. `None`: state is in memory or in a temporary
+    /// directory, and lost at the end.
     pub data: Option<PathBuf>,
-    /// Which store. `None`: the one that the directory has; or else the tables where a port for them or
-    /// another process that needs them is named, and SQLite everywhere else.
+    /// Kind of the store. `None`: the kind that the directory has; else tables if a port for them or an external
+    /// agent is named, and SQLite otherwise.
     pub store: Option<Kind>,
     /// Ports on 127.0.0.1 for Kafka, DynamoDB and the reference service, in this order; 0 takes a
     /// free one. With SQLite that of DynamoDB must be 0.
@@ -58,14 +58,14 @@ pub struct EngineOptions {
     pub workflows: Vec<Arc<Workflow>>,
     /// Where the services of agents are.
     pub agents: Agents,
-    /// Reply topics that orders may name, of the form `reply.<name>`; they are created.
+    /// Reply topics that orders may name, of the form `reply.<name>`; created at the start.
     pub reply_topics: Vec<String>,
-    /// How the reference service misbehaves.
+    /// Faults that the reference service injects.
     pub faults: Faults,
 }
 
 impl EngineOptions {
-    /// The store of a run for which none is said. A process that serves an agent reaches tables alone.
+    /// Default kind of the store. A process that serves an agent reaches only tables.
     fn usual(&self) -> Kind {
         let [_, dynamodb, _] = self.ports;
         match dynamodb != 0 || !self.agents.external.is_empty() {
@@ -75,19 +75,19 @@ impl EngineOptions {
     }
 }
 
-/// Where the engines are.
+/// Addresses of the engines.
 #[derive(Debug, Clone)]
 pub struct Addresses {
-    /// The broker.
+    /// Address of the broker.
     pub kafka: SocketAddr,
-    /// The store.
+    /// Address of the store.
     pub store: StoreAddress,
-    /// The reference service.
+    /// Address of the reference service.
     pub service: SocketAddr,
 }
 
 impl Addresses {
-    /// Lines for a shell, after which commands in it find Kafka and the store.
+    /// Shell lines that set the variables with which commands find Kafka and the store.
     pub fn variables(&self) -> String {
         let kafka = self.kafka;
         let brokers = format!("export TRIAD_BROKERS={kafka}\n");
@@ -95,7 +95,7 @@ impl Addresses {
             StoreAddress::Port(at) => {
                 brokers + &format!("export TRIAD_DYNAMODB_ENDPOINT=http://{at}\n")
             }
-            // Another one's address would be a second installation.
+            // An address from the environment would name a second installation.
             StoreAddress::Data(dir) => {
                 let dir = quoted(&dir.display().to_string());
                 brokers + &format!("export TRIAD_DATA={dir}\nunset TRIAD_DYNAMODB_ENDPOINT\n")
@@ -111,23 +111,23 @@ pub struct Engines {
     stored: OpenStore,
     /// The reference remote service.
     pub service: EmbeddedReferenceService,
-    /// The clients of the broker and the store, from which handlers are made.
+    /// The clients of the broker and the store, for the handlers.
     pub wiring: Wired,
     /// The HTTP clients by which the agents call their services.
     pub remotes: Remotes,
-    /// What publishes workflows, and knows which agents they need.
+    /// Publishes workflows and serves the agents that they need.
     pub publisher: Publisher,
-    /// Who waits for the ends of orders over HTTP.
+    /// Callers that wait over HTTP for the ends of orders.
     pub ends: Ends,
     _lock: Option<File>,
 }
 
 impl Engines {
-    /// Starts the engines, creates topics and tables that are missing, and publishes the workflows.
+    /// Starts the engines, creates missing topics and tables, and publishes the workflows.
     ///
     /// # Errors
-    /// If another process uses the data directory, an engine does not start (as where its port is
-    /// taken), or topics, tables or definitions cannot be made.
+    /// If another process uses the data directory, an engine does not start (for example because its port is taken),
+    /// or topics, tables or definitions cannot be created.
     pub async fn start(options: EngineOptions) -> Result<Self> {
         let [kafka_port, dynamodb_port, service_port] = options.ports;
         let data = options.data.as_deref();
@@ -183,7 +183,7 @@ impl Engines {
                 },
                 reply_topics: options.reply_topics.iter().cloned().collect(),
                 refresh_definitions: REFRESH_DEFINITIONS,
-                // Somebody is watching.
+                // Short, because a person watches.
                 refresh_downstreams: Millis(500),
                 recheck_held: Millis(1_000),
                 ..Settings::default()
@@ -223,7 +223,7 @@ impl Engines {
         })
     }
 
-    /// Where they are.
+    /// The addresses of the engines.
     pub fn addresses(&self) -> Addresses {
         Addresses {
             kafka: self.broker.addr(),
@@ -232,13 +232,13 @@ impl Engines {
         }
     }
 
-    /// Completes, with the reason, once the log cannot be written; see [`BrokerHandle::failed`].
+    /// Completes with the reason when the log can no longer be written; see [`BrokerHandle::failed`].
     pub fn failed(&self) -> impl Future<Output = triad_broker::Error> + Send + use<> {
         self.broker.failed()
     }
 
-    /// Stops everything: first the clients, so that none of them warns that the broker is gone,
-    /// then the reference service, the broker (for at most 10 s) and the store.
+    /// Stops everything: first the clients, so that they do not warn about a stopped broker, then the reference
+    /// service, the broker (for at most 10 s) and the store.
     pub async fn shutdown(self) {
         let Self {
             broker,
@@ -260,15 +260,15 @@ impl Engines {
     }
 }
 
-/// The workflow that `triad dev` publishes when no file is named: `order-fulfilment`.
+/// The default workflow of `triad dev`: `order-fulfilment`.
 ///
 /// # Errors
-/// Never, unless the built-in file is not sound: it is checked as any other.
+/// Never, unless the built-in file is invalid: it is checked like any other.
 pub fn built_in() -> Result<Workflow> {
     Ok(load::from_yaml(BUILT_IN.0, BUILT_IN.1, &limits())?)
 }
 
-/// What the definitions of a local run are checked against: any agent, and a clock skew of 20 ms.
+/// Limits for definitions of a local run: any agent, and a clock skew of 20 ms.
 pub fn limits() -> Limits {
     Limits {
         agents: None,

@@ -1,4 +1,4 @@
-//! How the reference service of `triad dev` misbehaves.
+//! Faults that the reference service of `triad dev` injects.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use triad_workflow::{Millis, Workflow};
 
 use crate::output::Usage;
 
-/// Options that say how the reference service misbehaves.
+/// Options for the faults of the reference service.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Misbehaviour of the reference service")]
 pub struct FaultArgs {
-    /// Percent of calls that fail in a way that may pass; half of them after taking effect
+    /// Percentage of calls that fail transiently; half of them after taking effect
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub transient: f64,
-    /// Percent of steps that the service refuses for good
+    /// Percentage of steps that the service refuses permanently
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub permanent: f64,
-    /// Percent of compensations that the service refuses for good
+    /// Percentage of compensations that the service refuses permanently
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub compensation_permanent: f64,
-    /// Percent of calls that stall past the step's deadline
+    /// Percentage of calls that stall past the step's deadline
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub stall: f64,
-    /// How long the answer of a stalled call is held back
+    /// Delay of a stalled call's answer
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = str::parse::<Millis>)]
     pub stall_for: Millis,
-    /// Time that the service takes for every call
+    /// Latency of every call
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = str::parse::<Millis>)]
     pub latency: Millis,
-    /// Seed of the misbehaviour: the same calls with the same seed meet the same faults
+    /// Seed of the faults: the same calls with the same seed meet the same faults
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub fault_seed: u64,
 }
@@ -43,7 +43,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl FaultArgs {
-    /// Whether a call that nothing goes wrong with is answered in the time of every step.
+    /// Checks that every step has more time than a fault-free call takes.
     ///
     /// # Errors
     /// [`Usage`] naming every step that has too little time.

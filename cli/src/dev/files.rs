@@ -1,10 +1,10 @@
-//! The files of a project, watched for changes.
+//! Watches the files of a project.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// What a file looks like from outside: when it was written and how long it is. `None`: it is not there.
+/// Time of modification and length of a file. `None`: the file does not exist.
 type FileStamp = Option<(SystemTime, u64)>;
 
 fn stamp_of(path: &PathBuf) -> FileStamp {
@@ -12,21 +12,21 @@ fn stamp_of(path: &PathBuf) -> FileStamp {
     Some((file.modified().ok()?, file.len()))
 }
 
-/// Files of which a change is to be noticed. An editor may write a file in several steps, or take it away
-/// for a moment: a change counts once the file has looked the same in two looks.
+/// Watched files. An editor may write a file in several steps, or remove it for a moment: a change counts once two
+/// consecutive looks agree.
 #[derive(Debug)]
 pub struct Files(BTreeMap<PathBuf, StampPair>);
 
 #[derive(Debug)]
 struct StampPair {
-    /// As it was when its last change was told, or at first.
+    /// State at the last reported change, or at first.
     told: FileStamp,
-    /// As it was at the last look.
+    /// State at the last look.
     last: FileStamp,
 }
 
 impl Files {
-    /// These files, as they are now.
+    /// Watches these files, starting with their present state.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let seen = |path: PathBuf| {
             let now = stamp_of(&path);
@@ -41,8 +41,8 @@ impl Files {
         Self(paths.into_iter().map(seen).collect())
     }
 
-    /// Watches these files from now on, and no others: those that were watched before as before, further
-    /// ones as they are now.
+    /// Watches exactly these files from now on. Files already watched keep their state, new ones start with their
+    /// present state.
     pub fn watch(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         let mut before = std::mem::take(&mut self.0);
         let Self(new) = Self::new(paths);
@@ -52,7 +52,7 @@ impl Files {
         }
     }
 
-    /// The files that have changed since they were last told, and are at rest again.
+    /// The files that have changed since the last report and are stable.
     pub fn changed(&mut self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         for (path, seen) in &mut self.0 {

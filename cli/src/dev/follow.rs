@@ -1,4 +1,4 @@
-//! Submitting a file of orders through Kafka, and following each to its end.
+//! Submits a file of orders through Kafka, and follows each order to its end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -20,12 +20,12 @@ use crate::user_files;
 
 /// Most orders of one file.
 const MAX_ORDERS: usize = 2_000_000;
-/// Orders sent under one acknowledgement.
+/// Orders in one batch, which is acknowledged before the next one.
 const CHUNK: usize = 500;
-/// How often the progress bar is looked at while nothing comes.
+/// Interval between updates of the progress bar while no record arrives.
 const TICK: Duration = Duration::from_millis(100);
 
-/// An order to submit: one line of the file, and the id in it.
+/// An order to submit: a line of the file, and its order id.
 #[derive(Debug, Clone)]
 pub struct OrderLine {
     id: String,
@@ -33,7 +33,7 @@ pub struct OrderLine {
 }
 
 impl OrderLine {
-    /// An order with this id and this JSON, which must have the same id in it.
+    /// An order with this id and this JSON, which must contain the same id.
     #[cfg(feature = "bench")]
     pub fn new(id: String, value: Vec<u8>) -> Self {
         Self { id, value }
@@ -49,7 +49,7 @@ pub enum OrderEnding {
     Rejected(String),
 }
 
-/// What became of the orders of a run.
+/// Results of the orders of a run.
 #[derive(Debug)]
 pub struct RunResult {
     /// How each order ended, by its id.
@@ -63,13 +63,12 @@ pub struct RunResult {
     pub took: Duration,
 }
 
-/// Reads orders from a JSON-lines file of at most 2,000,000 orders; empty lines are left out. Of
-/// each line only its `order_id` is checked, because the orders are followed by it; all else is
-/// Submission's to check.
+/// Reads orders from a JSON-lines file of at most 2,000,000 orders; empty lines are skipped. Only `order_id` is
+/// checked here, because the orders are followed by it; Submission checks the rest.
 ///
 /// # Errors
-/// [`Usage`] with the first ten problems: the file cannot be read, is empty or too long, or a line
-/// is not JSON or has no text `order_id`.
+/// [`Usage`] with the first ten problems: the file cannot be read, is empty or too long, or a line is not JSON or has
+/// no text `order_id`.
 pub fn read_orders(file: &Path) -> Result<Vec<OrderLine>> {
     let shown = file.display();
     let text = user_files::text(file)?;
@@ -113,10 +112,9 @@ pub struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    /// Opens the topics of statuses, replies and dead letters from their beginning, because in a
-    /// durable run an earlier process may have finished some of the orders. At most `in_flight`
-    /// orders are under way at once; 0 is no limit. `shown`: a progress bar is shown on standard
-    /// error.
+    /// Opens the topics of statuses, replies and dead letters from their beginning, because in a durable run an
+    /// earlier process may have finished some of the orders. At most `in_flight` orders are under way at once; 0 is
+    /// no limit. `shown`: a progress bar is shown on standard error.
     ///
     /// # Errors
     /// [`triad_kafka::KafkaError`] if the embedded broker does not answer in time.
@@ -173,8 +171,8 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Submits the orders, at most as many at once as [`open`](Self::open) was told, and waits
-    /// until every order has ended. There is no time limit.
+    /// Submits the orders, at most `in_flight` (of [`open`](Self::open)) at once, and waits until every order has
+    /// ended. There is no time limit.
     ///
     /// # Errors
     /// If the broker does not take an order.
@@ -207,14 +205,14 @@ impl<'a> Follower<'a> {
             } else {
                 TICK
             };
-            // Everything that is at hand, then back to submitting.
+            // Reads all available records before submitting again.
             while let Polled::Record(record) = self.statuses.next(wait).await {
                 wait = Duration::ZERO;
                 if let Some(OrderEnd { id, how, at }) = end_of(record)
                     && wanted.contains(id.as_str())
                 {
-                    // The topics are read from their beginning, beside the submitting: an order
-                    // may have been sent again before its end in an earlier run was read.
+                    // The topics are read from their beginning, concurrently: an order may be submitted again before
+                    // its end in an earlier run was read.
                     let since = open.remove(&id);
                     if at >= begun_at && !ended.contains_key(&id) {
                         last = Instant::now();
@@ -241,12 +239,11 @@ impl<'a> Follower<'a> {
 struct OrderEnd {
     id: String,
     how: OrderEnding,
-    /// When it ended: not when this was told, which may be again.
+    /// When the order ended, by the record: the status message may be a redelivered one.
     at: Timestamp,
 }
 
-/// The order that a record says has ended, and how; a dead letter ends the order whose id is
-/// its key.
+/// Parses a record with the end of an order; a dead letter ends the order whose id is its key.
 fn end_of(record: InputRecord) -> Option<OrderEnd> {
     if record.topic == topics::DEAD_LETTER {
         let at = Timestamp(u64::try_from(record.timestamp_ms).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! The handlers of the agents: they can be started anew while everything else goes on.
+//! The handlers of the agents, which can be restarted while everything else runs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use triad_worker::Function;
 
 use crate::machine::broker::Wired;
 
-/// No sweep is made by agents: [`triad_worker::run`] asks for the time between two all the same.
+/// Required by [`triad_worker::run`]; agents make no sweep.
 const NO_SWEEP: Duration = Duration::from_secs(1);
 
 /// The running handlers of the agents.
@@ -18,12 +18,12 @@ pub struct AgentHandlers {
     tasks: JoinSet<Result<()>>,
     /// Ends all handlers of the process.
     all: CancellationToken,
-    /// Ends those of the agents.
+    /// Ends the handlers of the agents.
     own: CancellationToken,
 }
 
 impl AgentHandlers {
-    /// Starts the handlers of all agents that `remotes` has. They end with `all` at the latest.
+    /// Starts the handlers of all agents in `remotes`. They end with `all` at the latest.
     pub fn start(wiring: Wired, remotes: Remotes, all: CancellationToken) -> Self {
         let mut handlers = Self {
             tasks: JoinSet::new(),
@@ -34,7 +34,7 @@ impl AgentHandlers {
         handlers
     }
 
-    /// Starts those of further agents.
+    /// Starts the handlers of further agents.
     pub fn add(&mut self, wiring: Wired, remotes: Remotes) {
         let own = self.own.clone();
         self.tasks.spawn(async move {
@@ -42,11 +42,11 @@ impl AgentHandlers {
         });
     }
 
-    /// Stops all of them, and starts those of these agents. What is at a service is waited for, for 5 s at
-    /// most; what has not ended then is asked for again, under the same key.
+    /// Stops all agents' handlers, and starts those of these agents. Waits at most 5 s for running calls; unfinished
+    /// ones are repeated with the same key.
     ///
     /// # Errors
-    /// That with which one of them ended.
+    /// The error of a handler that failed.
     pub async fn start_anew(&mut self, wiring: Wired, remotes: Remotes) -> Result<()> {
         self.stop().await?;
         self.own = self.all.child_token();
@@ -54,7 +54,7 @@ impl AgentHandlers {
         Ok(())
     }
 
-    /// Why the handlers have ended by themselves; until then it waits.
+    /// Waits until a handler ends without a stop; returns the reason.
     pub async fn ended(&mut self) -> anyhow::Error {
         let Some(ended) = self.tasks.join_next().await else {
             return std::future::pending().await;
@@ -65,10 +65,10 @@ impl AgentHandlers {
         error.context("the handlers of the agents have ended")
     }
 
-    /// Stops them, and waits for their end.
+    /// Stops the handlers, and waits for their end.
     ///
     /// # Errors
-    /// That with which the first of them ended.
+    /// The error of the first handler that failed.
     pub async fn stop(&mut self) -> Result<()> {
         self.own.cancel();
         let mut result = Ok(());

@@ -1,5 +1,5 @@
-//! What runs beside the engines: the agents' handlers, a project's services, the watch over its files, and
-//! what is told.
+//! Tasks beside the engines: the agents' handlers, a project's services, the watch over its files, and the reports of
+//! orders.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,12 +31,12 @@ use super::{order_news, other_workers};
 use crate::commands::validate::read_all;
 use crate::output::Usage;
 
-/// Between two looks at the files.
+/// Interval between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// The directory in a project for what a run leaves for other commands.
+/// Directory in a project for the files that a run writes for other commands.
 const FOLDER: &str = ".triad";
 
-/// What runs beside the engines. It is to be stopped before they are.
+/// Tasks beside the engines; stop it before the engines.
 pub struct Live {
     handlers: AgentHandlers,
     services: Option<Arc<Services>>,
@@ -45,7 +45,7 @@ pub struct Live {
     ports: BTreeMap<String, u16>,
     agent_args: AgentArgs,
     workflows: Vec<Arc<Workflow>>,
-    /// The lines that say where Kafka and the store are.
+    /// Shell lines with the addresses of Kafka and the store.
     engines_at: String,
     say: Say,
     tasks: JoinSet<()>,
@@ -54,12 +54,12 @@ pub struct Live {
     _data: Option<TempDir>,
 }
 
-/// The files of a project of which a change is noticed.
+/// The watched files of a project.
 struct Watched {
     own: Files,
     workflows: Files,
     services: Files,
-    /// Which service each file belongs to.
+    /// The service of each file.
     of_services: Vec<(String, PathBuf)>,
 }
 
@@ -143,7 +143,7 @@ impl Live {
         let data = match &setup.data {
             Some(data) => data.join("services"),
             None => {
-                // Orders begin anew with each run, so what services remember of them does, too.
+                // Each run begins with new orders, so the services begin with empty data, too.
                 let scratch = TempDir::new().context("there is no place for temporary files")?;
                 let path = scratch.path().to_path_buf();
                 live._data = Some(scratch);
@@ -155,7 +155,7 @@ impl Live {
         Ok(live)
     }
 
-    /// The lines by which other commands find the engines and the services.
+    /// Shell lines with the addresses of the engines and the services.
     fn addresses(&self) -> String {
         let mut lines = self.engines_at.clone();
         for (name, port) in &self.ports {
@@ -172,12 +172,12 @@ impl Live {
         self.services.clone()
     }
 
-    /// Follows the files of the project: publishes workflows anew, starts services anew, does what a changed
-    /// project file says. It does not end by itself.
+    /// Follows the files of the project: publishes changed workflows, restarts changed services, and applies a
+    /// changed project file. Never returns without an error.
     ///
     /// # Errors
-    /// If the handlers of the agents have ended; if a workflow cannot be published, or what a changed project
-    /// file says cannot be done.
+    /// If the handlers of the agents have ended; if a workflow cannot be published, or a changed project file cannot
+    /// be applied.
     pub async fn follow(&mut self) -> Result<ExitCode> {
         let Some(project) = &self.project else {
             return Err(self.handlers.ended().await);
@@ -204,7 +204,7 @@ impl Live {
         }
     }
 
-    /// Does what the changed project file says, and says what is different.
+    /// Applies the changed project file, and prints the differences.
     async fn project_changed(&mut self, watched: &mut Watched) -> Result<()> {
         let Some(before) = self.project.clone() else {
             return Ok(());
@@ -267,7 +267,7 @@ impl Live {
         self.say.event(&text, &json);
     }
 
-    /// The project as its file is now, the ports of its services, and where its agents are.
+    /// Reads the project file again: the project, the ports of its services, and the addresses of its agents.
     fn read_again(
         &self,
         before: &Project,
@@ -280,7 +280,7 @@ impl Live {
         Ok((after, ports, agents))
     }
 
-    /// Publishes what a changed workflow file says, and says what is different.
+    /// Publishes a changed workflow file, and prints the differences.
     async fn changed(&mut self, path: &Path) -> Result<()> {
         let shown = path.display();
         let read = read_all(&[path.to_path_buf()], &engines::limits());
@@ -347,7 +347,7 @@ impl Live {
     /// Stops the agents' handlers, the services and the watches.
     ///
     /// # Errors
-    /// That with which a handler ended.
+    /// The error of a handler that failed.
     pub async fn stop(self) -> Result<()> {
         self.stop.cancel();
         let Self {
@@ -371,7 +371,7 @@ impl Live {
     }
 }
 
-/// The project's folder for a run: taken for this process, and with the addresses for other commands.
+/// The project's folder for a run: locked by this process, with the addresses for other commands.
 struct Folder {
     env: PathBuf,
     _lock: File,
@@ -398,7 +398,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Writes the addresses.
+    /// Writes the file of addresses.
     fn write(&self, lines: &str) -> Result<()> {
         let env = &self.env;
         std::fs::write(env, lines).with_context(|| format!("{} cannot be written", env.display()))
@@ -407,7 +407,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // The addresses are nobody's any more.
+        // The addresses are no longer valid.
         let _ = std::fs::remove_file(&self.env);
     }
 }

@@ -1,4 +1,4 @@
-//! `triad dev`: the whole system in one process, with nothing installed.
+//! `triad dev`: the whole system in one process, without any installation.
 
 mod agents;
 pub mod engines;
@@ -79,8 +79,8 @@ pub struct DevArgs {
     /// Keep everything durably in this directory, and resume from it. Default: memory
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Which store to run on. Default: the one that the directory of --data has; else dynamodb with
-    /// --dynamodb-port or --external-agent, and sqlite without them
+    /// Which store to run on. Default: the one that the directory of --data has; else dynamodb with --dynamodb-port
+    /// or --external-agent, and sqlite without them
     #[arg(long, value_enum)]
     pub store: Option<Kind>,
     /// Submit the orders of this JSON-lines file, through Kafka
@@ -92,8 +92,8 @@ pub struct DevArgs {
     /// End when every order of the file is finished, with a summary; in a project, of its file
     #[arg(long)]
     pub until_done: bool,
-    /// Orders of the file under way at once; 0 is no limit. If more wait than can be done in the
-    /// steps' time, replies are late, and each late reply costs another attempt
+    /// Most orders of the file under way at once; 0 is no limit. With too many, replies come after the steps'
+    /// timeouts, and each late reply costs another attempt
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub in_flight: u32,
     /// Workflow files to publish, without a project. Default: those of the project in this directory,
@@ -118,10 +118,10 @@ pub struct DevArgs {
     /// Port of HTTP: orders at /v1/orders, the console at /console/. Default: a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub console_port: u16,
-    /// Offer metrics to Prometheus at http://ADDRESS/metrics
+    /// Address on which Prometheus can read metrics at /metrics
     #[arg(long, value_name = "ADDRESS", env = "TRIAD_METRICS")]
     pub metrics: Option<SocketAddr>,
-    /// Models may act at /mcp of the console, too; without it they may look alone
+    /// Models may act at /mcp of the console, too; without this option they may only read
     #[arg(long)]
     pub allow_mcp_acts: bool,
     /// Partitions of each topic
@@ -133,20 +133,20 @@ pub struct DevArgs {
     /// Reply topics that orders may name, such as reply.shop
     #[arg(long, value_name = "TOPIC")]
     pub reply_topic: Vec<String>,
-    /// Which services the agents call
+    /// Services that the agents call
     #[command(flatten)]
     pub agents: AgentArgs,
-    /// Misbehaviour of the reference service
+    /// Faults of the reference service
     #[command(flatten)]
     pub faults: FaultArgs,
 }
 
-/// Runs `triad dev`. The exit code is 0 if every order was processed, 1 if one did not end well or was
-/// lost, 130 if the user interrupted it. Without `--until-done` it runs until then.
+/// Runs `triad dev`. The exit code is 0 if every order was processed, 1 if one did not end well or was lost, 130 if
+/// the user interrupted it. Without `--until-done` it runs until then.
 ///
 /// # Errors
-/// If a file or an option is wrong; if an engine cannot be started, with the address or file it is about;
-/// if a handler ends by itself; or if an order cannot be submitted or a record cannot be read.
+/// If a file or an option is wrong; if an engine cannot be started, with its address or file; if a handler ends
+/// without a stop; or if an order cannot be submitted or a record cannot be read.
 pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let say = if args.json { Say::Json } else { Say::Text };
     let setup = Setup::of(&args)?;
@@ -168,7 +168,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     if let Some(endpoint) = metrics {
         tokio::spawn(endpoint.serve(stop.clone()));
     }
-    // The agents' are started anew by themselves where a project's file says so.
+    // The agents' handlers are separate: a changed project file restarts them.
     let functions = [
         Function::Submission,
         Function::Scheduler,
@@ -188,13 +188,13 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         result = live.follow() => result.map(RunEnding::With),
         () = interrupted => Ok(RunEnding::With(ExitCode::from(130))),
         why = engines.failed() => Err(why.into()),
-        // Engines without handlers look alive and do nothing: better no process at all.
+        // Engines without handlers look alive and do nothing, so the process ends.
         ended = &mut worker => {
             let ended = ended.context("the worker panicked").and_then(|ended| ended);
             let error = ended.err().unwrap_or_else(|| anyhow!("nobody told it to stop"));
             let error = error.context("the handlers have ended");
             tracing::error!("{error:#}");
-            // Why the others end is told.
+            // Ignored: the first error is already logged.
             let _ = live.stop().await;
             console.stop().await;
             engines.shutdown().await;
@@ -206,7 +206,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let ended = worker.await.context("the worker panicked")?;
     let agents = live.stop().await;
     engines.shutdown().await;
-    // Nobody tells of orders any more: the summary is the last line. It is there however the handlers ended.
+    // After the last report of an order, so that the summary is the last line; printed even if the handlers failed.
     if let Ok(RunEnding::Done(summary)) = &result {
         if args.json {
             print_line(&json!({"event": "summary", "summary": summary}))?;
@@ -233,14 +233,14 @@ fn unmeasured(error: EndpointError) -> anyhow::Error {
 
 /// How a run has ended.
 enum RunEnding {
-    /// With this exit code; there is nothing to sum up.
+    /// With this exit code, without a summary.
     With(ExitCode),
     /// All orders of the file are finished.
     Done(Summary),
 }
 
-/// Submits the orders of the file and follows them to their ends. Does not end if there is none, or if the run
-/// is to go on.
+/// Submits the orders of the file and follows them to their ends. Never returns if there is no file, or if the run is
+/// to continue.
 async fn work(
     args: &DevArgs,
     engines: &Engines,
@@ -249,7 +249,7 @@ async fn work(
 ) -> Result<Summary> {
     if let Some(services) = services {
         let ended = services.started().await;
-        // Orders would only wait for what does not start.
+        // The orders would wait for a service that has failed to start.
         if args.until_done && !ended.is_empty() {
             return Err(anyhow!(
                 "{} did not start; nothing was submitted",
@@ -269,7 +269,7 @@ async fn work(
     Summary::of(engines, &outcome).await
 }
 
-/// Orders by HTTP and the console of this run, on a loopback address.
+/// Serves HTTP on a loopback address: orders, and the console of this run.
 async fn listen(
     args: &DevArgs,
     engines: &Engines,
@@ -410,5 +410,5 @@ pub fn check(args: &DevArgs) -> Result<(), Usage> {
     }
 }
 
-/// Longest wait for a single answer of an engine in this process.
+/// Longest wait for one answer of an engine in this process.
 const ENGINE_WAIT: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What becomes of orders, told while `triad dev` runs: each end, with its cause.
+//! Reports of orders while `triad dev` runs: each end, with its cause.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use triad_runtime::dead_letter::LetterEntry;
 
 use super::output::Say;
 
-/// Most lines in one second: who runs a thousand orders does not read a thousand lines.
+/// Most lines in one second: a person cannot read more.
 const MOST: usize = 20;
-/// Within which at most that many are said.
+/// The interval of that bound.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Orders whose last status is remembered; beyond it a status that is sent again is said again.
+/// Orders whose last sequence is remembered; beyond it, a redelivered status is reported again.
 const REMEMBERED: usize = 10_000;
 
-/// The last sequence of each order: a status that is sent again is said once.
+/// The last sequence of each order, so that a redelivered status is reported once.
 #[derive(Debug, Default)]
 struct LastSequences(HashMap<String, u32>);
 
@@ -42,15 +42,15 @@ impl LastSequences {
     }
 }
 
-/// One thing that happened to an order.
+/// One event of an order.
 #[derive(Debug, PartialEq)]
 struct OrderNews {
     order: String,
-    /// Of its status; `None` of a dead letter.
+    /// Sequence of the status; `None` for a dead letter.
     sequence: Option<u32>,
     /// The status's name.
     status: &'static str,
-    /// Why: empty if all is well.
+    /// The cause; empty if the order is well.
     cause: String,
 }
 
@@ -69,7 +69,7 @@ pub fn open(kafka: &KafkaConfig, replies: &[&str]) -> Result<Reader> {
     )?)
 }
 
-/// Says what becomes of orders, until `stop`.
+/// Reports orders, until `stop`.
 pub async fn follow_statuses(statuses: Reader, say: Say, stop: CancellationToken) {
     let mut second = tokio::time::interval(SECOND);
     let (mut said, mut more) = (0, 0);
@@ -110,8 +110,8 @@ pub async fn follow_statuses(statuses: Reader, say: Say, stop: CancellationToken
     }
 }
 
-/// What a record says of an order, if it is worth a line: that it is tried again, that it is compensated,
-/// its end, or that it was not let in.
+/// The report for a record, if it is worth a line: a retry, the beginning of a compensation, an end, or a refused
+/// submission.
 fn parse_status(record: InputRecord) -> Option<OrderNews> {
     if record.topic == topics::DEAD_LETTER {
         let Ok(LetterEntry::Letter(letter)) = LetterEntry::read(record) else {
@@ -133,7 +133,7 @@ fn parse_status(record: InputRecord) -> Option<OrderNews> {
         Status::Compensated => "compensated",
         Status::CompensationFailed => "half compensated, needs an operator",
         Status::Failed => "stopped in Error, needs an operator",
-        // A letter tells more, and the others are of no consequence.
+        // The dead letter has more details; the other statuses are not reported.
         _ => return None,
     };
     Some(OrderNews {
@@ -141,7 +141,7 @@ fn parse_status(record: InputRecord) -> Option<OrderNews> {
         sequence: Some(message.sequence),
         status,
         cause: match message.status {
-            // It was said when the compensation began.
+            // The report of the compensation's beginning has the cause.
             Status::Completed | Status::Compensated => String::new(),
             _ => message.cause.map(|c| c.to_string()).unwrap_or_default(),
         },

@@ -1,4 +1,4 @@
-//! Processes beside `triad dev` that serve agents, too: said as soon as they are seen.
+//! Finds other processes that serve agents of `triad dev`, and reports them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use triad_workflow::AgentName;
 use super::output::Say;
 use crate::output::command;
 
-/// Between two looks.
+/// Interval between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// Longest look.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
-/// What has been said of agents, so that it is said once.
+/// Agents already reported, so that each is reported once.
 #[derive(Debug, Default)]
 struct AgentsReported {
     shared: BTreeSet<AgentName>,
@@ -24,7 +24,7 @@ struct AgentsReported {
 }
 
 impl AgentsReported {
-    /// What there is to say after a look. `by`: how many processes read an agent's requests.
+    /// Reports to print after a look. `by`: how many processes read each agent's requests.
     fn report_new(
         &mut self,
         ours: &BTreeSet<AgentName>,
@@ -57,8 +57,8 @@ impl AgentsReported {
     }
 }
 
-/// Looks until `stop`, and says what has changed: an agent of ours that another process serves as well,
-/// an external one that nobody serves, or that somebody serves now.
+/// Looks until `stop`, and reports changes: an agent of this process that another process serves, too, and an
+/// external agent that is served or not served now.
 pub async fn watch(
     kafka: KafkaConfig,
     ours: BTreeSet<AgentName>,

@@ -1,29 +1,29 @@
-//! What a running `triad dev` says: lines for people, or one JSON object a line.
+//! Output of a running `triad dev`: lines for people, or one JSON object a line.
 
 use serde_json::{Value, json};
 
 use crate::output::print_line;
 
-/// How to say it.
+/// Form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Say {
     /// Lines for people, on standard output.
     Text,
-    /// JSON lines on standard output, what services print on standard error.
+    /// JSON lines on standard output; lines of services on standard error.
     Json,
 }
 
 impl Say {
-    /// Something that happened, as text for people and as JSON for programs.
+    /// An event, as text for people and as JSON for programs.
     pub fn event(self, text: &str, json: &Value) {
         match self {
             Self::Text => println!("{text}"),
-            // Whoever reads no more needs no more.
+            // If the reader has closed its end, the line is dropped.
             Self::Json => drop(print_line(json)),
         }
     }
 
-    /// Something that is not as it should be, and that somebody may want to mend.
+    /// A warning, which a person may want to act on.
     pub fn warning(self, text: &str) {
         self.event(
             &format!("warning: {text}"),

@@ -12,22 +12,22 @@ use triad_workflow::AgentName;
 use crate::output::Usage;
 use crate::user_files;
 
-/// The name of the file by which a directory is a project.
+/// Name of the file that makes a directory a project.
 pub const FILE: &str = "triad.yaml";
 
-/// A project file, as it is written. Paths are relative to its directory.
+/// A project file as written. Paths are relative to its directory.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProjectFile {
     /// Workflow files.
     workflows: Vec<PathBuf>,
-    /// Orders to submit when asked to, one JSON object a line.
+    /// Orders to submit on request, one JSON object a line.
     #[serde(default)]
     orders: Option<PathBuf>,
-    /// What the reference service answers for agents without a service.
+    /// Outputs of the reference service for agents without a service.
     #[serde(default)]
     answers: Option<PathBuf>,
-    /// Services that are started, by name.
+    /// The services to start, by name.
     #[serde(default)]
     services: BTreeMap<String, ProjectService>,
     /// Settings by agent, as in `TRIAD_AGENTS`; `service` and `path` may take the place of `base_url`.
@@ -39,37 +39,38 @@ struct ProjectFile {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectService {
-    /// What starts it, for `sh`. It is told in `PORT` where to listen, on 127.0.0.1, and in `DATA_DIR`
-    /// which directory to keep its data in.
+    /// Command that starts the service, for `sh`. The variable `PORT` has the port to listen on, on 127.0.0.1, and
+    /// `DATA_DIR` the directory for its data.
     pub command: String,
-    /// The port that it is told. `None`: a free one.
+    /// The service's port. `None`: a free one.
     #[serde(default)]
     pub port: Option<u16>,
-    /// Files that it is started anew for when they change.
+    /// Files whose change restarts the service.
     #[serde(default)]
     pub watch: Vec<PathBuf>,
 }
 
-/// A project: what is in its file, with paths that can be opened.
+/// A project: the content of its file, with paths that can be opened.
 #[derive(Debug, Clone)]
 pub struct Project {
-    /// The project's directory, in which services are started; empty for the present one.
+    /// The project's directory, in which services are started; empty for the working directory.
     pub dir: PathBuf,
     /// The project's file.
     pub file: PathBuf,
     /// Workflow files, at least one.
     pub workflows: Vec<PathBuf>,
-    /// Orders to submit when asked to.
+    /// Orders to submit on request.
     pub orders: Option<PathBuf>,
-    /// What the reference service answers for agents without a service.
+    /// Outputs of the reference service for agents without a service.
     pub answers: Option<PathBuf>,
-    /// Services that are started, by name.
+    /// The services to start, by name.
     pub services: BTreeMap<String, ProjectService>,
     agents: BTreeMap<String, Map<String, Value>>,
 }
 
 impl Project {
-    /// The project of this directory (an empty path is the present one), or of this file; `None` for a directory without a [`FILE`].
+    /// The project of this directory (an empty path is the working directory), or of this file; `None` for a
+    /// directory without a [`FILE`].
     ///
     /// # Errors
     /// [`Usage`] naming every problem of the file.
@@ -163,7 +164,7 @@ impl Project {
             if let Some(port) = port {
                 let path = settings.remove("path");
                 let path = path.as_ref().and_then(Value::as_str);
-                // An agent of a service with several is told apart by its name.
+                // Default path: the agent's name, which distinguishes the agents of a shared service.
                 let path = path.map_or_else(
                     || name.clone(),
                     |path| path.trim_start_matches('/').to_owned(),

@@ -1,4 +1,4 @@
-//! Publishing workflows in `triad dev`, with the topics and settings of the agents that they need.
+//! Publishes workflows in `triad dev`, and creates the topics and settings of their agents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -15,37 +15,37 @@ use triad_workflow::{AgentName, Millis, Workflow, WorkflowName, hash::canonical_
 use super::agents::{AgentRow, Agents, ServiceAddress};
 use crate::machine::broker::Wired;
 
-/// How long Submission may go on with the present version that it knows, in milliseconds.
+/// How long Submission may use a cached present version, in milliseconds.
 pub const REFRESH_DEFINITIONS: Millis = Millis(200);
 
-/// Publishes workflows, and knows which agents they need and where the service of each is.
+/// Publishes workflows, and has the agents that they name and the address of each one's service.
 #[derive(Clone)]
 pub struct Publisher {
-    /// The clients of the broker and the store, with the settings of the agents that are served here.
+    /// The clients of the broker and the store, with the settings of the agents that this process serves.
     pub wiring: Wired,
-    /// Where the services of agents are.
+    /// Addresses of the agents' services.
     pub agents: Agents,
     /// The address of the reference service.
     pub service: SocketAddr,
     /// Partitions of new topics.
     pub partitions: i32,
-    /// The agents that published workflows name, with the workflows.
+    /// The agents that published workflows name, with these workflows.
     pub needed: BTreeMap<AgentName, BTreeSet<WorkflowName>>,
 }
 
-/// Agents that were not served until now: their rows, and what their handlers run with.
+/// Newly served agents: their rows, and the clients for their handlers.
 pub struct New {
-    /// The agents and where their services are.
+    /// The agents and the addresses of their services.
     pub rows: Vec<AgentRow>,
-    /// The clients, with the settings of these agents alone.
+    /// The clients, with the settings of only these agents.
     pub wiring: Wired,
     /// The HTTP clients of these agents.
     pub remotes: Remotes,
 }
 
 impl Publisher {
-    /// Publishes the first workflows, and takes in the agents of all that are in the store: orders of
-    /// an earlier run go on.
+    /// Publishes the first workflows, and serves the agents of all stored workflows: orders of an earlier run
+    /// continue.
     ///
     /// # Errors
     /// If the store or the broker fails.
@@ -60,8 +60,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Publishes a workflow while the handlers run; orders that are submitted after it run this version.
-    /// The agents that it names and that were not served until now are returned, to be served.
+    /// Publishes a workflow while the handlers run; orders that are submitted later use this version. Returns the
+    /// agents that it names and that were not served yet.
     ///
     /// # Errors
     /// If the store or the broker fails.
@@ -93,7 +93,7 @@ impl Publisher {
         }))
     }
 
-    /// Has the agents served where `agents` says from now on; what their handlers are to run with.
+    /// Changes the addresses of the agents' services; returns the clients for their handlers.
     ///
     /// # Errors
     /// If the broker fails.
@@ -108,7 +108,7 @@ impl Publisher {
         Ok((self.wiring.clone(), remotes))
     }
 
-    /// The agents, those that are only in the settings included, and where the service of each is.
+    /// All agents, including those only in the settings, with the addresses of their services.
     pub fn rows(&self) -> Vec<AgentRow> {
         let settings = self.agents.addressed.keys().chain(&self.agents.external);
         let named: BTreeSet<&AgentName> = self.needed.keys().chain(settings).collect();
@@ -125,7 +125,7 @@ impl Publisher {
         self.wiring.config.agents.keys().cloned().collect()
     }
 
-    /// Makes the topics of these agents, and takes in the settings of those that are served here; these
+    /// Creates the topics of these agents, and adds the settings of those that this process serves. Returns these
     /// settings.
     async fn take_in(
         &mut self,
@@ -138,7 +138,7 @@ impl Publisher {
             ServiceAddress::Elsewhere => None,
             ServiceAddress::At(_) => self.agents.addressed.get(name).cloned(),
             ServiceAddress::Reference => Some(AgentConfig {
-                // Longer than any stall: what ends a stalled call is the step's deadline.
+                // Longer than any stall, so that the step's deadline ends a stalled call.
                 call_timeout: Some(Millis(60_000)),
                 ..AgentConfig::at(format!("http://{}/{name}", self.service))
             }),
@@ -169,7 +169,7 @@ impl Publisher {
     }
 }
 
-/// Makes the topics that are missing.
+/// Creates the missing topics.
 ///
 /// # Errors
 /// If the broker refuses, or does not answer.

@@ -1,4 +1,4 @@
-//! What is different between two readings of a project's file, in the words of that file.
+//! Differences between two versions of a project file, in the words of that file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,11 +9,10 @@ use triad_workflow::AgentName;
 use super::agents::{AgentRow, Agents};
 use super::project::Project;
 
-/// What counts at the next start alone.
+/// Advice for a change that needs a new start.
 const NEXT_START: &str = "start triad dev anew to have it count";
 
-/// What has changed in the file itself, a line each: services, workflow files, and what counts at the next
-/// start alone.
+/// Changes of the file, a line each: services, workflow files, and settings that need a new start.
 pub fn of_file(before: &Project, after: &Project) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, service) in &after.services {
@@ -46,14 +45,14 @@ pub fn of_file(before: &Project, after: &Project) -> Vec<String> {
     lines
 }
 
-/// Where the agents are, and what is set for each.
+/// Addresses and settings of the agents.
 pub struct Places {
     rows: BTreeMap<AgentName, String>,
     settings: BTreeMap<AgentName, AgentConfig>,
 }
 
 impl Places {
-    /// The places of these rows, and the settings of these agents.
+    /// The addresses in these rows, and the settings of these agents.
     pub fn of(rows: &[AgentRow], agents: &Agents) -> Self {
         let place = |row: &AgentRow| (row.agent.clone(), row.place.to_string());
         Self {
@@ -62,7 +61,7 @@ impl Places {
         }
     }
 
-    /// What is different afterwards, a line for each agent.
+    /// The differences, a line for each agent.
     pub fn changes(&self, after: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         for (agent, place) in &after.rows {
@@ -94,7 +93,7 @@ mod tests {
         std::fs::write(dir.path().join(super::super::project::FILE), text).expect("a file");
         let found = Project::find(dir.path()).expect("it is sound");
         let mut project = found.expect("it is there");
-        // Two projects of the same place.
+        // Two projects in the same directory.
         let relative = |path: &PathBuf| PathBuf::from(path.file_name().expect("a name"));
         project.workflows = project.workflows.iter().map(relative).collect();
         project.orders = project.orders.as_ref().map(relative);

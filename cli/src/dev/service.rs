@@ -1,4 +1,4 @@
-//! The reference service on a thread of its own: it stands for somebody else's process.
+//! The reference service on its own thread, as it stands for a separate process.
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use tokio::sync::oneshot;
 use triad_reference_service::{Config, ReferenceService};
 
-/// The reference remote service, running on a thread of its own. It stops when this is dropped.
+/// The reference service, running on its own thread. It stops when this is dropped.
 pub struct EmbeddedReferenceService {
     addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,

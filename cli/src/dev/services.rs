@@ -1,4 +1,4 @@
-//! The services of a project, as processes: started, started anew, stopped with all that they started.
+//! The services of a project as processes: start, restart, and stop with all their descendants.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -22,40 +22,40 @@ use super::project::{Project, ProjectService};
 use crate::output::Usage;
 use crate::user_files::plain;
 
-/// How long a service that is told to stop may take, before it is killed.
+/// Longest wait for a service to stop on SIGTERM; then it is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
-/// Between two looks whether a service listens.
+/// Interval between two checks whether a service listens.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A service that does not listen for so long is said, once for each start: it may be built first, or it listens
-/// elsewhere.
+/// Delay after which a service that does not listen is reported, once for each start: it may still be compiling, or
+/// it may listen elsewhere.
 const LISTENS_WITHIN: Duration = Duration::from_secs(4);
-/// The wait before a service that has ended by itself is started again; doubled up to the bound.
+/// Wait before a service that has ended is restarted; doubled up to the bound.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Bound of that wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// A service that has lived as long has started well: it waits [`FIRST_WAIT`] when it ends.
+/// Run time after which a start counts as successful: the next wait is [`FIRST_WAIT`].
 const LIVED: Duration = Duration::from_secs(10);
 
-/// What starts a service, for `sh`; its first argument is the service's own command.
+/// Shell script that starts a service; its first argument is the service's own command.
 ///
-/// Services must not outlive this process, and a kill leaves no time to stop them. So their standard input is
-/// at first a pipe of which this process holds the other end and into which nothing is written: it ends when
-/// this process does, in whatever way. Who waits for that is a process of the service's group, which then ends
-/// the group: with SIGTERM first, after three seconds by a kill. It is nobody's child, so that a service has no
-/// child that it has not started. Linux's signal at a parent's death would reach the service alone, not what it
-/// has started, and comes when the thread that started it ends.
+/// Services must not outlive this process, and a kill leaves no time to stop them. Therefore a watchdog process in
+/// the service's process group reads a pipe whose other end this process holds and never writes to. When this process
+/// ends in any way, the pipe closes, and the watchdog ends the group: with SIGTERM, and three seconds later with
+/// SIGKILL. The watchdog is reparented, so the service has no unexpected child. Linux's parent-death signal would not
+/// do: it reaches only the service and not its children, and it is sent when the thread that started the service
+/// ends.
 const KEPT: &str = r#"exec 3<&0 </dev/null
 ( trap '' HUP INT TERM
   exec >/dev/null 2>&1
   { read -r _ <&3; kill -TERM 0; sleep 3; kill -KILL 0; } & )
 exec 3<&- sh -c "$1""#;
 
-/// What is known of a service.
+/// State of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServiceState {
     Starting,
     Listening,
-    /// The service has ended by itself.
+    /// The service has ended.
     Ended,
 }
 
@@ -68,10 +68,10 @@ struct RunningService {
 }
 
 impl RunningService {
-    /// Stops it, with everything that it has started.
+    /// Stops the service with its whole process group.
     async fn stop(mut self) {
         self.stop.cancel();
-        // The sender is gone once the process is.
+        // The sender is dropped when the process has ended.
         while self.state.changed().await.is_ok() {}
     }
 }
@@ -83,8 +83,8 @@ pub struct Services {
     say: Say,
 }
 
-/// The ports of a project's services: those that it names, those that services have already, and free ones
-/// for the others.
+/// The ports of a project's services: the configured ones, those already in use by the services, and free ones for
+/// the rest.
 ///
 /// # Errors
 /// [`Usage`] naming the port that another program has, or if there is no free one.
@@ -111,7 +111,7 @@ pub fn ports(
                         None => format!("{file}: services.{name}: there is no free port for it: {}", plain(&e)),
                     })
                 })?;
-                // Held until all are known, so that no two services get the same one.
+                // Kept open until all ports are chosen, so that no two services get the same one.
                 taken.push(free);
                 address.port()
             }
@@ -122,11 +122,11 @@ pub fn ports(
 }
 
 impl Services {
-    /// Starts the services of a project, each in a process group of its own. `data` is where each gets
-    /// a directory for its data.
+    /// Starts the services of a project, each in its own process group. `data` is the parent of their data
+    /// directories.
     ///
     /// # Errors
-    /// If such a directory cannot be made. A service that cannot be started is said, and tried again.
+    /// If such a directory cannot be created. A service that cannot be started is reported, and started again later.
     pub fn start(
         project: &Project,
         ports: &BTreeMap<String, u16>,
@@ -142,8 +142,8 @@ impl Services {
         Ok(services)
     }
 
-    /// Does what a changed project says: stops the services that it has no more or otherwise, then starts
-    /// those that do not run. Takes at most about 3 s.
+    /// Applies a changed project: stops removed and changed services, then starts those that do not run. Takes at
+    /// most about 3 s.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -172,7 +172,7 @@ impl Services {
             let data = self.data.join(name);
             let named = || format!("the directory {} cannot be made", data.display());
             std::fs::create_dir_all(&data).with_context(named)?;
-            // An absolute one: services may change their directory.
+            // Absolute, because services may change their directory.
             let data = data.canonicalize().with_context(named)?;
             let (restart, stop) = (Arc::new(Notify::new()), CancellationToken::new());
             let (tell, state) = watch::channel(ServiceState::Starting);
@@ -204,14 +204,14 @@ impl Services {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts one service anew.
+    /// Restarts one service.
     pub fn restart(&self, name: &str) {
         if let Some(one) = self.all().get(name) {
             one.restart.notify_one();
         }
     }
 
-    /// Waits until each service listens or has ended by itself; the names of those that have ended.
+    /// Waits until each service listens or has ended; returns the names of those that have ended.
     pub async fn started(&self) -> Vec<String> {
         let states: Vec<_> = {
             let all = self.all();
@@ -228,7 +228,7 @@ impl Services {
         ended
     }
 
-    /// Stops them all, with everything that they have started. Takes at most about 3 s.
+    /// Stops all services with their process groups. Takes at most about 3 s.
     pub async fn stop(&self) {
         let all = std::mem::take(&mut *self.all());
         for one in all.values() {
@@ -252,7 +252,7 @@ struct Runner {
     stop: CancellationToken,
 }
 
-/// Why a service runs no more.
+/// Why a service ended.
 enum ServiceExit {
     ByItself(ExitStatus),
     Restart,
@@ -288,7 +288,7 @@ impl Runner {
                     if lived {
                         wait = FIRST_WAIT;
                     }
-                    // Started again as it is, it would most likely end again.
+                    // Without a change it would most likely end again.
                     let for_a_change = !lived && !self.service.watch.is_empty();
                     let when = match for_a_change {
                         false => format!("it is started again in {} s", wait.as_secs()),
@@ -309,8 +309,7 @@ impl Runner {
         self.say.event(&text, &json);
     }
 
-    /// Waits before the next start, for some time or for a change of its files alone. False if it is to
-    /// stop.
+    /// Waits before the next start, for some time or only for a change of its files. False if the service is to stop.
     async fn pause(&self, wait: &mut Duration, for_a_change: bool) -> bool {
         let pause = *wait;
         *wait = (pause * 2).min(LONGEST_WAIT);
@@ -336,7 +335,7 @@ impl Runner {
             .args(["-c", KEPT, "sh", &self.service.command])
             .env("PORT", self.port.to_string())
             .env("DATA_DIR", &self.data)
-            // What it prints is to be seen when it is printed.
+            // Unbuffered, so that output appears when it is printed.
             .env("PYTHONUNBUFFERED", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -346,9 +345,9 @@ impl Runner {
             .spawn()
     }
 
-    /// Follows one process to its end, and stops all of its group.
+    /// Waits for the end of one process, and stops its whole group.
     async fn watch(&self, mut child: Child) -> ServiceExit {
-        // Waiting for a child closes its input, by which it would be ended.
+        // Waiting for a child closes its standard input, which would end the group.
         let _held = child.stdin.take();
         let readers = [
             self.pass_on(child.stdout.take()),
@@ -362,7 +361,7 @@ impl Runner {
             },
             () = self.restart.notified() => ServiceExit::Restart,
             () = self.stop.cancelled() => ServiceExit::Stop,
-            // It never completes: once the service listens there is nothing more to look for.
+            // Never completes: once the service listens, there is nothing left to check.
             never = self.until_it_listens() => match never {},
         };
         if let Some(group) = group {
@@ -370,14 +369,14 @@ impl Runner {
                 signal(group, Signal::TERM);
                 let _ = tokio::time::timeout(STOP_WITHIN, child.wait()).await;
             }
-            // What it has started may live on without it.
+            // Its children may still run.
             signal(group, Signal::KILL);
         }
         for reader in readers {
             // The pipe closes with the last process of the group.
             let _ = tokio::time::timeout(STOP_WITHIN, reader).await;
         }
-        // Its port may be open for a moment longer: nobody is to take that for the next one's.
+        // The port may stay open for a moment, and must not be taken for the next process's port.
         let _ = tokio::time::timeout(STOP_WITHIN, self.until_nobody_listens()).await;
         end
     }
@@ -428,7 +427,7 @@ impl Runner {
     }
 }
 
-/// Sends a signal to a process group; nobody may be in it any more.
+/// Sends a signal to a process group, which may be empty already.
 fn signal(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
 }

@@ -1,4 +1,4 @@
-//! What `triad dev` is to run, put together from the options and the project.
+//! The setup of `triad dev`, from the options and the project.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::services;
 use crate::commands::validate::read_all;
 use crate::output::Usage;
 
-/// What is to be run.
+/// The setup of a run.
 #[derive(Debug)]
 pub struct Setup {
     /// The project, unless workflows are named on the command line or there is none.
@@ -24,13 +24,13 @@ pub struct Setup {
     pub ports: BTreeMap<String, u16>,
     /// The workflows to publish.
     pub workflows: Vec<Arc<Workflow>>,
-    /// The file of orders to submit; `None`: none.
+    /// The file of orders to submit, if any.
     pub orders: Option<PathBuf>,
-    /// Where the services of agents are.
+    /// Addresses of the agents' services.
     pub agents: Agents,
-    /// What the command line says of agents: it holds whatever the project's file says.
+    /// The command line's options for agents; they override the project's file.
     pub agent_args: AgentArgs,
-    /// The directory that keeps everything durably; `None`: memory.
+    /// Directory for durable state; `None`: memory.
     pub data: Option<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ impl Setup {
     /// Reads the project, the workflows and the settings of the agents.
     ///
     /// # Errors
-    /// [`Usage`] naming everything that is wrong with the first of these.
+    /// [`Usage`] naming every problem of the first of these that is wrong.
     pub fn of(args: &DevArgs) -> Result<Self> {
         let project = match &args.project {
             Some(place) => {
@@ -95,7 +95,7 @@ impl Setup {
         })
     }
 
-    /// What the engines are to run with.
+    /// Options of the engines.
     pub fn engine_options(&self, args: &DevArgs) -> EngineOptions {
         EngineOptions {
             data: self.data.clone(),

@@ -1,4 +1,4 @@
-//! What a run of orders came to, from the tables and the service's ledger.
+//! Summary of a run, from the tables and the service's ledger.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use triad_runtime::StateStore;
 use super::engines::Engines;
 use super::follow::{OrderEnding, RunResult};
 
-/// Records read at once.
+/// Records in one read.
 const PAGE: usize = 100;
 
 /// The figures of a run of `triad dev --orders`.
@@ -21,11 +21,11 @@ const PAGE: usize = 100;
 pub struct Summary {
     /// How many orders the file has, each id counted once.
     pub orders: usize,
-    /// How many of them had ended before this run. They count in no time and no throughput.
+    /// How many of them had ended before this run. They are not in the times and the throughput.
     pub ended_before: usize,
     /// Orders by the name of their process state. `Rejected`: orders in the dead-letter topic.
     pub states: BTreeMap<String, usize>,
-    /// Orders with a final status but without a record. More than 0 is a fault of the software.
+    /// Orders with a final status but without a record. More than 0 is a defect of Triad.
     pub lost: usize,
     /// Seconds from the first submission to the last final status.
     pub seconds: f64,
@@ -41,17 +41,16 @@ pub struct Summary {
     pub effects: u64,
     /// Effects that the service reversed.
     pub compensated: u64,
-    /// Keys or steps whose effect was applied more than once. More than 0 is a fault of the
-    /// software.
+    /// Keys or steps whose effect was applied more than once. More than 0 is a defect of Triad.
     pub applied_twice: u64,
     /// Failed attempts in the orders' timelines, and failed compensations that ended an order, by
     /// the fingerprint of their cause.
     pub failures: BTreeMap<String, usize>,
-    /// The orders that did not end well, those of most orders first.
+    /// The orders that did not end well, the most frequent cause first.
     pub ended_badly: Vec<Badly>,
 }
 
-/// Orders that did not end well for one cause.
+/// Orders that did not end well, with the same cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Badly {
     /// The name of their process state; `Rejected` for orders in the dead-letter topic.
@@ -60,9 +59,9 @@ pub struct Badly {
     pub cause: String,
     /// How many orders.
     pub orders: usize,
-    /// One of them.
+    /// The id of one of them.
     pub example: String,
-    /// What the cause of this one is, for people. Empty if it says no more.
+    /// The cause of this one, for people. Empty if there is nothing beyond the fingerprint.
     pub message: String,
 }
 
@@ -216,7 +215,7 @@ impl Summary {
                 l.p50, l.p90, l.p99, l.max
             ),
         );
-        // Of services of one's own it knows nothing.
+        // The ledger has no calls of the project's own services.
         if self.calls > 0 {
             row(
                 "Calls",

@@ -1,4 +1,4 @@
-//! The embedded broker of one machine as its own handlers see it: without a socket between.
+//! The embedded broker of one machine as its own handlers use it: without a socket.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::store::Store;
 /// The clients of a run on one machine.
 pub type Wired = Wiring<Store, LocalBroker>;
 
-/// The embedded broker of this process, whose bus tells those who wait for the ends of orders.
+/// The embedded broker of this process, with a bus that notifies callers waiting for the ends of orders.
 #[derive(Debug, Clone)]
 pub struct LocalBroker {
     direct: DirectBroker,
@@ -23,7 +23,7 @@ pub struct LocalBroker {
 }
 
 impl LocalBroker {
-    /// Over this line; who waits is in `ends`.
+    /// A broker over this client; `ends` has the waiting callers.
     pub fn new(line: InProcessClient, ends: OrderEndWaiters) -> Self {
         Self {
             direct: DirectBroker::new(line),
@@ -48,7 +48,7 @@ impl Broker for LocalBroker {
     }
 
     fn flush(_bus: &Self::Bus, _within: Duration) {
-        // A publish leaves nothing behind.
+        // An in-process publish needs no flush.
     }
 
     fn address(&self) -> &str {

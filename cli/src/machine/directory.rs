@@ -1,4 +1,4 @@
-//! The data directory of one machine, and what is said where it, or a port, cannot be had.
+//! The data directory of one machine, and errors for a directory or a port that cannot be used.
 
 use std::fs::{DirBuilder, File};
 use std::io::Write as _;
@@ -13,11 +13,11 @@ use crate::data;
 use crate::output::{Usage, command};
 use crate::user_files::plain;
 
-/// Makes the directory and takes it for this process, to run on it. `runs` is its command, such as `triad serve`:
-/// the file of the lock says so later ([`data::last_command`](crate::data::last_command)).
+/// Creates the directory and locks it for this process. `runs` is the command, such as `triad serve`; the lock file
+/// keeps it ([`data::last_command`](crate::data::last_command)).
 ///
 /// # Errors
-/// [`Usage`] if it cannot be made or written, another process has it, or its orders were moved away.
+/// [`Usage`] if the directory cannot be created or written, another process has it, or its orders were moved away.
 pub fn lock(dir: &Path, runs: &str) -> Result<File, Usage> {
     let mut file = take(dir)?;
     match moved_mark::read_mark(dir)? {
@@ -47,14 +47,14 @@ pub fn lock(dir: &Path, runs: &str) -> Result<File, Usage> {
     }
 }
 
-/// Makes the directory and takes it for this process, whatever has become of its orders.
+/// Creates the directory and locks it for this process, even if its orders were moved away.
 ///
 /// # Errors
-/// [`Usage`] if it cannot be made or written, or another process has it.
+/// [`Usage`] if the directory cannot be created or written, or another process has it.
 pub fn take(dir: &Path) -> Result<File, Usage> {
     let shown = dir.display();
     let next = "name a directory that you may write to";
-    // What is in it is its owner's alone to read and to lock.
+    // Only the owner may read and lock the content.
     let mut made = DirBuilder::new();
     made.recursive(true).mode(0o700);
     made.create(dir).map_err(|e| {
@@ -64,7 +64,7 @@ pub fn take(dir: &Path) -> Result<File, Usage> {
         ))
     })?;
     let mut opened = File::options();
-    // What it says of the last process stays.
+    // The file keeps the last process's command.
     opened.write(true).create(true).truncate(false);
     let file = opened.open(dir.join(data::LOCK)).map_err(|e| {
         Usage(format!(
@@ -85,7 +85,7 @@ pub fn take(dir: &Path) -> Result<File, Usage> {
     Ok(file)
 }
 
-/// Refuses root where the directory is another user's: what root leaves in it stops that user's process from starting.
+/// Refuses root if another user owns the directory: files of root would prevent that user's process from starting.
 ///
 /// # Errors
 /// [`Usage`] that names the user.
@@ -104,7 +104,7 @@ fn may_write(dir: &Path, user: u32, owner: u32) -> Result<(), Usage> {
     )))
 }
 
-/// The error of a port that cannot be had, by the option that names it.
+/// The error for a port that cannot be used, with the option that sets it.
 pub fn taken(option: &str, listen: SocketAddr, error: &std::io::Error) -> Usage {
     Usage(format!(
         "{option}: {listen} cannot be had: {}; end the program that has it, or leave {option} out for a free port",
@@ -112,7 +112,7 @@ pub fn taken(option: &str, listen: SocketAddr, error: &std::io::Error) -> Usage 
     ))
 }
 
-/// The error of an engine whose data cannot be used, with the directory.
+/// The error for an engine whose data cannot be used, with the directory.
 pub fn unusable(engine: &str, data: Option<&Path>, error: anyhow::Error) -> anyhow::Error {
     let of = data.map_or_else(String::new, |dir| format!(" with --data {}", dir.display()));
     error.context(format!("{engine} cannot be started{of}"))

@@ -1,4 +1,4 @@
-//! What `triad dev` and `triad serve` are made of: a directory, a store in it, and the embedded broker.
+//! Shared parts of `triad dev` and `triad serve`: a directory, a store in it, and the embedded broker.
 
 pub mod broker;
 pub mod directory;
@@ -10,18 +10,18 @@ use std::thread::available_parallelism;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Threads that work on the runtime's tasks: half as many as there are processors, and one at least. Store and
-/// log have threads of their own, and a worker that wakes another one in vain costs more than it brings
+/// Worker threads of the runtime: half the number of processors, at least one. The store and the log have their own
+/// threads, and a needless wake-up of another worker costs more than it gains
 /// (`docs/decisions/0045-one-machine-hands-over-without-threads.md`).
 pub fn workers() -> usize {
     available_parallelism().map_or(1, |processors| processors.get().div_ceil(2))
 }
 
-/// Files that a process on one machine may have open, as far as the system permits: its connections (5,120 at most) and
-/// the files of the log. A process begins with 1,024 on most systems.
+/// Limit of open files, as far as the system permits: up to 5,120 connections and the files of the log. The default
+/// on most systems is 1,024.
 const OPEN_FILES: u64 = 65_536;
 
-/// Has the system permit as many open files as there may be connections and files of the log.
+/// Raises the limit of open files to what connections and log files may need.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit

@@ -1,12 +1,11 @@
-//! What asks a process to end.
+//! Signals that stop the process.
 
 use std::future::Future;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Completes with Ctrl-C, or with the signals by which a terminal that is closed or another program ends the
-/// process. They are caught from this call on: whoever says that it has started should have called it
-/// before, for it may be told to stop at once.
+/// Completes on Ctrl-C, SIGTERM or SIGHUP. The signals are caught from this call on: call it before announcing the
+/// start, because a stop may follow at once.
 pub fn interrupted() -> impl Future<Output = ()> {
     let caught = |kind| {
         let signal = signal(kind);

@@ -1,4 +1,4 @@
-//! The store of one machine: which one it is, where it is kept, and how other commands find it.
+//! The store of one machine: its kind, its place, and its address for other commands.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::store::tables;
 #[cfg(feature = "aws")]
 use crate::store::tables::Unstarted;
 
-/// Which store.
+/// Kind of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// Tables of an embedded engine that speaks DynamoDB's API, for any client of AWS
@@ -40,11 +40,10 @@ impl Kind {
         }
     }
 
-    /// The store of a run: the one that the directory has already, else the one that was `said`, else
-    /// `usual`.
+    /// The kind for a run: the one that the directory has already, else the one that was `said`, else `usual`.
     ///
     /// # Errors
-    /// [`Usage`] if another one was said than the directory has.
+    /// [`Usage`] if `said` differs from the kind that the directory has.
     pub fn of(said: Option<Self>, data: Option<&Path>, usual: Self) -> Result<Self, Usage> {
         let Some(data) = data else {
             return Ok(said.unwrap_or(usual));
@@ -66,17 +65,17 @@ impl Kind {
     }
 }
 
-/// Where other commands find a store.
+/// Address of a store for other commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreAddress {
-    /// At this port, by DynamoDB's API.
+    /// At this port, with DynamoDB's API.
     Port(SocketAddr),
     /// In this data directory; the path is absolute.
     Data(PathBuf),
 }
 
 impl StoreAddress {
-    /// Which store it is.
+    /// Kind of the store.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Port(_) => Kind::Dynamodb,
@@ -92,7 +91,7 @@ impl StoreAddress {
         }
     }
 
-    /// The data directory that other commands are to be given, where there is one.
+    /// The data directory for other commands, if there is one.
     pub fn data(&self) -> Option<&Path> {
         match self {
             Self::Port(_) => None,
@@ -101,17 +100,17 @@ impl StoreAddress {
     }
 }
 
-/// How long a store keeps orders that are finished.
+/// Retention of finished orders.
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
-    /// How long their records are kept, in milliseconds.
+    /// Retention of the records, in milliseconds.
     pub records: Millis,
-    /// How long their details are, in milliseconds. `None`: for ever.
+    /// Retention of the details, in milliseconds. `None`: for ever.
     pub details: Option<Millis>,
 }
 
 impl Retention {
-    /// What a configuration says.
+    /// The retention in a configuration.
     pub fn of(config: &Config) -> Self {
         Self {
             records: config.retention,
@@ -120,7 +119,7 @@ impl Retention {
     }
 }
 
-/// A store in use, and what belongs to it.
+/// A store in use, with its tasks.
 pub struct OpenStore {
     /// The store.
     pub store: Store,
@@ -132,7 +131,7 @@ enum StoreEngine {
     Sqlite {
         /// The data directory.
         dir: PathBuf,
-        /// Deletes what has expired; it ends when it is dropped.
+        /// Task that deletes expired orders; ends when dropped.
         sweep: JoinSet<()>,
         said: Option<ConnectionFile>,
         _scratch: Option<TempDir>,
@@ -140,12 +139,12 @@ enum StoreEngine {
 }
 
 impl OpenStore {
-    /// Starts a store: in this data directory, which nobody else has, or else in memory or in a temporary
-    /// directory, where nothing is synced. Finished orders are kept for `retention`. `port` is that of
-    /// DynamoDB; 0 takes a free one.
+    /// Starts a store: in this data directory, which the caller has locked, or else in memory or in a temporary
+    /// directory, without syncs. Finished orders are kept for `retention`. `port` is that of DynamoDB; 0 takes a free
+    /// one.
     ///
     /// # Errors
-    /// If it cannot be started, with the option or the directory that it is about.
+    /// If the store cannot be started, with the option or the directory that caused it.
     pub async fn start(
         kind: Kind,
         data: Option<&Path>,
@@ -177,7 +176,7 @@ impl OpenStore {
         }
     }
 
-    /// Where other commands find it.
+    /// Address of the store for other commands.
     pub fn at(&self) -> StoreAddress {
         match &self.engine {
             StoreEngine::Dynamodb(embedded) => StoreAddress::Port(embedded.addr()),
@@ -185,11 +184,10 @@ impl OpenStore {
         }
     }
 
-    /// Says in the data directory, where other commands look for it, what a run with this configuration is
-    /// reached by.
+    /// Writes the connection file of the data directory for a run with this configuration.
     ///
     /// # Errors
-    /// If that cannot be written.
+    /// If the file cannot be written.
     pub fn announce(&mut self, config: &Config) -> Result<()> {
         if let StoreEngine::Sqlite { dir, said, .. } = &mut self.engine {
             *said = Some(RunningProcess::of(config).write_connection_file(dir)?);
@@ -197,7 +195,7 @@ impl OpenStore {
         Ok(())
     }
 
-    /// Ends it. All other clones of the store must have been dropped.
+    /// Stops the store. All other clones of it must have been dropped.
     pub async fn stop(self) {
         let Self { store, engine, .. } = self;
         drop(store);
@@ -210,7 +208,7 @@ impl OpenStore {
                 ..
             } => {
                 drop(said);
-                // It has the last clone of the store, which waits for its threads.
+                // The task has the last clone of the store, whose drop waits for the store's threads.
                 sweep.shutdown().await;
             }
         }
@@ -227,7 +225,7 @@ fn file(data: Option<&Path>, retention: Retention) -> Result<OpenStore> {
         }
     };
     let dir = std::path::absolute(&dir).unwrap_or(dir);
-    // Before the store is taken: from then on it is believed.
+    // Before the store is taken: from then on the file is believed.
     data::forget(&dir);
     let file = data::store_in(&dir);
     let store = match &scratch {

@@ -1,4 +1,4 @@
-//! What an order of one machine is written to, as `/readyz` tries it.
+//! The disk that `/readyz` tries to write.
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -12,7 +12,7 @@ use crate::store::Store;
 pub struct Disk {
     /// The store.
     pub store: Store,
-    /// The way to the log.
+    /// The client of the log.
     pub log: InProcessClient,
 }
 

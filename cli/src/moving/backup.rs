@@ -1,4 +1,4 @@
-//! `triad backup`: a copy of a data directory while it is in use.
+//! `triad backup`: copies a data directory while it is in use.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -77,7 +77,7 @@ pub async fn run(args: BackupArgs) -> Result<ExitCode> {
     print_summary(&args, counts, &exported, records)
 }
 
-/// A directory beside the one that is to be: it gets its name when it is whole.
+/// Creates a temporary directory beside the target, which is renamed once it is complete.
 fn begin(args: &BackupArgs) -> Result<TempDir> {
     let (data, to) = (args.data.display(), args.to.display());
     if data::has_tables(&args.data) {
@@ -100,7 +100,7 @@ fn begin(args: &BackupArgs) -> Result<TempDir> {
     }
     let folder = args.to.parent().filter(|p| !p.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    // With links followed; a folder that is not there is told below.
+    // Links are resolved; a missing directory is reported below.
     let real = |path: &Path| path.canonicalize();
     if let (Ok(folder), Ok(data)) = (real(folder), real(&args.data))
         && folder.starts_with(&data)
@@ -119,7 +119,7 @@ fn begin(args: &BackupArgs) -> Result<TempDir> {
     })
 }
 
-/// The brokers of a data directory: those of the process that runs on it, or one of our own.
+/// The brokers of a data directory: those of its running process, or an embedded one.
 struct BackupSource {
     kafka: KafkaConfig,
     own: Option<(BrokerHandle, std::fs::File)>,
@@ -150,8 +150,8 @@ impl BackupSource {
     }
 }
 
-/// The topics come before the store: so the store knows of everything that is copied here, and what was
-/// handled between the two is handled once more, which is only a repetition.
+/// Copies the topics. They come before the store: so the store has everything that is copied here, and messages
+/// handled between the two are redelivered, which is harmless.
 async fn topics_to(from: &KafkaConfig, to: &Path, progress: &Progress) -> Result<u64> {
     let broker = broker(to)?;
     let say = |records| progress.say(format!("{records} messages copied"));
@@ -168,12 +168,12 @@ async fn store_to(from: &Path, to: &Path, progress: &Progress) -> Result<()> {
             progress.say(format!("{done} of {of} pages copied"));
         })
     };
-    // It blocks; nothing else is to be done meanwhile.
+    // Blocks; no other task is waiting.
     tokio::task::block_in_place(|| copy(progress))?;
     Ok(())
 }
 
-/// Reads everything in the copy, each record with its checksum. What is damaged in the original is so in the
+/// Reads the whole copy, each record with its checksum. A record that is damaged in the original is damaged in the
 /// copy, which is kept all the same.
 async fn check(copy: &Path) -> Result<(MovedCounts, Exported)> {
     let store = SqliteStore::open(&data::store_in(copy), SystemClock, Millis(0))?;
@@ -182,8 +182,7 @@ async fn check(copy: &Path) -> Result<(MovedCounts, Exported)> {
     Ok((nowhere.counts(), read))
 }
 
-/// Gives the copy its name, once it is on the disk. Nobody but its owner may read it: root makes it for the owner of the
-/// original.
+/// Syncs the copy and renames it. Only its owner may read it; root gives it to the owner of the original.
 fn finish(copy: TempDir, BackupArgs { data, to, .. }: &BackupArgs) -> Result<()> {
     let of = std::fs::metadata(data).with_context(|| data.display().to_string())?;
     let owner = geteuid().is_root().then(|| (of.uid(), of.gid()));
@@ -196,7 +195,7 @@ fn finish(copy: TempDir, BackupArgs { data, to, .. }: &BackupArgs) -> Result<()>
     folder.and_then(|f| f.sync_all()).with_context(named)
 }
 
-/// Levels of directories in a copy, at most.
+/// Most levels of directories in a copy.
 const MAX_LEVELS: u32 = 8;
 
 fn close_off(path: &Path, owner: Option<(u32, u32)>, level: u32) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What is exported from, and imported into: a data directory on which nobody runs, or an installation.
+//! Source of an export or target of an import: a data directory without a running process, or an installation.
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ use crate::store::Store;
 pub struct Endpoint {
     /// The store.
     pub store: Store,
-    /// What kind it is.
+    /// Kind of the store.
     pub kind: Kind,
     /// The brokers.
     pub kafka: KafkaConfig,
     own: Option<OwnProcesses>,
 }
 
-/// What was started for it.
+/// The processes that were started for it.
 struct OwnProcesses {
     stored: OpenStore,
     broker: BrokerHandle,
@@ -32,11 +32,11 @@ struct OwnProcesses {
 }
 
 impl Endpoint {
-    /// Opens the place that the options name. A data directory must have a store, unless one may be made.
+    /// Opens the source or target that the options name. A data directory must have a store, unless `may_be_new`.
     ///
     /// # Errors
-    /// [`Usage`] if the directory has no store or another process runs on it; otherwise what cannot be
-    /// reached.
+    /// [`Usage`] if the directory has no store or another process runs on it; otherwise an error that names what
+    /// cannot be reached.
     pub async fn open(store: &StoreArgs, kafka: &KafkaArgs, may_be_new: bool) -> Result<Self> {
         let spans = store.spans()?;
         let Some(dir) = &store.data.data else {
@@ -86,12 +86,12 @@ impl Endpoint {
         })
     }
 
-    /// Whether others may be at work on it meanwhile.
+    /// Whether other processes may use it meanwhile.
     pub fn is_shared(&self) -> bool {
         self.own.is_none()
     }
 
-    /// Ends what was started for it.
+    /// Stops the processes that were started for it.
     ///
     /// # Errors
     /// If the log did not become durable.
@@ -105,7 +105,7 @@ impl Endpoint {
     }
 }
 
-/// The broker of a data directory. Topics that are missing are not made by being asked for.
+/// Starts the broker of a data directory. It does not create missing topics on request.
 ///
 /// # Errors
 /// If it cannot be started.

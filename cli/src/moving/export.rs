@@ -1,4 +1,4 @@
-//! `triad export`: everything of an installation in one file.
+//! `triad export`: an installation in one file.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -123,7 +123,7 @@ fn revert(args: &ExportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file beside the one that is to be: it gets its name when it is whole.
+/// Creates a temporary file beside the target, which is renamed once it is complete.
 fn begin(to: &Path) -> Result<NamedTempFile> {
     if to.exists() {
         return Err(Usage(format!(
@@ -138,7 +138,7 @@ fn begin(to: &Path) -> Result<NamedTempFile> {
     })
 }
 
-/// Where a file is.
+/// Directory of a file.
 fn folder(of: &Path) -> &Path {
     let folder = of.parent().filter(|p| !p.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
@@ -148,7 +148,7 @@ fn finish(file: NamedTempFile, to: &Path) -> Result<()> {
     let named = || format!("{} cannot be written", to.display());
     file.as_file().sync_all().with_context(named)?;
     file.persist_noclobber(to).with_context(named)?;
-    // Its name, too: a directory is marked as moved only after this.
+    // Syncs the name, too: the data directory is marked as moved only after this.
     let folder = File::open(folder(to));
     folder
         .and_then(|folder| folder.sync_all())
@@ -184,8 +184,8 @@ async fn write(
     Ok((file, counts, exported))
 }
 
-/// What changes when an order goes on, of an installation that others can reach: the sum over all records of
-/// a hash of id and version.
+/// A checksum that changes when any order of a shared installation progresses: the sum over all records of a hash of
+/// id and version.
 async fn at_work(place: &Endpoint) -> Result<u64> {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut sum = 0_u64;

@@ -1,4 +1,4 @@
-//! `triad import`: a file of `triad export` into another installation.
+//! `triad import`: imports a file of `triad export` into another installation.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -21,7 +21,7 @@ use crate::moved_mark;
 use crate::output::{Usage, count, print_line};
 use crate::user_files;
 
-/// Partitions of the topics where a new directory has none: what triad serve makes.
+/// Partitions of new topics, as `triad serve` creates them.
 const PARTITIONS: i32 = 4;
 
 /// Put a file of triad export into a data directory, or into DynamoDB
@@ -42,7 +42,7 @@ pub struct ImportArgs {
     /// The file
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// Look what would come of it, and write nothing
+    /// Check what the import would do, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Print a JSON line
@@ -55,7 +55,7 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// Whether anything is written: it is no dry run.
+    /// Whether the import writes anything, because it is no dry run.
     pub fn changes(&self) -> bool {
         !self.dry_run
     }
@@ -110,7 +110,7 @@ fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
     Reader::begin(BufReader::new(file)).with_context(|| path.display().to_string())
 }
 
-/// Reads the whole file: it is known to be sound before anything is written.
+/// Reads and checks the whole file before anything is written.
 fn check(path: &Path, progress: &Progress) -> Result<MovedCounts> {
     let mut reader = open(path)?;
     let named = || path.display().to_string();
@@ -129,14 +129,14 @@ async fn put(args: &ImportArgs, place: &Endpoint, progress: &Progress) -> Result
     let ports = (&place.store, bus.as_ref(), &SystemClock);
     let say = |counts| progress.counts("imported", counts);
     let imported = import(ports, &mut reader, args.dry_run, say).await?;
-    // A data directory drives its orders on whenever it is started.
+    // In a data directory the next start drives the orders on.
     if let Some(bus) = bus.filter(|_| place.is_shared()) {
         drive_on(args, place, bus).await?;
     }
     Ok(imported)
 }
 
-/// Has alive orders go on: what they wait for lies in no topic of this installation.
+/// Drives alive orders on: no topic of this installation has the messages that they wait for.
 async fn drive_on(args: &ImportArgs, place: &Endpoint, bus: KafkaBus) -> Result<()> {
     let settings = Settings {
         timing: args.store.spans()?.timing,
@@ -153,7 +153,7 @@ async fn drive_on(args: &ImportArgs, place: &Endpoint, bus: KafkaBus) -> Result<
     Ok(())
 }
 
-/// A producer for the topics, which a new directory does not have.
+/// A producer; creates the topics of a new directory.
 async fn bus(place: &Endpoint) -> Result<KafkaBus> {
     if !place.is_shared() {
         let topic = |name: &str| Topic {

@@ -1,4 +1,4 @@
-//! Taking an installation elsewhere: a copy of a directory in use, and one file with everything in it.
+//! Backup, export and import of an installation.
 
 pub mod backup;
 mod endpoint;

@@ -1,4 +1,4 @@
-//! How far a long command is, for a person who waits.
+//! Progress of a long command.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use triad_operator::moving::MovedCounts;
 
-/// Between two movements of the line.
+/// Interval between two updates of the line.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// A line on standard error, if that is a terminal and nobody wants JSON.
+/// A line on standard error, if that is a terminal and JSON is not requested.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Begins it.
+    /// Shows the line.
     pub fn new(quiet: bool) -> Self {
         if quiet || !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
@@ -26,18 +26,18 @@ impl Progress {
         Self(bar)
     }
 
-    /// Says how far it is.
+    /// Updates the text.
     pub fn say(&self, text: String) {
         self.0.set_message(text);
     }
 
-    /// Says how much of a file is done.
+    /// Shows how much of a file is done.
     pub fn counts(&self, doing: &str, counts: MovedCounts) {
         let (orders, messages) = (counts.orders, counts.submissions + counts.replies);
         self.say(format!("{doing}: {orders} orders, {messages} messages"));
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn end(&self) {
         self.0.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! What of topics is not taken yet.
+//! Unhandled messages of topics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use triad_runtime::{Bus as _, InputRecord};
 
 /// Longest wait for one answer of a broker.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Messages that are sent at once.
+/// Messages in one batch.
 const BATCH: usize = 500;
 
-/// The topics that are there of those whose messages are moved.
+/// The existing topics among those whose messages are moved.
 ///
 /// # Errors
 /// If no broker answers.
@@ -26,13 +26,13 @@ pub async fn moved(kafka: &KafkaConfig) -> Result<Vec<&'static str>> {
 
 async fn existing_topics(kafka: &KafkaConfig) -> Result<BTreeSet<String>> {
     let kafka = kafka.clone();
-    // It blocks.
+    // `topics_seen` blocks.
     let look = tokio::task::spawn_blocking(move || topics_seen(&kafka, ANSWER));
     Ok(look.await.context("nothing was done")??)
 }
 
-/// The groups that read a topic: that of a worker, and that of a function of an installation whose names
-/// begin with `prefix`.
+/// The consumer groups of a topic: that of a worker, and that of a function of an installation whose names begin with
+/// `prefix`.
 fn groups(topic: &str, prefix: &str) -> [String; 2] {
     let (name, lane) = match topic.strip_suffix(".high") {
         Some(name) => (name, ".high"),
@@ -48,22 +48,22 @@ fn groups(topic: &str, prefix: &str) -> [String; 2] {
     ]
 }
 
-/// What nobody has taken from a topic yet.
+/// The records of a topic that no group has committed.
 ///
 /// # Errors
 /// If no broker answers, or there is no such topic.
 pub async fn untaken(kafka: &KafkaConfig, topic: &str, prefix: &str) -> Result<HeldRecords> {
     let (kafka, topic, groups) = (kafka.clone(), topic.to_owned(), groups(topic, prefix));
-    // It blocks.
+    // `HeldRecords::unread` blocks.
     let open = move || HeldRecords::unread(&kafka, &topic, &groups, ANSWER);
     let opened = tokio::task::spawn_blocking(open).await;
     Ok(opened.context("nothing was done")??)
 }
 
-/// Copies what is not handled yet to another broker, one of this process: of the topics that handlers read what they
-/// have not taken, of the dead letters all. The topics are made with as many partitions, and go on with the offsets of
-/// the originals: a dead letter is called after the place of its record, and no other record may have that place. How
-/// many records it was.
+/// Copies unhandled records to another broker in this process: of the topics that handlers read those that are not
+/// committed, of the dead letters all. The new topics have the same partitions and continue with the original
+/// offsets: a dead letter is named after the offset of its record, and no other record may get that offset. Returns
+/// the number of records.
 ///
 /// # Errors
 /// If one of the brokers does not answer, or takes no record.
@@ -99,7 +99,7 @@ pub async fn copy(
     Ok(copied)
 }
 
-/// Has a new topic's partitions go on with these offsets, and the handlers' group begin there.
+/// Starts a new topic's partitions at these offsets, and the handlers' group, too.
 async fn go_on(line: &InProcessClient, topic: &str, next: &BTreeMap<i32, i64>) -> Result<()> {
     line.begin_at(topic, next).await?;
     if topic == topics::DEAD_LETTER {

@@ -1,4 +1,4 @@
-//! `triad new`: a small project to begin with.
+//! `triad new`: creates a small project.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,11 +9,11 @@ use triad_workflow::WorkflowName;
 
 use crate::output::{self, Usage};
 
-/// What stands in the templates for the project's name.
+/// Placeholder in the templates for the project's name.
 const NAME: &str = "trip-template";
-/// For the command that starts the service.
+/// Placeholder for the command that starts the service.
 const COMMAND: &str = "start-command";
-/// For the service's file.
+/// Placeholder for the service's file.
 const SOURCE: &str = "source-file";
 
 /// Write a small project: a workflow, orders, and a service that honours the contract
@@ -32,20 +32,19 @@ pub struct NewArgs {
     language: Language,
 }
 
-/// The languages that there is a service in.
+/// The languages of the service template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Language {
-    /// Python 3.9 or later, its standard library alone.
+    /// Python 3.9 or later, only with its standard library.
     Python,
-    /// Node 20 or later, its standard library alone.
+    /// Node 20 or later, only with its standard library.
     Node,
     /// Rust, with axum.
     Rust,
 }
 
 impl Language {
-    /// The command that starts the service, its source, and the files of this language with their
-    /// templates.
+    /// The start command of the service, its source, and the files of this language with their templates.
     fn parts(
         self,
     ) -> (
@@ -120,7 +119,7 @@ pub fn run(args: &NewArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a project can be written here.
+/// Refuses a directory that is not empty.
 fn empty(path: &Path) -> Result<(), Usage> {
     let shown = path.display();
     match std::fs::read_dir(path) {

@@ -1,4 +1,4 @@
-//! `triad audit`: every act of an operator that is kept.
+//! `triad audit`: all stored acts of operators.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ It reads the whole table of process records. A record keeps its acts for as long
 downstream the last 21 changes are told, and what holds it now; all changes are in the topic of alerts. What was
 done about dead letters is told where Kafka is known (--brokers), from their topic.")]
 pub struct AuditArgs {
-    /// Only acts of so long ago at most
+    /// Only acts that are not older than this
     #[arg(long, value_name = "TIME", value_parser = str::parse::<Millis>)]
     since: Option<Millis>,
     /// Print a JSON line for each, and a summary
@@ -33,7 +33,7 @@ pub struct AuditArgs {
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
-    /// Kafka bootstrap addresses, for what was done about dead letters
+    /// Kafka bootstrap addresses, for replays and dismissals of dead letters
     #[arg(long, value_name = "HOST:PORT", env = "TRIAD_BROKERS")]
     brokers: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Acting on many orders: a dry run, a rate, visible progress, a result line for each.
+//! Acts on many orders: a dry run, a rate, progress, a result line for each.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -20,13 +20,13 @@ use super::select::{self, FilterArgs};
 use super::{Store, correct};
 use crate::output::{self, Usage, count, print_line};
 
-/// Options that say on which orders to act, how fast, and whether only to try.
+/// Options for the orders to act on, the rate, and the dry run.
 #[derive(Debug, Clone, Args)]
 pub struct BulkArgs {
     /// Ids of the orders; without any, a filter says which
     #[arg(value_name = "ORDER")]
     pub orders: Vec<String>,
-    /// Which orders, where no ids are given.
+    /// Filter, if no ids are given.
     #[command(flatten)]
     pub filter: FilterArgs,
     /// Most orders that a filter takes at once; more are the work of `triad campaign start`
@@ -46,7 +46,7 @@ pub struct BulkArgs {
     pub json: bool,
 }
 
-/// What `--limit` may be.
+/// Parser of `--limit`.
 fn at_once() -> impl TypedValueParser<Value = usize> {
     RangedU64ValueParser::<usize>::new().range(1..=MAX_AT_ONCE as u64)
 }
@@ -99,9 +99,8 @@ impl BulkArgs {
         })
     }
 
-    /// What prints the result of each order. `done` is the act's word for an order that it was done on,
-    /// such as `resubmitted`. A progress bar is shown for more than one order, if
-    /// standard error is a terminal and `--json` is not given.
+    /// The printer of results. `done` is the act's word for a changed order, such as `resubmitted`. A progress bar is
+    /// shown for more than one order, if standard error is a terminal and `--json` is not given.
     ///
     /// # Errors
     /// Never: the bar's template is valid.
@@ -121,15 +120,15 @@ impl BulkArgs {
     }
 }
 
-/// Completes when the user interrupts the command (Ctrl-C); never, if that cannot be noticed.
+/// Completes when the user interrupts the command (Ctrl-C); never, if the signal cannot be caught.
 pub async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
-        // Nobody can interrupt it.
+        // Ctrl-C cannot be caught.
         std::future::pending::<()>().await;
     }
 }
 
-/// Prints what came of each order, and of all of them together.
+/// Prints the result of each order, and the sums.
 pub struct Progress<'a> {
     args: &'a BulkArgs,
     done: &'static str,
@@ -158,10 +157,10 @@ impl Progress<'_> {
         Ok(())
     }
 
-    /// Shows what a correction changes for an order, before it is acted on.
+    /// Shows the differences that a correction makes for an order, before the act.
     pub fn show(&self, order: &OrderId, step: &StepId, differences: &[Difference]) {
         let show = || correct::show(order, step, differences, self.args.json);
-        // A fault of standard output is kept, and told at the end.
+        // A fault of standard output is kept, and reported at the end.
         let _ = self.bar.suspend(show);
     }
 
@@ -207,7 +206,7 @@ impl Progress<'_> {
     }
 }
 
-/// What is to be known when Kafka has not taken the messages of an act.
+/// Explains that Kafka has not taken the messages of an act.
 fn unsent(tally: Tally, done: &str) -> String {
     let written = count(tally.unsent as u64, "order", "orders");
     let sent = format!(
@@ -219,13 +218,13 @@ fn unsent(tally: Tally, done: &str) -> String {
     }
 }
 
-/// The orders that had no turn.
+/// The number of orders that were not acted on.
 fn untouched_text(tally: Tally) -> String {
     let orders = count(tally.left as u64, "order was", "orders were");
     format!("{orders} not touched: run the same command again")
 }
 
-/// What came of all orders, in the words of the act.
+/// The sums, in the words of the act.
 fn sum(tally: Tally, done: &str, dry: bool) -> String {
     let Tally {
         refused, failed, ..

@@ -1,4 +1,4 @@
-//! The corrected input of `triad resubmit`: given as a whole, by places, or edited.
+//! The corrected input of `triad resubmit`: a whole value, single fields, or edited.
 
 use std::io::Write;
 use std::process::Command as Process;
@@ -14,13 +14,13 @@ use triad_workflow::StepId;
 use super::CliOperator;
 use crate::output::{Usage, print_line};
 
-/// Has the present input of a step of one order edited, and reads what came of it.
+/// Opens the present input of a step of one order in an editor, and reads the result.
 ///
 /// The editor is `VISUAL`, else `EDITOR`, else `vi`, with the arguments that the variable has.
 ///
 /// # Errors
-/// [`Usage`] if nothing was changed, or what was written is no JSON: it is kept in a file then, which the
-/// text names; an error if there is no such order, or the editor cannot be started or fails.
+/// [`Usage`] if the input was not changed, or the result is not JSON (then it is kept in a file, which the text
+/// names); an error if there is no such order, or the editor cannot be started or fails.
 pub async fn edited(operator: &CliOperator, order: &OrderId, step: &StepId) -> Result<Correction> {
     let present = acts::input_of(operator, order, step).await;
     let present = present.map_err(|outcome| anyhow::anyhow!("order {order}: {outcome}"))?;
@@ -67,7 +67,7 @@ pub async fn edited(operator: &CliOperator, order: &OrderId, step: &StepId) -> R
 fn run_editor(path: &std::path::Path) -> Result<()> {
     let editor = environment("VISUAL").or_else(|| environment("EDITOR"));
     let editor = editor.unwrap_or_else(|| "vi".to_owned());
-    // The variables may have arguments, which is for the shell to part.
+    // The shell splits the variable, which may have arguments.
     let status = Process::new("/bin/sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(path)
@@ -82,7 +82,7 @@ fn run_editor(path: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-/// Shows what a correction changes for one order, before it is acted on.
+/// Shows the differences that a correction makes for one order, before the act.
 ///
 /// # Errors
 /// Never for people; for programs as [`print_line`].

@@ -1,5 +1,5 @@
-//! `triad pause`, `triad resume` and `triad downstreams`: holding orders, step types and
-//! downstreams, and what is known of the downstreams.
+//! `triad pause`, `triad resume` and `triad downstreams`: hold orders, step types and downstreams, and show the
+//! downstreams.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -81,19 +81,19 @@ struct WhatArgs {
 
 Downstreams are those that the published workflows name.")]
 pub struct DownstreamsArgs {
-    /// Make no call to this downstream
+    /// Force the breaker open: make no call to this downstream
     #[arg(long, value_name = "AGENT", requires = "why", group = "set")]
     force_open: Option<String>,
-    /// Make every call to this downstream, whatever becomes of it
+    /// Force the breaker closed: make every call to this downstream, whatever fails
     #[arg(long, value_name = "AGENT", requires = "why", group = "set")]
     force_closed: Option<String>,
-    /// Leave this downstream to its circuit breaker again
+    /// Remove a forced state: its circuit breaker decides again
     #[arg(long, value_name = "AGENT", requires = "why", group = "set")]
     release: Option<String>,
-    /// Why: it is told to the other operators
+    /// The reason, which other operators see
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
-    /// Who. Default: the user of this session
+    /// Name of the operator. Default: the user of this session
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// Print a JSON line for each downstream
@@ -101,7 +101,7 @@ pub struct DownstreamsArgs {
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
-    /// Kafka bootstrap addresses, where a breaker is set
+    /// Kafka bootstrap addresses, needed to set a breaker
     #[arg(long, value_name = "HOST:PORT", env = "TRIAD_BROKERS")]
     brokers: Option<String>,
     #[command(flatten)]
@@ -307,7 +307,7 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         all += 1;
         not_called += u64::from(view.is_not_called());
     }
-    // What a process that has ended said of itself is over.
+    // Reports of a process that has ended are outdated.
     let waiting = match args.store.nobody_runs() {
         Some(_) => Vec::new(),
         None => downstreams::waiting(&store, now).await?,
@@ -368,7 +368,7 @@ fn row(agent: &AgentName, record: &Downstream, now: Timestamp) -> [Cell; 6] {
     ]
 }
 
-/// What the command was told wrong is the user's; the rest is not.
+/// Converts an error: a wrong request is a usage error, any other is not.
 fn explain(error: DownstreamError) -> anyhow::Error {
     match error {
         DownstreamError::NoSuchAgent { .. } | DownstreamError::NoSuchStep(_) => {

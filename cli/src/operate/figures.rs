@@ -1,4 +1,4 @@
-//! How many orders there are by state, and what was submitted and finished of late, for `triad status --watch`.
+//! Number of orders by state, and recent submissions and completions, for `triad status --watch`.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use triad_workflow::Millis;
 
 use crate::output::count;
 
-/// The figures in words: orders by state, rates, and times from submission to end. Without figures, where the store
-/// does not count its orders, what does.
+/// The figures as text: orders by state, rates, and times from submission to end. If the store does not count its
+/// orders, the text says which source does.
 pub fn lines(orders: Option<&BTreeMap<String, u64>>, rates: Option<&[Rate]>) -> Vec<String> {
     let (Some(orders), Some(rates)) = (orders, rates) else {
         return vec![
@@ -41,7 +41,7 @@ pub fn lines(orders: Option<&BTreeMap<String, u64>>, rates: Option<&[Rate]>) -> 
     lines
 }
 
-/// The states that orders are in, each with their number.
+/// The states and the number of orders in each.
 fn by_state(orders: &BTreeMap<String, u64>) -> String {
     let states = orders.iter().filter(|(_, orders)| **orders > 0);
     let states: Vec<String> = states.map(|(name, n)| format!("{name} {n}")).collect();

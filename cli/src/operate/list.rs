@@ -126,13 +126,13 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why an order failed or is compensated; of another one what it waits for.
+/// Cause of a failed or compensated order; otherwise what the order waits for.
 fn why(order: &Order) -> String {
     let waits = || next::waits_for(order).unwrap_or_default();
     order.state.cause().map_or_else(waits, ToString::to_string)
 }
 
-/// What the listed orders wait for, with how many wait for the same, most first.
+/// What the listed orders wait for, the most frequent first.
 fn waits(orders: &[Order]) -> Vec<(String, usize)> {
     let mut counted = BTreeMap::<String, usize>::new();
     for what in orders.iter().filter_map(next::waits_for) {
@@ -143,7 +143,7 @@ fn waits(orders: &[Order]) -> Vec<(String, usize)> {
     counted
 }
 
-/// Says on standard error which records cannot be read.
+/// Warns on standard error of records that cannot be read.
 pub(super) fn warn_skipped(skipped: &find::Skipped) {
     for one in &skipped.unreadable {
         eprintln!("triad: order {} cannot be read: {}", one.order_id, one.why);
@@ -153,7 +153,7 @@ pub(super) fn warn_skipped(skipped: &find::Skipped) {
     }
 }
 
-/// A line of JSON for each record that cannot be read.
+/// Prints a JSON line for each record that cannot be read.
 fn print_unreadable(skipped: &find::Skipped) -> Result<()> {
     for one in &skipped.unreadable {
         let line = json!({"kind": "unreadable", "order_id": one.order_id, "why": one.why});
@@ -162,7 +162,7 @@ fn print_unreadable(skipped: &find::Skipped) -> Result<()> {
     Ok(())
 }
 
-/// How many records could not be read, for the last line.
+/// Number of records that cannot be read, for the summary.
 fn unread(skipped: &find::Skipped) -> serde_json::Value {
     json!({"unreadable": skipped.unreadable.len() as u64 + skipped.others})
 }

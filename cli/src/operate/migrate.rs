@@ -1,4 +1,4 @@
-//! `triad migrate`: moving orders to another version of their workflow.
+//! `triad migrate`: moves orders to another version of their workflow.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ pub struct MigrateArgs {
     /// The workflow
     #[arg(long, value_name = "NAME")]
     to_workflow: String,
-    /// The version, or its beginning. Default: the present one
+    /// The version, or the beginning of its hash. Default: the present one
     #[arg(long, value_name = "HASH")]
     to_version: Option<String>,
     #[command(flatten)]
@@ -45,12 +45,10 @@ impl MigrateArgs {
     }
 }
 
-/// Runs `triad migrate`. The exit code is 0 if every order is moved, 130 if the user interrupted
-/// it, otherwise 1.
+/// Runs `triad migrate`. The exit code is 0 if every order is moved, 130 if the user interrupted it, otherwise 1.
 ///
 /// # Errors
-/// [`Usage`] if the version is not stored or not exactly one is meant, or the orders are not said;
-/// if the store or Kafka fails.
+/// [`Usage`] if the version is not stored or not unique, or the command names no orders; if the store or Kafka fails.
 pub async fn run(args: MigrateArgs) -> Result<ExitCode> {
     let act = args.act.act()?;
     let (store, operator) = operator(&args.store, &args.kafka).await?;

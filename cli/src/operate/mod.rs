@@ -1,5 +1,4 @@
-//! What operators do: find orders, act on them one by one or in bulk, hold downstreams, look
-//! after versions of workflows.
+//! Operators' commands: find orders, act on one or many, hold downstreams, and manage versions of workflows.
 
 pub mod audit;
 pub mod bulk;
@@ -28,23 +27,23 @@ use crate::commands::who::operator_name;
 use crate::output::Usage;
 use crate::traces;
 
-/// The acts of an operator as commands use them: over either store and Kafka, with the real clock and
-/// real random numbers.
+/// The acts of an operator as commands use them: over either store and Kafka, with the real clock and real random
+/// numbers.
 pub type CliOperator = Operator<Store, KafkaBus, SystemClock, SystemEntropy>;
 
-/// Options that say who acts, and why; both are written into the timeline.
+/// Options for the operator's name and reason; both are written into the timeline.
 #[derive(Debug, Clone, Args)]
 pub struct ActArgs {
-    /// Why: it is written into the timeline
+    /// The reason, which is written into the timeline
     #[arg(long, value_name = "TEXT")]
     pub why: String,
-    /// Who acts. Default: the variable USER, else LOGNAME
+    /// Name of the operator. Default: the variable USER, else LOGNAME
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
 }
 
 impl ActArgs {
-    /// Who acts, and why, without blanks at either end.
+    /// The operator's name and reason, without blanks at either end.
     ///
     /// # Errors
     /// [`Usage`] if the name is missing, or the name or the reason is empty.
@@ -59,12 +58,12 @@ impl ActArgs {
     }
 }
 
-/// Opens the store, and makes the acts of an operator over the tables and the brokers that the options name, with the
-/// time spans of the installation.
+/// Opens the store, and creates the operator over the tables and the brokers that the options name, with the time
+/// spans of the installation.
 ///
 /// # Errors
-/// [`Usage`] or [`triad_bootstrap::ConfigError`] if options cannot be used;
-/// [`triad_kafka::KafkaError`] if no broker lets the command in.
+/// [`Usage`] or [`triad_bootstrap::ConfigError`] if options cannot be used; [`triad_kafka::KafkaError`] if no broker
+/// accepts the login.
 pub async fn operator(
     store: &StoreArgs,
     kafka: &KafkaArgs,

@@ -1,4 +1,4 @@
-//! What operators do to orders: resubmit, cancel, retry a compensation, close, pause, resume, resolve.
+//! Acts of operators on orders: resubmit, cancel, retry a compensation, close, pause, resume, resolve.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
 use crate::user_files;
 
-/// The options that all acts on orders share.
+/// Options that all acts on orders share.
 #[derive(Debug, Args)]
 pub struct OrderArgs {
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct OrderArgs {
     pub(super) kafka: KafkaArgs,
 }
 
-/// Have the failed step of orders in Error done again, or run Compensated orders again
+/// Try the failed step of orders in Error again, or run Compensated orders again
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad resubmit 10248 --why 'card was unlocked'
@@ -50,8 +50,8 @@ pub struct ResubmitArgs {
     /// The step's new input as a whole: JSON, or @FILE
     #[arg(long, value_name = "JSON", requires = "step", group = "correction")]
     input: Option<String>,
-    /// A value in its place in the present input, such as amount=12.5 or lines[0].sku=A-1: JSON, or a
-    /// text; may be given several times
+    /// One value to replace in the present input, such as amount=12.5 or lines[0].sku=A-1: JSON, or a text; may be
+    /// given several times
     #[arg(
         long,
         value_name = "PATH=VALUE",
@@ -87,7 +87,7 @@ pub struct RetryCompensationArgs {
     common: OrderArgs,
 }
 
-/// Take orders in Error or CompensationFailed as resolved by hand
+/// Mark orders in Error or CompensationFailed as resolved by hand
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad close 10248 --why 'refunded by hand, ticket 4711'
@@ -98,7 +98,7 @@ pub struct CloseArgs {
     common: OrderArgs,
 }
 
-/// Say whether an effect in doubt happened that may not be repeated, and let the order go on
+/// Say whether an effect in doubt happened whose step may not be repeated, and let the order continue
 #[derive(Debug, Args)]
 #[command(
     group = clap::ArgGroup::new("answer").args(["applied", "not_applied"]).required(true),
@@ -119,11 +119,11 @@ pub struct ResolveArgs {
     /// The effect did not happen
     #[arg(long)]
     not_applied: bool,
-    /// What the service answered: JSON, or @FILE
+    /// The service's answer: JSON, or @FILE
     #[arg(long, value_name = "JSON", requires = "applied")]
     output: Option<String>,
-    /// The attempt at the step that the service was asked about, as its timeline numbers them: refused if there has
-    /// been another one since. Without it, the latest
+    /// The attempt about which the service was asked, by its number in the timeline: refused if there is a later one.
+    /// Default: the latest
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
     #[command(flatten)]
@@ -262,7 +262,7 @@ pub async fn resolve(args: ResolveArgs) -> Result<ExitCode> {
     run(args.common, action).await
 }
 
-/// What an order is when the action is done on it.
+/// State of an order after the action, in a word.
 fn done(action: &Action) -> &'static str {
     match action {
         Action::Resubmit { .. } => "resubmitted",
@@ -275,12 +275,12 @@ fn done(action: &Action) -> &'static str {
     }
 }
 
-/// Does one action on the orders that the options name, and prints what came of each. The exit code
-/// is 0 if it is done on every order, 130 if the user interrupted it, otherwise 1.
+/// Acts on the orders that the options name, and prints the results. The exit code is 0 if every order succeeded, 130
+/// if the user interrupted it, otherwise 1.
 ///
 /// # Errors
-/// [`Usage`] if the options do not fit together; if the store fails while orders are looked for, no
-/// broker lets the command in, or standard output fails.
+/// [`Usage`] if the options do not fit together; if the store fails during the search, no broker accepts the login,
+/// or standard output fails.
 pub async fn run(args: OrderArgs, action: Action) -> Result<ExitCode> {
     let done = done(&action);
     let operation = Operation {

@@ -1,4 +1,4 @@
-//! What is held back, and why: the part of `triad downstreams` about load.
+//! Orders that are held back, and the reasons: the part of `triad downstreams` about load.
 
 use triad_core::{Priority, Timestamp};
 use triad_operator::downstreams::{Waiting, Why};
@@ -6,8 +6,8 @@ use triad_runtime::pressure::Pressure;
 
 use crate::output;
 
-/// Prints a table of the orders that wait, by downstream and lane, to standard output. Prints
-/// nothing if `all` is empty. `now` is the time from which the age of the oldest order is told.
+/// Prints a table of the waiting orders, by downstream and lane, to standard output. Prints nothing if `all` is
+/// empty. Ages are relative to `now`.
 pub fn print(all: &[Waiting], now: Timestamp) {
     if all.is_empty() {
         return;
@@ -48,7 +48,7 @@ pub fn print(all: &[Waiting], now: Timestamp) {
     );
 }
 
-/// Prints what waits for programs: one object of the kind `waiting`, with `waiting_for` and `pressure`.
+/// Prints waiting orders as JSON: one object of the kind `waiting`, with `waiting_for` and `pressure`.
 ///
 /// # Errors
 /// As [`output::print_line`].

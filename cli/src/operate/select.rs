@@ -1,4 +1,4 @@
-//! Which orders: ids given by hand, and the options of a filter.
+//! Selection of orders: ids, or a filter.
 
 use clap::Args;
 use triad_core::OrderId;
@@ -7,7 +7,7 @@ use triad_workflow::{Millis, SearchKey};
 
 use crate::output::Usage;
 
-/// Options of a filter of orders. All that are given must fit.
+/// Filter of orders. All given options must fit.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which orders")]
 pub struct FilterArgs {
@@ -18,8 +18,7 @@ pub struct FilterArgs {
     /// Orders in this process state, Paused ones, or UnderWay: all that are not finished
     #[arg(long, value_name = "STATE")]
     pub state: Option<StateFilter>,
-    /// Orders whose cause has this fingerprint, as `triad list --by-cause` prints it; a * at
-    /// its end stands for anything
+    /// Orders whose cause has this fingerprint, as `triad list --by-cause` prints it; a * at its end matches anything
     #[arg(long, value_name = "FINGERPRINT")]
     pub cause: Option<String>,
     /// Orders of this workflow
@@ -32,7 +31,7 @@ pub struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The filter that the options make; with no option it fits every order.
+    /// The filter of these options; with no option it fits every order.
     pub fn filter(&self) -> Filter {
         Filter {
             state: self.state,

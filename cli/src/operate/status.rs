@@ -1,4 +1,4 @@
-//! `triad status`: one screen of what is wrong, and what to type next.
+//! `triad status`: one screen with every problem, and the command to type for each.
 
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
@@ -21,9 +21,9 @@ use crate::machine::signals::interrupted;
 use crate::operate::figures;
 use crate::output::{command, count, moment, print, stream};
 
-/// Shortest time between two looks of `--watch`, in milliseconds.
+/// Shortest interval between two looks of `--watch`, in milliseconds.
 const SHORTEST: Millis = Millis(250);
-/// Puts a terminal's cursor into its first line, and clears everything below.
+/// Moves a terminal's cursor to the first line, and clears everything below.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Show on one screen what is under way, what waits and what needs you, and what to type next
@@ -38,22 +38,22 @@ pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Show it again and again, with orders by state, rates and times where the store counts them, until Ctrl-C;
-    /// with --json a line each time
+    /// Refresh until Ctrl-C, with orders by state, rates and times if the store counts its orders; with --json, a
+    /// line for each look
     #[arg(long)]
     watch: bool,
-    /// Time between two looks of --watch, 250ms or more
+    /// Interval between two looks of --watch, 250ms or more
     #[arg(long, value_name = "TIME", default_value = "2s", requires = "watch", value_parser = str::parse::<Millis>)]
     every: Millis,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// Runs `triad status`. The exit code is 1 if an order or a downstream needs an operator, as last seen.
+/// Runs `triad status`. The exit code is 1 if an order or a downstream needs an operator, at the last look.
 ///
 /// # Errors
-/// If the store fails, or standard output does. With `--watch` a store that fails after the first look is
-/// told, and looked at again.
+/// If the store fails, or standard output does. With `--watch`, a failure of the store after the first look is
+/// reported, and the next look follows.
 pub async fn run(args: StatusArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
     let mut is_well = print_once(&store, &args).await?;
@@ -69,7 +69,7 @@ pub async fn run(args: StatusArgs) -> Result<ExitCode> {
     })
 }
 
-/// Looks again and again, until nobody reads what it says.
+/// Refreshes until the reader of the output has closed its end.
 async fn watch(store: &Store, args: &StatusArgs, is_well: &mut bool) {
     while !stream::reader_is_gone() {
         tokio::time::sleep(args.every.max(SHORTEST).as_duration()).await;
@@ -80,25 +80,25 @@ async fn watch(store: &Store, args: &StatusArgs, is_well: &mut bool) {
     }
 }
 
-/// What one look has found. As JSON one object.
+/// Result of one look; as JSON one object.
 #[derive(Serialize)]
 struct StatusView<'a> {
     #[serde(flatten)]
     status: &'a Status,
-    /// Nobody runs in the data directory.
+    /// Whether no process runs in the data directory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_stopped: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     rates: Option<&'a [Rate]>,
 }
 
-/// Shows how things are, with rates where it is shown again and again; whether nothing needs an operator.
+/// Prints the status, with rates if it is refreshed; returns whether nothing needs an operator.
 async fn print_once(store: &Store, args: &StatusArgs) -> Result<bool> {
     let now = SystemClock.now();
     let mut found = status::of(store, now).await?;
     let stopped = args.store.nobody_runs();
     if stopped.is_some() {
-        // What a process that has ended said of itself is over.
+        // Reports of a process that has ended are outdated.
         found.waiting.clear();
     }
     let rates = match args.watch {
@@ -128,12 +128,12 @@ async fn print_once(store: &Store, args: &StatusArgs) -> Result<bool> {
         screen.insert(0, moment(now));
         screen.push(String::new());
     }
-    // At once: half a screen would flicker.
+    // In one write, because partial screens flicker.
     println!("{}", screen.join("\n"));
     Ok(found.is_well())
 }
 
-/// The screen: what is wrong, and below each thing what to type.
+/// The screen: each problem, and below it the command to type.
 pub fn lines(found: &Status, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     let least = |more: bool| if more { "at least " } else { "" };

@@ -1,4 +1,4 @@
-//! `triad workflows`: the stored versions, and removing those that no order needs.
+//! `triad workflows`: lists the stored versions, and removes those that no order needs.
 
 use std::process::ExitCode;
 
@@ -68,7 +68,7 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
             && !args.dry_run
             && let Err(error) = versions::remove(&store, version).await
         {
-            // Those before it are removed, and said to be.
+            // Lists the versions that were removed before the failure.
             if !args.json {
                 table.print();
             }
@@ -115,7 +115,7 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The error of a command where not exactly one version of a workflow is meant.
+/// The error if the text does not name exactly one version of a workflow.
 pub fn unknown(error: &FindError) -> Usage {
     match error {
         FindError::None { .. } => Usage(format!("{error}: see triad workflows")),

@@ -24,7 +24,7 @@ pub use triad_operator::json::moment;
 /// The error of a command whose options or files are wrong. The exit code is 2.
 #[derive(Debug)]
 pub struct Usage(
-    /// What is wrong, and what to write instead.
+    /// The error, and the correct form.
     pub String,
 );
 
@@ -48,17 +48,16 @@ pub fn print_line(value: &Value) -> Result<()> {
     }
 }
 
-/// Prints one thing as a JSON line of this kind, with moments in RFC 3339.
+/// Prints a value as a JSON line of this kind, with moments in RFC 3339.
 ///
 /// # Errors
-/// As [`print_line`]; never for a value that has a form in JSON.
+/// As [`print_line`]; never for a value with a JSON form.
 pub fn print(kind: &str, value: &impl Serialize) -> Result<()> {
     print_line(&triad_operator::json::line(kind, value)?)
 }
 
-/// Prints the last line of a list for programs: how many lines of things came before it, and whether
-/// there is more that `--limit` has cut off. `of` is how many there are in all, where that is known.
-/// Further fields are the command's own.
+/// Prints the last line of a list for programs: the number of lines before it, and whether `--limit` cut off more.
+/// `of` is the total, if known. `further` has the command's own fields.
 ///
 /// # Errors
 /// As [`print_line`].
@@ -84,8 +83,7 @@ pub fn count(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// The last line of a list for people: how many it shows, and that it was cut, if it was. `of` is how
-/// many there are in all, where that is known.
+/// The last line of a list for people: the number shown, and whether the list was cut. `of` is the total, if known.
 pub fn count_text(number: usize, more: bool, of: Option<u64>, one: &str, many: &str) -> String {
     let number = number as u64;
     match (more, of) {
@@ -103,7 +101,7 @@ pub fn count_text(number: usize, more: bool, of: Option<u64>, one: &str, many: &
     }
 }
 
-/// Most things that a list shows, from the value of `--limit`: 0 is no limit.
+/// The limit of a list from the value of `--limit`: 0 is no limit.
 pub fn limit(option: usize) -> usize {
     if option == 0 { usize::MAX } else { option }
 }

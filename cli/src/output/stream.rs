@@ -1,15 +1,14 @@
-//! Writing to standard output and standard error, whatever has become of their readers.
+//! Writes to standard output and standard error, even if the reader has closed its end.
 //!
-//! `print!` of the standard library panics when the reader has closed its end, as `head` does. SIGPIPE
-//! is ignored in a Rust program, and must stay so: set to its default it would kill the process for a
-//! socket of Kafka or DynamoDB that the other side has closed, in the middle of an act. So every write
-//! is checked, and what nobody reads is dropped: the command goes on to its end, and an act is done on
-//! every order that it was for. A command that only reads may ask [`reader_is_gone`] and end sooner.
+//! `print!` of the standard library panics when the reader has closed its end, as `head` does. SIGPIPE is ignored in
+//! a Rust program, and must stay ignored: by default it would kill the process, in the middle of an act, when the
+//! other side closes a Kafka or DynamoDB socket. So every write is checked, and unread output is dropped: the command
+//! continues, and acts on every order. A command that only reads may check [`reader_is_gone`] and end sooner.
 //!
-//! What is written is shown, and never obeyed: control characters of a text, from a service's message for one,
-//! would move the cursor or rename the window. The command's own go past that, by [`styled`].
+//! Control characters in a text, for example from a service's message, are escaped, so that they cannot move the
+//! cursor or rename the window. [`styled`] writes the command's own control characters.
 //!
-//! The macros `println!` and `eprintln!` of this crate are these; see the top of `main.rs`.
+//! The macros `println!` and `eprintln!` of this crate use this module; see the top of `main.rs`.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -21,11 +20,11 @@ use triad_operator::visible_text::visible;
 static GONE: AtomicBool = AtomicBool::new(false);
 static FAULT: OnceLock<String> = OnceLock::new();
 
-/// What a text may have of control characters.
+/// Control characters that stay in a text.
 const KEPT: &str = "\n\t";
 
-/// Writes to standard output, with control characters and invisible ones shown as [`visible()`] does. If the
-/// reader has gone away, the text is dropped. Any other fault is kept for [`fault`].
+/// Writes to standard output, with control characters and invisible ones escaped by [`visible()`]. If the reader has
+/// closed its end, the text is dropped. Any other fault is kept for [`fault`].
 pub fn out(text: fmt::Arguments<'_>) {
     out_bytes(plain(text).as_bytes());
 }
@@ -35,13 +34,12 @@ pub fn plain(text: fmt::Arguments<'_>) -> String {
     visible(&text.to_string(), KEPT).into_owned()
 }
 
-/// Writes what has colours and the like of this command's own, and no other control characters that a terminal
-/// obeys; else as [`out`] does.
+/// Writes a text with this command's own colours; other control characters are escaped as by [`out`].
 pub fn styled(text: fmt::Arguments<'_>) {
     out_with(|out| out.write_fmt(text));
 }
 
-/// Writes bytes to standard output as they are; else as [`out`] does.
+/// Writes bytes to standard output unchanged; otherwise as [`out`].
 pub fn out_bytes(bytes: &[u8]) {
     out_with(|out| out.write_all(bytes));
 }
@@ -61,8 +59,8 @@ fn out_with(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) {
     }
 }
 
-/// Writes to standard error, with control characters shown as [`out`] does. A fault is ignored: there is nowhere
-/// to tell it.
+/// Writes to standard error, with control characters escaped as by [`out`]. A fault is ignored: it could not be
+/// reported.
 pub fn err(text: fmt::Arguments<'_>) {
     let _ = io::stderr().lock().write_all(plain(text).as_bytes());
 }
@@ -72,7 +70,7 @@ pub fn reader_is_gone() -> bool {
     GONE.load(Ordering::Relaxed)
 }
 
-/// Why standard output could not be written, if that is so; a reader that has gone away is no fault.
+/// Why standard output could not be written, if that is so; a reader that has closed its end is no fault.
 pub fn fault() -> Option<&'static str> {
     FAULT.get().map(String::as_str)
 }

@@ -1,6 +1,6 @@
-//! What a terminal gets and a pipe does not: tables that fit, colours, and how long ago something was.
+//! Output on a terminal: tables that fit, colours, and relative times.
 //!
-//! What goes into a pipe or a file is the same on every machine and at every time.
+//! Output into a pipe or a file is the same on every machine and at every time.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -35,8 +35,7 @@ struct Style {
 
 static STYLE: OnceLock<Style> = OnceLock::new();
 
-/// Sets the style of all output, once, before anything is printed. Without it there is none: as
-/// into a pipe.
+/// Sets the style of all output, once, before anything is printed. Without a call, output is as into a pipe.
 pub fn init_style(colour: Colour) {
     let terminal = std::io::stdout().is_terminal();
     let colours = match colour {
@@ -45,7 +44,7 @@ pub fn init_style(colour: Colour) {
         // <https://no-color.org>: set to anything but an empty text.
         Colour::Auto => terminal && environment("NO_COLOR").is_none(),
     };
-    // It is set once.
+    // Set once.
     let _ = STYLE.set(Style { terminal, colours });
 }
 
@@ -79,8 +78,8 @@ impl Table {
     }
 }
 
-/// A table with a header and without lines. On a terminal it is as wide as that at most: longer cells
-/// go over several lines. In a pipe each row is one line.
+/// A table with a header and without lines. On a terminal it is at most as wide as the terminal: longer cells wrap.
+/// In a pipe each row is one line.
 pub fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = comfy_table::Table::new();
     table.load_style(NOTHING).set_header(header);
@@ -95,8 +94,8 @@ pub fn table<const N: usize>(header: [&str; N]) -> Table {
     Table(table)
 }
 
-/// The name of a process state, or of a breaker's, in the colour of how much it wants somebody: red
-/// for what stands still until somebody comes, yellow for what did not end as wished or waits.
+/// The name of a process state, or of a breaker's state, in a colour: red if it needs an operator, yellow if it did
+/// not end well or waits.
 pub fn state(name: &str) -> Cell {
     let cell = Cell::new(name);
     if !style().colours {
@@ -111,8 +110,7 @@ pub fn state(name: &str) -> Cell {
     }
 }
 
-/// When something was: on a terminal how long before `now`, such as `3m ago`, else as [`moment`]
-/// tells it.
+/// A moment: on a terminal relative to `now`, such as `3m ago`, else in the form of [`moment`].
 pub fn relative_time(at: Timestamp, now: Timestamp) -> String {
     if style().terminal {
         relative(at, now)
@@ -121,7 +119,7 @@ pub fn relative_time(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// How long before or after `now` a moment is, in its largest unit.
+/// The distance of a moment from `now`, in its largest unit.
 fn relative(at: Timestamp, now: Timestamp) -> String {
     match (now.since(at), at.since(now)) {
         (Millis(0), Millis(0)) => "now".to_owned(),

@@ -1,7 +1,7 @@
-//! Alerts as lines of the log, each with the address of the page that shows what it is about.
+//! Logs alerts, each with the address of the page about its subject.
 //!
-//! They are records of the topic `alerts` all the same. Nothing waits for these lines: what is told while
-//! nobody reads, or beyond the bound of a second, is in the topic and on the pages alone.
+//! The topic `alerts` and the pages have every alert. The log is best effort: alerts beyond the bound of a second, or
+//! while the reader does not run, are not logged.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use triad_operator::address::{ConsoleUrl, PageAddress};
 
 /// Most lines in one second.
 const MOST: usize = 20;
-/// Within which at most that many are written.
+/// The interval of that bound.
 const SECOND: Duration = Duration::from_secs(1);
 /// Longest wait for the broker of this process.
 const BROKER_WAIT: Duration = Duration::from_secs(10);
@@ -32,12 +32,12 @@ pub fn open(kafka: &KafkaConfig) -> Result<Reader> {
 #[derive(Default)]
 struct Lines {
     written: usize,
-    /// Alerts beyond the bound.
+    /// Number of alerts beyond the bound.
     more: usize,
 }
 
 impl Lines {
-    /// Whether there may be one line more; where there may not, the alert is counted.
+    /// Whether one more line is allowed; if not, the alert is counted.
     fn take(&mut self) -> bool {
         let may = self.written < MOST;
         match may {
@@ -47,13 +47,13 @@ impl Lines {
         may
     }
 
-    /// Ends the second: how many alerts had no line.
+    /// Ends the second; returns how many alerts were not logged.
     fn end(&mut self) -> usize {
         std::mem::take(self).more
     }
 }
 
-/// Writes what comes into the log, until `stop`.
+/// Logs alerts, until `stop`.
 pub async fn log(alerts: Reader, console: ConsoleUrl, stop: CancellationToken) {
     let mut second = tokio::time::interval(SECOND);
     let mut lines = Lines::default();

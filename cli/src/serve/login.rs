@@ -1,4 +1,4 @@
-//! The login of the Kafka port, where there are tokens: a client logs in by PLAIN with a token as its password.
+//! The login of the Kafka port, if there are tokens: a client logs in with SASL/PLAIN and a token as its password.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use triad_broker::{Grant, SaslConfig, TokenCheck, TokenRefused};
 use triad_ingress::{NewToken, Role, Tokens};
 use triad_kafka::KafkaConfig;
 
-/// After so long a client has to log in again: a token that was taken out of the file is of no more use then.
+/// Interval after which a client must log in again, so that a removed token becomes invalid.
 const LOGIN: Duration = Duration::from_secs(3_600);
 
-/// Whose tokens are taken: those of the file with the role `operate`, because whoever has logged in may read and
-/// write every topic, and this installation's own.
+/// The accepted tokens: those of the file with the role `operate`, because a logged-in client may read and write
+/// every topic, and this installation's own.
 struct Check {
     file: PathBuf,
     own: Tokens,
 }
 
 impl TokenCheck for Check {
-    /// It reads the file, which has a bound, once for each login.
+    /// Reads the file of tokens, which is bounded, at each login.
     fn check(&self, token: &str) -> Result<Grant, TokenRefused> {
         let named = |e| TokenRefused(format!("{}: {e}", self.file.display()));
         let of_file = match self.own.find(token.as_bytes()) {
@@ -43,8 +43,8 @@ impl TokenCheck for Check {
     }
 }
 
-/// Who may log in, where there is a file of tokens. This installation's own clients, and commands that are given its
-/// data directory, do so with a token that is made anew at each start: `kafka` gets it.
+/// The check of logins, if there is a file of tokens. This installation's own clients, and commands with its data
+/// directory, use a token that is generated at each start and stored in `kafka`.
 ///
 /// # Errors
 /// If the system has no random bytes.

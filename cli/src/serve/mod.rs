@@ -1,4 +1,4 @@
-//! `triad serve`: one machine in production. Every handler, the HTTP interface and the Kafka port in one
+//! `triad serve`: one machine in production, with every handler, the HTTP interface and the Kafka port in one
 //! process, over one directory.
 
 mod alerts;
@@ -86,11 +86,11 @@ impl ServeArgs {
     }
 }
 
-/// Runs `triad serve` until it is told to stop.
+/// Runs `triad serve` until a signal stops it.
 ///
 /// # Errors
-/// [`Usage`](crate::output::Usage) or a [`ConfigError`](triad_bootstrap::ConfigError) if the configuration is
-/// wrong; otherwise what could not be started, or with what a handler ended.
+/// [`Usage`](crate::output::Usage) or a [`ConfigError`](triad_bootstrap::ConfigError) if the configuration is wrong;
+/// otherwise the failed start, or the error of a handler.
 pub async fn run(args: ServeArgs) -> Result<ExitCode> {
     if args.schema {
         let schema = serde_json::to_string_pretty(&schemars::schema_for!(File))?;
@@ -98,7 +98,7 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let file = File::read(&args.config)?;
-    // What is only looked at needs no directory.
+    // `--check` needs no directory.
     let data = args.data.or_else(|| args.check.then(PathBuf::new));
     let settings = Settings::read(&file, data, &environment)?;
     let wrong = |e: triad_ingress::StartError| Usage(e.to_string());
@@ -114,8 +114,8 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode> {
     machine.until(interrupted).await
 }
 
-/// Whether all workflows are sound, too. An agent that is not of the configuration may be served elsewhere, over
-/// the Kafka port: that is a warning.
+/// Also checks all workflows. An agent without settings is only a warning, because it may be served elsewhere, over
+/// the Kafka port.
 fn check(settings: &Settings) -> Result<ExitCode> {
     let files = Files::new(settings.workflows.clone(), settings.limits());
     let looked = files.check(|agent| settings.config.agents.contains_key(agent));
@@ -135,7 +135,7 @@ fn check(settings: &Settings) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All that runs.
+/// All running parts.
 struct Machine {
     broker: BrokerHandle,
     stored: OpenStore,
@@ -231,8 +231,8 @@ impl Machine {
         })
     }
 
-    /// Until it is told to stop, a handler ends by itself, or the log cannot be written: only a new start knows what is
-    /// in it then.
+    /// Runs until a stop signal, the end of a handler, or a failure to write the log. After such a failure only a new
+    /// start can determine the log's content.
     async fn until(mut self, told: impl Future<Output = ()>) -> Result<ExitCode> {
         let mut failed = None;
         let ended = tokio::select! {
@@ -247,7 +247,7 @@ impl Machine {
         self.server.stop().await;
         self.stop.cancel();
         let result = match ended {
-            // Without handlers it would look alive and do nothing.
+            // Without handlers the process would look alive and do nothing.
             Some(ended) => {
                 let ended = ended.context("a handler panicked").and_then(|ended| ended);
                 let error = ended
@@ -260,7 +260,7 @@ impl Machine {
         drop(self.wiring);
         let stopped = tokio::time::timeout(STOP_WITHIN, self.broker.shutdown()).await;
         self.stored.stop().await;
-        // What the handlers met after that has the same reason.
+        // The log's failure is the cause of the handlers' later errors.
         if let Some(why) = failed {
             return Err(why.into());
         }
@@ -270,7 +270,7 @@ impl Machine {
     }
 }
 
-/// Longest wait for the log at the end.
+/// Longest wait for the log at the stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 fn start_broker(settings: &Settings, login: Option<SaslConfig>) -> Result<BrokerHandle> {

@@ -1,4 +1,4 @@
-//! The settings of `triad serve`: a variable of the environment, or else the file, or else the default.
+//! The settings of `triad serve`: a variable of the environment, else the file, else the default.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,43 +15,43 @@ use super::file::{File, Workflows};
 use crate::console::believed;
 use crate::output::Usage;
 
-/// One machine has one clock; what is left is the time a message takes to be handled.
+/// Clock skew: one machine has one clock, so only the time for handling a message counts.
 const SKEW: Millis = Millis(20);
-/// How old what is known of a workflow's present version may be: reading it is a call within the process.
+/// How long the present version of a workflow is cached: reading it is cheap, a call within the process.
 const REFRESH_DEFINITIONS: Millis = Millis(1_000);
 
-/// How long the log keeps what is done, where nothing is said.
+/// Default retention of handled records in the log.
 const A_DAY: Millis = Millis(24 * 3_600_000);
 
 /// All settings, checked.
 pub struct Settings {
     /// The data directory.
     pub data: PathBuf,
-    /// Where the workflows are.
+    /// The workflow files.
     pub workflows: Workflows,
     /// The HTTP interface.
     pub http: triad_ingress::Settings,
     /// The operators' API and pages; `None`: there are none.
     pub console: Option<triad_console::Settings>,
-    /// Whether models may act beside them.
+    /// Whether models may act.
     pub mcp_acts: bool,
-    /// Where metrics are offered; `None`: nowhere.
+    /// Address of the Prometheus endpoint; `None`: there is none.
     pub metrics: Option<SocketAddr>,
-    /// The Kafka port.
+    /// Address of the Kafka port.
     pub kafka: SocketAddr,
     /// Partitions of new topics.
     pub partitions: i32,
-    /// Most bytes of a partition's log, beside what is not done.
+    /// Most bytes of a partition's log, beside unhandled records.
     pub log_bytes: u64,
-    /// How long the log keeps what is done, of the topics that handlers read.
+    /// Retention of handled records, for the topics that handlers read.
     pub log_retention: Millis,
-    /// Time between two sweeps.
+    /// Interval between two sweeps.
     pub sweep_every: Millis,
-    /// What the handlers run with.
+    /// Configuration of the handlers.
     pub config: Config,
 }
 
-/// The fields that are shown to nobody, on the pages or as an application asks for an order.
+/// Fields that neither the pages nor an application's query of an order shows.
 fn hidden(get: &dyn Fn(&str) -> Option<String>) -> Hidden {
     let hidden = get("TRIAD_CONSOLE_HIDDEN").unwrap_or_default();
     Hidden::of(hidden.split(',').map(str::to_owned))
@@ -64,7 +64,7 @@ fn is_behind_tls(get: &dyn Fn(&str) -> Option<String>) -> bool {
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"))
 }
 
-/// That the topics have no more partitions together than the broker takes.
+/// Checks that all topics together have no more partitions than the broker supports.
 fn room_for(partitions: u64, config: &Config) -> Result<(), String> {
     let agents: Vec<_> = config.agents.keys().cloned().collect();
     let replies: Vec<String> = config.settings.reply_topics.iter().cloned().collect();
@@ -79,7 +79,7 @@ fn room_for(partitions: u64, config: &Config) -> Result<(), String> {
     ))
 }
 
-/// What is set of the operators' API and pages.
+/// The settings of the operators' API and pages.
 fn console(
     get: &dyn Fn(&str) -> Option<String>,
     http: SocketAddr,
@@ -201,7 +201,7 @@ impl Settings {
             }
         };
         let for_handlers = |name: &str| match name {
-            // It is known once the broker listens.
+            // Known once the broker listens.
             "TRIAD_BROKERS" => Some(kafka.to_string()),
             "TRIAD_ANNOUNCE_WITHIN" => get(name).or_else(|| Some("10s".to_owned())),
             "TRIAD_SKEW" => get(name).or_else(|| Some(format!("{}ms", SKEW.0))),
@@ -253,7 +253,7 @@ impl Settings {
         })
     }
 
-    /// What workflows are checked against: any agent, for they may be served elsewhere.
+    /// Limits for workflows: any agent, because it may be served elsewhere.
     pub fn limits(&self) -> Limits {
         let Timing { skew, .. } = self.config.settings.timing;
         Limits { agents: None, skew }

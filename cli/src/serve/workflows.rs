@@ -13,47 +13,47 @@ use triad_workflow::{AgentName, DefinitionHash, Limits, Workflow, WorkflowName, 
 
 use super::file::Workflows;
 
-/// How often the files are looked at.
+/// Interval between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Bound: files of a directory.
+/// Most files of a directory.
 const MAX_FILES: usize = 10_000;
 
-/// Files of workflows, and what of them is published.
+/// Workflow files, and their published versions.
 #[derive(Debug)]
 pub struct Files {
     from: Workflows,
     limits: Limits,
-    /// What a file was when it was read last.
+    /// Stamp of each file when it was last read.
     seen: BTreeMap<PathBuf, FileStamp>,
-    /// What a file was that has changed, at the last look: it may be half written.
+    /// Stamp of a changed file at the last look: it may be half written.
     changing: BTreeMap<PathBuf, FileStamp>,
-    /// There was a look before.
+    /// Whether there was a look before.
     has_looked: bool,
     published: BTreeMap<WorkflowName, DefinitionHash>,
-    /// In which file each workflow is.
+    /// The file of each workflow.
     homes: BTreeMap<WorkflowName, PathBuf>,
 }
 
-/// By what a change of a file is noticed.
+/// Stamp by which a change of a file is noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileStamp {
     changed: Option<SystemTime>,
     bytes: u64,
 }
 
-/// What came of one look.
+/// Result of one look.
 #[derive(Debug, Default)]
 pub struct Looked {
     /// Workflows that were published.
     pub published: Vec<WorkflowName>,
     /// Files that were refused, with their errors.
     pub refused: Vec<String>,
-    /// Agents that sound workflows name and nobody here serves, each with one of the workflows.
+    /// Agents that valid workflows name and this process does not serve, each with one of the workflows.
     pub unserved: BTreeMap<AgentName, WorkflowName>,
 }
 
 impl Files {
-    /// Of these places, checked against these limits.
+    /// Files at these places, checked against these limits.
     pub fn new(from: Workflows, limits: Limits) -> Self {
         Self {
             from,
@@ -66,12 +66,12 @@ impl Files {
         }
     }
 
-    /// Reads the files that have changed and have stayed as they are since the last look, and publishes those that are
-    /// sound: a file that is still being copied may be sound too, as far as it has come. The first look takes all as
-    /// they are. A refused file changes nothing: the version that was published before stays the present one.
+    /// Reads the files that have changed and are unchanged since the last look, and publishes the valid ones: the
+    /// beginning of a file that is still being copied may be valid, too. The first look reads all files as they are.
+    /// A refused file changes nothing: the published version stays the present one.
     ///
     /// # Errors
-    /// If the store fails; what was not published is tried again with the next look.
+    /// If the store fails; the next look repeats the unpublished files.
     pub async fn publish(
         &mut self,
         store: &impl WholeStore,
@@ -124,8 +124,8 @@ impl Files {
         before.as_ref() == Some(seen)
     }
 
-    /// Keeps the homes of workflows that still are. If one is not, all files are read again: another one may have a
-    /// workflow of that name, which was refused.
+    /// Keeps the files of workflows that still exist. If one is gone, all files are read again: another file may have
+    /// a workflow of the same name, which was refused.
     fn leave(&mut self, is_still: impl Fn(&WorkflowName, &Path) -> bool) {
         let known = self.homes.len();
         self.homes.retain(|name, home| is_still(name, home));
@@ -169,8 +169,8 @@ impl Files {
     }
 }
 
-/// Looks until `stop`, and logs what has come of it. A change of the configuration, the file `config`, is told too: it is
-/// read at the start alone.
+/// Looks until `stop`, and logs the results. A change of the configuration file `config` is logged, too: it is read
+/// only at the start.
 pub async fn watch(
     mut files: Files,
     config: PathBuf,
@@ -207,7 +207,7 @@ impl Looked {
         }
     }
 
-    /// Logs what has come of it.
+    /// Logs the results of a look.
     pub fn log(&self) {
         for workflow in &self.published {
             tracing::info!(%workflow, "published");
@@ -244,7 +244,8 @@ fn stamp_of(path: &Path) -> FileStamp {
     }
 }
 
-/// Refuses a workflow that another file has, so that not the last one by its path is published without a word.
+/// Refuses a workflow that another file has, so that the order of paths does not decide silently which one is
+/// published.
 fn at_home(
     homes: &mut BTreeMap<WorkflowName, PathBuf>,
     workflow: Workflow,

@@ -1,4 +1,4 @@
-//! The store that the command line works on: DynamoDB's API, or the SQLite file of one machine.
+//! The store of the command line: DynamoDB's API, or the SQLite file of one machine.
 
 #[cfg_attr(not(feature = "aws"), path = "no_tables.rs")]
 pub mod tables;
@@ -21,30 +21,30 @@ use triad_runtime::{
 use triad_sqlite::SqliteStore;
 use triad_workflow::{DefinitionHash, SearchKey, WorkflowName};
 
-/// Where tables are.
+/// Address of tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// What speaks DynamoDB's API is at this URL.
+    /// The URL of a server with DynamoDB's API.
     Url(String),
-    /// In the account of AWS that this session is logged in to.
+    /// The AWS account of this session.
     Aws {
-        /// In this region. `None`: that of the environment or of the profile.
+        /// The region. `None`: that of the environment or of the profile.
         region: Option<String>,
     },
 }
 
-/// Either store, with the real clock. It is one type, so that commands and handlers are compiled once.
-/// Clones are the same store.
+/// Either store, with the real clock. One type, so that commands and handlers are compiled once. Clones share the
+/// store.
 #[derive(Debug, Clone)]
 pub enum Store {
-    /// DynamoDB, or what speaks its API.
+    /// DynamoDB, or a server with its API.
     #[cfg(feature = "aws")]
     Dynamo(DynamoStore<SystemClock>),
-    /// The file of one machine.
+    /// The SQLite file of one machine.
     Sqlite(SqliteStore<SystemClock>),
 }
 
-/// Hands the calls of ports on to the store that it is.
+/// Delegates the calls of ports to the store.
 macro_rules! ports {
     ($($port:ident {
         $(fn $call:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*

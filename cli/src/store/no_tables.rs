@@ -1,4 +1,4 @@
-//! In place of `tables`, in a program that was built without the feature `aws`: nothing in it can be made.
+//! Replaces `tables` in a build without the feature `aws`; no value of its types can exist.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn not_built(what: &str) -> Usage {
     ))
 }
 
-/// There are none.
+/// Uninhabited.
 #[derive(Debug)]
 pub enum Tables {}
 
@@ -40,7 +40,7 @@ impl Tables {
     }
 }
 
-/// There is none.
+/// Uninhabited.
 pub enum Engine {}
 
 impl Engine {

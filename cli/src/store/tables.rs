@@ -1,5 +1,4 @@
-//! The tables of DynamoDB, or of what speaks its API. No other module of the command line makes a client of
-//! it.
+//! The tables of DynamoDB, or of a server with its API. No other module of the command line creates a client of it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +15,7 @@ use triad_workflow::Millis;
 use super::{Address, Store};
 use crate::origin::origin;
 
-/// The tables of one installation, with a client for them. They need not be there yet.
+/// The tables of one installation, with a client for them. The tables may not exist yet.
 #[derive(Debug, Clone)]
 pub struct Tables {
     client: Client,
@@ -27,7 +26,7 @@ impl Tables {
     /// The tables at an address, whose names begin with `prefix`, after its first answer.
     ///
     /// # Errors
-    /// A text that names the address and what to do, if there is none within this time.
+    /// A text that names the address and the next step, if there is no answer within this time.
     pub async fn reached(address: Address, prefix: &str, within: Duration) -> anyhow::Result<Self> {
         let (place, next) = match &address {
             Address::Url(url) => (
@@ -62,10 +61,10 @@ impl Tables {
         })
     }
 
-    /// Makes the tables that are missing, and does not wait until they can be used.
+    /// Creates the missing tables, and does not wait until they can be used.
     ///
     /// # Errors
-    /// The [`StoreError`] of the first table that cannot be made; those before it stay.
+    /// The [`StoreError`] of the first table that cannot be created; those before it stay.
     pub async fn make_missing(&self) -> Result<(), StoreError> {
         create_tables(&self.client, &self.names).await
     }
@@ -79,21 +78,21 @@ impl Tables {
     }
 }
 
-/// Why the embedded engine of tables is not there.
+/// Why the embedded engine of tables did not start.
 #[derive(Debug)]
 pub enum Unstarted {
     /// Its port cannot be listened on.
     Listen(std::io::Error),
-    /// What is in its directory cannot be used, or no tables can be made.
+    /// The content of its directory cannot be used, or no tables can be created.
     Unusable(anyhow::Error),
 }
 
-/// The embedded engine, with its tables made.
+/// The embedded engine, with its tables.
 pub struct Engine(Embedded);
 
 impl Engine {
-    /// Starts the engine: in this data directory, or else in memory. `listen` is where it offers DynamoDB's API;
-    /// port 0 takes a free one.
+    /// Starts the engine: in this data directory, or else in memory. `listen` is the address of DynamoDB's API; port
+    /// 0 takes a free one.
     ///
     /// # Errors
     /// [`Unstarted`].
@@ -114,7 +113,7 @@ impl Engine {
         Ok((Self(embedded), tables))
     }
 
-    /// Where it offers DynamoDB's API.
+    /// Address of DynamoDB's API.
     pub fn addr(&self) -> SocketAddr {
         self.0.addr()
     }

@@ -91,7 +91,7 @@ async fn a_bad_line_submits_nothing() {
     ] {
         assert!(err.contains(part), "{part} in {err}");
     }
-    // What is submitted after it arrives; nothing of the bad file does.
+    // Orders submitted later arrive; no order of the bad file does.
     let after = lines(&[order("after", 1)]);
     let _ = dev
         .triad_reading(&["submit", "-"], after.as_bytes())
@@ -137,7 +137,7 @@ async fn a_published_workflow_runs_and_orders_keep_the_version_they_began_with()
     let second = files.write("small.yaml", &SMALL.replace("charge", "pay"));
     let again = dev.triad(&["publish", &second]).await.good().out;
     assert_ne!(published, again);
-    // A present version is remembered for a while before it is asked for again.
+    // A present version is cached for a while.
     let mut number = 1;
     let json = until("an order runs on the new version", async || {
         number += 1;
@@ -163,7 +163,7 @@ async fn of_several_files_none_is_published_when_one_is_bad() {
         ran.err.contains("bad.yaml") && ran.out.is_empty(),
         "{ran:?}"
     );
-    // The installation's clocks may differ by more than the attempt has time for.
+    // The installation's clock skew may exceed the attempt's time.
     let file = files.write("fulfilment.yaml", FULFILMENT);
     let ran = dev
         .triad(&["publish", &file, "--skew", "1h"])
@@ -244,7 +244,7 @@ steps:
     let file = files.write("w.yaml", text);
     let args = ["validate", "--sweep-every", "1m", &file];
     let ran = triad(&args, &[], b"").await.good();
-    // In the queue and at the service, twice; noticed by two sweeps in between.
+    // In the queue and at the service, twice; two sweeps between them detect it.
     let detection = "2m 6s";
     for part in [
         "at worst 5m 6s until it is processed".to_owned(),
@@ -275,10 +275,10 @@ async fn the_schema_is_json_schema() {
 #[tokio::test]
 async fn every_command_helps() {
     let help = triad(&["--help"], &[], b"").await.good().out;
-    // What the help itself names: a new command is in it.
+    // The commands are read from the help, so that a new command is included.
     let listed = help.lines().skip_while(|l| *l != "Commands:").skip(1);
     let commands = listed.take_while(|line| !line.is_empty());
-    // What is indented further goes on with the line before.
+    // An indented line continues the line before.
     let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names: Vec<&str> = names.filter(|n| !n.is_empty() && *n != "help").collect();
     assert!(names.len() >= 20, "{names:?} of {help}");

@@ -1,4 +1,4 @@
-//! Wrong addresses, silent ones, and none: what every command says, and named contexts.
+//! Wrong addresses, silent ones, and none, for every command; named contexts.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use triad_tests::poll::PATIENCE;
 
 const WHO: [&str; 4] = ["--by", "ann", "--why", "as agreed"];
 
-/// An address that takes connections and says nothing, for as long as it is kept.
+/// An address that accepts connections and never answers, while it is kept.
 fn silent() -> (std::net::TcpListener, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     (listener, address)
 }
 
-/// The commands that ask the tables, and those that ask Kafka.
+/// The commands that use the tables, and those that use Kafka.
 fn commands(files: &Files) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
     let workflow = files.write("fulfilment.yaml", FULFILMENT);
     let orders = files.write("orders.jsonl", &lines(&[order("1", 1)]));
@@ -57,7 +57,7 @@ fn commands(files: &Files) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
     (store, kafka)
 }
 
-/// It is one sentence with the address, and none of the clients below.
+/// The error is one sentence with the address, without the clients' log.
 fn assert_one_sentence(ran: &Ran, args: &[String], address: &str) {
     assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
     assert_eq!(ran.out, "", "{args:?}");
@@ -85,7 +85,7 @@ fn assert_one_sentence(ran: &Ran, args: &[String], address: &str) {
 }
 
 async fn run_all(commands: &[Vec<String>], variables: &[(&str, &str)], address: &str) {
-    // A few at a time: each waits for most of its time.
+    // A few at a time, because each waits for most of its time.
     for some in commands.chunks(4) {
         let runs = some.iter().map(async |args| {
             let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -133,11 +133,11 @@ async fn a_broker_that_is_away_or_silent_is_one_sentence_with_its_address() {
     }
 }
 
-/// What has not ended by then hangs: a command says within five seconds that it reaches nobody.
+/// Bound of a test: a command must report an unreachable address within five seconds, so a command that takes longer
+/// hangs.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// An address of a network that is kept for examples, so that nobody answers: nor refuses, where the network
-/// lets it out.
+/// An address of a network reserved for examples: no host answers, nor refuses, if the network routes it.
 const NOWHERE: &str = "192.0.2.1:9092";
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn no_command_hangs_where_nobody_answers() {
     ];
     let (_kept, silent) = silent();
     for address in [silent.as_str(), NOWHERE] {
-        // Both are silent, so what is waited for is waited for side by side.
+        // Both are silent, so the waits are concurrent.
         let url = format!("http://{address}");
         let variables = [
             ("TRIAD_DYNAMODB_ENDPOINT", url.as_str()),
@@ -205,7 +205,7 @@ async fn without_an_address_no_command_tries_aws() {
             assert!(err.contains(way), "{way} in {args:?}: {err}");
         }
     }
-    // Said outright, it is AWS: here one that is not there.
+    // `--aws` is explicit; here it names an account that does not answer.
     let away = [("AWS_ENDPOINT_URL", "http://127.0.0.1:1")];
     let variables = [&variables[..], &away].concat();
     for said in [&["list", "--aws"][..], &["list", "--region", "eu-west-1"]] {
@@ -413,7 +413,7 @@ async fn what_changes_production_is_confirmed_by_its_name() {
     let other = [&pause[..], &["--confirm", "ship"]].concat();
     let refused = user.triad(&other, &[]).await.ended(2).err;
     assert!(refused.contains("nothing was done"), "{refused}");
-    // Reading and trying need no confirmation.
+    // Reads and dry runs need no confirmation.
     let _ = user
         .triad(&["downstreams", "--context", "shop"], &[])
         .await
@@ -432,7 +432,7 @@ async fn what_changes_production_is_confirmed_by_its_name() {
     assert!(shown.contains("open by ann"), "{shown}");
 }
 
-/// Runs a command on a terminal at which somebody types a line.
+/// Runs a command on a terminal, with a typed line as input.
 async fn at_terminal(user: &User, args: &[&str], typed: &str) -> (bool, String) {
     let triad = triad_tests::process::binary("triad");
     let mut script = tokio::process::Command::new("script");

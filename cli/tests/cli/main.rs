@@ -1,4 +1,4 @@
-//! The commands as programs: what they are told, what they say, and what they leave behind.
+//! The commands as programs: input, output and effects.
 
 mod commands;
 mod connections;

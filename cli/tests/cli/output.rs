@@ -1,4 +1,4 @@
-//! What the commands print: for readers that go away, for programs, for terminals of any width.
+//! Output of the commands: to readers that close early, to programs, to terminals of any width.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -38,7 +38,7 @@ async fn world() -> (Dev, String) {
     (dev, format!("{topic}/{partition}/{offset}"))
 }
 
-/// Runs a command whose standard output nobody reads any more; the exit code and standard error.
+/// Runs a command whose standard output is closed; returns the exit code and standard error.
 async fn with_closed_reader(dev: &Dev, args: &[&str]) -> (i32, String) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -59,11 +59,11 @@ async fn with_closed_reader(dev: &Dev, args: &[&str]) -> (i32, String) {
     (ended.status.code().unwrap_or(-1), err)
 }
 
-/// The names of the commands that a help lists.
+/// The names of the commands in a help text.
 fn listed(help: &str) -> BTreeSet<String> {
     let listed = help.lines().skip_while(|l| *l != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
-    // What is indented further goes on with the line before.
+    // An indented line continues the line before.
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names = names.filter(|name| !name.is_empty() && *name != "help");
     names.map(str::to_owned).collect()
@@ -85,7 +85,7 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
     let acts = |args: &[&'static str]| [args, &WHO[..]].concat();
     let runs: Vec<Vec<&str>> = vec![
         vec!["serve", "--schema"],
-        // It would run until it is interrupted: that it listens nowhere is told at once.
+        // It would run until it is interrupted, but it fails at once, because it cannot listen there.
         vec!["console", "--listen", "192.0.2.1:0", "--tokens", &tokens],
         vec!["token", "shop", "--role", "read"],
         vec!["export", "--to", &exported],
@@ -160,7 +160,7 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
         vec!["bench", "--orders", "10"],
         vec!["dev", "--orders", &one, "--until-done"],
     ];
-    // Refused, with something for an operator to do, or without a service.
+    // Refused, needing an operator, or without a service.
     let refused = [
         "retry-compensation",
         "migrate",
@@ -216,8 +216,8 @@ async fn a_fault_of_standard_output_is_an_error_and_no_panic() {
     assert!(err.contains("standard output: No space left"), "{err}");
 }
 
-/// Every moment in a value is RFC 3339: no number is as large as one in milliseconds, and what is
-/// named as a moment is read as one.
+/// Every moment in a value is RFC 3339: no number is as large as one in milliseconds, and fields named as moments can
+/// be parsed.
 fn assert_moments(value: &Value, name: &str, line: &Value) {
     match value {
         Value::Object(fields) => {
@@ -285,7 +285,7 @@ async fn programs_read_one_vocabulary_from_every_command() {
         assert!(line["kind"].is_string(), "{line}");
         assert_moments(line, "", line);
     }
-    // One word for a cause: what one command prints, another takes.
+    // The cause has one form: the text that one command prints, another accepts.
     let order = dev
         .triad(&["get", "bad-0", "--json"])
         .await
@@ -341,7 +341,7 @@ async fn a_list_for_people_ends_with_how_many_it_shows() {
     assert!(dry.ends_with(said), "{dry}");
 }
 
-/// What a command prints on a terminal of this width, without the line ends of terminals.
+/// Output of a command on a terminal of this width, with plain line ends.
 async fn on_terminal(dev: &Dev, columns: u16, args: &str, variables: &[(&str, &str)]) -> String {
     let triad = triad_tests::process::binary("triad");
     let line = format!(
@@ -366,7 +366,7 @@ async fn on_terminal(dev: &Dev, columns: u16, args: &str, variables: &[(&str, &s
     out
 }
 
-/// A text without what sets colours.
+/// A text without its colour codes.
 fn plain(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! A project whose file changes while `triad dev` runs, and what is left of one whose `triad dev` is killed.
+//! A project whose file changes while `triad dev` runs, and the processes left after `triad dev` is killed.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -13,14 +13,14 @@ use triad_tests::process::{Process, command};
 struct Running {
     dir: String,
     process: Process,
-    /// Its data directory, as other commands are given it.
+    /// Its data directory, for other commands.
     data: String,
-    /// How many of its lines were looked at.
+    /// How many of its lines were read.
     seen: usize,
 }
 
 impl Running {
-    /// Makes a project in Python, with this in place of its file, and runs it.
+    /// Creates a project in Python with this project file, and runs it.
     async fn start(files: &Files, project: impl FnOnce(String) -> String) -> Self {
         let dir = files.arg("trip");
         let _ = triad(&["new", &dir], &[], b"").await.good();
@@ -50,7 +50,7 @@ impl Running {
         std::fs::write(format!("{}/triad.yaml", self.dir), text).expect("it can be written");
     }
 
-    /// The next event that fits; those before it are passed over.
+    /// The next matching event; skips others.
     async fn event(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         until(what, async || {
             while let Some(line) = self.process.out().get(self.seen) {
@@ -74,7 +74,7 @@ impl Running {
         triad(arguments, &[("TRIAD_DATA", &self.data)], input.as_bytes()).await
     }
 
-    /// Submits an order and waits until it is done; who did its step `bank charge`.
+    /// Submits an order and waits for its end; returns which service did its step `bank charge`.
     async fn charged_by(&self, order: &str) -> String {
         let orders = std::fs::read_to_string(format!("{}/orders.jsonl", self.dir));
         let orders = orders.expect("a project has orders");
@@ -87,7 +87,7 @@ impl Running {
         line.replace(&call, "")
     }
 
-    /// The port of the address that an agent has, as the last answer of the service tells it.
+    /// The port of the address that an agent has, by the last answer of its service.
     fn port_of(address: &str) -> u16 {
         let host = address.trim_start_matches("http://");
         let port = host.split([':', '/']).nth(1).expect("a port");
@@ -103,7 +103,7 @@ async fn what_a_changed_project_file_says_is_done_and_said() {
     let before = dev.file();
     assert_eq!(dev.charged_by("before").await, "bookings");
 
-    // A second service, and an agent that it plays from now on.
+    // A second service, to which an agent is moved.
     let second = "services:\n  post: { command: python3 service.py }\n";
     let after = before
         .replace("services:\n", second)
@@ -131,7 +131,7 @@ async fn what_a_changed_project_file_says_is_done_and_said() {
     let line = format!("export TRIAD_SERVICE_POST=http://127.0.0.1:{port}\n");
     assert!(env.expect("it is there").contains(&line), "{line}");
 
-    // A file that is wrong changes nothing, and is said to be wrong.
+    // A wrong file changes nothing, and an error is printed.
     dev.change(&after.replace("bank: { service: post }", "bank: { service: pots }"));
     let is_wrong = |e: &Value| e["event"] == "project-not-read";
     let event = dev.event("the wrong file is said", is_wrong).await;
@@ -142,7 +142,7 @@ async fn what_a_changed_project_file_says_is_done_and_said() {
     );
     assert_eq!(dev.charged_by("wrong").await, "post");
 
-    // What is no more in it is stopped.
+    // A removed service is stopped.
     dev.change(&before);
     let event = dev.event("the second change is said", is_changed).await;
     let gone = "removed  service post: it is stopped";
@@ -178,10 +178,10 @@ async fn a_workflow_that_a_changed_project_file_names_is_published() {
     let _ = dev.triad(&["submit", "--wait", "-"], &line).await.good();
 }
 
-/// Whether a process is there, and not only its exit code.
+/// Whether a process runs, and is not a zombie.
 fn lives(id: i32) -> bool {
     if let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) {
-        // The state is behind the name, which is in parentheses and may hold anything.
+        // The state follows the name, which is in parentheses and may contain anything.
         let state = stat
             .rsplit(") ")
             .next()
@@ -195,7 +195,7 @@ fn lives(id: i32) -> bool {
 #[tokio::test]
 async fn nothing_of_a_service_outlives_a_dev_that_is_killed() {
     let files = Files::new();
-    // A service with a child of its own, neither of which ends when it is asked to.
+    // A service with a child; both ignore SIGTERM.
     let command = "trap '' TERM; sleep 600 & echo $! $$ > ids; python3 service.py & wait; wait";
     let mut dev = Running::start(&files, |text| {
         text.replace(

@@ -1,4 +1,4 @@
-//! `triad new` and `triad dev` in what it has written; `triad check-service`.
+//! `triad new` and `triad dev` in the created project; `triad check-service`.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -24,7 +24,7 @@ async fn new(dir: &str, language: &str) {
     );
 }
 
-/// The search path, which commands of the tests do not have otherwise: services are started by name.
+/// The search path, which commands in tests otherwise lack: services are started by name.
 fn path() -> (&'static str, String) {
     let path = std::env::vars().find(|(name, _)| name == "PATH");
     ("PATH", path.expect("a test has a PATH").1)
@@ -43,9 +43,9 @@ async fn a_new_project_runs_its_orders_in_python_and_in_node() {
         let dir = files.arg(language);
         new(&dir, language).await;
         let ran = run_to_the_end(&dir).await;
-        // The third order is refused, so not every one was processed.
+        // The third order is refused, so the exit code is 1.
         let said = ran.ended(1).json_lines();
-        // An order's last event may come behind it.
+        // An order's last event may come after the summary.
         let summary = said.iter().find(|line| line["event"] == "summary");
         let summary = &summary.expect("it sums up")["summary"];
         assert_eq!(
@@ -143,7 +143,7 @@ async fn the_services_of_a_project_honour_the_contract_and_keep_their_keys_over_
     }
 }
 
-/// A service that does everything each time it is called.
+/// A service without deduplication: it repeats the effect with each call.
 async fn forgetful() -> (String, tokio::task::JoinHandle<()>) {
     let count = Arc::new(AtomicU64::new(0));
     let answer = |State(count): State<Arc<AtomicU64>>| async move {
@@ -185,7 +185,7 @@ async fn a_service_that_forgets_its_keys_is_told_what_it_does_not_honour() {
     );
     serve.abort();
 
-    // Where nobody is, nothing can be said.
+    // Without a server no point can be checked.
     let ran = check("http://127.0.0.1:1").await.ended(1);
     assert!(ran.err.contains("nothing can be said"), "{}", ran.err);
 }
@@ -198,7 +198,7 @@ async fn a_service_that_does_not_start_ends_the_run_before_orders_are_submitted(
     std::fs::write(format!("{dir}/service.py"), "import nothing_of_this_name\n").expect("a file");
     let said = "bookings did not start; nothing was submitted";
     let mut ran = run_to_the_end(&dir).await.ended(1);
-    // Another program may have come to the service's free port before it: then that one is what listens.
+    // Another program may take the service's free port before the service does.
     for _ in 0..2 {
         if !ran.err.contains(said) {
             ran = run_to_the_end(&dir).await.ended(1);

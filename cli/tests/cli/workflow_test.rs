@@ -1,4 +1,4 @@
-//! `triad test`: what a workflow would make of an order, with nothing running.
+//! `triad test`: evaluates a workflow for an order, with nothing running.
 
 use serde_json::{Value, json};
 use triad_tests::cli::{Ran, triad};

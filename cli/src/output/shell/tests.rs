@@ -24,7 +24,7 @@ use crate::machine::stores::StoreAddress;
 use crate::operate::status;
 use crate::output::stream;
 
-/// What a shell would act on, were it not quoted.
+/// Words with characters that a shell would interpret if unquoted.
 const HOSTILE: [&str; 12] = [
     "x';touch pwned;'",
     "x\";touch pwned;\"",
@@ -40,7 +40,7 @@ const HOSTILE: [&str; 12] = [
     "größe=ü",
 ];
 
-/// Has a shell run these lines, in an empty directory, and reads with which words it has started `triad`, `curl`
+/// Runs these lines in a shell, in an empty directory, and returns the words with which it started `triad`, `curl`
 /// and `cd`.
 fn run(lines: &[String]) -> Vec<Vec<String>> {
     let dir = tempfile::tempdir().expect("a directory");
@@ -69,7 +69,7 @@ fn run(lines: &[String]) -> Vec<Vec<String>> {
     commands
 }
 
-/// The lines that are to be typed, among those for people.
+/// The commands among lines for people.
 fn to_be_typed(lines: Vec<String>) -> Vec<String> {
     let is_one = |line: &String| {
         let line = line.trim_start();
@@ -243,15 +243,15 @@ fn the_variables_that_triad_dev_says_to_set_name_the_directory_whatever_it_is_ca
     }
 }
 
-/// Every command with something of another's in it is made by [`command`].
+/// Every command with text from outside is built by [`command`].
 #[test]
 fn no_command_is_put_together_anywhere_else() {
     let cli = crate::Cli::command();
     let names: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
-    // A command ends in a text where a sentence goes on.
+    // A command within a text ends where the sentence continues.
     let is_put_together = |rest: &str| {
         let end = rest.find(['"', '`', ':', ';', ',', '(']);
-        // An example may have JSON in it.
+        // An example may contain JSON.
         rest[..end.unwrap_or(rest.len())]
             .replace("{\\", "")
             .contains('{')
@@ -286,7 +286,7 @@ fn no_command_is_put_together_anywhere_else() {
     );
 }
 
-/// The Rust sources below a directory, templates of projects and tests left out.
+/// The Rust sources below a directory, without templates of projects and tests.
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).expect("a directory") {
