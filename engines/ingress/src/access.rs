@@ -1,9 +1,9 @@
-//! Who may do what.
+//! Access control.
 //!
-//! Without tokens the server listens on a loopback address, and whoever reaches it may submit and read.
-//! Web pages are the exception: a browser on the same machine reaches it too. So a request has to name
-//! the machine by `localhost` or an address (a page's own name that leads here is refused), and a body
-//! has to be of a media type that a page cannot send elsewhere without asking first.
+//! Without tokens the server listens on a loopback address, and every local program may submit and read. A browser on
+//! the same machine must not let web pages do so. Therefore a request's host must be `localhost` or an address (a
+//! domain that resolves to this machine is refused), and the media type of a body must be one that a page cannot send
+//! cross-origin without a preflight.
 
 use std::net::IpAddr;
 
@@ -15,16 +15,16 @@ use triad_console::{Caller, Digest, Keys};
 use crate::problem::Problem;
 use crate::watched::Watched;
 
-/// Who is let in.
+/// The callers that are accepted.
 pub(crate) enum Access {
-    /// Whoever is on this machine.
+    /// Every program on this machine.
     Machine,
-    /// Who has one of these tokens.
+    /// Callers with one of these tokens.
     Tokens(Watched<Tokens, TokensError>),
 }
 
 impl Access {
-    /// Whether a request may do what a role permits.
+    /// Refuses a request that lacks the role.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap, role: Role) -> Result<(), Problem> {
         match self {
             Self::Machine => names_this_machine(uri, headers),
@@ -34,7 +34,7 @@ impl Access {
 }
 
 impl Access {
-    /// Whether a request may have come here: without tokens it has to name this machine.
+    /// Refuses a request that a web page may have sent: without tokens, the host must name this machine.
     pub(crate) fn reached(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         match self {
             Self::Machine => names_this_machine(uri, headers),
@@ -84,7 +84,7 @@ fn unknown(text: &'static str, challenge: &'static str) -> Problem {
         .header(WWW_AUTHENTICATE, challenge)
 }
 
-/// The token of a header; the scheme's case is free (RFC 9110, section 11.1).
+/// The token of an `Authorization` header; the scheme is case-insensitive (RFC 9110, section 11.1).
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked(7)?;
     let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
@@ -94,7 +94,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let header = headers.get(HOST).map(|host| host.to_str().unwrap_or("?"));
     let named = uri.authority().map(http::uri::Authority::as_str);
-    // HTTP/1.0 may name none; a browser always does.
+    // HTTP/1.0 needs no host; a browser always sends one.
     let Some(host) = named.or(header) else {
         return Ok(());
     };

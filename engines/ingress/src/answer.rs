@@ -1,4 +1,4 @@
-//! Answers as they are sent: whole, with their length, of one of four media types.
+//! HTTP answers: complete bodies with a length, of one of four media types.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER};
@@ -14,10 +14,10 @@ use crate::problem::Problem;
 /// An answer.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// What is not for the next one who asks.
+/// Answers must not be cached: they may be for one caller only.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// An answer of a media type, with what is to be kept of it by nobody.
+/// An answer of a media type, with `no-store`.
 pub(crate) fn of(status: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
@@ -37,7 +37,7 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Answer {
 
 /// A problem as an answer.
 pub(crate) fn problem(problem: &Problem) -> Answer {
-    // It holds texts and numbers alone, which have a form.
+    // Cannot fail: the body has only texts and numbers.
     let body = serde_json::to_vec(&problem.body()).unwrap_or_default();
     let mut answer = of(problem.status, "application/problem+json", body);
     let headers = answer.headers_mut();
@@ -50,7 +50,7 @@ pub(crate) fn problem(problem: &Problem) -> Answer {
     answer
 }
 
-/// A method that a path does not have.
+/// The problem for a method that the path does not allow.
 pub(crate) fn not_allowed(allow: &'static str) -> Problem {
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
@@ -60,7 +60,7 @@ pub(crate) fn not_allowed(allow: &'static str) -> Problem {
     .header(ALLOW, allow)
 }
 
-/// Whether an order that was taken is new.
+/// Whether an accepted order is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Taken {
@@ -80,7 +80,7 @@ impl Taken {
     }
 }
 
-/// What is said of an order that was taken.
+/// Body of the answer for an accepted order.
 #[derive(Serialize)]
 struct Submitted<'a> {
     kind: &'static str,
@@ -90,7 +90,7 @@ struct Submitted<'a> {
     order: Option<Value>,
 }
 
-/// An order was taken. `order` is its record, where that was asked for.
+/// The answer for an accepted order. `order` is its record, if the request waited for the end.
 pub(crate) fn taken(
     status: StatusCode,
     id: &OrderId,
@@ -104,14 +104,14 @@ pub(crate) fn taken(
         order,
     };
     let mut answer = json(status, &body);
-    // A new order's id has no character that a path writes otherwise.
+    // A new order's id needs no percent-encoding.
     if let Ok(place) = HeaderValue::try_from(format!("/v1/orders/{id}")) {
         answer.headers_mut().insert(LOCATION, place);
     }
     answer
 }
 
-/// An order's record as operators' programs read it, without what is hidden.
+/// An order's record as JSON, without hidden fields.
 pub(crate) fn view(order: &Order, timing: &Timing, hidden: &Hidden) -> Result<Value, Problem> {
     let view = hidden.view(order, timing);
     view.map_err(|e| Problem::internal(format!("the record has no form: {e}")))

@@ -1,4 +1,4 @@
-//! Batches: an order on each line, and an answer on each line, in the same order.
+//! Batches: one order on each line, and one answer on each line, in the same order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::target::Query;
 
 /// Longest wait of one group of lines for room in the queue.
 const ROOM_WITHIN: Duration = Duration::from_secs(5);
-/// After this, no further group of lines is begun.
+/// Time after which no further group of lines is submitted.
 const ALL_WITHIN: Duration = Duration::from_secs(60);
 
-/// What is said of one line.
+/// Answer for one line.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum LineResult<'a> {
@@ -41,8 +41,8 @@ enum LineResult<'a> {
 }
 
 impl<S: StateStore> Service<S> {
-    /// Takes a batch. Lines are handed over in groups, one group after the other, so that lines of one
-    /// order keep their order.
+    /// Submits a batch. Groups of lines are submitted one after the other, so that lines of one order keep their
+    /// order.
     pub(crate) async fn submit_batch(
         &self,
         query: Query,

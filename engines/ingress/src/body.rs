@@ -12,31 +12,31 @@ use crate::problem::Problem;
 
 /// The unit in which memory is counted, in bytes.
 const UNIT: usize = 1024;
-/// How much of a body that is too large is read and thrown away, in bytes: a client that is still
-/// sending sees the answer and not a connection that was reset.
+/// How much of a too large body is read and discarded, in bytes, so that a client that is still sending sees the
+/// answer and not a reset connection.
 const THROWN_AWAY: usize = 1024 * 1024;
-/// Most bytes that a body has room for before any of it has come.
+/// Most bytes that are allocated for a body before any of it has arrived.
 const AT_FIRST: usize = 64 * 1024;
 
-/// The memory for bodies of all requests together.
+/// The shared memory budget for bodies of all requests.
 #[derive(Debug)]
 pub(crate) struct Memory(Arc<Semaphore>);
 
-/// A body, and what it takes of the memory.
+/// A body, with its permit from the memory budget.
 pub(crate) struct BodyRead {
     pub(crate) bytes: Vec<u8>,
     pub(crate) held: OwnedSemaphorePermit,
 }
 
 impl Memory {
-    /// For so many bytes.
+    /// A budget of this many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let units = (bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS);
         Self(Arc::new(Semaphore::new(units)))
     }
 
-    /// Reads a body of at most `limit` bytes that comes within a time. What has come is counted, and not what is said
-    /// to come.
+    /// Reads a body of at most `limit` bytes that arrives within a time. The budget counts the bytes that have
+    /// arrived, not the declared length.
     pub(crate) async fn read(
         &self,
         body: Incoming,
@@ -48,7 +48,7 @@ impl Memory {
         if told > limit.saturating_add(THROWN_AWAY) {
             return Err(too_large(limit));
         }
-        // A body that is there already takes no timer.
+        // Without a wait if the body has arrived already.
         let read = tokio::time::timeout(within, self.collect(body, limit, told));
         let late = |_| {
             Problem::new(

@@ -6,14 +6,14 @@ use triad_runtime::{Bus, BusError};
 
 use crate::order_end_waiters::OrderEndWaiters;
 
-/// The statuses that tell of an end.
+/// The statuses of an order's end.
 const ENDS: [Status; 4] = [
     Status::Completed,
     Status::Compensated,
     Status::CompensationFailed,
     Status::Failed,
 ];
-/// What the type of every status message begins with.
+/// Prefix of the type of every status message.
 const PREFIX: &str = "triad.order.";
 
 /// A bus that hands all messages to another bus, of the type `B`. Before it sends the status of an order's
@@ -47,7 +47,7 @@ impl<B: Bus> Bus for Noticing<B> {
     }
 }
 
-/// The order of whose end a message tells.
+/// The order whose end a message reports.
 fn ended(message: &Envelope) -> Option<&str> {
     let mut headers = message.headers.iter();
     let (_, of_type) = headers.find(|(name, _)| name == "ce_type")?;

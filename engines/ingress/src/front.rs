@@ -1,4 +1,4 @@
-//! What every server here has: who is let in, its bounds, and the operators' part.
+//! Parts shared by all servers of this crate: access, bounds, and the operators' part.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use crate::body::Memory;
 use crate::problem::Problem;
 use crate::settings::Limits;
 
-/// What a listener has to know of the service behind it.
+/// Settings that a listener takes from the service behind it.
 pub(crate) struct Front {
     pub(crate) access: Arc<Access>,
-    /// For the bodies of orders; nobody else takes any of it.
+    /// Memory budget for the bodies of orders; no other bodies use it.
     pub(crate) memory: Memory,
-    /// For the bodies of operators.
+    /// Memory budget for the bodies of operators.
     pub(crate) operators_memory: Memory,
-    /// For the bodies of those who may become operators, by logging in.
+    /// Memory budget for the bodies of unknown callers, who may log in as operators.
     pub(crate) strangers_memory: Memory,
     pub(crate) limits: Limits,
-    /// The server has been told to stop.
+    /// Cancelled when the server begins to stop.
     pub(crate) stopping: CancellationToken,
-    /// Who answers operators; `None`: nobody does.
+    /// Answers operators' requests; `None`: they get 404.
     pub(crate) operators: Option<Arc<dyn Answers>>,
 }
 
-/// Who answers the requests of a listener.
+/// Answers the requests of a listener.
 pub(crate) trait Serves: Send + Sync + 'static {
-    /// What the listener has to know.
+    /// The settings for the listener.
     fn front(&self) -> &Front;
 
-    /// Answers a request; a problem is an answer too.
+    /// Answers a request; a problem becomes an answer.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// An answer whose body is there as a whole.
+/// Converts an answer with a complete body.
 pub(crate) fn into_response(answer: Answer) -> Response<Body> {
     answer.map(Either::Left)
 }
@@ -53,7 +53,7 @@ pub(crate) fn refused(problem: &Problem) -> Answer {
 }
 
 impl Front {
-    /// Whether a request is one of operators, and somebody is there for them.
+    /// Whether a request is for operators, and this server serves them.
     pub(crate) fn is_for_operators(&self, request: &Request<Incoming>) -> bool {
         let path = request.uri().path();
         let operators = self.operators.as_ref();
@@ -94,7 +94,7 @@ impl Front {
     }
 }
 
-/// A server for operators alone.
+/// A server only for operators.
 pub(crate) struct OperatorsAlone(pub(crate) Front);
 
 impl Serves for OperatorsAlone {

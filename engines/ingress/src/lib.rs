@@ -1,4 +1,4 @@
-//! The HTTP front door of one machine: applications submit orders and learn of their ends, without a
+//! The HTTP interface of one machine: applications submit orders and wait for their ends, without a
 //! Kafka client.
 //!
 //! | request | is |
@@ -11,31 +11,30 @@
 //! `?wait=30s` answers with the order's end if it comes in that time. `?priority=high` submits to the
 //! high lane.
 //!
-//! **Operators** are answered on the same listener where somebody is there for them, by [`triad_console`]:
-//! `/v1/operate/…` and `/console/…`. [`Server::for_operators`] has these paths alone.
+//! **Operators** use the same listener, if [`Settings::operators`] is set: [`triad_console`] answers
+//! `/v1/operate/…` and `/console/…`. [`Server::for_operators`] has only these paths.
 //!
-//! **Orders are decided by [`Submission`](triad_runtime::submission::Submission)**, by the same rule as
-//! those of a topic: what is the same again, what is a conflict, what is invalid. Here its answer
-//! becomes a status, and nothing that is refused becomes a dead letter: the client has the answer.
-//! Requests that come at the same time are handed over together, so that the store writes them in one
-//! transaction; one that is alone goes at once.
+//! **[`Submission`](triad_runtime::submission::Submission) decides about orders**, by the same rules as for
+//! those of a topic: which order is a repetition, a conflict, or invalid. Its answer becomes an HTTP status. A
+//! refused order becomes no dead letter, because the client has the answer. Concurrent requests are submitted
+//! together, so that the store writes them in one transaction; a single request is submitted at once.
 //!
-//! **What is bounded**: connections, orders that wait, bytes of bodies, headers, requests that wait for
-//! ends, and the time for each part of a request; see [`Limits`] and [`OrderEndWaiters`].
+//! **Bounds**: connections, waiting orders, bytes of bodies, headers, requests that wait for ends, and the
+//! time for each part of a request; see [`Limits`] and [`OrderEndWaiters`].
 //!
 //! | module | owns |
 //! |---|---|
-//! | `server` | the listener, its connections, their end |
-//! | `front` | what every server here has, and the requests of operators |
+//! | `server` | the listener, its connections, the stop |
+//! | `front` | parts shared by all servers, and the requests of operators |
 //! | `service`, `orders`, `batch` | one request and its answer |
-//! | `target`, `body`, `access` | what a request says, and whether it may |
-//! | `ready` | what every order is written to |
-//! | `queue` | groups of orders on their way to Submission |
-//! | `ends`, `noticing` | who waits for ends, and how they are told |
-//! | `answer`, `problem` | what is said, and how |
+//! | `target`, `body`, `access` | the parts of a request, and access control |
+//! | `ready` | storage that every order needs |
+//! | `queue` | the queue of orders to Submission |
+//! | `order_end_waiters`, `end_noticing_bus` | requests that wait for ends, and their notification |
+//! | `answer`, `problem` | answers and errors |
 //! | `tls`, `watched` | files, read again when they change: those of TLS, and of [tokens](triad_console::tokens) |
 //!
-//! Architecture invariant: nothing here decides about an order.
+//! Architecture invariant: this crate decides nothing about an order.
 
 mod access;
 mod answer;

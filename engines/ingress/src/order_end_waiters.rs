@@ -1,4 +1,4 @@
-//! Who waits for the end of an order, and how they are told of it.
+//! Requests that wait for the ends of orders, and their notification.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use triad_core::OrderId;
 
-/// Most requests that wait for the ends of orders at once, in the default [`Ends`], inclusive.
+/// Most requests that wait for the ends of orders at once, in the default [`OrderEndWaiters`], inclusive.
 pub const MAX_WAITING: usize = 10_000;
 
 /// The requests that wait for the ends of orders. Clones share them.
 ///
-/// [`Noticing`](crate::Noticing) tells a request when the order that it waits for may have ended, and the
-/// request then reads the order's record. An end that another process wrote is told to nobody, so each
-/// request also reads the record from time to time.
+/// [`Noticing`](crate::Noticing) wakes a request when its order may have ended, and the request then reads the
+/// order's record. An end that another process wrote wakes no request, so each request also reads the record from
+/// time to time.
 #[derive(Debug, Clone)]
 pub struct OrderEndWaiters {
     waiting: Arc<Mutex<HashMap<String, watch::Sender<()>>>>,
@@ -22,14 +22,14 @@ pub struct OrderEndWaiters {
 }
 
 impl Default for OrderEndWaiters {
-    /// With [`MAX_WAITING`] places.
+    /// With [`MAX_WAITING`] permits.
     fn default() -> Self {
         Self::new(MAX_WAITING)
     }
 }
 
 impl OrderEndWaiters {
-    /// No request waits yet. At most `most` requests may wait at once; one more is answered with 429.
+    /// Without waiting requests. At most `most` requests may wait at once; one more is answered with 429.
     #[must_use]
     pub fn new(most: usize) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
@@ -40,13 +40,13 @@ impl OrderEndWaiters {
         }
     }
 
-    /// How many requests wait, those included that have a place and are still being submitted.
+    /// How many requests wait, including those that have a permit and whose order is still being submitted.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.most.saturating_sub(self.places.available_permits())
     }
 
-    /// A place to wait; `None` if all are taken.
+    /// Takes a permit to wait; `None` if all are taken.
     pub(crate) fn place(&self) -> Option<WaitPermit> {
         let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
         Some(WaitPermit {
@@ -55,7 +55,7 @@ impl OrderEndWaiters {
         })
     }
 
-    /// Tells all who wait for this order to look.
+    /// Wakes all requests that wait for this order.
     pub(crate) fn ended(&self, order: &str) {
         if let Some(told) = self.lock().get(order) {
             told.send_replace(());
@@ -67,7 +67,7 @@ impl OrderEndWaiters {
     }
 }
 
-/// A place to wait, of an order that is not known yet.
+/// A permit to wait, before the order's id is known.
 #[derive(Debug)]
 pub(crate) struct WaitPermit {
     ends: OrderEndWaiters,
@@ -75,8 +75,7 @@ pub(crate) struct WaitPermit {
 }
 
 impl WaitPermit {
-    /// Waits for this order from now on. An end that is told later is not missed; one that was told
-    /// before is in the order's record.
+    /// Waits for this order from now on. A later notification is not missed; an earlier end is in the order's record.
     pub(crate) fn of(self, order: &OrderId) -> OrderEndWaiter {
         let told = self
             .ends
@@ -101,10 +100,10 @@ pub(crate) struct OrderEndWaiter {
 }
 
 impl OrderEndWaiter {
-    /// Completes when an end is told that was not seen yet. Safe to be dropped and called again.
+    /// Completes at the next notification. Cancel-safe: it may be dropped and called again.
     pub(crate) async fn ended(&mut self) {
         if self.told.changed().await.is_err() {
-            // The sender stays as long as anybody waits.
+            // The sender lives as long as any request waits.
             std::future::pending::<()>().await;
         }
     }

@@ -1,4 +1,4 @@
-//! Single orders: taken, read, and their ends waited for.
+//! Single orders: submit, read, and wait for the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,21 +18,21 @@ use crate::problem::Problem;
 use crate::service::Service;
 use crate::target::Query;
 
-/// Looks at the store, of all requests that wait, in [`Limits::look_every`](crate::Limits).
+/// Reads of the store by all waiting requests together, in each [`Limits::look_every`](crate::Limits).
 const LOOKS: usize = 256;
-/// First look at an order that was taken just now and whose end nobody has told of: it may have been told
-/// before anybody waited for it, if this request was held up for as long as an order takes.
+/// First read of an order that was just submitted: the notification may have come before this request began to wait,
+/// if the request was delayed for as long as the order takes.
 const FIRST_LOOK: Duration = Duration::from_millis(200);
 
 impl<S: StateStore> Service<S> {
-    /// Takes one order.
+    /// Submits one order.
     pub(crate) async fn submit(
         &self,
         query: Query,
         headers: &HeaderMap,
         body: Incoming,
     ) -> Result<Answer, Problem> {
-        // Before the order is taken: who has no place to wait has submitted nothing.
+        // Before the submission: a request that gets no permit to wait has submitted nothing.
         let wait = query.wait.map(|wait| self.place(wait)).transpose()?;
         let within = self.front.limits.body_within;
         let read = self.front.memory.read(body, MAX_SUBMISSION_BYTES, within);
@@ -61,7 +61,7 @@ impl<S: StateStore> Service<S> {
         Ok(answer::taken(status, &id, taken, view.transpose()?))
     }
 
-    /// Shows an order, now or at its end.
+    /// Answers with an order, now or at its end.
     pub(crate) async fn get(&self, id: &OrderId, query: Query) -> Result<Answer, Problem> {
         let found = match query.wait {
             None => self.load(id).await?,
@@ -88,7 +88,7 @@ impl<S: StateStore> Service<S> {
         ))
     }
 
-    /// A place to wait, and until when.
+    /// A permit to wait, and the end of the wait.
     fn place(&self, wait: Duration) -> Result<(WaitPermit, Instant), Problem> {
         let until = Instant::now() + wait;
         let place = self.ends.place().ok_or_else(|| {
@@ -98,8 +98,8 @@ impl<S: StateStore> Service<S> {
         Ok((place, until))
     }
 
-    /// The order at its end, or as it is when the time is up or the server stops; `None`: there is no
-    /// such order. It is read when its end is told, at `look_at`, and from time to time without that.
+    /// The order at its end, or as it is when the time is up or the server stops; `None` if there is no such order.
+    /// It is read after a notification, at `look_at`, and from time to time.
     async fn until_end(
         &self,
         place: WaitPermit,
@@ -107,7 +107,7 @@ impl<S: StateStore> Service<S> {
         mut look_at: Instant,
         until: Instant,
     ) -> Result<Option<Order>, Problem> {
-        // First the word, then the look: an end in between is in the record.
+        // Subscribe first, then read: an end in between is in the record.
         let mut waiting = place.of(id);
         loop {
             tokio::select! {
@@ -124,7 +124,7 @@ impl<S: StateStore> Service<S> {
         }
     }
 
-    /// Time between two looks of one request.
+    /// Interval between two reads of one request.
     fn between_looks(&self) -> Duration {
         let share = self.ends.waiting().div_ceil(LOOKS).max(1);
         let share = u32::try_from(share).unwrap_or(u32::MAX);
@@ -139,7 +139,7 @@ impl<S: StateStore> Service<S> {
     }
 }
 
-/// An order as the record of a topic that it would be.
+/// An order in the form of a topic's record, for Submission.
 pub(crate) fn record(
     value: Vec<u8>,
     priority: Option<Priority>,
@@ -158,7 +158,7 @@ pub(crate) fn record(
     }
 }
 
-/// An order that was taken, or why it was not.
+/// The accepted order, or the problem of a refused one.
 pub(crate) fn taken(submitted: &Submitted) -> Result<(OrderId, Taken), Problem> {
     match submitted {
         Submitted::Accepted(id) => Ok((id.clone(), Taken::Accepted)),

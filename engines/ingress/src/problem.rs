@@ -1,5 +1,4 @@
-//! What a request is told that cannot be answered as it wished: RFC 9457, with a stable code and what
-//! to do next.
+//! Errors of requests as problem details (RFC 9457), with a stable code and the next step.
 
 use std::borrow::Cow;
 
@@ -10,20 +9,20 @@ use triad_runtime::{BusError, Redelivery, StoreError};
 
 use crate::queue::Unanswered;
 
-/// A problem. Its code is for programs, its texts are for people.
+/// A problem: a code for programs and texts for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) detail: Cow<'static, str>,
     pub(crate) next: &'static str,
-    /// Seconds after which the same request may be made again.
+    /// Seconds after which the client may repeat the request.
     pub(crate) retry_after: Option<u32>,
-    /// A header of this kind of problem, such as `Allow`.
+    /// An additional header, such as `Allow`.
     pub(crate) header: Option<(http::HeaderName, &'static str)>,
 }
 
-/// A problem's form as JSON: the members of RFC 9457, and three of Triad's.
+/// JSON form of a problem: the members of RFC 9457, and three of Triad's.
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
     title: &'static str,
@@ -35,14 +34,14 @@ pub(crate) struct Body<'a> {
     retry_after: Option<u32>,
 }
 
-/// What to do where the same request is to be made again.
+/// Next step if the client may repeat the same request.
 const AGAIN: &str =
     "Send the same request again after the time in Retry-After: an order is taken once.";
-/// What to do where the request is wrong.
+/// Next step if the request is wrong.
 const MEND: &str = "Correct the request; /v1/openapi.json says what it has to be.";
 
 impl Problem {
-    /// One with the next step of most: the request has to be another one.
+    /// A problem with the usual next step: correct the request.
     pub(crate) fn new(
         status: StatusCode,
         code: &'static str,
@@ -58,7 +57,7 @@ impl Problem {
         }
     }
 
-    /// One that passes: the same request again after so many seconds.
+    /// A transient problem: the client may repeat the request after some seconds.
     pub(crate) fn again(
         status: StatusCode,
         code: &'static str,
@@ -72,7 +71,7 @@ impl Problem {
         }
     }
 
-    /// The problem of a body of somebody who is not known: where it is too large, it is first of all not theirs to send.
+    /// Replaces a body problem of an unknown caller by 401 where the body is too large: it must log in first.
     pub(crate) fn of_stranger(self) -> Self {
         match self.status {
             StatusCode::PAYLOAD_TOO_LARGE => {
@@ -101,7 +100,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
-    /// What is wrong on this side, and nothing that the client can mend.
+    /// A fault of the server, which the client cannot correct.
     pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
             .next("Tell an operator; the log of the server says more.")
@@ -119,8 +118,8 @@ impl Problem {
     }
 }
 
-/// An order that can never be taken as it is: the code and the text of the dead letter that it would
-/// be on a topic.
+/// An order that can never be accepted as it is: the code and the text of the dead letter that a topic's record would
+/// get.
 impl From<&SubmissionRefusal> for Problem {
     fn from(refusal: &SubmissionRefusal) -> Self {
         use SubmissionRefusal as Why;
@@ -153,7 +152,7 @@ impl From<&SubmissionRefusal> for Problem {
     }
 }
 
-/// An order that was not taken now.
+/// An order that was not accepted now.
 impl From<&Redelivery> for Problem {
     fn from(why: &Redelivery) -> Self {
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;

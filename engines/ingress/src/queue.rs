@@ -1,5 +1,5 @@
-//! Orders on their way to Submission: those that wait at the same time go together, so that the store
-//! writes them in one transaction.
+//! The queue to Submission: orders that wait at the same time are submitted together, so that the store writes them
+//! in one transaction.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use tokio::task::JoinHandle;
 use triad_runtime::submission::{Submission, Submitted};
 use triad_runtime::{Bus, Clock, DefinitionStore, InputRecord, StateStore};
 
-/// Most orders that are handed to Submission at once.
+/// Most orders in one group.
 pub(crate) const GROUP: usize = 64;
-/// Groups that are on their way at once: while one waits for the store's sync, others get in line for its next
-/// transaction, and the bus is asked for several at once.
+/// Concurrent groups: while one waits for the store's sync, others gather for the next transaction, and the bus gets
+/// several groups at once.
 const GROUPS: usize = 4;
-/// Longest wait for Submission's answer. Its store and its bus have bounds of their own, below this.
+/// Longest wait for Submission's answer. The bounds of its store and its bus are shorter.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// Why there is no answer about orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unanswered {
-    /// As many orders wait as may. None of these was taken.
+    /// The queue is full. None of these orders was stored.
     #[error("too many orders wait to be stored")]
     Full,
     /// No answer came in time. The orders may be stored.
@@ -38,11 +38,11 @@ struct Job {
     records: Vec<InputRecord>,
     told: oneshot::Sender<Vec<Submitted>>,
     _room: OwnedSemaphorePermit,
-    /// The bytes that the records were counted with.
+    /// Memory permit of the bodies with these records.
     _memory: Option<Arc<OwnedSemaphorePermit>>,
 }
 
-/// The way to Submission. It ends with its last user, once all that waits is answered.
+/// The queue. It closes when its last user is dropped, after all waiting orders are answered.
 #[derive(Debug)]
 pub(crate) struct Queue {
     jobs: mpsc::Sender<Job>,
@@ -50,8 +50,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Starts the tasks that hand over, before this handler. At most `most` orders, and never fewer
-    /// than [`GROUP`], wait or are handed over at once.
+    /// Starts the tasks that submit groups to this handler. At most `most` orders, and never fewer than [`GROUP`],
+    /// wait or are being submitted at once.
     pub(crate) fn start<S, B, C>(
         submission: &Arc<Submission<S, B, C>>,
         most: usize,
@@ -73,13 +73,13 @@ impl Queue {
         (Self { jobs, room }, tasks)
     }
 
-    /// Whether one more order would be taken now.
+    /// Whether there is room for one more order.
     pub(crate) fn has_room(&self) -> bool {
         self.room.available_permits() > 0
     }
 
-    /// Submits orders, at most [`GROUP`], and waits for what came of each. If as many wait as may, room
-    /// is waited for, `room_within` at most.
+    /// Submits at most [`GROUP`] orders, and waits for their results. If the queue is full, waits for room, at most
+    /// `room_within`.
     ///
     /// # Errors
     /// [`Unanswered`].
@@ -97,7 +97,7 @@ impl Queue {
             _room: room,
             _memory: memory,
         };
-        // It has a place for each order that has room.
+        // The channel has a place for each order that has room.
         self.jobs.try_send(job).map_err(|_| Unanswered::Failed)?;
         match tokio::time::timeout(ANSWER_WITHIN, answer).await {
             Ok(answer) => answer.map_err(|_| Unanswered::Failed),
@@ -122,15 +122,15 @@ impl Queue {
     }
 }
 
-/// What waits, shared by the tasks that hand over.
+/// Receiver of waiting jobs, shared by the tasks.
 struct JobReceiver {
     next: mpsc::Receiver<Job>,
-    /// Taken, and too large for the group that was made then: the first of the next one.
+    /// A job that did not fit into the previous group: the first of the next one.
     left: Option<Job>,
 }
 
 impl JobReceiver {
-    /// All that waits, up to [`GROUP`] orders; `None` at the end. One that is alone goes at once.
+    /// All waiting jobs, up to [`GROUP`] orders; `None` at the end. A single job is submitted at once.
     async fn group(&mut self) -> Option<Vec<Job>> {
         let first = match self.left.take() {
             Some(job) => job,
@@ -168,7 +168,7 @@ where
             callers.push((job.records.len(), job.told, job._room, job._memory));
             records.extend(job.records);
         }
-        // A panic is of these orders alone: their callers are told that they have no answer.
+        // A panic concerns only these orders: their callers get an error.
         let answers = AssertUnwindSafe(submission.submit(&records)).catch_unwind();
         let Ok(answers) = answers.await else {
             tracing::error!(orders = records.len(), "submission panicked");
@@ -176,7 +176,7 @@ where
         };
         let mut answers = answers.into_iter();
         for (orders, told, ..) in callers {
-            // A caller that has gone away is not told.
+            // Ignored: the caller may have gone away.
             let _ = told.send(answers.by_ref().take(orders).collect());
         }
     }

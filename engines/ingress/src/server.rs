@@ -1,4 +1,4 @@
-//! The listener, its connections, and their end.
+//! The listener, its connections, and the stop.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -33,15 +33,14 @@ use crate::settings::{Settings, StartError};
 use crate::tls::{self, TlsError};
 use crate::watched::Watched;
 
-/// Most bytes of one connection that are read and not yet taken, in a buffer that is as large as what is
-/// sent needs. It bounds no body.
+/// Largest read buffer of one connection, in bytes; it grows as needed. It does not bound a body.
 const BUFFER: usize = 64 * 1024;
-/// Most of [`Limits::stop_within`](crate::Limits::stop_within) that counts.
+/// Largest effective [`Limits::stop_within`](crate::Limits::stop_within).
 const LONGEST_STOP: Duration = Duration::from_hours(24);
-/// Wait before the next connection is taken when one could not be: the process has too many files open.
+/// Wait after a failed accept: the process has too many open files.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// Most bytes of bodies in memory of those who are not known: some 120 logins at once.
+/// Memory budget for the bodies of unknown callers, in bytes: some 120 concurrent log-ins.
 const STRANGERS_BODY_BYTES: usize = 1024 * 1024;
 
 type WatchedTls = Watched<ServerConfig, TlsError>;
@@ -51,9 +50,9 @@ type WatchedTls = Watched<ServerConfig, TlsError>;
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    /// No further connection or request is taken.
+    /// Cancelled at the stop: no further connection or request is accepted.
     stopping: CancellationToken,
-    /// What is left is broken off.
+    /// Cancelled at the end of the stop: the remaining connections are closed.
     broken_off: CancellationToken,
     tasks: TaskTracker,
     handing_over: Vec<JoinHandle<()>>,
@@ -68,17 +67,16 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Begins to listen, for orders and, with [`Settings::operators`], for operators. `submission` stores the
-    /// orders; they are read from `store`.
+    /// Begins to listen, for orders and, with [`Settings::operators`], for operators. `submission` stores the orders;
+    /// they are read from `store`.
     ///
-    /// The bus of `submission` should be a [`Noticing`](crate::Noticing) with the same `ends`, and so should
-    /// those of the other handlers of this process. The end of an order whose status passes no such bus is
-    /// found only by the looks at the store ([`Limits::look_every`](crate::Limits::look_every)).
+    /// The bus of `submission` should be a [`Noticing`](crate::Noticing) with the same `ends`, and so should those of
+    /// the other handlers of this process. The end of an order whose status passes no such bus is found only by the
+    /// periodic reads of the store ([`Limits::look_every`](crate::Limits::look_every)).
     ///
     /// # Errors
-    /// [`StartError::Open`] if the address is not a loopback one and there are no tokens,
-    /// [`StartError::Tokens`] or [`StartError::Tls`] if a file cannot be used, [`StartError::Listen`] if the
-    /// address cannot be listened on.
+    /// [`StartError::Open`] if the address is not a loopback one and there are no tokens, [`StartError::Tokens`] or
+    /// [`StartError::Tls`] if a file cannot be used, [`StartError::Listen`] if the address cannot be listened on.
     pub async fn start<S, B, C>(
         settings: Settings,
         submission: Arc<Submission<S, B, C>>,
@@ -109,7 +107,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Begins to listen for operators alone ([`Settings::operators`]): no order is taken.
+    /// Begins to listen only for operators ([`Settings::operators`]): no order is accepted.
     ///
     /// # Errors
     /// The same as those of [`start`](Self::start).
@@ -131,7 +129,7 @@ impl Server {
         }
     }
 
-    /// Begins to take connections.
+    /// Begins to accept connections.
     fn take_in(&self, service: impl Serves, tls: Option<WatchedTls>, listener: TcpListener) {
         let door = Arc::new(Door {
             service,
@@ -149,10 +147,10 @@ impl Server {
         self.address
     }
 
-    /// Takes no further connection, answers the requests under way, and ends. Requests that wait for the end
-    /// of an order are told how the order stands now. What takes longer than
-    /// [`Limits::stop_within`](crate::Limits::stop_within) is broken off: its sender gets no answer, and
-    /// cannot know whether its order was stored.
+    /// Accepts no further connection, answers the requests under way, and stops. Requests that wait for the end of an
+    /// order are answered with its present state. A request that takes longer than
+    /// [`Limits::stop_within`](crate::Limits::stop_within) is cut off: its client gets no answer, and cannot know
+    /// whether its order was stored.
     pub async fn stop(mut self) {
         self.stopping.cancel();
         self.tasks.close();
@@ -162,7 +160,7 @@ impl Server {
             self.broken_off.cancel();
             self.tasks.wait().await;
         }
-        // Nobody is left who hands over, so these end once what they have in hand is stored.
+        // No request submits any more, so these tasks end once their present groups are stored.
         for mut task in self.handing_over.drain(..) {
             if timeout_at(until, &mut task).await.is_err() {
                 task.abort();
@@ -172,11 +170,10 @@ impl Server {
 }
 
 impl Settings {
-    /// Whether a server could be started with these settings, as far as that is known without listening: the
-    /// address, the file of tokens and the files of TLS.
+    /// Checks the settings without listening: the address, the file of tokens and the files of TLS.
     ///
     /// # Errors
-    /// Those of [`Server::start`], but for [`StartError::Listen`].
+    /// Those of [`Server::start`], except for [`StartError::Listen`].
     pub fn check(&self) -> Result<(), StartError> {
         access(self)?;
         open_tls(self)?;
@@ -184,7 +181,7 @@ impl Settings {
     }
 }
 
-/// What a server is made of: who is let in, TLS, and the listener with its address.
+/// The parts of a server: access, TLS, and the listener with its address.
 async fn opened(
     settings: Settings,
 ) -> Result<(Front, Option<WatchedTls>, (TcpListener, SocketAddr)), StartError> {
@@ -230,7 +227,7 @@ fn access(settings: &Settings) -> Result<Access, StartError> {
     let of = file.clone();
     let is_first = AtomicBool::new(true);
     let read = move || match (Tokens::read(&of), is_first.swap(false, Ordering::Relaxed)) {
-        // All were taken out of it.
+        // All tokens were removed from the file.
         (Err(TokensError::Empty), false) => {
             tracing::warn!(file = %of.display(), "there is no token any more: nobody is let in");
             Ok(Tokens::default())
@@ -249,7 +246,7 @@ fn open_tls(settings: &Settings) -> Result<Option<WatchedTls>, TlsError> {
     settings.tls.clone().map(open).transpose()
 }
 
-/// Where connections come in.
+/// Accepts connections.
 struct Door<S> {
     service: S,
     tls: Option<WatchedTls>,
@@ -258,7 +255,7 @@ struct Door<S> {
 }
 
 impl<S: Serves> Door<S> {
-    /// Takes connections until the server stops. At the bound the next one waits in the system's queue.
+    /// Accepts connections until the server stops. At the bound, further connections wait in the system's queue.
     async fn accept(self: Arc<Self>, listener: TcpListener) {
         let most = self.service.front().limits.connections;
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
@@ -284,13 +281,13 @@ impl<S: Serves> Door<S> {
             () = next => {}
             () = stopping.cancelled() => {}
         }
-        // Streams of events would go on for minutes.
+        // Streams of events would otherwise last for minutes.
         if let Some(operators) = &self.service.front().operators {
             operators.stop();
         }
     }
 
-    /// One connection from its beginning to its end, within the server's own.
+    /// Serves one connection from its beginning to its end, within the server's lifetime.
     async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
         let broken_off = self.broken_off.clone();
         tokio::select! {
@@ -300,7 +297,7 @@ impl<S: Serves> Door<S> {
     }
 
     async fn serve(&self, stream: TcpStream) {
-        // An answer is one write: there is nothing to wait for.
+        // An answer is one write, so delaying packets gains nothing.
         let _ = stream.set_nodelay(true);
         let limits = &self.service.front().limits;
         let mut stream = TimeoutStream::new(stream);
@@ -341,7 +338,7 @@ impl<S: Serves> Door<S> {
         }
     }
 
-    /// Looks from time to time whether files have changed.
+    /// Checks periodically whether the files have changed.
     async fn look_at_files(self: Arc<Self>) {
         let every = self.service.front().limits.files_every;
         let stopping = self.service.front().stopping.clone();
@@ -353,7 +350,7 @@ impl<S: Serves> Door<S> {
                 () = stopping.cancelled() => return,
             }
             let door = Arc::clone(&self);
-            // A file may lie where reading it takes long.
+            // Blocking: the file may be on a slow file system.
             let looked = tokio::task::spawn_blocking(move || {
                 if let Access::Tokens(tokens) = &*door.service.front().access {
                     tokens.reload_if_changed();

@@ -20,12 +20,12 @@ use crate::queue::Queue;
 use crate::ready::Writable;
 use crate::target::{self, Path, Query};
 
-/// The document of this interface, as it is served.
+/// The OpenAPI document, as it is served.
 pub(crate) const OPEN_API: &str = include_str!("../openapi.json");
-/// How long it is believed that orders can be written, once one could have been.
+/// How long a successful readiness check is cached.
 const READY_FOR: Duration = Duration::from_secs(1);
 
-/// What all requests share.
+/// State that all requests share.
 pub(crate) struct Service<S> {
     pub(crate) store: S,
     pub(crate) queue: Queue,
@@ -34,9 +34,9 @@ pub(crate) struct Service<S> {
     pub(crate) timing: Timing,
     /// The fields of payloads whose values are not shown.
     pub(crate) hidden: Hidden,
-    /// What every order is written to.
+    /// Storage that every order needs.
     pub(crate) written: Vec<Arc<dyn Writable>>,
-    /// When all of it could last be written.
+    /// Time of the last successful readiness check.
     pub(crate) ready_at: Mutex<Option<Instant>>,
 }
 
@@ -87,8 +87,8 @@ impl<S: StateStore> Service<S> {
         }
     }
 
-    /// Whether orders can be taken: the server is not stopping, the store answers, and what an order needs can be
-    /// written. That is tried once a second at most while it can.
+    /// Whether orders can be accepted: the server is not stopping, the store answers, and every storage can be
+    /// written. A success is cached for a second.
     async fn is_ready(&self) -> Result<(), Problem> {
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         if self.front.stopping.is_cancelled() {
@@ -103,7 +103,7 @@ impl<S: StateStore> Service<S> {
         if last.is_some_and(|at| at.elapsed() < READY_FOR) {
             return Ok(());
         }
-        // Any id: whether there is such an order is not the question.
+        // Any id: only the store's answer counts, not the order.
         let any = OrderId::new("readyz").map_err(|e| Problem::internal(e.to_string()))?;
         self.load(&any).await?;
         for each in &self.written {
@@ -124,7 +124,7 @@ fn well(status: &'static str) -> Answer {
     answer::json(StatusCode::OK, &serde_json::json!({ "status": status }))
 }
 
-/// What a body is.
+/// Media type of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Media {
     /// One order.
@@ -133,7 +133,7 @@ enum Media {
     Batch,
 }
 
-/// What a body is said to be. It has to be said: see [`crate::access`].
+/// The media type of a body, which is required: see [`crate::access`].
 fn media(headers: &HeaderMap) -> Result<Media, Problem> {
     let unsupported = |text: &'static str| {
         Problem::new(

@@ -1,4 +1,4 @@
-//! What the front door is told once, when it starts.
+//! Settings of the HTTP interface, read once at the start.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -12,26 +12,26 @@ use triad_core::Timing;
 use crate::ready::Writable;
 use crate::tls::{TlsError, TlsFiles};
 
-/// Where to listen, who is let in, and what bounds hold.
+/// Address, access and bounds.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The address to listen on; port 0 takes any free one. Any address but a loopback one needs
     /// [`tokens`](Self::tokens).
     pub listen: SocketAddr,
-    /// The file of tokens, in the form of `NewToken::line`, one a line. It is looked at every
-    /// [`Limits::files_every`], and read again when it has changed; tokens that cannot be used leave the
-    /// earlier ones in force, and a file without any lets nobody in. `None`: whoever can reach the address may submit and read.
+    /// The file of tokens, in the form of `NewToken::line`, one a line. It is checked every [`Limits::files_every`],
+    /// and read again when it has changed. Invalid content leaves the earlier tokens in force, and a file without
+    /// tokens refuses every request. `None`: every client that reaches the address may submit and read.
     pub tokens: Option<PathBuf>,
     /// Certificate and key of the server. `None`: plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// The time spans of the installation. From them an answer tells when something can happen next to an
-    /// order, so they must be those of the handlers.
+    /// The time spans of the installation. Answers compute an order's next events from them, so they must be those of
+    /// the handlers.
     pub timing: Timing,
-    /// What answers the requests of operators on the same listener. `None`: they are answered with 404.
+    /// Answers the requests of operators on the same listener. `None`: they are answered with 404.
     pub operators: Option<Arc<dyn Answers>>,
-    /// The fields of payloads whose values are not shown, in no order's record either. Default: none.
+    /// The fields of payloads whose values are never shown. Default: none.
     pub hidden: Hidden,
-    /// What every order is written to; `/readyz` writes to each. The store is read there in any case.
+    /// Storage that every order needs; `/readyz` writes to each. The store is read there in any case.
     pub written: Vec<Arc<dyn Writable>>,
     /// The bounds on sizes, numbers and times.
     pub limits: Limits,
@@ -63,8 +63,8 @@ pub struct Limits {
     /// Most orders that wait to be stored or are being stored; further ones are answered with 429. Less
     /// than 64 counts as 64. Default: 1,024.
     pub orders: usize,
-    /// Most bytes of the bodies of orders in memory, as far as they have come; requests beyond it are answered with
-    /// 429. Default: 64 MiB.
+    /// Most bytes of the bodies of orders in memory, as far as they have arrived; requests beyond it are answered
+    /// with 429. Default: 64 MiB.
     pub body_bytes: usize,
     /// The same of the bodies of operators. Default: 32 MiB.
     pub operator_body_bytes: usize,
@@ -74,22 +74,22 @@ pub struct Limits {
     pub batch_lines: usize,
     /// Largest request line and headers, in bytes, of 100 headers at most. Default: 32 KiB.
     pub header_bytes: usize,
-    /// Longest time from a request's beginning, or from the end of the one before it, until its
-    /// headers are there. A connection on which nothing is asked for so long is closed. Default: 10 s.
+    /// Longest time from a request's beginning, or from the end of the one before it, until its headers have arrived.
+    /// A connection that is idle for so long is closed. Default: 10 s.
     pub header_within: Duration,
-    /// Longest time until a request's body is there as a whole, and longest time for which a client may take
-    /// nothing of an answer. Default: 30 s.
+    /// Longest time until a request's whole body has arrived, and longest time for which a client may read nothing of
+    /// an answer. Default: 30 s.
     pub body_within: Duration,
     /// Longest time that a request may ask for with `?wait`. Default: 60 s.
     pub wait: Duration,
-    /// Longest time that requests under way have once the server is told to stop; more than a day counts as
-    /// a day. Default: 10 s.
+    /// Longest time for requests under way after the server begins to stop; more than a day counts as a day. Default:
+    /// 10 s.
     pub stop_within: Duration,
-    /// How often each request that waits for the end of an order reads the order's record, for ends that
-    /// it is not told of. If more than 256 requests wait, each reads less often: about 256 reads come in
-    /// this time. Default: 1 s.
+    /// How often each request that waits for the end of an order reads the order's record, for ends without a
+    /// notification. If more than 256 requests wait, each reads less often: about 256 reads happen in this time.
+    /// Default: 1 s.
     pub look_every: Duration,
-    /// How often the files of tokens and TLS are looked at. Default: 2 s.
+    /// How often the files of tokens and TLS are checked. Default: 2 s.
     pub files_every: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What a request is about: its path and its query.
+//! The target of a request: its path and its query.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use triad_core::{OrderId, Priority};
 
 use crate::problem::Problem;
 
-/// The paths, each with its methods as `Allow` says them.
+/// The paths, each with its methods in the form of `Allow`.
 pub(crate) const ROUTES: [(&str, &str); 5] = [
     ("/v1/orders", "POST"),
     ("/v1/orders/{id}", "GET, HEAD"),
@@ -29,7 +29,7 @@ pub(crate) enum Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// `None`: there is nothing of this path.
+    /// Parses a path; `None` if it is unknown.
     pub(crate) fn of(path: &'a str) -> Option<Self> {
         match path {
             "/v1/orders" => Some(Self::Orders),
@@ -72,7 +72,7 @@ pub(crate) fn order_id(spelt: &str) -> Result<OrderId, Problem> {
     OrderId::new(text).map_err(|e| Problem::bad("bad-order-id", e.to_string()))
 }
 
-/// What a query asks for.
+/// The parameters of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Query {
     /// How long to wait for the end.
@@ -82,7 +82,7 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// Reads a query; a wait above `longest`, and what is unknown or there twice, is an error.
+    /// Parses a query; a wait above `longest`, and an unknown or repeated parameter, is an error.
     pub(crate) fn of(uri: &Uri, longest: Duration) -> Result<Self, Problem> {
         let mut query = Self::default();
         let text = uri.query().unwrap_or_default();
@@ -104,7 +104,7 @@ impl Query {
         Ok(query)
     }
 
-    /// The query of a request that has no lane to choose: a problem if it names a priority.
+    /// The query of a request without a choice of lane: a problem if it names a priority.
     pub(crate) fn without_priority(self) -> Result<Self, Problem> {
         match self.priority {
             None => Ok(self),

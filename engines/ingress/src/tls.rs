@@ -1,7 +1,7 @@
 //! TLS of the server, from files.
 //!
-//! Architecture invariant: the provider of cryptography is named here. The process's default is left
-//! alone, because it belongs to the program.
+//! Architecture invariant: this module chooses the provider of cryptography explicitly. It does not set the process's
+//! default, because that belongs to the program.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

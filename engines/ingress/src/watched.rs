@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
-/// When a file was last changed, and how long it is; `None` where that cannot be told.
+/// Time of modification and length of a file; `None` if they are unknown.
 type Stamp = Option<(SystemTime, u64)>;
-/// How files become a value.
+/// Parses the files into a value.
 type Parse<T, E> = Box<dyn Fn() -> Result<T, E> + Send + Sync>;
 
-/// A value that is made of files, and made again when one of them has changed. While the files are
-/// wrong, the last value that was right stays.
+/// A value that is parsed from files, and parsed again when one of them has changed. While the files are invalid, the
+/// last valid value stays.
 pub(crate) struct Watched<T, E> {
     files: Vec<PathBuf>,
     read: Parse<T, E>,
@@ -19,9 +19,9 @@ pub(crate) struct Watched<T, E> {
 }
 
 impl<T, E: std::fmt::Display> Watched<T, E> {
-    /// Makes the value for the first time.
+    /// Parses the value for the first time.
     pub(crate) fn open(files: Vec<PathBuf>, read: Parse<T, E>) -> Result<Self, E> {
-        // Looked at before they are read: a change in between is met by the next look.
+        // Stamped before they are read: the next check notices a change in between.
         let seen = stamps(&files);
         let present = RwLock::new(Arc::new(read()?));
         Ok(Self {
@@ -38,8 +38,7 @@ impl<T, E: std::fmt::Display> Watched<T, E> {
         Arc::clone(&present)
     }
 
-    /// Looks whether a file has changed, and makes the value again if so. It blocks for as long as the
-    /// files take to be read.
+    /// Checks whether a file has changed, and parses the value again if so. Blocks while the files are read.
     pub(crate) fn reload_if_changed(&self) {
         let now = stamps(&self.files);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! One request to the API, as the caller.
+//! One request to the operators' API, on behalf of the caller.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use triad_console::{Answers, Caller, Keys};
 
-/// What every path of the API begins with.
+/// Prefix of every path of the API.
 const ROOT: &str = "/v1/operate";
 
-/// Who asks: what their request had in its headers, and who lets them in.
+/// The caller: the headers of its request, and the keys that accept it.
 #[derive(Clone)]
 pub(crate) struct Asking {
     pub(crate) api: Arc<dyn Answers>,
@@ -21,11 +21,11 @@ pub(crate) struct Asking {
     pub(crate) caller: Caller,
 }
 
-/// An answer of the API: what was asked for, or a problem (RFC 9457) in its own words.
+/// An answer of the API: the result, or a problem (RFC 9457).
 pub(crate) type ApiAnswer = Result<Value, Value>;
 
 impl Asking {
-    /// Somebody with these headers. A browser's session is not passed on: it counts for nothing here.
+    /// A caller with these headers. A browser's session is not passed on: it does not count here.
     pub(crate) fn new(
         api: Arc<dyn Answers>,
         keys: Arc<dyn Keys>,
@@ -43,7 +43,7 @@ impl Asking {
         }
     }
 
-    /// Looks.
+    /// Sends a GET request.
     pub(crate) async fn get(&self, path: &str, query: &Query) -> ApiAnswer {
         self.send(
             Method::GET,
@@ -53,7 +53,7 @@ impl Asking {
         .await
     }
 
-    /// Acts, or tries to.
+    /// Sends a POST request.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> ApiAnswer {
         self.send(
             Method::POST,
@@ -90,7 +90,7 @@ pub(crate) fn problem(code: &str, detail: &str) -> Value {
 pub(crate) struct Query(Vec<(&'static str, String)>);
 
 impl Query {
-    /// With a further parameter, if it has a value.
+    /// Adds a parameter, if it has a value.
     pub(crate) fn with(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
         self.0.extend(value.map(|value| (name, value.to_string())));
         self
@@ -108,14 +108,14 @@ impl Query {
     }
 }
 
-/// What stands in a path as it is.
+/// Characters that a path segment keeps unencoded.
 const KEPT: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// A text as a part of a path.
+/// Encodes a text as a path segment.
 pub(crate) fn in_path(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, KEPT).to_string()
 }

@@ -1,21 +1,22 @@
-//! How long a result is: what a model reads costs it room, and has to say where something was left out.
+//! Bounds the length of a result, because a model's context is limited. A shortened result says where something was
+//! left out.
 
 use serde_json::{Value, json};
 
-/// Most bytes of a tool's result, as JSON: 64 KiB. A longer result is shortened; what its field `left_out`
-/// then says of that may come on top.
+/// Most bytes of a tool's result, as JSON: 64 KiB. A longer result is shortened; its field `left_out` may exceed the
+/// bound.
 pub const MAX_RESULT_BYTES: usize = 64 * 1024;
-/// Longest text in a result, in characters, where the result as a whole is not too long.
+/// Longest text in a result, in characters, if the result fits into its bound.
 const TEXT: usize = 8_000;
-/// Longest text once lists have been shortened as far as they can be.
+/// Longest text once lists have been shortened as far as possible.
 const SHORT_TEXT: usize = 500;
 
-/// Shortens a result that is too long: texts first, then the longest list again and again. Of a timeline the
-/// newest lines stay, of other lists the first ones. What was left out is told in `left_out`.
+/// Shortens a result that is too long: texts first, then the longest list repeatedly. A timeline keeps its newest
+/// lines, other lists their first items. `left_out` lists what was left out.
 pub(crate) fn fit(mut result: Value) -> Value {
     let mut left_out = Vec::new();
     texts(&mut result, "", TEXT, &mut left_out);
-    // Each round halves a list, so there are few.
+    // Each round halves a list, so there are few rounds.
     while size(&result) > MAX_RESULT_BYTES {
         if !shorten(&mut result, &mut left_out) {
             texts(&mut result, "", SHORT_TEXT, &mut left_out);
@@ -23,7 +24,7 @@ pub(crate) fn fit(mut result: Value) -> Value {
         }
     }
     if size(&result) > MAX_RESULT_BYTES {
-        // Objects with thousands of names: nothing of ours, and of somebody's payload no part is better.
+        // An object with thousands of names can only be a payload, and no part of it is more useful than another.
         return json!({"left_out": [{"at": "", "shown": 0,
             "why": "it is too long to be shown: ask the API, or the command line"}]});
     }
@@ -37,7 +38,7 @@ fn size(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// Cuts every text that is longer than so many characters.
+/// Cuts every text that is longer than `most` characters.
 fn texts(value: &mut Value, at: &str, most: usize, left_out: &mut Vec<Value>) {
     match value {
         Value::String(text) => {
@@ -60,7 +61,7 @@ fn texts(value: &mut Value, at: &str, most: usize, left_out: &mut Vec<Value>) {
     }
 }
 
-/// Halves the list that takes most room; `false` if no list has two items.
+/// Halves the longest list in bytes; `false` if no list has two items.
 fn shorten(result: &mut Value, left_out: &mut Vec<Value>) -> bool {
     let mut longest = (0, String::new());
     find(result, "", &mut longest);

@@ -1,4 +1,4 @@
-//! Dry runs, kept in memory: each permits one act, of whoever made it, for five minutes.
+//! Dry runs, kept in memory: each permits its caller one act, for five minutes.
 
 use std::collections::VecDeque;
 
@@ -7,18 +7,17 @@ use triad_console::Caller;
 use triad_core::Timestamp;
 use triad_workflow::Millis;
 
-/// For how long after a dry run its act is permitted: five minutes, inclusive.
+/// How long a dry run permits its act: five minutes, inclusive.
 pub const VALID_FOR: Millis = Millis(300_000);
-/// Most dry runs that are kept, used ones included. For one more the oldest is forgotten, and its act is then
-/// refused.
+/// Most dry runs that are kept, used ones included. Beyond it the oldest is dropped, and its act is then refused.
 pub const MAX_TRIED: usize = 256;
 
-/// What was tried: a request of the API.
+/// A request of the API that was tried in a dry run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Request {
-    /// The path that it is sent to.
+    /// Path of the request.
     pub(crate) path: String,
-    /// The body of the request that has it done.
+    /// Body of the request without the dry run.
     pub(crate) body: Value,
 }
 
@@ -53,7 +52,7 @@ impl NotPermitted {
     }
 }
 
-/// The dry runs that were made, the oldest in front.
+/// The dry runs, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Tried(VecDeque<TriedAct>);
 
@@ -67,7 +66,7 @@ struct TriedAct {
 }
 
 impl Tried {
-    /// Keeps one under an id that nobody has had.
+    /// Stores a dry run under a new id.
     pub(crate) fn keep(&mut self, id: String, of: Caller, at: Timestamp, request: Request) {
         if self.0.len() >= MAX_TRIED {
             self.0.pop_front();
@@ -81,7 +80,7 @@ impl Tried {
         });
     }
 
-    /// The request of a dry run, once.
+    /// The request of a dry run; each can be taken once.
     pub(crate) fn take(
         &mut self,
         id: &str,

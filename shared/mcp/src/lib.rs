@@ -1,25 +1,25 @@
 //! The operators' API as tools of the Model Context Protocol, for agents that watch a system.
 //!
 //! A tool is a translation of its arguments to requests of the API ([`triad_console::Answers`]), and of their
-//! answers to one bounded result. Who asks, what they may, which fields are hidden and what is kept of an act
-//! is decided there, once for people, programs and models.
+//! answers to one bounded result. The API decides about callers, permissions, hidden fields and the record of an
+//! act, once for people, programs and models.
 //!
 //! | module | owns |
 //! |---|---|
-//! | `server` | the protocol's side: which tools there are, a call and its result |
-//! | `visit` | what all callers share, and one who calls |
+//! | `server` | the protocol's server: the list of tools, a call and its result |
+//! | `request_context` | the server's shared state, and one caller's access to it |
 //! | `stdio`, `mount` | over standard input and output; at `/mcp` of a server for operators |
-//! | `tools` | each tool: its arguments, and what it asks |
-//! | `ask` | one request to the API, as the caller |
-//! | `tried` | dry runs, each of which permits one act for five minutes |
-//! | `bound` | how long a result is |
-//! | `pages` | the documentation, which whoever runs this has |
+//! | `tools` | each tool: its arguments, and its requests to the API |
+//! | `api_request` | one request to the API, on behalf of the caller |
+//! | `dry_runs` | dry runs, each of which permits one act for five minutes |
+//! | `bound` | the bound on a result's length |
+//! | `pages` | the documentation, provided by the program |
 //!
-//! An act needs two calls: a dry run, which says what would happen and has an id, and `act` with that id. What
-//! is done is the request that was tried, letter by letter: between the two a model can change nothing.
+//! An act needs two calls: a dry run, which says what would happen and has an id, and `act` with that id. The
+//! act sends exactly the request of the dry run: a model can change nothing between the two.
 //!
-//! Architecture invariant: there is no rule here about orders, roles or hidden fields, no listener, and no
-//! store; what is remembered between two calls is which dry runs were made, and it may be lost.
+//! Architecture invariant: this crate has no rule about orders, roles or hidden fields, no listener, and no
+//! store. Between two calls it keeps only the dry runs, which may be lost.
 
 mod api_request;
 mod bound;

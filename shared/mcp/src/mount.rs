@@ -1,4 +1,4 @@
-//! The protocol over HTTP, at [`PATH`] of a server for operators: each request by itself, answered in JSON.
+//! The protocol over HTTP, at [`PATH`] of a server for operators: requests are independent and answered in JSON.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl<C, E> fmt::Debug for Mounted<C, E> {
 }
 
 impl<C: Clock, E: Entropy> Mounted<C, E> {
-    /// Adds the protocol to `api`, which also answers what the tools ask.
+    /// Adds the protocol to `api`, which also answers the requests of the tools.
     #[must_use]
     pub fn new(api: Arc<dyn Answers>, mcp: Arc<Mcp<C, E>>) -> Self {
         Self { api, mcp }
@@ -45,8 +45,7 @@ impl<C: Clock, E: Entropy> Mounted<C, E> {
         };
         let api = Arc::clone(&self.api);
         let visit = Arc::clone(&self.mcp).visit(api, keys, caller, request.headers());
-        // Which hosts may be named is the listener's to say. Programs send no `Origin`, and no page of a
-        // browser has anything to ask here.
+        // The listener checks the host. Programs send no `Origin`, and a page in a browser must not use this path.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -57,7 +56,7 @@ impl<C: Clock, E: Entropy> Mounted<C, E> {
         let service = StreamableHttpService::new(move || Ok(visit.clone()), sessions, config);
         let answer = service.handle(request.map(Full::new)).await;
         let (head, body) = answer.into_parts();
-        // No stream: nothing is sent before the result, so it is one message.
+        // No stream: the result is the first message, so the answer has one message.
         let body = match body.collect().await {
             Ok(body) => body.to_bytes(),
             Err(never) => match never {},

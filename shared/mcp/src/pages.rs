@@ -1,13 +1,13 @@
-//! The documentation, as whoever runs this has it.
+//! The documentation, provided by the program.
 
-/// A part of a page in which a text was found.
+/// A section in which a text was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocsMatch {
     /// The page's name.
     pub page: &'static str,
     /// The heading above the text.
     pub heading: &'static str,
-    /// The lines that hold the text.
+    /// The lines with the text.
     pub lines: Vec<&'static str>,
 }
 
@@ -19,8 +19,7 @@ pub trait Pages: Send + Sync + 'static {
     /// The page of this name, in Markdown; `None` if there is no such page.
     fn page(&self, name: &str) -> Option<&'static str>;
 
-    /// The places at which a text stands, in upper or lower case, in the order of the pages. Empty if it
-    /// stands nowhere.
+    /// The sections that contain a text, in upper or lower case, in the order of the pages. Empty if there are none.
     fn find(&self, text: &str) -> Vec<DocsMatch>;
 }
 

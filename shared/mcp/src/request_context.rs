@@ -1,4 +1,4 @@
-//! What all callers share, and one who calls.
+//! The server's shared state, and one caller's access to it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ use crate::pages::Pages;
 /// Settings of the MCP server; they are the same for all callers. The default allows no acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Whether the tools `dry_run` and `act` are offered. This gives nobody a right: whether a caller may act
-    /// is decided by the operators' API.
+    /// Whether the tools `dry_run` and `act` are offered. This grants no permission: the operators' API decides
+    /// whether a caller may act.
     pub acts: bool,
 }
 
@@ -39,8 +39,8 @@ impl<C, E> fmt::Debug for Mcp<C, E> {
 }
 
 impl<C: Clock, E: Entropy> Mcp<C, E> {
-    /// An MCP server with these settings and this documentation. The clock says how old a dry run is; the ids
-    /// of dry runs are drawn from `entropy`.
+    /// An MCP server with these settings and this documentation. The clock determines the age of a dry run; the ids
+    /// of dry runs come from `entropy`.
     #[must_use]
     pub fn new(clock: C, entropy: E, settings: Settings, pages: impl Pages) -> Arc<Self> {
         Arc::new(Self {
@@ -52,7 +52,7 @@ impl<C: Clock, E: Entropy> Mcp<C, E> {
         })
     }
 
-    /// One who is known: `keys` lets them into `api` by these headers.
+    /// The context of a known caller: `keys` accepts these headers for `api`.
     pub(crate) fn visit(
         self: Arc<Self>,
         api: Arc<dyn Answers>,
@@ -69,7 +69,7 @@ impl<C: Clock, E: Entropy> Mcp<C, E> {
     }
 }
 
-/// Somebody who calls tools.
+/// A caller of the tools.
 pub(crate) struct Visit<C, E> {
     pub(crate) mcp: Arc<Mcp<C, E>>,
     pub(crate) asking: Asking,

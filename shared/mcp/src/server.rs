@@ -1,4 +1,4 @@
-//! The protocol's side: which tools there are, a call and its result.
+//! The protocol's server: the list of tools, a call and its result.
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
@@ -13,7 +13,7 @@ use crate::bound::fit;
 use crate::request_context::Visit;
 use crate::tools::{self, Call};
 
-/// What a model is told before it calls anything.
+/// Instructions that a model gets before its first call.
 const INSTRUCTIONS: &str = "Triad runs orders through workflows of steps, each a call of a service (a downstream). \
 To find out what is wrong: `overview` first, then the cause with the most orders (`list_causes`), one order of it \
 (`get_order`), and what it names: `list_downstreams`, `list_dead_letters`, `list_alerts`, `get_workflow`. `read_docs` has the runbook. \

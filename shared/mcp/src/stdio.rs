@@ -1,4 +1,4 @@
-//! The protocol over standard input and output: a message a line.
+//! The protocol over standard input and output, one message a line.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use triad_runtime::{Clock, Entropy};
 
 use crate::request_context::Mcp;
 
-/// Longest line that is read, in bytes: 1 MiB. A longer line is passed over.
+/// Longest line that is read, in bytes: 1 MiB. A longer line is skipped.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-/// Why [`talk`] ended before its input did.
+/// Why [`serve`] ended before its input did.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
-    /// The first message of the other side does not begin the protocol, or no answer can be sent to it.
+    /// The peer's first message does not begin the protocol, or no answer can be sent to it.
     #[error("the conversation has not begun: {0}")]
     Beginning(Box<ServerInitializeError>),
-    /// The task that talks has panicked, which is a bug.
+    /// The task that serves the peer has panicked, which is a bug.
     #[error("the conversation was broken off: {0}")]
     Broken(#[from] JoinError),
 }
 
-/// Whoever started the process, and nobody else: nobody else reaches its input.
+/// Keys that accept every request as the owner of the process: only the owner can write to its standard input.
 struct Owner(Caller);
 
 impl Keys for Owner {
@@ -41,13 +41,12 @@ impl Keys for Owner {
     }
 }
 
-/// Speaks the Model Context Protocol with whoever is at the other end of `input` and `output`, one message a
-/// line, until `input` ends. The tools ask `api`, and every request is made as `caller`. It is no error if
-/// `input` ends at any time.
+/// Serves the Model Context Protocol to the peer at `input` and `output`, one message a line, until `input` ends. The
+/// tools send their requests to `api`, as `caller`. It is no error if `input` ends at any time.
 ///
 /// # Errors
 /// [`StdioError::Beginning`] if the first message does not begin the protocol or cannot be answered,
-/// [`StdioError::Broken`] if the task that talks has panicked.
+/// [`StdioError::Broken`] if the task that serves the peer has panicked.
 pub async fn serve<C: Clock, E: Entropy>(
     mcp: Arc<Mcp<C, E>>,
     api: Arc<dyn Answers>,
@@ -55,7 +54,7 @@ pub async fn serve<C: Clock, E: Entropy>(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), StdioError> {
-    // The API asks for a token; any is the owner's.
+    // The API requires a token; any token is the owner's.
     let own = HeaderValue::from_static("Bearer owner");
     let headers = HeaderMap::from_iter([(AUTHORIZATION, own)]);
     let keys = Arc::new(Owner(caller.clone()));

@@ -1,4 +1,4 @@
-//! Batches: a line, an answer.
+//! Batches: one answer for each line.
 
 use serde_json::{Value, json};
 

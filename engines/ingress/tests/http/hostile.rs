@@ -1,4 +1,4 @@
-//! What no honest client sends: it is answered or the connection is closed, and the next one is served.
+//! Hostile input: it is answered or the connection is closed, and the next client is served.
 
 use crate::common::World;
 use crate::common::client::raw;

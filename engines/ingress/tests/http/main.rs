@@ -1,4 +1,4 @@
-//! The front door over real sockets, with the SQLite store.
+//! The HTTP interface over real sockets, with the SQLite store.
 
 mod access;
 mod batch;

@@ -1,5 +1,5 @@
-//! The document says what the handlers do: every answer of every test is held against it, and here every
-//! answer that it has is produced.
+//! The OpenAPI document agrees with the handlers: every answer of every test is checked against it, and the tests
+//! here produce every documented answer.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::common::client::{Client, read};
 use crate::common::document::{DOCUMENT, SEEN, check, misfits};
 use crate::common::{Made, World, order};
 
-/// Every answer of the document, by path, method and status.
+/// Every documented answer, by path, method and status.
 fn documented() -> BTreeSet<(String, String, String)> {
     let mut all = BTreeSet::new();
     for (path, methods) in DOCUMENT["paths"].as_object().unwrap() {
@@ -26,7 +26,7 @@ fn documented() -> BTreeSet<(String, String, String)> {
     all
 }
 
-/// Answers of a single order, in both methods.
+/// Answers for a single order, with both methods.
 async fn read_both(client: &Client, path: &str, headers: &[(&str, &str)]) {
     for method in ["GET", "HEAD"] {
         client.send(method, path, headers, b"").await;
@@ -74,7 +74,7 @@ async fn every_answer_of_the_document_is_given() {
     assert!(missing.is_empty(), "never given: {missing:?}");
 }
 
-/// A body that does not come.
+/// A body that does not arrive.
 async fn slow(client: &Client) {
     let mut stream = client.connect().await;
     let half = b"POST /v1/orders HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
@@ -105,7 +105,7 @@ async fn failing(world: &World) {
     *world.store.panics.lock().unwrap() = true;
     world.submit("3").await;
     *world.store.panics.lock().unwrap() = false;
-    // What was seen of the store counts for a second: a server of its own has seen nothing.
+    // A readiness result is cached for a second: another server has none.
     let other = World::start().await;
     other
         .store
@@ -113,7 +113,7 @@ async fn failing(world: &World) {
     read_both(&other.client, "/readyz", &[]).await;
 }
 
-/// All places to wait are taken.
+/// All permits to wait are taken.
 async fn crowded(world: &World) {
     let client = world.client.clone();
     let asked =
@@ -126,7 +126,7 @@ async fn crowded(world: &World) {
     world.client.post("/v1/orders?wait=1s", &order("1")).await;
 }
 
-/// Who has no token, or one without the role.
+/// Callers without a token, or with one that lacks the role.
 async fn strangers() {
     let dir = tempfile::tempdir().unwrap();
     let token = NewToken::make("op", &[Role::Operate]).unwrap();

@@ -1,4 +1,4 @@
-//! Operators over real sockets: what the listener sees to before a console is asked, and when it stops.
+//! Operators over real sockets: the listener's checks before a request reaches the console, and the stop.
 
 #[path = "../../../../shared/console/tests/console/common/mod.rs"]
 #[expect(dead_code, reason = "the console's own tests use more of it")]
@@ -13,7 +13,7 @@ use crate::common::client::{Client, Said};
 use console::World;
 use console::document::DOCUMENT;
 
-/// A server of the console that is in a world of its own, with the tokens of these lines.
+/// A server of the console with the tokens of these lines, in its own world.
 struct Listener {
     server: Server,
     client: Client,

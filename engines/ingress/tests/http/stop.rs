@@ -1,4 +1,4 @@
-//! The end of a server: what is under way is answered, within its time.
+//! The stop of a server: requests under way are answered, within its time.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn an_order_under_way_is_answered_and_nothing_more_is_taken() {
     let heard = world.heard.clone();
     let address = world.client.address;
     let opens = tokio::spawn(async move {
-        // It listens no more, and still has an order in hand.
+        // It listens no more, and one order is still being submitted.
         while TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -67,7 +67,7 @@ async fn what_takes_too_long_is_broken_off() {
     world.until_stored("7").await;
     world.stop().await;
     assert!(read(&mut asked).await.is_none());
-    // It is stored, and whoever sends it again learns so.
+    // The order is stored, and a repeated submission says so.
     assert!(world.stored("7").await.is_some());
 }
 

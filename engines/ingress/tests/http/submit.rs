@@ -1,4 +1,4 @@
-//! One order: taken, taken again, refused; and read.
+//! One order: accepted, repeated, refused, and read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ async fn the_same_again_is_200_and_other_content_is_409_without_a_dead_letter() 
     other["details"]["n"] = json!(2);
     let said = world.client.post("/v1/orders", &other).await;
     assert_eq!(said.is(), (409, "conflicting-submission".into()));
-    // The lane is part of what is submitted.
+    // The lane is part of the submission.
     let said = world
         .client
         .post("/v1/orders?priority=high", &order("7"))
@@ -296,7 +296,7 @@ async fn it_is_ready_while_the_store_answers() {
     );
 }
 
-/// What cannot be written as long as it is told so.
+/// A storage that cannot be written while the test says so.
 #[derive(Debug, Default)]
 struct Full(AtomicBool);
 

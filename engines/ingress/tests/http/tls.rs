@@ -14,7 +14,7 @@ use triad_ingress::{StartError, TlsFiles};
 use crate::common::client::{Said, raw};
 use crate::common::{Made, WITHIN, World};
 
-/// Writes a new certificate for 127.0.0.1 and its key; the certificate.
+/// Writes a new certificate for 127.0.0.1 and its key; returns the certificate.
 fn write(dir: &Path) -> String {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let certificate = made.cert.pem();
@@ -30,7 +30,7 @@ fn files(dir: &Path) -> TlsFiles {
     }
 }
 
-/// Asks over TLS, trusting one certificate; `None` if there is no handshake.
+/// Sends a request over TLS that trusts one certificate; `None` if the handshake fails.
 async fn get(world: &World, trusted: &str) -> Option<Said> {
     let mut roots = RootCertStore::empty();
     roots

@@ -1,4 +1,4 @@
-//! Acting, in two calls: what was tried is what is done.
+//! Acts in two calls: a dry run, then exactly the act that was tried.
 
 use serde_json::{Value, json};
 use triad_runtime::{Clock, Entropy};
@@ -8,7 +8,7 @@ use crate::api_request::{ApiAnswer, Query, in_path, problem};
 use crate::dry_runs::Request;
 use crate::request_context::Visit;
 
-/// Tries an act, and keeps it if anything would come of it.
+/// Makes a dry run, and stores it if the act would change something.
 pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &DryRun) -> ApiAnswer {
     let (mut tried, request) = match (what.on, &what.campaign) {
         (ActTarget::Campaigns, Some(id)) => change_campaign(visit, what, id).await?,
@@ -35,10 +35,10 @@ pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &Dr
     Ok(tried)
 }
 
-/// What was tried, and the request that does it, if anything would come of it.
+/// Result of a dry run, and the request of the act, if it would change something.
 type Tried = Result<(Value, Option<Request>), Value>;
 
-/// Has the API try its own request.
+/// Sends the request with the API's own dry run.
 async fn try_request<C: Clock, E: Entropy>(
     visit: &Visit<C, E>,
     what: &DryRun,
@@ -47,7 +47,7 @@ async fn try_request<C: Clock, E: Entropy>(
     let body = serde_json::to_value(what);
     let body = body.map_err(|e| problem("bad-arguments", &e.to_string()))?;
     let tried = visit.asking.post(path, &with(&body, true)).await?;
-    // A campaign says how many orders there are to act on.
+    // For a campaign, the number of fitting orders.
     let done = tried["done"].as_u64().or(tried["orders"].as_u64());
     let request = (done.unwrap_or_default() > 0).then(|| Request {
         path: path.to_owned(),
@@ -56,7 +56,7 @@ async fn try_request<C: Clock, E: Entropy>(
     Ok((tried, request))
 }
 
-/// A campaign that is to be stopped or resumed, as it stands now: what the API would answer is seen when it is done.
+/// Dry run for stopping or resuming a campaign: shows the campaign; the API checks the change only at the act.
 async fn change_campaign<C: Clock, E: Entropy>(
     visit: &Visit<C, E>,
     what: &DryRun,
@@ -77,7 +77,7 @@ async fn change_campaign<C: Clock, E: Entropy>(
     Ok((tried, Some(Request { path, body })))
 }
 
-/// Does what was tried.
+/// Carries out the act of a dry run.
 pub(super) async fn act<C: Clock, E: Entropy>(
     visit: &Visit<C, E>,
     what: &ActArguments,

@@ -1,4 +1,4 @@
-//! Reading the documentation.
+//! Reads the documentation.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::pages::Pages;
 
 /// Most bytes of a page in one result.
 const PART: usize = 24 * 1024;
-/// Most sections that are found.
+/// Most sections in the result of a search.
 const SECTIONS: usize = 20;
 
 pub(super) fn read(pages: &dyn Pages, what: &ReadDocs) -> ApiAnswer {
@@ -39,7 +39,7 @@ fn page(pages: &dyn Pages, name: &str, from: usize) -> ApiAnswer {
         ));
     };
     let end = match rest.len() > PART {
-        // A whole line, if there is one.
+        // Ends at a line's end, if there is one.
         true => rest.floor_char_boundary(PART),
         false => rest.len(),
     };

@@ -1,4 +1,4 @@
-//! Each tool: what it is called, what it is for, and what it asks the API.
+//! The tools: name, description, and requests to the API.
 
 mod act;
 mod args;
@@ -15,7 +15,7 @@ use triad_runtime::{Clock, Entropy};
 use crate::api_request::{ApiAnswer, problem};
 use crate::request_context::Visit;
 
-/// A call, with its arguments read.
+/// A parsed call.
 #[derive(Debug)]
 pub(crate) enum Call {
     Overview,
@@ -35,16 +35,16 @@ pub(crate) enum Call {
     Act(args::ActArguments),
 }
 
-/// Why a call is none.
+/// Why a call cannot be parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Unread {
     /// There is no such tool.
     Name(String),
-    /// The arguments are not those of the tool: a problem in the API's form.
+    /// The arguments do not fit the tool: a problem in the API's form.
     Arguments(Value),
 }
 
-/// The tools; those that act only where that is allowed.
+/// The tools; those that act only if `acts`.
 pub(crate) fn all(acts: bool) -> Vec<Tool> {
     let mut tools = vec![
         looks::<args::Nothing>(
@@ -127,7 +127,7 @@ fn read<A: DeserializeOwned>(arguments: Value) -> Result<A, Unread> {
 }
 
 impl Call {
-    /// Reads a call.
+    /// Parses a call.
     pub(crate) fn read(name: &str, arguments: Value, acts: bool) -> Result<Self, Unread> {
         let nothing = |arguments| read::<args::Nothing>(arguments);
         Ok(match name {
@@ -157,7 +157,7 @@ impl Call {
         })
     }
 
-    /// Does what was called for.
+    /// Carries out the call.
     pub(crate) async fn carry_out<C: Clock, E: Entropy>(self, visit: &Visit<C, E>) -> ApiAnswer {
         let asking = &visit.asking;
         match self {
@@ -223,7 +223,7 @@ mod tests {
         for tool in all(true) {
             let read = Call::read(&tool.name, json!({"no such": 1}), true);
             let named = matches!(read, Err(Unread::Arguments(_)));
-            // The API refuses what does not belong to an act.
+            // The API refuses fields that do not belong to an act.
             assert!(named, "{}", tool.name);
         }
         assert!(matches!(

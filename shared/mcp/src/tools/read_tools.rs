@@ -1,4 +1,4 @@
-//! Tools that look: what they ask, and what of the answers they show.
+//! Tools that only read: their requests, and the parts of the answers that they return.
 
 use serde_json::{Map, Value, json};
 
@@ -8,8 +8,8 @@ use super::args::{
 };
 use crate::api_request::{ApiAnswer, Asking, Query, in_path, problem};
 
-/// Orders or letters of a page where nothing is said, and the most of them: what is shown of so many stays
-/// below the bound of a result, so that a cursor leaves nothing out.
+/// Default and most orders or letters of a page. Their short forms fit into the bound of a result, so that pages
+/// leave nothing out.
 const PAGE: (usize, usize) = (20, 40);
 /// Causes that an overview shows.
 const CAUSES: usize = 10;
@@ -43,7 +43,7 @@ pub(super) async fn overview(asking: &Asking) -> ApiAnswer {
     }))
 }
 
-/// Whether a downstream, or a step of it, is not called as it is otherwise: by its breaker, or by an operator.
+/// Whether a downstream, or a step of it, is held by its breaker or by an operator.
 fn is_held(downstream: &Value) -> bool {
     let record = &downstream["record"];
     record["breaker"]["state"] != "closed"
@@ -87,7 +87,7 @@ pub(super) async fn orders(asking: &Asking, which: FindOrders) -> ApiAnswer {
     Ok(found)
 }
 
-/// What is asked for of a page.
+/// Parses the page size.
 fn page(limit: Option<usize>) -> Result<usize, Value> {
     let limit = limit.unwrap_or(PAGE.0);
     match (1..=PAGE.1).contains(&limit) {
@@ -99,7 +99,7 @@ fn page(limit: Option<usize>) -> Result<usize, Value> {
     }
 }
 
-/// An order as a list shows it.
+/// The short form of an order, for lists.
 fn in_short(order: &Value) -> Value {
     const KEPT: [&str; 9] = [
         "order_id",
@@ -138,7 +138,7 @@ pub(super) async fn order(asking: &Asking, which: &GetOrder) -> ApiAnswer {
     let path = format!("/orders/{}", in_path(&which.order_id));
     let mut order = asking.get(&path, &query).await?;
     if let Some(fields) = order.as_object_mut() {
-        // The timeline tells of them in words.
+        // The timeline has them as text.
         fields.remove("incidents");
     }
     Ok(order)

@@ -1,4 +1,4 @@
-//! The Model Context Protocol over HTTP: who is let in, and acts by the ids of dry runs.
+//! The Model Context Protocol over HTTP: authentication, and acts by the ids of dry runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -119,7 +119,7 @@ impl Talk {
         shown["code"].as_str().expect("a code").to_owned()
     }
 
-    /// The id of a dry run that closes an order.
+    /// The id of a new dry run that closes an order.
     async fn tried(&self, token: &str) -> String {
         let (is_error, shown) = self.call(token, "dry_run", closing()).await;
         assert!(!is_error, "{shown}");

@@ -1,4 +1,4 @@
-//! A message a line, as over standard input and output.
+//! One message a line, as over standard input and output.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use crate::console::{WITHIN, World};
 
-/// How much either side may say that the other has not read, in bytes.
+/// Capacity of each pipe, in bytes.
 const HELD: usize = 64 * 1024;
 
-/// A conversation that has begun.
+/// A conversation after its handshake.
 struct Talk {
     talking: JoinHandle<Result<(), StdioError>>,
     input: WriteHalf<DuplexStream>,
@@ -26,7 +26,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// As somebody who may look, and says nothing yet.
+    /// Opens the pipes, with a read-only caller; sends nothing.
     fn open(world: &World) -> Self {
         let settings = Settings { acts: false };
         let mcp = Mcp::new(SystemClock, SystemEntropy, settings, NoPages);
@@ -46,7 +46,7 @@ impl Talk {
         }
     }
 
-    /// As a client of the revision of June 2025.
+    /// Does the handshake as a client of the revision of June 2025.
     async fn begin(world: &World) -> Self {
         let mut talk = Self::open(world);
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
@@ -76,7 +76,7 @@ impl Talk {
         said
     }
 
-    /// Calls a tool: what it answers, or the code of its problem.
+    /// Calls a tool: its answer, or the code of its problem.
     async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, Value> {
         let params = json!({"name": tool, "arguments": arguments});
         let said = self.ask("tools/call", params).await;
@@ -87,7 +87,7 @@ impl Talk {
         }
     }
 
-    /// Ends its input: the conversation ends well, with nothing said that was not read.
+    /// Closes the input: the conversation ends without an error and without unread output.
     async fn end(mut self) {
         self.input.shutdown().await.unwrap();
         let mut left = String::new();
@@ -109,7 +109,7 @@ async fn rubbish_ends_nothing_and_is_answered_where_it_can_be() {
     for rubbish in [&b"{"[..], b"", b"\xff\xfe\x00", b"plain words", b"[1, 2"] {
         serve.say(rubbish).await;
     }
-    // It is longer than a line may be, and no part of it is taken for a message.
+    // Longer than the bound, so the whole line is skipped.
     let long = vec![b' '; 2 * MAX_LINE_BYTES];
     serve.say(&long).await;
     let unknown = serve.ask("orders/destroy", json!({})).await;

@@ -1,4 +1,4 @@
-//! One secret in every place that an order can hold one, and every way out to operators and models: it is in none.
+//! A secret in every place of an order is in no answer to operators and models.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -20,10 +20,10 @@ use triad_workflow::{Limits, Workflow};
 
 use crate::console::{Heard, World, identity, text};
 
-/// It stands in fields that are called `card`.
+/// The value of fields named `card`.
 const SECRET: &str = "4929000000006";
 
-/// What is logged.
+/// The captured log.
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -49,7 +49,7 @@ fn hidden() -> Hidden {
     Hidden::of(["card".to_owned()])
 }
 
-/// With tools for models that act, and what holds the secret.
+/// A console with the secret in its records, and with tools that act.
 async fn world() -> World {
     let settings = Settings {
         hidden: hidden(),
@@ -64,7 +64,7 @@ async fn world() -> World {
     let card = || json!({"card": SECRET, "deep": [{"Card": SECRET}]});
     world
         .order("e", |order| {
-            // A service has answered with what it was sent.
+            // A service's answer that repeats its request.
             let text = format!("422{ANSWERED}{{\"card\": \"{SECRET}\"}}");
             let answered = Failure::new(FailureKind::Permanent, "http-422", &text);
             let at = SystemClock.now();
@@ -87,7 +87,7 @@ async fn world() -> World {
             };
         })
         .await;
-    // An operator's correction is kept as text, too.
+    // An operator's correction is stored as text, too.
     world.failed("f", "x").await;
     let set = format!("card=\"{SECRET}\"");
     let correct = json!({"act": "resubmit", "orders": ["f"], "step": "pay", "set": [set], "why": "w",
@@ -106,7 +106,7 @@ async fn world() -> World {
     world
 }
 
-/// Letters about records that hold the secret, one of which Submission makes.
+/// Dead letters of records with the secret; Submission makes one of them.
 async fn letters(world: &World, card: &Value) {
     world.letter(0, &card.to_string()).await;
     world.letter(1, &format!("card {SECRET}")).await;
@@ -157,7 +157,7 @@ fn shows_nothing(way: &str, said: &str) {
     assert!(!said.contains(SECRET), "{way}: {said}");
 }
 
-/// What of a dead letter is Triad's own: all but the value, and the headers of the record.
+/// The parts of a dead letter that Triad wrote: without the value and the headers of the record.
 fn own(headers: &[(String, Option<Vec<u8>>)]) -> String {
     let own = headers.iter().filter(|(name, _)| name != "card");
     let text = own.map(|(name, value)| {
@@ -200,7 +200,7 @@ async fn a_secret_in_every_place_of_an_order_is_in_no_way_out() {
     ] {
         for root in ["/v1/operate", "/console"] {
             let said = world.get(&format!("{root}/{path}")).await;
-            // The pages have alerts and counts on the first one.
+            // Alerts and counts are on the first page, not on pages of their own.
             let is_page = root == "/v1/operate" || !["counts", "alerts"].contains(&path);
             assert_eq!(
                 said.status == 200,
@@ -218,7 +218,7 @@ async fn a_secret_in_every_place_of_an_order_is_in_no_way_out() {
         match message.topic.as_str() {
             topics::DEAD_LETTER => shows_nothing("letter", &own(&message.headers)),
             topics::ALERTS => shows_nothing("alert", &value),
-            // Another's to read: what was sent again, and the status of its own order.
+            // Messages for others: replayed records, and the statuses of the order.
             _ => {}
         }
     }
@@ -251,7 +251,7 @@ async fn nobody_finds_out_what_is_hidden_by_searching_for_it() {
     }
 }
 
-/// Every tool of models that looks, and the dry run.
+/// Calls every reading tool, and the dry run.
 async fn models(world: &World, campaign: &str) {
     let correction = format!("card=\"{SECRET}\"");
     for (tool, arguments) in [

@@ -1,4 +1,4 @@
-//! A client that says exactly what it is told, and holds every answer against the document.
+//! A client that sends exact bytes, and checks every answer against the OpenAPI document.
 
 use std::net::SocketAddr;
 
@@ -27,7 +27,7 @@ impl Said {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The code of a problem; empty for anything else.
+    /// The code of a problem; empty for other answers.
     pub fn code(&self) -> String {
         let code = self.json()["code"].as_str().map(str::to_owned);
         code.unwrap_or_default()
@@ -40,7 +40,7 @@ impl Said {
             .collect()
     }
 
-    /// Status and code, to be compared at once.
+    /// Status and code, to be compared together.
     pub fn is(&self) -> (u16, String) {
         (self.status, self.code())
     }
@@ -87,7 +87,7 @@ impl Client {
         self.send_on(stream, method, path, headers, body).await
     }
 
-    /// One request on a connection of its own.
+    /// One request on its own connection.
     pub async fn send_on<T: AsyncRead + AsyncWrite + Unpin>(
         &self,
         mut stream: T,
@@ -108,10 +108,10 @@ impl Client {
         }
         let mut request = (request + "\r\n").into_bytes();
         request.extend_from_slice(body);
-        // A server that refuses a body may close before all of it is sent.
+        // A server that refuses a body may close the connection before the client has sent all.
         let _ = stream.write_all(&request).await;
         let said = read(&mut stream).await.expect("an answer");
-        // The console has a document of its own.
+        // The console has its own document.
         if !["/v1/operate/", "/console/"]
             .iter()
             .any(|of| path.starts_with(of))
@@ -122,17 +122,17 @@ impl Client {
     }
 }
 
-/// Sends bytes as they are; the answer, or `None` if the connection is closed without one.
+/// Sends bytes unchanged; returns the answer, or `None` if the connection is closed without one.
 pub async fn raw(address: SocketAddr, request: &[u8]) -> Option<Said> {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let _ = stream.write_all(request).await;
     read(&mut stream).await
 }
 
-/// Reads until the other side closes.
+/// Reads until the peer closes.
 pub async fn read<T: AsyncRead + Unpin>(stream: &mut T) -> Option<Said> {
     let mut bytes = Vec::new();
-    // A connection may end without the farewell of TLS, or be reset once its answer was sent.
+    // A connection may end without TLS's close notification, or be reset after its answer.
     let read = tokio::time::timeout(WITHIN, stream.read_to_end(&mut bytes)).await;
     let _ = read.expect("the connection ends");
     parse(&bytes)

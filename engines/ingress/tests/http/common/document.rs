@@ -1,4 +1,4 @@
-//! The document of the interface, and what it says of an answer.
+//! The OpenAPI document of the interface, and its check of an answer.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex};
@@ -10,10 +10,10 @@ use super::client::Said;
 pub static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../../openapi.json")).expect("JSON"));
 
-/// What was seen in this process: path, method and status of the document.
+/// The documented path, method and status of each answer in this process.
 pub static SEEN: Mutex<BTreeSet<(String, String, String)>> = Mutex::new(BTreeSet::new());
 
-/// The document's path for one that was asked for.
+/// The documented path template of a requested path.
 fn template(path: &str) -> Option<&'static str> {
     let path = path.split('?').next().unwrap_or_default();
     match path {
@@ -28,7 +28,7 @@ fn template(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Holds an answer against the document: its status, its headers, its media type, its body.
+/// Checks an answer against the document: its status, its headers, its media type, its body.
 pub fn check(method: &str, path: &str, said: &Said) {
     let method = method.to_lowercase();
     let operation = template(path).map(|path| (path, &DOCUMENT["paths"][path][&method]));

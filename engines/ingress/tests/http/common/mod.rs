@@ -1,5 +1,5 @@
-//! A server over a SQLite store in a directory of its own, a bus that the test holds in its hand, and a
-//! client that holds every answer against the document of the interface.
+//! A server over a SQLite store in its own directory, a bus that the test controls, and a client that checks every
+//! answer against the OpenAPI document.
 
 pub mod client;
 pub mod document;
@@ -26,10 +26,10 @@ use ports::{Faulty, Heard};
 
 pub type Sqlite = SqliteStore<SystemClock>;
 
-/// Longest that a test waits for anything.
+/// Longest wait of a test.
 pub const WITHIN: Duration = Duration::from_secs(30);
 
-/// What a world is made with.
+/// Parts of a world.
 pub struct Made {
     pub settings: Settings,
     pub handlers: triad_runtime::settings::Settings,
@@ -39,7 +39,7 @@ pub struct Made {
 impl Default for Made {
     fn default() -> Self {
         let mut settings = Settings::on(([127, 0, 0, 1], 0).into());
-        // No look of its own is made, and a file is looked at at once.
+        // No periodic reads of the store, and immediate checks of files.
         settings.limits.look_every = Duration::from_secs(3_600);
         settings.limits.files_every = Duration::from_millis(5);
         Self {
@@ -62,7 +62,7 @@ pub struct World {
 }
 
 impl World {
-    /// With two workflows: `w`, and `strict`, whose details have to have a number `n`.
+    /// With two workflows: `w`, and `strict`, whose details must have a number `n`.
     pub async fn start() -> Self {
         Self::with(Made::default()).await
     }
@@ -117,7 +117,7 @@ impl World {
         found.pop().unwrap().unwrap()
     }
 
-    /// Writes the end of an order, as a Scheduler would, and tells nobody.
+    /// Writes the end of an order, as a Scheduler does, without a notification.
     pub async fn end(&self, id: &str) -> Order {
         let mut order = self.stored(id).await.expect("it is stored");
         let expected = order.version;
@@ -159,19 +159,19 @@ impl World {
         self.tell(&order, Status::Completed).await;
     }
 
-    /// Until so many requests wait for ends.
+    /// Waits until this many requests wait for ends.
     pub async fn waiting(&self, requests: usize) {
         until("requests wait", || self.ends.waiting() == requests).await;
     }
 
-    /// Until an order is in the store, however far its request has come.
+    /// Waits until an order is in the store; its request may not be answered yet.
     pub async fn until_stored(&self, id: &str) {
         let stored = async { while self.stored(id).await.is_none() {} };
         let stored = tokio::time::timeout(WITHIN, stored).await;
         stored.expect("it is stored");
     }
 
-    /// Until the server says that its queue is full.
+    /// Waits until the server's queue is full.
     pub async fn full(&self) {
         let full = async {
             while self.get("/readyz").await.code() != "queue-full" {
@@ -184,7 +184,7 @@ impl World {
     }
 }
 
-/// Until a condition holds.
+/// Waits until a condition holds.
 pub async fn until(what: &str, holds: impl Fn() -> bool) {
     let held = async {
         while !holds() {
