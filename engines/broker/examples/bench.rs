@@ -22,7 +22,7 @@ use rdkafka::{Offset, TopicPartitionList};
 const ROUND_TRIPS: usize = 3000;
 const MESSAGES: usize = 1_000_000;
 const BYTES: usize = 500;
-/// The pattern of a local run: small messages, each on its way at once, over several topics.
+/// The load of a local run: small messages, each sent at once, over several topics.
 const PACED: usize = 40_000;
 const PACED_TOPICS: usize = 10;
 const PACED_A_SECOND: u32 = 4000;
@@ -196,7 +196,7 @@ fn paced(broker: &Process, bootstrap: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Time on a processor, all threads.
+/// CPU time of the process, all threads.
 fn cpu(broker: &Process) -> anyhow::Result<Duration> {
     let mut total = 0;
     for task in fs::read_dir(format!("/proc/{}/task", broker.id()))? {

@@ -12,7 +12,7 @@ mod process;
 
 use clap::Parser;
 
-/// Kills a broker again and again under load and checks that nothing is lost, doubled or reordered.
+/// Kills a broker repeatedly under load and checks that no message is lost, duplicated or reordered.
 #[derive(Debug, Parser)]
 struct Args {
     #[arg(long, default_value_t = 1_000_000)]

@@ -1,4 +1,4 @@
-//! Starting and stopping.
+//! Starts and stops a broker.
 
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -34,20 +34,18 @@ pub struct BrokerHandle {
 }
 
 impl Broker {
-    /// Recovers what is in the data directory, if there is one, and begins to listen.
+    /// Recovers the data directory, if there is one, and begins to listen.
     ///
-    /// The broker runs on a thread and a single-threaded runtime of its own, so it neither needs
-    /// the caller's runtime nor competes for its workers. This call blocks until clients can
-    /// connect: a few milliseconds, or, after a crash, as long as reading at most two write-ahead
-    /// logs takes (see [`BrokerConfig::checkpoint_bytes`]).
+    /// The broker runs on its own thread with a single-threaded runtime, so it neither needs the caller's runtime nor
+    /// competes for its workers. This call blocks until clients can connect: a few milliseconds, or, after a crash,
+    /// as long as reading at most two write-ahead logs takes (see [`BrokerConfig::checkpoint_bytes`]).
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if a setting is out of its bounds or a certificate cannot be used,
-    /// [`Error::NotLoopback`] if other machines could reach an address and that is not allowed,
-    /// [`Error::Listen`] if an address is taken, [`Error::Locked`], [`Error::Damaged`] or [`Error::Storage`]
-    /// if the data directory is in use, damaged or unreadable, [`Error::Random`] or [`Error::Thread`] if the
-    /// system gives no random numbers or the thread ends.
+    /// [`Error::Config`] if a setting is out of its bounds or a certificate cannot be used, [`Error::NotLoopback`] if
+    /// other machines could reach an address and that is not allowed, [`Error::Listen`] if an address is taken,
+    /// [`Error::Locked`], [`Error::Damaged`] or [`Error::Storage`] if the data directory is in use, damaged or
+    /// unreadable, [`Error::Random`] or [`Error::Thread`] if the system gives no random numbers or the thread ends.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -71,7 +69,7 @@ impl Broker {
         std::thread::Builder::new()
             .name("broker".into())
             .spawn(move || {
-                // Nobody may be there any more to hear it; then it is only logged.
+                // If the handle was dropped, the error is only logged.
                 if let Err(result) =
                     finished.send(run(config, (plain, secured), thread_stop, &started))
                     && let Err(error) = result
@@ -107,26 +105,26 @@ impl BrokerHandle {
         self.secured_addr
     }
 
-    /// The direct line for this process. What goes through it after the broker has stopped fails.
+    /// The in-process client. Its calls fail after the broker has stopped.
     #[must_use]
     pub fn line(&self) -> InProcessClient {
         self.line.clone()
     }
 
-    /// Completes with [`Error::Failed`] once something could not be written to the data directory, such as on a disk
-    /// that is full. From then on the broker takes nothing, whatever becomes of the disk: who runs it should stop it
-    /// and start it again.
+    /// Completes with [`Error::Failed`] once a write to the data directory has failed, for example on a full disk.
+    /// From then on the broker refuses all writes, even if the disk recovers: its owner should stop it and start it
+    /// again.
     pub fn failed(&self) -> impl Future<Output = Error> + Send + use<> {
         let fault = Arc::clone(&self.fault);
         async move { Error::Failed(fault.wait().await) }
     }
 
-    /// Closes all connections, makes everything durable, and waits until that is done. It works
-    /// under any async runtime.
+    /// Closes all connections, makes everything durable, and waits until that is done. It works under any async
+    /// runtime.
     ///
     /// # Errors
-    /// [`Error::Storage`] if something cannot be made durable, [`Error::Failed`] if it could not earlier; [`Error::Thread`]
-    /// if the broker's thread had ended by itself.
+    /// [`Error::Storage`] if something cannot be made durable, [`Error::Failed`] if a write failed earlier;
+    /// [`Error::Thread`] if the broker's thread had ended before.
     pub async fn shutdown(mut self) -> Result<(), Error> {
         self.stop.notify_one();
         match self.done.take() {
@@ -164,7 +162,7 @@ fn run(
     let (runtime, core, doors) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            // The caller waits for this, so it is there to receive it.
+            // The caller waits for this, so it receives it.
             let _ = started.send(Err(error));
             return Ok(());
         }
@@ -180,7 +178,7 @@ fn run(
     core.store.close()
 }
 
-/// Takes the core away from all lines also where the thread panics.
+/// Removes the core from all clients, also if the thread panics.
 struct CloseOnDrop(SharedCore);
 
 impl Drop for CloseOnDrop {

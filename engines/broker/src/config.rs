@@ -1,4 +1,4 @@
-//! Settings of a broker. One struct, checked once at the start.
+//! Settings of a broker, in one struct, checked once at the start.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,32 +23,30 @@ pub enum FlushPolicy {
     System,
 }
 
-/// A second listener that requires TLS. The plain listener stays as it is.
+/// A second listener that requires TLS. The plain listener is unchanged.
 ///
-/// With [`SecuredListener::client_ca`] a client logs in with its certificate; with
-/// [`SecuredListener::sasl`] it logs in with a user name and a password, or with a token; both can
-/// be required. A client has 10 s for handshake and login together, and none of its requests may be
-/// larger than 64 KiB before it has logged in. Whoever has logged in may do everything: there are
-/// no permissions.
+/// With [`SecuredListener::client_ca`] a client logs in with its certificate; with [`SecuredListener::sasl`] it logs
+/// in with a user name and a password, or with a token; both can be required. A client has 10 s for handshake and
+/// login together, and none of its requests may be larger than 64 KiB before it has logged in. A client that has
+/// logged in may do everything: there are no permissions.
 #[derive(Clone)]
 pub struct SecuredListener {
-    /// Where to listen; port 0 takes a free one. The certificate must be for this address, because
-    /// it is the one that clients are told.
+    /// Address to listen on; port 0 takes a free one. The certificate must be for this address, because the metadata
+    /// names it to the clients.
     pub listen: SocketAddr,
     /// The broker's certificate, and the certificates between it and its root, in PEM.
     pub certificate: String,
     /// The certificate's private key, in PEM, not encrypted.
     pub key: String,
-    /// Certificates (PEM) from which a client's certificate must descend. `None`: clients need no
-    /// certificate.
+    /// Certificates (PEM) that must sign a client's certificate. `None`: clients need no certificate.
     pub client_ca: Option<String>,
-    /// Who may log in by SASL. `None`: nobody logs in by SASL.
+    /// The SASL users and tokens. `None`: SASL is not offered.
     pub sasl: Option<SaslConfig>,
 }
 
 impl fmt::Debug for SecuredListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the key: configurations end up in logs.
+        // Without the key: configurations end up in logs.
         f.debug_struct("SecuredListener")
             .field("listen", &self.listen)
             .field("client_ca", &self.client_ca.is_some())
@@ -66,8 +64,8 @@ pub struct BrokerConfig {
     /// Address of the plain listener: one address, not all of the machine; port 0 takes a free one.
     /// Default `127.0.0.1:0`.
     pub listen: SocketAddr,
-    /// Who may log in to the plain listener, by SASL. Names and tokens are readable on their way there, so that
-    /// the listener has to be on a loopback address. Default none: whoever reaches it is served.
+    /// The SASL users and tokens of the plain listener. Names and tokens are sent unencrypted, so the listener must
+    /// be on a loopback address. Default none: every client that reaches it is served.
     pub login: Option<SaslConfig>,
     /// A second listener, with TLS and login. Default none.
     pub secured: Option<SecuredListener>,
@@ -92,31 +90,30 @@ pub struct BrokerConfig {
     /// Largest record batch, in bytes, at least 1 KiB; a topic's `max.message.bytes` takes its
     /// place for that topic. Default 1,048,588, which is Kafka's.
     pub max_batch_bytes: usize,
-    /// Size in bytes, at least 64 KiB, at which a segment file is finished and a new one begun.
-    /// Default 64 MiB.
+    /// Size in bytes, at least 64 KiB, at which a segment file is finished and a new one is begun. Default 64 MiB.
     pub segment_bytes: u64,
     /// A checkpoint is made when the write-ahead log has grown by this many bytes, at least 64 KiB.
     /// At the start after a crash at most twice as many are read. Default 32 MiB.
     pub checkpoint_bytes: u64,
-    /// A partition's oldest finished segments are deleted while the rest has at least this many
-    /// bytes; a topic's `retention.bytes` takes its place for that topic. Default none: records are
-    /// deleted only if a client asks for it.
+    /// A partition's oldest finished segments are deleted while the rest has at least this many bytes; a topic's
+    /// `retention.bytes` takes its place for that topic. Default none: records are deleted only if a client requests
+    /// it.
     pub retention_bytes: Option<u64>,
-    /// After what time the records of a topic are deleted that a group of [`BrokerConfig::own_groups`] reads.
-    /// Whole segments are deleted, so a record may stay a quarter of this time and a minute longer. A topic's
-    /// `retention.ms` takes its place for that topic, whoever reads it. Default none: no record is deleted
-    /// for its age.
+    /// Age at which the records of a topic are deleted that a group of [`BrokerConfig::own_groups`] reads. Whole
+    /// segments are deleted, so a record may stay a quarter of this time and a minute longer. A topic's
+    /// `retention.ms` takes its place for that topic, whoever reads it. Default none: no record is deleted for its
+    /// age.
     pub retention: Option<Duration>,
-    /// The beginning of the names of those consumer groups whose members are the installation's own handlers.
-    /// A record that such a group still has to commit is deleted neither for its age nor for the bytes of its
-    /// partition. Default none: no group is protected in this way.
+    /// Name prefix of the consumer groups of the installation's own handlers. A record that such a group still has to
+    /// commit is deleted neither for its age nor for the bytes of its partition. Default none: no group is protected
+    /// in this way.
     pub own_groups: Option<String>,
     /// Most bytes of all records on disk together. Produce requests beyond it are answered with
     /// `KAFKA_STORAGE_ERROR`, and clients try again; no record is deleted to make room. Default 16
     /// GiB.
     pub max_total_bytes: u64,
-    /// For tests: while this directory holds a file of a topic's name, what is produced to that topic
-    /// is refused with `TOPIC_AUTHORIZATION_FAILED`, as by an access list. Default none.
+    /// For tests: while this directory has a file with a topic's name, produce requests to that topic are refused
+    /// with `TOPIC_AUTHORIZATION_FAILED`, as by an access list. Default none.
     pub refuse_topics: Option<PathBuf>,
     /// How long a group that was empty waits for more members before its first rebalance. Default
     /// 20 ms: short, so that a consumer starts at once.
@@ -175,7 +172,7 @@ impl Default for BrokerConfig {
 }
 
 impl BrokerConfig {
-    /// Whether what is produced to a topic is refused just now.
+    /// Whether produce requests to a topic are refused now.
     pub(crate) fn refuses(&self, topic: &str) -> bool {
         let refused = self.refuse_topics.as_ref();
         refused.is_some_and(|dir| dir.join(topic).is_file())

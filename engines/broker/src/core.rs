@@ -1,8 +1,8 @@
-//! The broker's state and who waits for what, under one lock; every call is short and does no waiting.
+//! The broker's state and its waiting requests, under one lock. Every call is short and does not wait.
 //!
-//! Three kinds of thread take the lock: the server's, for its clients; the flusher's, to tell how far the
-//! log is durable; and those of whoever uses a [line](crate::Line). So what one handler of this process
-//! sends another costs no hand-over between threads.
+//! Three kinds of threads take the lock: the server's, for its clients; the flusher's, to report how far the log is
+//! durable; and those of the users of an [in-process client](crate::InProcessClient). So a message between two
+//! handlers of this process needs no switch of threads.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -26,8 +26,8 @@ use crate::log::store::Store;
 /// The only node's id.
 pub(crate) const NODE: BrokerId = BrokerId(1);
 
-/// Where a listener is, as its clients are told: who came through the secured one must not be sent
-/// to the plain one.
+/// A listener's address as sent to its clients: a client of the secured listener must not be directed to the plain
+/// one.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(crate) host: StrBytes,
@@ -43,7 +43,7 @@ impl From<SocketAddr> for Endpoint {
     }
 }
 
-/// Who is at the other end of a connection, and through which listener.
+/// The client of a connection, and its listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) peer: SocketAddr,
@@ -58,7 +58,7 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// Whoever waited is gone.
+    /// The waiting side is gone.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
@@ -68,7 +68,7 @@ impl Signal {
     }
 }
 
-/// Who waits until something is durable.
+/// A party that waits until something is durable.
 #[derive(Debug)]
 enum Waiter {
     Task(Arc<Signal>),
@@ -79,13 +79,13 @@ impl Waiter {
     fn wake(&self) {
         match self {
             Self::Task(signal) => signal.notify.notify_one(),
-            // It may have given up. There is room for the one word.
+            // The waiting thread may have given up. The channel has room for one message.
             Self::Thread(waits) => drop(waits.try_send(())),
         }
     }
 }
 
-/// The core of a broker, for all threads that use it. It is gone once the broker has stopped.
+/// The core of a broker, shared by all threads that use it. It is removed once the broker has stopped.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedCore(Arc<Mutex<Option<Core>>>);
 
@@ -103,12 +103,12 @@ impl SharedCore {
         Ok(shared)
     }
 
-    /// Does something short with the core; `None` once the broker has stopped.
+    /// Runs a short function on the core; `None` once the broker has stopped.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Core) -> T) -> Option<T> {
         self.lock().as_mut().map(act)
     }
 
-    /// Takes the core away from everyone. Who waits for something hears that it is gone.
+    /// Removes the core. Waiting parties are notified.
     pub(crate) fn take(&self) -> Option<Core> {
         let core = self.lock().take()?;
         let readers = core.readers.values().flatten();
@@ -122,7 +122,7 @@ impl SharedCore {
     }
 }
 
-/// See the module.
+/// The broker's state; see the module.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: BrokerConfig,
@@ -132,14 +132,14 @@ pub(crate) struct Core {
     pub(crate) timer: Arc<Notify>,
     armed: Option<Millis>,
     started: Instant,
-    /// Who wants to know when a log grows. At most one entry a connection and log.
+    /// Signals to wake when a log grows. At most one entry for each connection and log.
     readers: HashMap<LogId, Vec<Arc<Signal>>>,
-    /// Who wants to know when a position is durable, in rising order. Bounded by connections
-    /// times requests in flight, and by those who wait through a line.
+    /// Parties to wake when a position is durable, in rising order. Bounded by connections times requests in flight,
+    /// and by the waiting threads of in-process clients.
     writers: VecDeque<(Lsn, Waiter)>,
-    /// Who reads in a group's name through a line. Bounded by the groups that are read so.
+    /// In-process readers by group. Bounded by the number of groups that are read in-process.
     attending: BTreeMap<String, Vec<Weak<()>>>,
-    /// Requests that wait for their group, and the answers that were not yet picked up.
+    /// Requests that wait for their group, and answers that were not fetched yet.
     tickets: HashMap<Ticket, (Arc<Signal>, Option<GroupAnswer>)>,
 }
 
@@ -159,12 +159,12 @@ impl Core {
         })
     }
 
-    /// Milliseconds since the start: the groups' time.
+    /// Milliseconds since the start, the time of the groups.
     pub(crate) fn now(&self) -> Millis {
         Millis::try_from(self.started.elapsed().as_millis()).unwrap_or(Millis::MAX)
     }
 
-    /// Wakes those who poll a log.
+    /// Wakes the pollers of a log.
     pub(crate) fn log_grew(&mut self, log: LogId) {
         if let Some(readers) = self.readers.get_mut(&log) {
             for reader in readers.drain(..) {
@@ -182,7 +182,7 @@ impl Core {
         }
     }
 
-    /// Wakes and forgets those who poll a log that is going away.
+    /// Wakes and removes the pollers of a deleted log.
     pub(crate) fn log_gone(&mut self, log: LogId) {
         self.log_grew(log);
         self.readers.remove(&log);
@@ -194,12 +194,12 @@ impl Core {
             .push_back((lsn, Waiter::Task(Arc::clone(signal))));
     }
 
-    /// Tells `waits` when everything up to `lsn` is durable.
+    /// Notifies `waits` when everything up to `lsn` is durable.
     pub(crate) fn tell_durable(&mut self, lsn: Lsn, waits: SyncSender<()>) {
         self.writers.push_back((lsn, Waiter::Thread(waits)));
     }
 
-    /// The flusher got further (or failed): show it to readers and writers.
+    /// Called when the flusher made progress or failed: makes it visible to readers and writers.
     pub(crate) fn flushed(&mut self) {
         for log in self.store.advance() {
             self.log_grew(log);
@@ -218,7 +218,7 @@ impl Core {
         }
     }
 
-    /// Has somebody shown as a member of a group for as long as `attending` is there.
+    /// Shows a reader as a member of a group while `attending` is alive.
     pub(crate) fn attend(&mut self, group: &str, attending: Weak<()>) {
         self.attending.retain(|_, all| {
             all.retain(|one| one.strong_count() > 0);
@@ -230,13 +230,13 @@ impl Core {
             .push(attending);
     }
 
-    /// How many attend a group.
+    /// Number of readers that attend a group.
     pub(crate) fn attendants(&self, group: &str) -> usize {
         let all = self.attending.get(group).into_iter().flatten();
         all.filter(|one| one.strong_count() > 0).count()
     }
 
-    /// The groups that somebody attends.
+    /// The groups with attending readers.
     pub(crate) fn attended(&self) -> impl Iterator<Item = &String> {
         let groups = self.attending.keys();
         groups.filter(|group| self.attendants(group) > 0)
@@ -249,7 +249,7 @@ impl Core {
         ticket
     }
 
-    /// The answer, if there is one by now.
+    /// Takes the answer, if there is one.
     pub(crate) fn redeem(&mut self, ticket: Ticket) -> Option<GroupAnswer> {
         self.tickets.get(&ticket)?.1.as_ref()?;
         self.tickets.remove(&ticket)?.1
@@ -259,7 +259,7 @@ impl Core {
         self.tickets.remove(&ticket);
     }
 
-    /// Hands answers to those who wait, and lets the timer know if it must wake earlier.
+    /// Delivers answers to their waiting requests, and wakes the timer if it must tick earlier.
     pub(crate) fn deliver(&mut self, answers: GroupAnswers) {
         for (ticket, answer) in answers {
             if let Some((signal, slot)) = self.tickets.get_mut(&ticket) {
@@ -273,7 +273,7 @@ impl Core {
         }
     }
 
-    /// Lets time pass for the groups; returns when to come again.
+    /// Advances the groups' time; returns when to tick again.
     pub(crate) fn tick(&mut self) -> Option<Instant> {
         let mut answers = GroupAnswers::new();
         let now = self.now();

@@ -1,5 +1,5 @@
-//! What can go wrong when a broker starts or stops. Faults while it runs are answered to the
-//! client that met them, in the protocol's own error codes.
+//! Errors of a broker's start and stop. Faults while it runs are answered to the client, in the protocol's error
+//! codes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ pub enum Error {
         /// The directory that is in use.
         path: PathBuf,
     },
-    /// A file that is only ever replaced as a whole is not intact, so the disk has lost data.
+    /// A file that is only replaced as a whole is not intact, so the disk has lost data.
     #[error("{path} is damaged; restore the data directory, or remove it to start empty")]
     Damaged {
         /// The file that is damaged.
@@ -40,8 +40,8 @@ pub enum Error {
     /// Reading or writing the data directory failed, or the system gave the broker no thread or no sockets.
     #[error("storage failed")]
     Storage(#[from] io::Error),
-    /// Something could not be written to the data directory while the broker ran, for the reason that is given here.
-    /// What was acknowledged is kept; only a new start takes anything again.
+    /// A write to the data directory failed while the broker ran, for the reason given here. Acknowledged records are
+    /// kept; the broker accepts writes only after a new start.
     #[error(
         "the log cannot be written: {0}; what was acknowledged is kept, and a start goes on with it once the log can be written"
     )]
@@ -53,7 +53,7 @@ pub enum Error {
     /// The operating system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random,
-    /// The broker's thread ended without saying why, for instance because it panicked.
+    /// The broker's thread ended without an error, for instance because it panicked.
     #[error("the broker's thread ended unexpectedly")]
     Thread,
 }

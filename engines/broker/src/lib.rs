@@ -10,13 +10,13 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `server` | connections, TLS, frames, what a request must look like, what precedes a login |
-//! | `sasl` | who may log in, and the mechanisms' messages |
+//! | `server` | connections, TLS, the login gate |
+//! | `sasl` | users, tokens, and the mechanisms' messages |
 //! | `apis` | one handler a request |
 //! | `group` | the group state machine and committed offsets |
 //! | `log` | durability: write-ahead log, segments, checkpoints, recovery |
-//! | `line` | the way in for the process that the broker runs in |
-//! | `core` | the state of it all, and who waits for what |
+//! | `in_process` | the client for the process that the broker runs in |
+//! | `core` | the state, and the requests that wait |
 //!
 //! | asked for | answer |
 //! |---|---|
@@ -25,12 +25,12 @@
 //! | Metadata, DescribeCluster, DescribeConfigs, Create/DeleteTopics, CreatePartitions | served |
 //! | a transactional id | `TRANSACTIONAL_ID_AUTHORIZATION_FAILED`, which clients take as final |
 //! | record formats before magic 2 | `UNSUPPORTED_FOR_MESSAGE_FORMAT` |
-//! | SaslHandshake 1, SaslAuthenticate | served by a secured listener with SASL, and not offered else |
-//! | fetch sessions | answered with session 0: the client states everything each time |
+//! | SaslHandshake 1, SaslAuthenticate | served by a secured listener with SASL, and not offered otherwise |
+//! | fetch sessions | answered with session 0: the client sends its whole request each time |
 //! | `cleanup.policy=compact` | accepted and shown, without effect |
-//! | `retention.ms`, `retention.bytes`, `segment.bytes`, `max.message.bytes` of a topic | obeyed |
+//! | `retention.ms`, `retention.bytes`, `segment.bytes`, `max.message.bytes` of a topic | effective |
 //! | a timestamp within a compressed batch | the batch's first offset |
-//! | anything else | not offered by ApiVersions; asked for nevertheless, the connection is closed |
+//! | any other API | not offered by ApiVersions; a request closes the connection |
 //!
 //! A group's committed offsets are durable, its membership is not: after a restart the members
 //! join again, as after any lost session.

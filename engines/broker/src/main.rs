@@ -15,33 +15,33 @@ use triad_broker::{
 
 /// A single-node, Kafka-protocol-compatible broker for local runs and tests.
 ///
-/// Prints the address to bootstrap from as its first line, and that of the secured listener, if
-/// there is one, as its second. Stops cleanly on SIGINT and SIGTERM.
+/// Prints the bootstrap address as its first line, and that of the secured listener, if there is one, as its second.
+/// Stops cleanly on SIGINT and SIGTERM.
 #[derive(Debug, Parser)]
 #[command(name = "triad-broker", version)]
 struct Args {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Keep records, topics and offsets here. Without it nothing survives the process.
+    /// Directory for records, topics and offsets. Without it nothing survives the process.
     #[arg(long)]
     data: Option<PathBuf>,
-    /// What an acknowledged record survives: the machine's failure, or only the process's.
+    /// What an acknowledged record survives: a failure of the machine, or only of the process.
     #[arg(long, value_enum, default_value_t = Flush::Machine)]
     survive: Flush,
-    /// Do not create topics that clients merely ask about.
+    /// Do not create topics when clients request the metadata of missing ones.
     #[arg(long)]
     no_auto_create: bool,
-    /// Partitions of a topic for which nobody said a number.
+    /// Partitions of a topic that is created without a number of partitions.
     #[arg(long, default_value_t = 1)]
     partitions: i32,
-    /// Delete a partition's oldest finished segments beyond so many bytes. Default: never.
+    /// Delete a partition's oldest finished segments beyond this many bytes. Default: never.
     #[arg(long)]
     retention_bytes: Option<u64>,
-    /// For tests: refuse what is produced to a topic while this directory holds a file of its name.
+    /// For tests: refuse produce requests to a topic while this directory has a file of its name.
     #[arg(long, value_name = "DIR")]
     refuse_topics: Option<PathBuf>,
-    /// Allow addresses that other machines can reach. The plain one has no authentication.
+    /// Allow addresses that other machines can reach. The plain listener has no authentication.
     #[arg(long)]
     allow_remote: bool,
     #[command(flatten)]
@@ -51,7 +51,7 @@ struct Args {
 /// The secured listener.
 #[derive(Debug, ClapArgs)]
 struct Secured {
-    /// Listen for TLS here, too; port 0 takes a free one.
+    /// Address to listen on with TLS; port 0 takes a free one.
     #[arg(long, value_name = "LISTEN", requires_all = ["tls_certificate", "tls_key"])]
     secured_listen: Option<SocketAddr>,
     /// File with the broker's certificate and those between it and its root, in PEM.
@@ -60,14 +60,14 @@ struct Secured {
     /// File with its key, in PEM.
     #[arg(long, value_name = "FILE", requires = "secured_listen")]
     tls_key: Option<PathBuf>,
-    /// File with certificates (PEM) that a client's must descend from: clients need one then.
+    /// File with certificates (PEM) that must sign a client's certificate: clients then need one.
     #[arg(long, value_name = "FILE", requires = "secured_listen")]
     client_ca: Option<PathBuf>,
     /// File with lines `user:password`: clients log in by SCRAM-SHA-512 or SCRAM-SHA-256.
     #[arg(long, value_name = "FILE", requires = "secured_listen")]
     users: Option<PathBuf>,
-    /// Clients log in by OAUTHBEARER with MSK IAM tokens of this access key id. Their form and
-    /// their life are checked; their signature is not.
+    /// Clients log in by OAUTHBEARER with MSK IAM tokens of this access key id. Their form and their lifetime are
+    /// checked; their signature is not.
     #[arg(long, value_name = "ID", requires = "secured_listen")]
     msk_key_id: Option<String>,
 }
@@ -100,7 +100,7 @@ fn text(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|e| Error::Config(format!("{}: {e}", path.display())))
 }
 
-/// Lines of a user and a password. What is wrong with one is said without showing it.
+/// Reads lines of a user and a password. Errors do not show them.
 fn users(path: &Path) -> Result<BTreeMap<String, String>, Error> {
     let mut users = BTreeMap::new();
     for (number, line) in (1..).zip(text(path)?.lines()) {

@@ -1,4 +1,4 @@
-//! Committed offsets of all groups. Plain data: durability is the store's work.
+//! Committed offsets of all groups, as plain data; the store makes them durable.
 
 use std::collections::BTreeMap;
 
@@ -54,14 +54,14 @@ impl Offsets {
         self.groups.get(group)?.get(topic)?.get(&partition)
     }
 
-    /// Before which offset of a partition a group has done all: 0 where it has committed in others of the topic alone,
-    /// `None` if in none.
+    /// The offset of a partition before which a group has committed everything: 0 if it has committed only in other
+    /// partitions of the topic, `None` if in none.
     pub(crate) fn position(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
         let partitions = self.groups.get(group)?.get(topic)?;
         Some(partitions.get(&partition).map_or(0, |at| at.offset))
     }
 
-    /// Everything a group has committed, by topic.
+    /// All commits of a group, by topic.
     pub(crate) fn of_group(
         &self,
         group: &str,
@@ -92,7 +92,7 @@ impl Offsets {
         }
     }
 
-    /// Forgets a deleted topic in every group, so that a new topic of that name starts afresh.
+    /// Removes a deleted topic from every group, so that a new topic of that name starts without offsets.
     pub(crate) fn remove_topic(&mut self, topic: &str) {
         for topics in self.groups.values_mut() {
             topics.remove(topic);

@@ -1,7 +1,7 @@
-//! DescribeConfigs, and which topic settings there are.
+//! DescribeConfigs, and the supported topic settings.
 //!
-//! Settings that have no effect on one machine are accepted and shown, so that scripts written
-//! for Kafka run; only those marked so below change what the broker does.
+//! Settings without effect on one machine are accepted and shown, so that scripts written for Kafka run; only those
+//! marked so below change what the broker does.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ enum Value {
 }
 
 impl Value {
-    /// Kafka's number for the type.
+    /// Kafka's code of the type.
     fn kind(self) -> i8 {
         match self {
             Self::Text => 2,

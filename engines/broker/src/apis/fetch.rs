@@ -21,7 +21,7 @@ use crate::wire::frame::Header;
 /// Bound: how long a poll may ask to wait.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// A fetch that waits, its names resolved.
+/// A waiting fetch, with resolved names.
 #[derive(Debug)]
 pub(crate) struct Poll {
     topics: Vec<(TopicName, Vec<Position>)>,
@@ -53,8 +53,8 @@ fn size(bytes: i32) -> usize {
     usize::try_from(bytes).unwrap_or(0)
 }
 
-/// Resolves the request. Fetch sessions are not kept: answering with session 0 tells the client to
-/// go on stating everything each time, which is cheap over loopback.
+/// Resolves the request. Fetch sessions are not supported: the answer has session 0, so the client sends its whole
+/// request each time, which is cheap over loopback.
 pub(crate) fn begin(core: &mut Core, _header: &Header, request: FetchRequest) -> Reply {
     let topics = request.topics.into_iter().map(|topic| {
         let known = core.store.topics.get(topic.topic.as_str());
@@ -81,8 +81,8 @@ pub(crate) fn begin(core: &mut Core, _header: &Header, request: FetchRequest) ->
     }))
 }
 
-/// Answers if there is enough to read, or an error to report, or time is up, or someone is in a
-/// `hurry`. Otherwise asks to be woken.
+/// Answers if there is enough to read, or an error to report, or time is up, or a `hurry` is requested. Otherwise
+/// registers for a wake-up.
 pub(crate) fn poll(
     core: &mut Core,
     signal: &Arc<Signal>,
@@ -115,8 +115,8 @@ pub(crate) fn poll(
     None
 }
 
-/// Reads all positions. The first batch of an answer comes even if it exceeds every limit, so
-/// that a consumer always gets on.
+/// Reads all positions. The first batch of an answer is sent even if it exceeds every limit, so that a consumer
+/// always makes progress.
 fn read(core: &mut Core, poll: &Poll) -> (FetchResponse, usize, bool) {
     let mut left = poll.max_bytes;
     let mut total = 0;

@@ -1,4 +1,4 @@
-//! Consumer groups: from the wire to the state machine and back.
+//! Consumer groups: translates between the protocol and the state machine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::wire::frame::Header;
 
 const UNKNOWN_OPERATIONS: i32 = i32::MIN;
 
-/// An own copy: a slice would keep the whole receive buffer alive for as long as the member lives.
+/// A copy: a slice would keep the whole receive buffer alive for as long as the member lives.
 fn copied(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
@@ -59,7 +59,7 @@ pub(crate) fn join(
         client_id: header.client_id.clone(),
         client_host: format!("/{}", peer.ip()),
         session_ms,
-        // Version 0 has no rebalance timeout of its own.
+        // Version 0 has no rebalance timeout.
         rebalance_ms: if header.version == 0 {
             session_ms
         } else {
@@ -133,7 +133,7 @@ pub(crate) fn sync(
     )
 }
 
-/// The frame for what the state machine answered.
+/// The response frame for an answer of the state machine.
 pub(crate) fn answer(header: &Header, answer: GroupAnswer) -> Vec<u8> {
     match (header.api.key, answer) {
         (ApiKey::JoinGroup, answer) => header.encode(&join_response(answer)),
@@ -224,7 +224,7 @@ pub(crate) fn leave(core: &mut Core, header: &Header, request: LeaveGroupRequest
     Reply::Ready(header.encode(&response))
 }
 
-/// Groups with members, and those of which only offsets are left.
+/// Lists groups with members, and those with only offsets.
 pub(crate) fn list(core: &Core, header: &Header, request: &ListGroupsRequest) -> Reply {
     let live = core
         .groups
@@ -275,7 +275,7 @@ pub(crate) fn describe(core: &Core, header: &Header, request: DescribeGroupsRequ
     Reply::Ready(header.encode(&response))
 }
 
-/// A group as it is shown with those who read in its name within this process.
+/// A group as shown, with the readers of this process that attend it.
 fn with_attendants(mut described: DescribedGroup, count: usize) -> DescribedGroup {
     if count == 0 {
         return described;

@@ -1,4 +1,4 @@
-//! Metadata, DescribeCluster, FindCoordinator: there is one node, and it does everything.
+//! Metadata, DescribeCluster, FindCoordinator: there is only one node.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::log::flusher::Lsn;
 use crate::log::topics::{Topic, is_legal_name};
 use crate::wire::frame::Header;
 
-/// Kafka's number for "authorized operations were not asked for".
+/// Kafka's number for "authorized operations were not requested".
 const UNKNOWN_OPERATIONS: i32 = i32::MIN;
 
 pub(crate) fn metadata(
@@ -139,8 +139,8 @@ pub(crate) fn describe_cluster(
     Reply::Ready(header.encode(&response))
 }
 
-/// Groups and transactional ids alike are sent here; that transactions are not offered is said
-/// where the client takes it as final, by InitProducerId.
+/// Answers for groups and for transactional ids. InitProducerId refuses transactions, with an error that clients take
+/// as final.
 pub(crate) fn find_coordinator(
     endpoint: &Endpoint,
     header: &Header,

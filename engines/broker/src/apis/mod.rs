@@ -1,5 +1,5 @@
-//! What the broker does for each API. A handler decodes nothing and waits for nothing: it gets the
-//! decoded request and returns an outcome, which the connection turns into an answer in time.
+//! The handlers of the APIs. A handler neither decodes nor waits: it gets the decoded request and returns an outcome,
+//! which the connection turns into an answer in time.
 
 pub(crate) mod configs;
 pub(crate) mod fetch;
@@ -27,24 +27,24 @@ use crate::wire::frame::{Header, Malformed};
 /// How a request is answered.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// Not at all (produce with acks 0).
+    /// No answer (produce with acks 0).
     Silent,
     /// With this frame.
     Ready(Vec<u8>),
     /// With this frame, once everything up to the position is durable.
     Durable(Lsn, Vec<u8>),
-    /// When the group has an answer for this ticket.
+    /// The answer of the group for this ticket.
     Group(Ticket),
-    /// When there is something to read.
+    /// The answer of a fetch, once there is something to read.
     Fetch(Box<fetch::Poll>),
 }
 
-/// The protocol's number for an outcome.
+/// The protocol's error code of a result.
 pub(crate) fn code(result: Result<(), ResponseError>) -> i16 {
     result.err().map_or(0, |error| error.code())
 }
 
-/// Begins a request.
+/// Begins to handle a request.
 pub(crate) fn begin(
     core: &mut Core,
     signal: &Arc<Signal>,

@@ -1,4 +1,4 @@
-//! Offsets: where a log begins and ends, and how far groups have come.
+//! Offsets: the beginnings and ends of logs, and the commits of groups.
 
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::list_offsets_response::{
@@ -35,7 +35,7 @@ use crate::wire::frame::Header;
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
-/// The only leader epoch that there ever is.
+/// The only leader epoch.
 const EPOCH: i32 = 0;
 
 pub(crate) fn list(core: &mut Core, header: &Header, request: ListOffsetsRequest) -> Reply {
@@ -89,7 +89,7 @@ fn find(
     }
 }
 
-/// Where the only epoch ends: at the end of the log. Consumers ask this to notice a truncated log.
+/// The end of the only epoch: the end of the log. Consumers request this to notice a truncated log.
 pub(crate) fn for_leader_epoch(
     core: &mut Core,
     header: &Header,
@@ -158,7 +158,7 @@ pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequ
     Reply::Durable(done.unwrap_or(0), header.encode(&response))
 }
 
-/// Whether there is room for offsets of a group.
+/// Refuses a group for whose offsets there is no room.
 pub(crate) fn has_room(core: &Core, group: &str) -> Result<(), ResponseError> {
     if group.is_empty() {
         Err(ResponseError::InvalidGroupId)
@@ -182,7 +182,7 @@ fn requested_commit(topic: &TopicName, p: OffsetCommitRequestPartition) -> Commi
     }
 }
 
-/// Whether such an offset can be committed.
+/// Checks an offset to commit.
 pub(crate) fn check(core: &Core, asked: Committed) -> Result<Committed, ResponseError> {
     if core
         .store
@@ -198,7 +198,7 @@ pub(crate) fn check(core: &Core, asked: Committed) -> Result<Committed, Response
     Ok(asked)
 }
 
-/// What a group has committed: for the partitions asked about, or for all.
+/// The commits of a group: for the requested partitions, or for all.
 fn committed(
     core: &Core,
     group: &str,
@@ -291,7 +291,7 @@ pub(crate) fn fetch(core: &mut Core, header: &Header, request: OffsetFetchReques
     Reply::Ready(header.encode(&response.with_topics(topics)))
 }
 
-/// Forgets single offsets of a group that has no members.
+/// Deletes single offsets of a group that has no members.
 pub(crate) fn delete(core: &mut Core, header: &Header, request: OffsetDeleteRequest) -> Reply {
     let group = request.group_id.to_string();
     let vacant = core

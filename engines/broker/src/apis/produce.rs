@@ -14,8 +14,8 @@ use crate::log::flusher::Lsn;
 use crate::log::store::{Accepted, AppendVisibility};
 use crate::wire::frame::Header;
 
-/// Appends each partition's batch. Acknowledgements 1 and all are the same with one replica: they
-/// wait for the disk. With 0 nothing is answered, not even an error.
+/// Appends each partition's batch. Acknowledgements 1 and all are the same with one replica: they wait for the disk.
+/// With 0 there is no answer, not even an error.
 pub(crate) fn produce(core: &mut Core, header: &Header, request: ProduceRequest) -> Reply {
     let acks = request.acks;
     let refused = if !matches!(acks, -1..=1) {
@@ -107,8 +107,8 @@ pub(crate) fn append(
     Ok(accepted)
 }
 
-/// Gives an idempotent producer its id. Transactions are not offered: a transactional id is
-/// refused with the one error that every client takes as final, rather than retrying.
+/// Gives an idempotent producer its id. Transactions are not supported: a transactional id is refused with the one
+/// error that every client takes as final and does not retry.
 pub(crate) fn init_producer_id(
     core: &mut Core,
     header: &Header,

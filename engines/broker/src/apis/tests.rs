@@ -1,7 +1,7 @@
-//! Every API in every version that is offered: a filled request passes the shape check, is
-//! decoded, handled, and answered in a form that the generated client side decodes.
+//! Every API in every offered version: a filled request passes the shape check, is decoded and handled, and the
+//! generated client code decodes the answer.
 //!
-//! This is what keeps the hand-written shapes and the handlers' fields in step with the schemas.
+//! This keeps the hand-written shapes and the handlers' fields in step with the schemas.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ struct World {
 }
 
 impl World {
-    /// Sends what `make` makes for each offered version; returns the decoded answers.
+    /// Sends the request of `make` for each offered version; returns the decoded answers.
     fn every<R: Request>(&mut self, make: impl Fn(i16) -> R) -> Vec<R::Response> {
         let api = shape::api(R::KEY).expect("an offered API");
         (api.min..=api.max)
@@ -372,7 +372,7 @@ fn membership(w: &mut World) {
             _ => request.with_member_id(me.clone()),
         }
     });
-    // The first one leaves; the others are told that they have left already.
+    // The first request leaves; the later ones are answered that the member has left already.
     assert_eq!(answers[0].error_code, 0);
     assert_eq!(answers[3].members[0].error_code, 25);
     w.one(0, &{

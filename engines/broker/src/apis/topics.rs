@@ -22,7 +22,7 @@ use crate::log::meta::MetaRecord;
 use crate::log::topics::is_legal_name;
 use crate::wire::frame::Header;
 
-/// An error with what to tell the person who sees it.
+/// An error code with its text for people.
 type TopicRefusal = (ResponseError, &'static str);
 
 pub(crate) fn create(core: &mut Core, header: &Header, request: CreateTopicsRequest) -> Reply {

@@ -1,4 +1,4 @@
-//! ApiVersions: what the broker offers.
+//! ApiVersions: the APIs that the broker offers.
 
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::ApiVersionsResponse;
@@ -22,13 +22,13 @@ pub(crate) fn versions(header: &Header) -> Reply {
     Reply::Ready(header.encode(&response(APIS.iter())))
 }
 
-/// What a listener offers that asks its clients to log in.
+/// The APIs of a listener that requires a login.
 pub(crate) fn versions_with_login(header: &Header) -> Vec<u8> {
     header.encode(&response(APIS.iter().chain(LOGIN_APIS)))
 }
 
-/// The protocol's rule (KIP-511): a version of this very API that is not offered is answered in
-/// version 0 with an error and the list, so that the client can ask again.
+/// The protocol's rule (KIP-511): ApiVersions in a version that is not offered is answered in version 0 with an error
+/// and the list, so that the client can repeat the request.
 pub(crate) fn unsupported(header: &Header, login: bool) -> Reply {
     let login = if login { LOGIN_APIS } else { &[] };
     let response = response(APIS.iter().chain(login));

@@ -1,4 +1,4 @@
-//! The table of groups: admission, tickets, and one deadline over all of them.
+//! The table of groups: admission, tickets, and the earliest deadline of all groups.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ impl Coordinator {
         Ticket(self.next_ticket)
     }
 
-    /// An id for a newcomer: recognisable, and unlike any other.
+    /// A unique id for a new member, with its client id as a prefix.
     pub(crate) fn fresh_member_id(client_id: &str) -> String {
         let shown: String = client_id.chars().take(64).collect();
         format!("{shown}-{}", fresh_uuid())
@@ -146,7 +146,7 @@ impl Coordinator {
         self.groups.iter()
     }
 
-    /// Forgets a group without members; false if it has some.
+    /// Deletes a group without members; false if it has some.
     pub(crate) fn delete(&mut self, group: &str) -> bool {
         let vacant = self.groups.get(group).is_none_or(Group::is_vacant);
         if vacant {

@@ -1,4 +1,4 @@
-//! What goes into a group's state machine and what comes out: plain data.
+//! Input and output of a group's state machine, as plain data.
 
 use bytes::Bytes;
 use kafka_protocol::error::ResponseError;
@@ -6,7 +6,7 @@ use kafka_protocol::error::ResponseError;
 /// Milliseconds since some fixed moment.
 pub(crate) type Millis = u64;
 
-/// Stands for a request that waits for its answer.
+/// Identifies a request that waits for its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ticket(pub(crate) u64);
 
@@ -14,7 +14,7 @@ pub(crate) struct Ticket(pub(crate) u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GroupAnswer {
     Joined(Joined),
-    /// `MEMBER_ID_REQUIRED`: come again with this id.
+    /// `MEMBER_ID_REQUIRED`: the member must join again with this id.
     MemberIdRequired(String),
     JoinFailed(ResponseError),
     Synced(Synced),
@@ -33,7 +33,7 @@ pub(crate) struct Joined {
     pub(crate) members: Vec<(String, Option<String>, Bytes)>,
 }
 
-/// A member's share.
+/// A member's assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Synced {
     pub(crate) protocol_type: String,
@@ -41,13 +41,13 @@ pub(crate) struct Synced {
     pub(crate) assignment: Bytes,
 }
 
-/// Answers, in the order in which they came about.
+/// Answers, in the order in which they arose.
 pub(crate) type GroupAnswers = Vec<(Ticket, GroupAnswer)>;
 
 /// A request to join.
 #[derive(Debug, Clone)]
 pub(crate) struct Join {
-    /// Empty for a newcomer.
+    /// Empty for a new member.
     pub(crate) member: String,
     pub(crate) instance: Option<String>,
     pub(crate) client_id: String,
@@ -57,13 +57,13 @@ pub(crate) struct Join {
     pub(crate) protocol_type: String,
     /// Name and metadata, the preferred one first.
     pub(crate) protocols: Vec<(String, Bytes)>,
-    /// Since version 4 a newcomer is first given an id and must come again with it.
+    /// Since version 4 a new member first gets an id and must join again with it.
     pub(crate) needs_id_first: bool,
-    /// The id that a newcomer gets.
+    /// The id for a new member.
     pub(crate) fresh_id: String,
 }
 
-/// A request for one's share, with everybody's shares if it comes from the leader.
+/// A request for the member's assignment; the leader's request has all assignments.
 #[derive(Debug, Clone)]
 pub(crate) struct Sync {
     pub(crate) caller: Caller,
@@ -72,7 +72,7 @@ pub(crate) struct Sync {
     pub(crate) assignments: Vec<(String, Bytes)>,
 }
 
-/// Who claims to be speaking, in every request but a join.
+/// The claimed member and generation of every request except a join.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) member: String,

@@ -1,5 +1,5 @@
-//! Consumer groups, the classic protocol: a pure state machine a group (`state`, what it takes
-//! and gives in `messages`) and the table of groups around it (`coordinator`).
+//! Consumer groups of the classic protocol: a pure state machine for each group (`state`, with its input and output
+//! in `messages`) and the table of groups (`coordinator`).
 
 pub(crate) mod coordinator;
 pub(crate) mod messages;

@@ -12,7 +12,7 @@ use super::state::{Group, Phase};
 const SESSION: u64 = 1_000;
 const REBALANCE: u64 = 5_000;
 
-/// A group with a clock and a count of tickets.
+/// A group with a clock and a ticket counter.
 struct World {
     group: Group,
     now: u64,
@@ -53,7 +53,7 @@ impl World {
         ticket
     }
 
-    /// A newcomer that gets this id at once.
+    /// Joins a new member, which gets this id at once.
     fn enter(&mut self, id: &str) -> Ticket {
         self.join(Join {
             fresh_id: id.into(),
@@ -86,7 +86,7 @@ impl World {
         self.group.tick(self.now, &mut self.answers);
     }
 
-    /// The answer to a ticket, taken out.
+    /// Takes the answer to a ticket.
     fn answer(&mut self, ticket: Ticket) -> Option<GroupAnswer> {
         let at = self.answers.iter().position(|(t, _)| *t == ticket)?;
         Some(self.answers.remove(at).1)
@@ -119,7 +119,7 @@ fn caller(id: &str, generation: i32) -> Caller {
     }
 }
 
-/// Two members, `a` leading, in generation 2, everybody synced.
+/// Two members in generation 2, `a` leading, both with an assignment.
 fn stable() -> World {
     let mut w = world();
     w.enter("a");
@@ -343,10 +343,10 @@ fn commits_need_the_generation_unless_the_group_is_empty() {
     );
 }
 
-/// Makes a group in some phase.
+/// Creates a group in some phase.
 type Given = fn() -> World;
 
-/// A deed done to a group in some phase, and how it is answered.
+/// An action on a group in some phase, and its error.
 type Deed = fn(&mut World) -> Option<ResponseError>;
 
 #[test]

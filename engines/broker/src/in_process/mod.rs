@@ -1,9 +1,9 @@
-//! The direct line: the broker for the process that it runs in, without a socket or the protocol.
+//! The in-process client: the broker for its own process, without a socket or the protocol.
 //!
-//! What goes through it is what goes through a connection: whole record batches, positions, committed
-//! offsets. Clients of the Kafka protocol see it, and it sees what they write. Who reads through a line
-//! is no member of a group: it reads what it asks for, and commits under a group's name whatever the
-//! members of that group do. It is shown among them as long as it [attends](Line::attend).
+//! It handles the same data as a connection: whole record batches, positions, committed offsets. It and clients of
+//! the Kafka protocol see each other's writes. An in-process reader is no member of a group: it reads the positions
+//! that it requests, and commits under a group's name, independently of that group's members. While it
+//! [attends](InProcessClient::attend) a group, it is shown among the members.
 
 mod serve;
 
@@ -17,15 +17,14 @@ use kafka_protocol::error::ResponseError;
 use crate::core::{SharedCore, Signal};
 use crate::log::flusher::{Flush, Lsn};
 
-/// A way into the broker of this process, without a socket. It works as long as the broker runs, from any
-/// thread and under any async runtime; each call is carried out on the thread that makes it. Clones are the
-/// same line.
+/// A client of the broker of this process, without a socket. It works as long as the broker runs, from any thread and
+/// under any async runtime; each call runs on the calling thread. Clones share the client.
 #[derive(Debug, Clone)]
 pub struct InProcessClient {
     core: SharedCore,
 }
 
-/// Why a call of a [`Line`] has failed.
+/// Why a call of an [`InProcessClient`] has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// There is no such topic or partition.
@@ -43,11 +42,11 @@ pub enum LineError {
     /// The group has no name.
     #[error("the group takes no such offset")]
     NoOffset,
-    /// The disk failed or is full, or a bound of the broker is reached: on bytes, or on the groups with
-    /// committed offsets. A later try may succeed.
+    /// The disk failed or is full, or a bound of the broker is reached: on bytes, or on the groups with committed
+    /// offsets. A later attempt may succeed.
     #[error("the records cannot be stored now")]
     Storage,
-    /// Positions were not durable in time: the broker has too much to do. A later try may succeed.
+    /// Positions were not durable in time: the broker has too much to do. A later attempt may succeed.
     #[error("the broker has too much to do")]
     Busy,
     /// The broker has stopped.
@@ -62,15 +61,15 @@ pub struct PartitionBatch {
     pub topic: Arc<str>,
     /// Number of the partition, from 0.
     pub partition: i32,
-    /// The batch in Kafka's present format (magic 2). The broker sets its offsets, whatever they were.
+    /// The batch in Kafka's present format (magic 2). The broker overwrites its offsets.
     pub bytes: Vec<u8>,
-    /// Whether the sender can make the batch again. Such a batch is acknowledged before it is durable, and
-    /// made durable soon after: a loss of power may take it. It can be read at once, unless an earlier batch
-    /// of its partition is not durable yet. Once a batch is durable, so is all that was acknowledged before.
+    /// Whether the sender can restore the batch. Such a batch is acknowledged before it is durable, and made durable
+    /// soon after: a loss of power may lose it. It can be read at once, unless an earlier batch of its partition is
+    /// not durable yet. Once a batch is durable, so are all batches that were acknowledged before it.
     pub is_restorable: bool,
 }
 
-/// What a sender must know of a topic.
+/// Facts about a topic that a sender needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicShape {
     /// How many partitions the topic has; they are numbered from 0.
@@ -79,21 +78,21 @@ pub struct TopicShape {
     pub max_batch_bytes: usize,
 }
 
-/// What to read of one topic.
+/// Positions of one topic to read from.
 #[derive(Debug, Clone)]
 pub struct ReadRequest {
     /// Name of the topic.
     pub topic: Arc<str>,
     /// Pairs of a partition and the offset from which to read it.
     pub positions: Vec<(i32, i64)>,
-    /// Most bytes of all partitions together; a single batch that is larger still comes whole.
+    /// Most bytes of all partitions together; a single larger batch is returned whole.
     pub max_bytes: usize,
 }
 
-/// What was read of one partition.
+/// Result of reading one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionRead {
-    /// Whole batches, the first of which holds the offset that was asked for, or the next one there is.
+    /// Whole batches. The first one contains the requested offset, or the next existing one.
     Batches {
         /// Number of the partition, from 0.
         partition: i32,
@@ -102,7 +101,7 @@ pub enum PartitionRead {
         /// The offset that the next record of the partition gets.
         end: i64,
     },
-    /// The offset that was asked for is before `start` or behind `end`.
+    /// The requested offset is before `start` or behind `end`.
     OutOfRange {
         /// Number of the partition, from 0.
         partition: i32,
@@ -136,8 +135,8 @@ impl InProcessClient {
         shape.unwrap_or(Err(LineError::Stopped))
     }
 
-    /// Shows this process as a member of a group, until the returned value is dropped. This has no effect on
-    /// what is read or committed.
+    /// Shows this process as a member of a group, until the returned value is dropped. This has no effect on reads
+    /// and commits.
     ///
     /// # Errors
     /// [`LineError::Stopped`].
@@ -150,14 +149,14 @@ impl InProcessClient {
         Ok(Attending(attending))
     }
 
-    /// Appends batches, in their order, and waits until those that are not
-    /// [restorable](Batch::is_restorable) are durable, as [`FlushPolicy`](crate::FlushPolicy) says. While
-    /// the disk is far behind, it waits first. The answer has for each batch the offset of its first record.
+    /// Appends batches in order, and waits until those that are not [restorable](PartitionBatch::is_restorable) are
+    /// durable, as [`FlushPolicy`](crate::FlushPolicy) says. While the disk is far behind, it waits first. Returns
+    /// for each batch the offset of its first record.
     ///
     /// # Errors
     /// For each batch: [`LineError::NoTopic`], [`LineError::NotAllowed`], [`LineError::TooLarge`],
-    /// [`LineError::NoBatch`], [`LineError::Storage`] or [`LineError::Stopped`]. After the last two the batch
-    /// may have been appended all the same.
+    /// [`LineError::NoBatch`], [`LineError::Storage`] or [`LineError::Stopped`]. After the last two the batch may
+    /// have been appended all the same.
     pub async fn append(&self, batches: Vec<PartitionBatch>) -> Vec<Result<i64, LineError>> {
         let appended = match self.keep_up().await {
             Ok(()) => self.core.with(|core| serve::append(core, &batches)),
@@ -172,12 +171,12 @@ impl InProcessClient {
         }
     }
 
-    /// Has the empty partitions of a topic begin at these offsets, by partition, and waits until that is durable: what
-    /// is before them is some other log's. A partition that has come so far already stays as it is.
+    /// Starts the empty partitions of a topic at these offsets, by partition, and waits until that is durable:
+    /// earlier offsets belong to another log. A partition that has reached its offset already is unchanged.
     ///
     /// # Errors
-    /// [`LineError::NoTopic`] for a topic or partition that does not exist, [`LineError::Storage`] if the disk failed,
-    /// [`LineError::Stopped`] if the broker has stopped.
+    /// [`LineError::NoTopic`] for a topic or partition that does not exist, [`LineError::Storage`] if the disk
+    /// failed, [`LineError::Stopped`] if the broker has stopped.
     pub async fn begin_at(
         &self,
         topic: &str,
@@ -187,8 +186,7 @@ impl InProcessClient {
         self.durable(begun.ok_or(LineError::Stopped)??).await
     }
 
-    /// Writes a small record that changes nothing, and waits until it is durable: whether there is room for what
-    /// comes next.
+    /// Writes a small record without effect, and waits until it is durable, to check that the disk has room.
     ///
     /// # Errors
     /// [`LineError::Storage`] if the disk failed, [`LineError::Stopped`] if the broker has stopped.
@@ -197,18 +195,17 @@ impl InProcessClient {
         self.durable(written.ok_or(LineError::Stopped)??).await
     }
 
-    /// Waits until everything that was appended before this call is durable, and has the disk begin with it
-    /// at once.
+    /// Starts a sync at once, and waits until everything that was appended before this call is durable.
     ///
     /// # Errors
-    /// [`LineError::Storage`] if the disk failed, [`LineError::Stopped`] if the broker has stopped. It is
-    /// then not known whether everything is durable.
+    /// [`LineError::Storage`] if the disk failed, [`LineError::Stopped`] if the broker has stopped. It is then not
+    /// known whether everything is durable.
     pub async fn make_durable(&self) -> Result<(), LineError> {
         let end = self.core.with(|core| core.store.flush_now());
         self.durable(end.ok_or(LineError::Stopped)?).await
     }
 
-    /// Waits while the disk is behind, as connections do. A disk that has failed is told by what follows.
+    /// Waits while the disk is behind, as connections do. The following call reports a failed disk.
     async fn keep_up(&self) -> Result<(), LineError> {
         loop {
             let next = self.core.with(|core| {
@@ -225,7 +222,7 @@ impl InProcessClient {
         }
     }
 
-    /// Waits until all up to a position is durable.
+    /// Waits until everything up to a position is durable.
     async fn durable(&self, lsn: Lsn) -> Result<(), LineError> {
         let mut signal = None;
         loop {
@@ -244,7 +241,7 @@ impl InProcessClient {
         }
     }
 
-    /// A request for the records from some positions on. Nothing is read before [`Reading`] is asked.
+    /// A request for the records from some positions on. Reads nothing until [`PendingRead`] is polled.
     #[must_use]
     pub fn read(&self, wanted: ReadRequest) -> PendingRead {
         PendingRead {
@@ -254,8 +251,8 @@ impl InProcessClient {
         }
     }
 
-    /// The positions that a group has committed in a topic. Partitions in which it has committed nothing are
-    /// left out; a group or topic that does not exist has none.
+    /// The positions that a group has committed in a topic. Partitions without a commit are left out; an unknown
+    /// group or topic has none.
     ///
     /// # Errors
     /// [`LineError::Stopped`].
@@ -264,14 +261,13 @@ impl InProcessClient {
         committed.ok_or(LineError::Stopped)
     }
 
-    /// Commits positions of a group in a topic, all or none, and does not wait until they are durable.
-    /// Commits take effect in the order of the calls. `flush` is [`Flush::Now`] if somebody is going to wait.
+    /// Commits positions of a group in a topic, all or none, and does not wait until they are durable. Commits take
+    /// effect in the order of the calls. Pass [`Flush::Now`] as `flush` if the caller is going to wait.
     ///
     /// # Errors
-    /// [`LineError::NoTopic`] for a topic or partition that does not exist, [`LineError::NoOffset`] for a
-    /// group without a name, or [`LineError::Stopped`]: nothing was committed.
-    /// [`LineError::Storage`] if the disk failed or there is no room for another group; the positions may be
-    /// committed all the same.
+    /// [`LineError::NoTopic`] for a topic or partition that does not exist, [`LineError::NoOffset`] for a group
+    /// without a name, or [`LineError::Stopped`]: nothing was committed. [`LineError::Storage`] if the disk failed or
+    /// there is no room for another group; the positions may be committed all the same.
     pub fn commit(
         &self,
         group: &str,
@@ -290,12 +286,11 @@ impl InProcessClient {
     }
 }
 
-/// What [`Line::attend`] returns: until it is dropped, the process is shown as a member of the group.
+/// Result of [`InProcessClient::attend`]: until it is dropped, the process is shown as a member of the group.
 #[derive(Debug)]
 pub struct Attending(#[expect(dead_code, reason = "it is there")] Arc<()>);
 
-/// Positions that are committed, and may not be durable yet. Dropping this value does not take the commit
-/// back.
+/// Committed positions that may not be durable yet. Dropping this value does not take the commit back.
 #[derive(Debug)]
 pub struct Committing {
     core: SharedCore,
@@ -303,12 +298,11 @@ pub struct Committing {
 }
 
 impl Committing {
-    /// Waits until the positions are durable, for at most `within`; the thread is blocked meanwhile.
+    /// Waits until the positions are durable, for at most `within`, and blocks the thread.
     ///
     /// # Errors
-    /// [`LineError::Storage`] if the disk failed, [`LineError::Busy`] if the positions were not durable in
-    /// time, or [`LineError::Stopped`] if the broker has stopped. The positions may be committed all the
-    /// same.
+    /// [`LineError::Storage`] if the disk failed, [`LineError::Busy`] if the positions were not durable in time, or
+    /// [`LineError::Stopped`] if the broker has stopped. The positions may be committed all the same.
     pub fn wait(self, within: Duration) -> Result<(), LineError> {
         let (tell, told) = sync_channel(1);
         let waits = self.core.with(|core| {
@@ -339,8 +333,8 @@ impl Committing {
     }
 }
 
-/// A request to read records, made by [`Line::read`]. It can be asked as often as wanted, and always reads
-/// from the same positions; dropping it loses nothing.
+/// A request to read records, made by [`InProcessClient::read`]. It can be polled any number of times, and always
+/// reads from the same positions; dropping it loses nothing.
 #[derive(Debug)]
 pub struct PendingRead {
     core: SharedCore,
@@ -349,12 +343,12 @@ pub struct PendingRead {
 }
 
 impl PendingRead {
-    /// Waits until at least one partition has something to read, or its offset is out of range, and returns
-    /// that. The future may be dropped and the call made again.
+    /// Waits until at least one partition has something to read, or its offset is out of range, and returns that. The
+    /// future may be dropped and the call made again.
     ///
     /// # Errors
-    /// [`LineError::NoTopic`] if the topic or a partition does not exist, [`LineError::Storage`] if the disk
-    /// failed, [`LineError::Stopped`] if the broker has stopped.
+    /// [`LineError::NoTopic`] if the topic or a partition does not exist, [`LineError::Storage`] if the disk failed,
+    /// [`LineError::Stopped`] if the broker has stopped.
     pub async fn come(&self) -> Result<Vec<PartitionRead>, LineError> {
         loop {
             let read = self.core.with(|core| {
@@ -372,7 +366,7 @@ impl PendingRead {
         }
     }
 
-    /// What there is to read now, without waiting; `None` if there is nothing.
+    /// Reads without waiting; `None` if there is nothing.
     ///
     /// # Errors
     /// The same as those of [`come`](Self::come).
@@ -393,7 +387,7 @@ impl Drop for PendingRead {
 }
 
 impl LineError {
-    /// Fails only where the broker has stopped.
+    /// Ignores every error except a stopped broker.
     fn unless_stopped(self) -> Result<(), Self> {
         match self {
             Self::Stopped => Err(self),

@@ -1,4 +1,4 @@
-//! What a line does with the core, while it has it.
+//! Calls of the in-process client that run under the core's lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) fn shape(core: &Core, topic: &str) -> Result<TopicShape, LineError> {
     })
 }
 
-/// Appends batches; what came of each, and what must be durable before that may be told.
+/// Appends batches; returns their results, and the position that must be durable before these are reported.
 pub(super) fn append(
     core: &mut Core,
     batches: &[PartitionBatch],
@@ -39,7 +39,7 @@ pub(super) fn append(
     (appended, to)
 }
 
-/// Whether all up to a position is durable; `None` if that is not known yet.
+/// Whether everything up to a position is durable; `None` if that is not known yet.
 pub(super) fn durable(core: &Core, lsn: Lsn) -> Option<Result<(), LineError>> {
     if lsn <= core.store.durable_to() {
         return Some(Ok(()));
@@ -47,7 +47,7 @@ pub(super) fn durable(core: &Core, lsn: Lsn) -> Option<Result<(), LineError>> {
     core.store.failed().then_some(Err(LineError::Storage))
 }
 
-/// Has partitions begin at offsets; what must be durable before that may be told.
+/// Starts partitions at offsets; returns the position that must be durable before that is reported.
 pub(super) fn begin_at(
     core: &mut Core,
     topic: &str,
@@ -71,7 +71,7 @@ pub(super) fn watch(core: &mut Core, wanted: &ReadRequest, signal: &Arc<Signal>)
     }
 }
 
-/// What can be read at once; nothing if there is nothing yet.
+/// Reads without waiting; empty if there is nothing yet.
 pub(super) fn read(core: &mut Core, wanted: &ReadRequest) -> Result<Vec<PartitionRead>, LineError> {
     let mut parts = Vec::new();
     let mut left = wanted.max_bytes;

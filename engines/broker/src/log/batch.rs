@@ -23,7 +23,7 @@ const CONTROL: i16 = 0x20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BatchHeader {
     pub(crate) base_offset: i64,
-    /// Whole batch in bytes, length prefix included.
+    /// Size of the whole batch in bytes, length prefix included.
     pub(crate) size: usize,
     pub(crate) attributes: i16,
     pub(crate) last_offset_delta: i32,
@@ -75,11 +75,11 @@ impl BatchHeader {
     }
 }
 
-/// Checks what a producer sent for one partition: exactly one intact magic 2 batch.
+/// Checks a producer's bytes for one partition: exactly one intact magic 2 batch.
 ///
-/// Errors are the protocol's own: old formats are `UNSUPPORTED_FOR_MESSAGE_FORMAT`, a broken
-/// checksum or length `CORRUPT_MESSAGE`, more than `max_bytes` `MESSAGE_TOO_LARGE`, and a batch
-/// whose fields contradict each other `INVALID_RECORD`.
+/// Errors are the protocol's own: old formats are `UNSUPPORTED_FOR_MESSAGE_FORMAT`, a broken checksum or length
+/// `CORRUPT_MESSAGE`, more than `max_bytes` `MESSAGE_TOO_LARGE`, and a batch whose fields contradict each other
+/// `INVALID_RECORD`.
 pub(crate) fn validate(bytes: &[u8], max_bytes: usize) -> Result<BatchHeader, ResponseError> {
     if bytes.len() <= 16 {
         return Err(ResponseError::CorruptMessage);
@@ -112,12 +112,12 @@ pub(crate) fn validate(bytes: &[u8], max_bytes: usize) -> Result<BatchHeader, Re
     }
 }
 
-/// Whether the stored checksum is that of the bytes. `bytes` is exactly one batch.
+/// Whether the stored checksum matches the bytes. `bytes` is exactly one batch.
 pub(crate) fn crc_matches(bytes: &[u8]) -> bool {
     u32::from_be_bytes(be(bytes, 17)) == crc32c::crc32c(&bytes[CRC_FROM..])
 }
 
-/// Sets the fields that a broker owns. There is one leader for ever, so its epoch is 0.
+/// Sets the fields that a broker owns. There is only one leader, so its epoch is 0.
 pub(crate) fn assign_offset(batch: &mut [u8], base_offset: i64) {
     batch[0..8].copy_from_slice(&base_offset.to_be_bytes());
     batch[12..16].copy_from_slice(&0_i32.to_be_bytes());
@@ -176,7 +176,7 @@ pub(super) fn varint(bytes: &mut &[u8]) -> Option<i64> {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! Batches made by hand, so that the log's tests need no client.
+    //! Hand-made batches, so that the log's tests need no client.
 
     use super::{CRC_FROM, HEADER_BYTES};
 

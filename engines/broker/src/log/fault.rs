@@ -1,16 +1,16 @@
-//! The first fault of the disk, which ends a broker.
+//! The first fault of the disk, after which a broker writes nothing more.
 
 use std::error::Error;
 
 use tokio::sync::SetOnce;
 
-/// Why nothing more can be written, once something could not. What was in hand then is in memory and perhaps on the
-/// disk; only recovery, at the next start, knows what is.
+/// Why nothing more can be written after a failed write. The unfinished changes are in memory and perhaps on the
+/// disk; only recovery, at the next start, determines which.
 #[derive(Debug, Default)]
 pub(crate) struct Fault(SetOnce<String>);
 
 impl Fault {
-    /// Says why. Only the first fault counts.
+    /// Sets the reason. Only the first fault counts.
     pub(crate) fn set(&self, error: impl Error) {
         let mut why: &dyn Error = &error;
         while let Some(source) = why.source() {
@@ -25,12 +25,12 @@ impl Fault {
         self.0.initialized()
     }
 
-    /// Why, once there is a fault.
+    /// The reason, once there is a fault.
     pub(crate) fn why(&self) -> Option<String> {
         self.0.get().cloned()
     }
 
-    /// Waits for a fault, and says why.
+    /// Waits for a fault, and returns the reason.
     pub(crate) async fn wait(&self) -> String {
         self.0.wait().await.clone()
     }

@@ -1,11 +1,11 @@
-//! The one thread that makes the write-ahead log durable.
+//! The thread that makes the write-ahead log durable.
 //!
-//! The server's thread submits encoded records and goes on; the flusher takes all that has come in
-//! meanwhile, writes it with one call, syncs once, and reports how far the log is durable. While
-//! it syncs, the next round gathers: this is the group commit, and its size adapts by itself.
+//! The server's thread submits encoded records and continues. The flusher takes all submitted records, writes them
+//! with one call, syncs once, and reports how far the log is durable. While it syncs, the next round gathers: this is
+//! the group commit, whose size adapts to the load.
 //!
-//! What nobody waits for begins no round of its own: it goes with the next that somebody waits for, or
-//! [`SOON`] after it was submitted.
+//! Records without a waiting caller begin no round: they are written with the next round, at the latest [`SOON`]
+//! after they were submitted.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,34 +20,33 @@ use crate::config::FlushPolicy;
 /// A position in the write-ahead log, in bytes over all its files since the start.
 pub(crate) type Lsn = u64;
 
-/// Longest time for which what nobody waits for is kept in memory: 10 ms, some thirty syncs.
+/// Longest time in memory for records without a waiting caller: 10 ms, some thirty syncs.
 const SOON: Duration = Duration::from_millis(10);
-/// A round begins once this many bytes have gathered, even if nobody waits for them.
+/// A round begins once this many bytes have gathered, even without a waiting caller.
 const MAX_GATHERED: usize = 256 << 10;
 
-/// Is told, on the flusher's thread, whenever more is durable or nothing will be any more.
+/// Callback on the flusher's thread: more is durable, or the flusher has failed.
 pub(crate) type Progress = Box<dyn Fn() + Send>;
 
-/// When a change is to be made durable.
+/// When to make a change durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
-    /// With the next sync: somebody waits for it.
+    /// With the next sync, because a caller waits for it.
     Now,
-    /// With a sync that something else needs, or with one that begins within 10 ms: nobody waits for it.
+    /// With another change's sync, or with one that begins within 10 ms; no caller waits for it.
     Soon,
 }
 
-/// A file that takes the place of the current one.
+/// A file that replaces the current one.
 #[derive(Debug)]
 pub(crate) struct NextFile {
     pub(crate) wal: wal::Writer,
-    /// The name that it has, and the one that it gets. That it has the second says that the file before it
-    /// is finished.
+    /// Its present name and its final one. The final name means that the file before it is finished.
     pub(crate) names: [PathBuf; 2],
 }
 
 impl NextFile {
-    /// Finishes the file before it, and gives it its name.
+    /// Finishes the file before it, and renames this one.
     fn take_over(self, before: &wal::Writer) -> io::Result<wal::Writer> {
         before.finish()?;
         wal::rename(&self.names)?;
@@ -57,13 +56,13 @@ impl NextFile {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// For the current file.
+    /// Bytes for the current file.
     bytes: Vec<u8>,
     /// When a round is to begin, if there is anything to write.
     at: Option<Instant>,
-    /// The next file and what goes there, once the current one is finished.
+    /// The next file and its bytes, for when the current one is finished.
     next: Option<(NextFile, Vec<u8>)>,
-    /// From when there is a next file until it has its last name.
+    /// Whether a next file exists that does not have its final name yet.
     is_rotating: bool,
     stop: bool,
 }
@@ -82,7 +81,7 @@ impl FlusherState {
     }
 }
 
-/// Handle on the flusher's thread.
+/// Handle of the flusher's thread.
 #[derive(Debug)]
 pub(crate) struct Flusher {
     shared: Arc<FlusherState>,
@@ -115,7 +114,7 @@ impl Flusher {
         })
     }
 
-    /// Hands over what `encode` appends; returns the position at which it will be durable.
+    /// Submits the bytes that `encode` appends; returns the position at which they will be durable.
     pub(crate) fn submit<E>(
         &mut self,
         when: Flush,
@@ -135,7 +134,7 @@ impl Flusher {
             Flush::Soon if buffer.len() < MAX_GATHERED => now + SOON,
             Flush::Soon | Flush::Now => now,
         };
-        // Whoever was told of an earlier moment needs not be told of a later one.
+        // A thread that was woken for an earlier moment needs no wake-up for a later one.
         let is_earlier = queue.at.is_none_or(|set| at < set && set > now);
         if is_earlier {
             queue.at = Some(at);
@@ -147,7 +146,7 @@ impl Flusher {
         Ok(self.submitted)
     }
 
-    /// Has a round begin now, if there is anything to write; returns the position behind it.
+    /// Begins a round now, if there is anything to write; returns the position behind it.
     pub(crate) fn hurry(&self) -> Lsn {
         let mut queue = self.shared.queue();
         if queue.at.is_some() {
@@ -158,12 +157,12 @@ impl Flusher {
         self.submitted
     }
 
-    /// Whether the last change of files is not through yet. There is to be none beside it.
+    /// Whether the last rotation is not complete. Only one may run at a time.
     pub(crate) fn is_rotating(&self) -> bool {
         self.shared.queue().is_rotating
     }
 
-    /// Lets everything submitted from now on go to `next`.
+    /// Writes everything submitted from now on to `next`.
     pub(crate) fn rotate(&self, next: NextFile) {
         let mut queue = self.shared.queue();
         queue.next = Some((next, Vec::new()));
@@ -173,7 +172,7 @@ impl Flusher {
         self.shared.work.notify_one();
     }
 
-    /// Everything up to here is durable.
+    /// The position up to which everything is durable.
     pub(crate) fn durable(&self) -> Lsn {
         self.shared.durable.load(Ordering::Acquire)
     }
@@ -222,8 +221,8 @@ fn run(shared: &FlusherState, mut wal: wal::Writer, policy: FlushPolicy, progres
             }),
         };
         if let Err(error) = done {
-            // After a failed sync the kernel may have dropped the pages: trying again could
-            // report a success that is none. Nothing more is acknowledged.
+            // After a failed sync the kernel may have dropped the pages: a second sync could wrongly succeed. Nothing
+            // more is acknowledged.
             shared.fault.set(error);
             progress();
             return;
@@ -235,14 +234,14 @@ fn run(shared: &FlusherState, mut wal: wal::Writer, policy: FlushPolicy, progres
         round.clear();
         round.shrink_to(4 << 20);
     }
-    // A start does not mind what a file that is not finished has behind its last record.
+    // Ignored: recovery tolerates bytes behind the last record of an unfinished file.
     if let Err(error) = wal.finish() {
         tracing::warn!(%error, "the write-ahead log keeps its length");
     }
 }
 
-/// Waits for the next round and takes its bytes; or gives the file that comes after the present one, which
-/// has all of its own. `None` once there is nothing left and nothing to come.
+/// Waits for the next round and takes its bytes; or returns the next file, once the present one has all its bytes.
+/// `None` after the stop, once everything is written.
 fn next_round(shared: &FlusherState, round: &mut Vec<u8>) -> Option<Option<NextFile>> {
     let mut queue = shared.queue();
     loop {

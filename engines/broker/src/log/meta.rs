@@ -1,5 +1,5 @@
-//! What is durable besides batches: topics, committed offsets, ids. One record type for changes
-//! (in the write-ahead log) and one snapshot (what the changes amounted to at a checkpoint).
+//! Durable state besides batches: topics, committed offsets, ids. A change is a record in the write-ahead log; a
+//! snapshot has the result of all changes up to a checkpoint.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,8 +13,8 @@ use super::producers::Producer;
 use crate::error::Error;
 use crate::offsets::Committed;
 
-/// Identifies a partition's log for ever; never reused, so that what a deleted topic left in the
-/// write-ahead log cannot end up in a new topic of the same name.
+/// Identifies a partition's log; never reused, so that records of a deleted topic in the write-ahead log cannot end
+/// up in a new topic of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct LogId(pub(crate) u32);
@@ -77,10 +77,10 @@ pub(crate) struct LogSnapshot {
     pub(crate) producers: Vec<Producer>,
 }
 
-/// Everything but the batches.
+/// All state except the batches.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
-    /// Of this layout.
+    /// Version of this layout.
     pub(crate) version: u32,
     pub(crate) cluster_id: String,
     /// Write-ahead logs of this generation and later ones come after the snapshot.
@@ -96,7 +96,7 @@ pub(crate) const LAYOUT: u32 = 1;
 const FILE: &str = "snapshot";
 
 impl Snapshot {
-    /// A checksum line, then JSON.
+    /// Encodes a checksum line, then JSON.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, Error> {
         let json = serde_json::to_vec(self).map_err(|e| Error::Storage(e.into()))?;
         let mut out = format!("{:08x}\n", crc32c::crc32c(&json)).into_bytes();
@@ -104,7 +104,7 @@ impl Snapshot {
         Ok(out)
     }
 
-    /// Replaces the snapshot in `dir` in one step and makes that durable.
+    /// Replaces the snapshot in `dir` atomically and durably.
     pub(crate) fn write(dir: &Path, encoded: &[u8]) -> io::Result<()> {
         let temporary = dir.join("snapshot.new");
         let mut file = File::create(&temporary)?;
@@ -116,8 +116,8 @@ impl Snapshot {
 
     /// The snapshot in `dir`; `None` in a new directory.
     ///
-    /// A damaged snapshot is an error and not an empty broker: it was replaced in one step, so
-    /// damage means that the disk lost something, and starting empty would lose the rest.
+    /// A damaged snapshot is an error, not an empty broker: it is replaced atomically, so damage means that the disk
+    /// lost data, and starting empty would lose the rest.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(FILE);
         let bytes = match fs::read(&path) {

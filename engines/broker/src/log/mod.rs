@@ -1,12 +1,12 @@
 //! Storage: partitions' logs, the write-ahead log that makes them durable, and recovery.
 //!
-//! Durability in one paragraph. Every append and every metadata change is a record in one shared
-//! write-ahead log (`wal`), which the flusher (`flusher`) writes and syncs, many requests a sync;
-//! only then is it acknowledged and visible, unless its sender can bring it back (`store::Kept`). The batches themselves live in per-partition segment
-//! files (`segment`, `partition`), written late and in large pieces. A checkpoint (`store`) syncs
-//! those files, replaces the snapshot (`meta`), and deletes the write-ahead log up to there. After
-//! a crash (`store::recovery`) the snapshot says how far each segment file counts, and the write-ahead
-//! log brings everything after it. Nothing that recovery needs is ever overwritten in place.
+//! Durability in short: every append and every metadata change is a record in one shared write-ahead log (`wal`),
+//! which the flusher (`flusher`) writes and syncs, many requests in a sync. Only then is it acknowledged and visible,
+//! unless its sender can restore it (`store::AppendVisibility`). The batches are in per-partition segment files
+//! (`segment`, `partition`), written late and in large pieces. A checkpoint (`store`) syncs those files, replaces the
+//! snapshot (`meta`), and deletes the write-ahead log up to there. After a crash (`store::recovery`) the snapshot
+//! says how far each segment file is valid, and the write-ahead log has everything after it. Data that recovery needs
+//! is never overwritten in place.
 
 pub(crate) mod batch;
 mod fault;

@@ -30,9 +30,9 @@ pub(crate) struct PartitionLog {
     dir: Option<PathBuf>,
     /// Never empty; the last one is active. Base offsets rise.
     segments: VecDeque<Segment>,
-    /// What follows the active segment's file.
+    /// Bytes that follow the active segment's file.
     tail: Vec<u8>,
-    /// Position and base offset of the newest batch, because most reads ask for it.
+    /// Position and base offset of the newest batch, which most reads want.
     newest: Option<(u64, i64)>,
     pub(crate) start: i64,
     pub(crate) next: i64,
@@ -40,10 +40,10 @@ pub(crate) struct PartitionLog {
     pub(crate) producers: Producers,
 }
 
-/// What a read found.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReadResult {
-    /// How many bytes of whole batches were added to the buffer; 0 if nothing is there yet.
+    /// How many bytes of whole batches were added to the buffer; 0 if there are none yet.
     Bytes(usize),
     /// The offset is before the start or after the end.
     OutOfRange,
@@ -56,7 +56,7 @@ impl PartitionLog {
         Self::from_segments(dir, VecDeque::from([active]), start, start)
     }
 
-    /// A log over segments that are on disk.
+    /// A log over segments on disk.
     pub(crate) fn from_segments(
         dir: Option<PathBuf>,
         mut segments: VecDeque<Segment>,
@@ -103,8 +103,8 @@ impl PartitionLog {
         &mut self.segments[last]
     }
 
-    /// Appends a batch whose header was validated, at the next offset. Returns its place in the
-    /// tail, so that the caller can log the very bytes, and the file that a roll completed.
+    /// Appends a validated batch at the next offset. Returns its place in the tail, so that the caller can log the
+    /// same bytes, and the file that a roll completed.
     pub(crate) fn append(
         &mut self,
         header: &BatchHeader,
@@ -146,8 +146,8 @@ impl PartitionLog {
         &self.tail[at..]
     }
 
-    /// Leaves a hole: the next batch gets `offset`. Only recovery does this, when acknowledged
-    /// offsets were lost with a damaged file and must not be given out again.
+    /// Leaves a gap: the next batch gets `offset`. Only recovery does this, when acknowledged offsets were lost with
+    /// a damaged file and must not be given out again.
     pub(crate) fn skip_to(&mut self, offset: i64) -> io::Result<()> {
         if offset > self.next {
             self.roll()?;
@@ -163,7 +163,7 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Writes the tail to the active segment's file. Returns the file if there was anything.
+    /// Writes the tail to the active segment's file. Returns the file if there was anything to write.
     pub(crate) fn write_tail(&mut self) -> io::Result<Option<Arc<File>>> {
         if self.tail.is_empty() {
             return Ok(None);
@@ -172,7 +172,7 @@ impl PartitionLog {
         let written = self.active_mut().write(&tail);
         if written.is_ok() {
             tail.clear();
-            // Keep the allocation for the next batches, unless it was blown up.
+            // Keeps the allocation for the next batches, unless it grew large.
             tail.shrink_to(1 << 20);
         }
         self.tail = tail;
@@ -191,8 +191,8 @@ impl PartitionLog {
         Ok(sealed)
     }
 
-    /// Seals the active segment if it has records, the first of which was appended at `old` or before. Returns the file
-    /// that this completed.
+    /// Seals the active segment if it has records, the first of which was appended at `old` or before. Returns the
+    /// completed file.
     pub(crate) fn roll_if_older(&mut self, old: SystemTime) -> io::Result<Option<Arc<File>>> {
         let active = self.active_mut();
         let (born, written) = (active.born, active.written);
@@ -221,8 +221,8 @@ impl PartitionLog {
         }
     }
 
-    /// Adds whole batches from the one that holds `offset` on to `out`, at most `max_bytes`, below
-    /// the high watermark. With `at_least_one` the first batch comes even if it is larger.
+    /// Adds whole batches to `out`, from the one that contains `offset`, at most `max_bytes`, below the high
+    /// watermark. With `at_least_one` the first batch is added even if it is larger.
     pub(crate) fn read(
         &mut self,
         offset: i64,
@@ -266,7 +266,7 @@ impl PartitionLog {
         Ok(ReadResult::Bytes(out.len() - before))
     }
 
-    /// The segment and batch that hold `offset`, or the first batch after it.
+    /// The segment and batch that contain `offset`, or the first batch after it.
     fn locate(&mut self, offset: i64) -> io::Result<Option<(usize, BatchPosition)>> {
         let last = self.segments.len() - 1;
         if let Some((position, base)) = self.newest
@@ -292,7 +292,7 @@ impl PartitionLog {
         BatchHeader::parse(self.tail.get(at..)?)
     }
 
-    /// The first batch of a segment (its file, then the tail if it is active) that is wanted.
+    /// The first wanted batch of a segment (its file, then the tail if it is active).
     fn find_in(
         &mut self,
         segment: usize,
@@ -349,8 +349,8 @@ impl PartitionLog {
         Ok(None)
     }
 
-    /// Takes whole sealed segments from the front, as long as `goes` says so of the segment behind it and of the bytes
-    /// that are left without it. The log starts with what is left; the files are still there.
+    /// Removes whole sealed segments from the front, while `goes` accepts the next segment and the number of bytes
+    /// that would be left. The log then starts with the rest; the files still exist.
     pub(crate) fn drop_front(&mut self, goes: impl Fn(&Segment, u64) -> bool) -> Vec<Segment> {
         let mut rest = self.bytes();
         let mut gone = Vec::new();
@@ -367,13 +367,13 @@ impl PartitionLog {
     }
 }
 
-/// What an append did.
+/// Result of an append.
 #[derive(Debug)]
 pub(crate) struct Appended {
     pub(crate) base_offset: i64,
-    /// Where the batch begins in the tail.
+    /// Position of the batch in the tail.
     pub(crate) at: usize,
-    /// The file that was written out because the segment was full.
+    /// The file that was completed because the segment was full.
     pub(crate) sealed: Option<Arc<File>>,
     /// Whether a new segment was begun.
     pub(crate) rolled: bool,

@@ -1,8 +1,8 @@
-//! What a partition remembers of idempotent producers: enough to know a duplicate from a gap.
+//! State of idempotent producers in a partition, to tell a duplicate from a gap.
 //!
-//! The rules are Kafka's: the last five batches of a producer are remembered, because a client
-//! may have five requests in flight; anything older that comes again is told
-//! `DUPLICATE_SEQUENCE_NUMBER`, which clients take for a success without an offset.
+//! The rules are Kafka's: the last five batches of a producer are kept, because a client may have five requests in
+//! flight. An older duplicate is answered with `DUPLICATE_SEQUENCE_NUMBER`, which clients take for a success without
+//! an offset.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::BatchHeader;
 
-/// Batches remembered a producer, the most a client may have in flight.
+/// Batches kept for each producer: the most that a client may have in flight.
 const REMEMBERED: usize = 5;
-/// Bound: producers remembered a partition. The one unused for longest makes room, which costs
-/// it only duplicate detection for a batch that it sent before that many others appeared.
+/// Bound: producers kept for each partition. Beyond it the least recently used one is dropped, which loses only the
+/// duplicate detection for its earlier batches.
 const MAX_PRODUCERS: usize = 1024;
 
 /// One accepted batch.
@@ -26,7 +26,7 @@ struct Accepted {
     base_offset: i64,
 }
 
-/// One producer's recent past in one partition.
+/// State of one producer in one partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Producer {
     id: i64,
@@ -52,8 +52,7 @@ pub(crate) struct Producers {
 impl Producers {
     /// Judges a batch without changing anything.
     ///
-    /// A producer that this partition does not know may start anywhere: its past may have been
-    /// deleted with an old segment.
+    /// An unknown producer may start with any sequence: its state may have been deleted with an old segment.
     pub(crate) fn judge(&self, batch: &BatchHeader) -> Result<Verdict, ResponseError> {
         let Some(producer) = self.known.get(&batch.producer_id) else {
             return Ok(Verdict::Append);
@@ -88,7 +87,7 @@ impl Producers {
         }
     }
 
-    /// Remembers a batch that was appended at `base_offset`; also replays one from the log.
+    /// Records a batch that was appended at `base_offset`; also used for replay from the log.
     pub(crate) fn record(&mut self, batch: &BatchHeader, base_offset: i64) {
         if !batch.is_idempotent() {
             return;

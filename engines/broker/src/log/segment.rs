@@ -14,15 +14,15 @@ use std::time::SystemTime;
 
 use super::batch::{self, BatchHeader, HEADER_BYTES};
 
-/// One index entry for so many bytes. With 64 MiB segments an index is at most 8,192 entries
-/// (200 KiB), and a look-up walks at most this far.
+/// Bytes for each index entry. With 64 MiB segments an index has at most 8,192 entries (200 KiB), and a look-up walks
+/// at most this far.
 const INDEX_EVERY: u64 = 8 * 1024;
-/// Bytes read at once while walking all batch headers of a file.
+/// Bytes in one read while walking all batch headers of a file.
 const WALK_CHUNK: usize = 64 * 1024;
-/// Bytes read at once while looking for a batch: what lies between two index entries, and a bit.
+/// Bytes in one read while looking for a batch: the distance of two index entries, and some more.
 const FIND_CHUNK: usize = 10 * 1024;
 
-/// Where the batches from `position` on begin.
+/// Index entry: the batches from `position` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct IndexEntry {
     offset: i64,
@@ -31,16 +31,16 @@ struct IndexEntry {
     max_timestamp: i64,
 }
 
-/// A segment: its first offset, its length, and how to get at its bytes.
+/// A segment: its first offset, its length, and access to its bytes.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) base: i64,
     /// Bytes in the file. The active segment has more in its partition's tail.
     pub(crate) written: u64,
-    /// When its first record was appended, by this machine's clock; while it has none, when it was made. Of a file that
-    /// was there at the start: when it was last written.
+    /// When its first record was appended, by this machine's clock; without records, when it was created. For a file
+    /// that existed at the start: when it was last written.
     pub(crate) born: SystemTime,
-    /// `None` for a file without a name (memory mode), which then is always open.
+    /// `None` for a file without a name (memory mode), which is always open.
     path: Option<PathBuf>,
     file: Option<Arc<File>>,
     /// `None` until needed, if the file has batches already.
@@ -54,7 +54,7 @@ pub(crate) struct BatchPosition {
     pub(crate) header: BatchHeader,
 }
 
-/// The time of this machine, by which segments age.
+/// This machine's time, which determines the age of segments.
 #[expect(
     clippy::disallowed_methods,
     reason = "a broker has no ports: it is an engine beside them, and files have this time, too"
@@ -68,7 +68,7 @@ fn file_name(base: i64) -> String {
     format!("{base:020}.log")
 }
 
-/// The first offset that a segment's file name states.
+/// The first offset in a segment's file name.
 pub(crate) fn base_of(path: &Path) -> Option<i64> {
     path.file_name()?
         .to_str()?
@@ -78,8 +78,8 @@ pub(crate) fn base_of(path: &Path) -> Option<i64> {
 }
 
 impl Segment {
-    /// A new, empty segment. Without a directory its file has no name and vanishes with the
-    /// process. The file itself is made when something is first written.
+    /// A new, empty segment. Without a directory its file has no name and vanishes with the process. The file is
+    /// created at the first write.
     pub(crate) fn create(dir: Option<&Path>, base: i64) -> Self {
         let path = dir.map(|d| d.join(file_name(base)));
         Self {
@@ -92,7 +92,7 @@ impl Segment {
         }
     }
 
-    /// A segment that is on disk already, `written` bytes of which count.
+    /// A segment on disk, whose first `written` bytes are valid.
     pub(crate) fn existing(path: PathBuf, base: i64, written: u64) -> Self {
         let modified = path.metadata().and_then(|file| file.modified());
         Self {
@@ -113,7 +113,7 @@ impl Segment {
         self.file.is_some()
     }
 
-    /// Gives file handle and index back, where they can be had again. Only for sealed segments.
+    /// Closes the file and drops the index, if they can be restored. Only for sealed segments.
     pub(crate) fn close(&mut self) {
         if self.path.is_some() {
             self.file = None;
@@ -121,7 +121,7 @@ impl Segment {
         }
     }
 
-    /// Appends whole batches to the file. The index knows them already (see [`Segment::note`]).
+    /// Appends whole batches to the file. The index has them already (see [`Segment::note`]).
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<Arc<File>> {
         let at = self.written;
         let file = self.file()?;
@@ -246,7 +246,7 @@ impl Segment {
         Ok(good)
     }
 
-    /// Cuts the file off after `length` bytes and forgets what the index knew.
+    /// Cuts the file off after `length` bytes and drops the index.
     pub(crate) fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.file()?.set_len(length)?;
         self.written = length;
@@ -269,8 +269,7 @@ fn note(index: &mut Vec<IndexEntry>, header: &BatchHeader, position: u64) {
     }
 }
 
-/// Calls `visit` with each batch header between two positions until it returns false or something
-/// that is no batch comes.
+/// Calls `visit` with each batch header between two positions until it returns false or the bytes are no batch.
 fn walk(
     file: &File,
     from: u64,

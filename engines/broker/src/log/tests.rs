@@ -1,7 +1,7 @@
-//! Storage as a whole: what survives which kind of end.
+//! Storage as a whole: the state after each kind of stop.
 //!
-//! A crash is played by dropping the store without closing it: what was submitted reaches the
-//! write-ahead log, and nothing else happens. Torn writes are played on the files.
+//! A crash is simulated by dropping the store without closing it: submitted records reach the write-ahead log, and
+//! nothing else happens. Torn writes are simulated in the files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -56,7 +56,7 @@ fn append(
     store.append(log, &header, &bytes, None, AppendVisibility::First)
 }
 
-/// As [`append`], by a sender that can bring it back.
+/// As [`append`], by a sender that can restore the batch.
 fn append_restorable(store: &mut Store, value: &[u8]) -> Result<Accepted, ResponseError> {
     let log = topic(store);
     let bytes = testing::batch(NOBODY, 1000, &[value]);
@@ -64,7 +64,7 @@ fn append_restorable(store: &mut Store, value: &[u8]) -> Result<Accepted, Respon
     store.append(log, &header, &bytes, None, AppendVisibility::Soon)
 }
 
-/// Waits until all that was appended may be read.
+/// Waits until everything appended may be read.
 fn write_all(store: &mut Store) {
     let log = topic(store);
     while store.log(log).is_some_and(|l| l.high_watermark < l.next) {
@@ -122,7 +122,7 @@ fn fill(store: &mut Store, range: std::ops::Range<usize>) {
 }
 
 fn check(store: &mut Store, count: usize) {
-    // Every batch by itself only where there are few: that is many reads.
+    // One batch at a time only for few records, because that takes many reads.
     let smallest = if count < 2000 { 1 } else { 5000 };
     for max_bytes in [smallest, 1 << 20] {
         let all = values(store, max_bytes);
@@ -204,7 +204,7 @@ fn a_torn_tail_is_cut_off_and_its_offset_is_used_again() {
         |f: &Path| cut(f, 1),
         |f: &Path| cut(f, 50),
         |f: &Path| flip(f, 20),
-        // As a process leaves it that is killed: what was before, or nothing yet, is behind the tear.
+        // As a killed process leaves it: earlier bytes, or none, are behind the tear.
         |f: &Path| {
             cut(f, 50);
             lengthen(f, &fs::read(f).unwrap());
@@ -221,7 +221,7 @@ fn a_torn_tail_is_cut_off_and_its_offset_is_used_again() {
         drop(store);
         let mut store = open(dir.path());
         check(&mut store, 10);
-        // Leave ten records in the write-ahead log again for the next kind of damage.
+        // Leaves ten records in the write-ahead log again for the next kind of damage.
         store
             .change(super::meta::MetaRecord::TopicDeleted { name: "t".into() })
             .unwrap();
@@ -494,7 +494,7 @@ fn retention_deletes_whole_old_segments_and_the_start_moves() {
     );
 }
 
-/// A store that deletes, for one group of handlers; and so many records in it.
+/// A store with retention, for one group of handlers, with this many records.
 fn aging(dir: &Path, count: usize) -> Store {
     let config = BrokerConfig {
         retention_bytes: Some(200_000),
@@ -512,7 +512,7 @@ fn aging(dir: &Path, count: usize) -> Store {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The group has done all before this offset.
+/// Commits that the group has handled everything before this offset.
 fn done(store: &mut Store, group: &str, offset: i64) {
     let at = Committed {
         topic: "t".into(),
@@ -586,7 +586,7 @@ fn what_is_done_is_deleted_at_its_age_also_where_nothing_follows() {
     let left = [(10, value(10, 100))];
     assert_eq!(values(&mut store, 1 << 20), left);
     drop(store);
-    // Since the last checkpoint a whole active segment has come and gone.
+    // Since the last checkpoint a whole active segment has been created and deleted.
     assert_eq!(values(&mut open(dir.path()), 1 << 20), left);
 }
 

@@ -28,7 +28,7 @@ impl Topic {
     }
 }
 
-/// All topics, also by id.
+/// All topics, by name and by id.
 #[derive(Debug, Default)]
 pub(crate) struct Topics {
     by_name: BTreeMap<String, Topic>,
@@ -48,7 +48,7 @@ impl Topics {
         self.by_name.get(name)?.log(partition)
     }
 
-    /// The topic that a log is of, its name, and which partition it is.
+    /// The topic and partition of a log.
     pub(crate) fn place(&self, id: LogId) -> Option<(&str, &Topic, i32)> {
         self.by_name.iter().find_map(|(name, topic)| {
             let (partition, _) = (0..).zip(&topic.logs).find(|(_, log)| **log == id)?;
@@ -84,7 +84,7 @@ pub(crate) fn is_legal_name(name: &str) -> bool {
     (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(legal)
 }
 
-/// An id that no other process will come up with; unique, not secret.
+/// A unique id; not secret.
 pub(crate) fn fresh_uuid() -> Uuid {
     // The standard library seeds each `RandomState` from the system's random source.
     let half = |n: u64| RandomState::new().hash_one(n);

@@ -1,13 +1,13 @@
-//! The write-ahead log: one file that all partitions and all metadata share, so that a round of
-//! appends to any number of partitions costs one write and one sync.
+//! The write-ahead log: one file that all partitions and all metadata share, so that a round of appends to any number
+//! of partitions costs one write and one sync.
 //!
-//! A record is `length u32 | crc32c u32 | kind u8 | log u32 | payload`, little endian; the length
-//! counts from the kind on, and the checksum covers the file's generation too, so that a record
-//! of another file can never pass for one of this.
+//! A record is `length u32 | crc32c u32 | kind u8 | log u32 | payload`, little endian. The length counts from the
+//! kind on. The checksum covers the file's generation, too, so that a record of another file is never valid in this
+//! one.
 //!
-//! A file is written in place: it is made longer ahead of what is written, and begins as the one that a
-//! checkpoint has made unnecessary, if there is one. A sync of it then need not wait for the file system's own
-//! journal. So behind the last record there may be anything, until the file is finished: then it ends there.
+//! A file is written in place: it is extended before it is written, and recycles a file that a checkpoint has made
+//! unnecessary, if there is one. Then a sync need not wait for the file system's journal. So any bytes may follow the
+//! last record, until the file is finished: then it ends there.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -23,7 +23,7 @@ const KIND_BATCH: u8 = 1;
 const KIND_META: u8 = 2;
 
 const KINDS: [u8; 2] = [KIND_BATCH, KIND_META];
-/// Longest record that is looked for behind damage: more than any batch that a topic takes by default.
+/// Longest record in the search behind damage: more than any batch that a topic accepts by default.
 const MAX_LOOKED_FOR: u32 = 2 << 20;
 
 /// A decoded record.
@@ -38,31 +38,31 @@ pub(crate) fn path_of(dir: &Path, generation: u64) -> PathBuf {
     dir.join(format!("wal-{generation:016}"))
 }
 
-/// By how many bytes a file is made longer.
+/// By how many bytes a file is extended.
 const AHEAD: u64 = 1 << 20;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Where the file of the next generation is, until the present one is finished.
+/// Path of the next generation's file, until the present one is finished.
 pub(crate) fn next_path(dir: &Path) -> PathBuf {
     dir.join("wal-next")
 }
 
-/// Where a file is that nobody needs any more.
+/// Path of the recycled WAL segment.
 pub(crate) fn spare_path(dir: &Path) -> PathBuf {
     dir.join("wal-spare")
 }
 
-/// Gives a file another name, for good.
+/// Renames a file durably.
 pub(crate) fn rename([from, to]: &[PathBuf; 2]) -> io::Result<()> {
     std::fs::rename(from, to)?;
     to.parent().map_or(Ok(()), meta::sync_dir)
 }
 
-/// A file that is being written.
+/// A file being written.
 #[derive(Debug)]
 pub(crate) struct Writer {
     file: File,
-    /// Where the next record goes.
+    /// Position of the next record.
     at: u64,
     length: u64,
 }
@@ -96,7 +96,7 @@ impl Writer {
         self.at += records.len() as u64;
         if self.at > self.length {
             let length = self.at.next_multiple_of(AHEAD);
-            // Without room for that the records have theirs.
+            // If the extension fails, the records may still fit.
             self.length = match self.fill(length) {
                 Ok(()) => length,
                 Err(_) => self.at,
@@ -105,7 +105,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the file longer.
+    /// Extends the file.
     fn fill(&self, length: u64) -> io::Result<()> {
         let mut from = self.at;
         while from < length {
@@ -117,19 +117,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until what was appended is on the disk.
+    /// Syncs appended records to the disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Has the file end with its last record, on the disk.
+    /// Truncates the file behind its last record, and syncs that.
     pub(crate) fn finish(&self) -> io::Result<()> {
         self.file.set_len(self.at)?;
         self.file.sync_all()
     }
 }
 
-/// The generation that a file name states.
+/// The generation in a file name.
 pub(crate) fn generation_of(path: &Path) -> Option<u64> {
     path.file_name()?
         .to_str()?
@@ -170,7 +170,7 @@ pub(crate) fn put_meta(
     Ok(())
 }
 
-/// Reads records one after the other until the bytes end or make no sense.
+/// Reads records until the bytes end or are invalid.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -192,8 +192,7 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.position
     }
 
-    /// Whether there is an intact record behind bytes that are none: the end of what was written is not the first thing
-    /// here that cannot be read.
+    /// Whether an intact record follows invalid bytes: then these are damage, and not the end of the written part.
     pub(crate) fn has_more_behind(&self) -> bool {
         (self.position + 1..self.bytes.len()).any(|position| {
             let rest = &self.bytes[position..];

@@ -1,11 +1,11 @@
-//! The server's side of OAUTHBEARER: finding the token.
+//! The server's side of OAUTHBEARER: extracts the token.
 //!
-//! Source: RFC 7628. A client whose token is refused is told so in JSON, answers with one
-//! separator, and only then is the exchange over.
+//! Source: RFC 7628. If a token is refused, the server sends an error in JSON, the client answers with one separator,
+//! and only then is the exchange over.
 
-/// What a client is told whose token is refused.
+/// The error for a refused token.
 pub(crate) const REFUSED: &str = r#"{"status":"invalid_token"}"#;
-/// Between the parts of a message.
+/// Separator of a message's parts.
 const SEPARATOR: char = '\x01';
 
 /// The token in a client's message.

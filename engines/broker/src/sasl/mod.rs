@@ -1,8 +1,7 @@
-//! Logging in: which mechanisms there are, who may, and one exchange from its first message to its
-//! end. It knows nothing of frames and connections.
+//! SASL login: mechanisms, users, and one exchange from its first message to its end. Independent of frames and
+//! connections.
 //!
-//! Passwords are turned into what SCRAM keeps of them when the broker starts, and are in no log and
-//! no error.
+//! Passwords are converted to SCRAM verifiers when the broker starts, and are in no log and no error.
 
 pub(crate) mod bearer;
 pub(crate) mod msk;
@@ -37,7 +36,7 @@ pub struct SaslConfig {
 
 impl fmt::Debug for SaslConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the passwords: configurations end up in logs.
+        // Without the passwords: configurations end up in logs.
         f.debug_struct("SaslConfig")
             .field("users", &self.users.len())
             .field("tokens", &self.tokens.is_some())
@@ -47,11 +46,11 @@ impl fmt::Debug for SaslConfig {
 
 /// Checks the tokens with which clients log in by OAUTHBEARER or PLAIN.
 pub trait TokenCheck: Send + Sync {
-    /// Says whose token it is, and for how long it is valid. It is called on the broker's only
-    /// thread, so it must not wait for anybody.
+    /// The owner of a token, and how long the token is valid. It is called on the broker's only thread, so it must
+    /// not block.
     ///
     /// # Errors
-    /// [`TokenRefused`] if the token is not valid. The client is told no reason.
+    /// [`TokenRefused`] if the token is not valid. The client gets no reason.
     fn check(&self, token: &str) -> Result<Grant, TokenRefused>;
 }
 
@@ -60,7 +59,7 @@ pub trait TokenCheck: Send + Sync {
 #[error("{0}")]
 pub struct TokenRefused(pub String);
 
-/// What a valid token grants: who has logged in with it, and for how long.
+/// Grant of a valid token: the owner's name and the remaining validity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Name of the person or program that logs in.
@@ -106,14 +105,14 @@ impl Mechanism {
     }
 }
 
-/// Who may log in, ready to be asked.
+/// The users and tokens, prepared for the checks.
 pub(crate) struct Sasl {
     users: HashMap<(Hash, String), Verifier>,
     tokens: Option<Arc<dyn TokenCheck>>,
     random: SystemRandom,
 }
 
-/// An exchange between two messages.
+/// State of an exchange between two messages.
 pub(crate) enum Exchange {
     /// The client begins.
     New(Mechanism),
@@ -123,7 +122,7 @@ pub(crate) enum Exchange {
     Acknowledgement(String),
 }
 
-/// What comes of a message.
+/// Result of a message.
 pub(crate) enum Step {
     /// The client must answer this.
     Challenge(Vec<u8>, Exchange),
@@ -133,17 +132,17 @@ pub(crate) enum Step {
         last: Vec<u8>,
         /// The name of the client's user.
         name: String,
-        /// How long the login holds; `None`: as long as the connection does.
+        /// How long the login is valid; `None`: as long as the connection lasts.
         ends_in: Option<Duration>,
     },
 }
 
-/// A login that is refused.
+/// A refused login.
 #[derive(Debug)]
 pub(crate) struct LoginRefusal {
-    /// For the broker's log.
+    /// Reason for the broker's log.
     pub(crate) reason: String,
-    /// For the client.
+    /// Text for the client.
     pub(crate) told: String,
 }
 
@@ -175,7 +174,7 @@ impl Sasl {
         })
     }
 
-    /// Takes the client's next message.
+    /// Handles the client's next message.
     pub(crate) fn step(&self, exchange: Exchange, message: &[u8]) -> Result<Step, LoginRefusal> {
         match exchange {
             Exchange::New(Mechanism::Scram(hash)) => self.first(hash, message),
@@ -234,7 +233,7 @@ impl Sasl {
     }
 }
 
-/// Clients are not told whether it was the name or the password.
+/// The refusal for a wrong name or password: the client's text does not say which.
 fn wrong(user: &str, reason: &str) -> LoginRefusal {
     LoginRefusal {
         reason: format!("{user:?}: {reason}"),

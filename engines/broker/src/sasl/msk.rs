@@ -7,16 +7,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::{Grant, TokenCheck, TokenRefused};
 
-/// The longest life that MSK allows a token, in seconds.
+/// The longest lifetime that MSK allows a token, in seconds.
 const LONGEST_S: u64 = 900;
-/// How far ahead of ours a signer's clock may be.
+/// Largest lead of a signer's clock.
 const SKEW: Duration = Duration::from_secs(300);
 
 /// Accepts tokens that have the form of an MSK IAM token of one access key: the signed URL of a
 /// `kafka-cluster:Connect` call in base64url, which has not expired.
 ///
-/// **The signature is not checked**, because that would need the secret key or AWS. It is a
-/// stand-in for tests and keeps nobody out.
+/// **The signature is not checked**, because that would need the secret key or AWS. It is for tests only and gives no
+/// protection.
 ///
 /// Source of the form: AWS's own signers (aws-msk-iam-sasl-signer for Java, Python, Go).
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct MskTokenForm {
 }
 
 impl MskTokenForm {
-    /// A check that takes only tokens of this access key id.
+    /// A check that accepts only tokens of this access key id.
     #[must_use]
     pub fn new(key_id: impl Into<String>) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl MskTokenForm {
     }
 }
 
-/// `20260102T030405Z`
+/// Parses a date such as `20260102T030405Z`.
 fn signed_at(date: &str) -> Option<SystemTime> {
     let (day, time) = date.strip_suffix('Z')?.split_once('T')?;
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
@@ -129,7 +129,7 @@ mod tests {
         &X-Amz-Signature=7b9512811e0b1fdd1036abf0acc1ac204d9e0fc27970438027ce590a6175ba4f\
         &User-Agent=triad";
 
-    /// Seconds after the example was signed.
+    /// Checks the example, this many seconds after it was signed.
     fn check(address: &str, later: u64) -> Result<Grant, String> {
         let signed = SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045);
         let now = signed + Duration::from_secs(later);

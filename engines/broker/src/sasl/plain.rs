@@ -1,8 +1,9 @@
-//! The server's side of PLAIN: finding the password.
+//! The server's side of PLAIN: extracts the user and the password.
 //!
 //! Source: RFC 4616, section 2. The message is `[authzid] NUL authcid NUL passwd`, in UTF-8.
 
-/// Whoever logs in acts for nobody else, so that the first part is empty or the user's name once more.
+/// The user and the password. A client may not act for another user, so the first part must be empty or equal to the
+/// user's name.
 pub(crate) fn user_and_password(message: &[u8]) -> Result<(&str, &str), &'static str> {
     let message = std::str::from_utf8(message).map_err(|_| "the message is no text")?;
     let parts: Vec<&str> = message.splitn(4, '\0').collect();

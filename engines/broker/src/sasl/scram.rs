@@ -9,12 +9,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::{digest, hmac, pbkdf2};
 
-/// Rounds of the key derivation: what RFC 7677 asks for at least, and Kafka's default.
+/// Rounds of the key derivation: the minimum of RFC 7677, and Kafka's default.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).unwrap();
 /// Bound: a client's nonce, in bytes.
 const MAX_NONCE: usize = 256;
 
-/// Which hash function.
+/// The hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Hash {
     Sha256,
@@ -55,7 +55,7 @@ impl Hash {
     }
 }
 
-/// What a server keeps in place of a password (RFC 5802, section 3).
+/// The stored form of a password (RFC 5802, section 3).
 #[derive(Clone)]
 pub(crate) struct Verifier {
     salt: Vec<u8>,
@@ -75,7 +75,7 @@ impl Verifier {
     }
 }
 
-/// What the client's first message says.
+/// The client's first message.
 #[derive(Debug)]
 pub(crate) struct ClientFirst<'a> {
     header: &'a str,
@@ -85,7 +85,7 @@ pub(crate) struct ClientFirst<'a> {
 }
 
 impl<'a> ClientFirst<'a> {
-    /// Takes the message apart.
+    /// Parses the message.
     pub(crate) fn parse(message: &'a [u8]) -> Result<Self, &'static str> {
         let message = std::str::from_utf8(message).map_err(|_| "the first message is no text")?;
         let mut parts = message.splitn(3, ',');
@@ -116,7 +116,7 @@ impl<'a> ClientFirst<'a> {
     }
 }
 
-/// Commas and equals signs in names (RFC 5802, section 5.1).
+/// Unescapes commas and equals signs in names (RFC 5802, section 5.1).
 fn unescape(name: &str) -> Option<String> {
     let mut parts = name.split('=');
     let mut plain = parts.next()?.to_owned();
@@ -132,19 +132,19 @@ fn unescape(name: &str) -> Option<String> {
     (!plain.is_empty()).then_some(plain)
 }
 
-/// An exchange that waits for the client's proof.
+/// State of an exchange that waits for the client's proof.
 pub(crate) struct Exchange {
     hash: Hash,
     verifier: Verifier,
     pub(crate) user: String,
-    /// What the proof's message must repeat: the header in base64, and both nonces.
+    /// The parts that the proof's message must repeat: the header in base64, and both nonces.
     expected: String,
-    /// The client's first message and the server's: what both sign.
+    /// The client's first message and the server's, which both sides sign.
     signed: String,
 }
 
 impl Exchange {
-    /// Answers the first message; also returns what is sent.
+    /// Answers the client's first message; returns the state and the answer.
     pub(crate) fn begin(
         hash: Hash,
         first: ClientFirst<'_>,
@@ -184,7 +184,7 @@ impl Exchange {
             return Err("the proof has the wrong length");
         }
         let client_key: Vec<u8> = proof.iter().zip(signature).map(|(a, b)| a ^ b).collect();
-        // Hashes are compared, so the time that it takes tells nothing about the key.
+        // Hashes are compared, so the time does not depend on the key.
         if self.hash.digest(&client_key).as_ref() != self.verifier.stored_key {
             return Err("the password is wrong");
         }

@@ -1,12 +1,12 @@
-//! One connection: frames in, answers out in the order of the requests.
+//! One connection: reads frames and sends answers in the order of the requests.
 //!
-//! Requests are begun as they come and answered in order, so a client that sends several produce
-//! requests at once has them share a sync. A long poll at the head of the line ends early when
-//! another request stands behind it, because nobody can be answered before it.
+//! Requests are begun as they arrive and answered in order, so several produce requests of a client share a sync. A
+//! long poll at the head of the queue ends early if another request is behind it, because that request's answer has
+//! to come later.
 //!
-//! Bounds: `max_in_flight` begun requests, `max_request_bytes` a request, all large requests
-//! together by a budget, and [`MAX_UNSENT`] bytes of finished answers before the next long answer
-//! is made. What exceeds a bound waits in the client's socket.
+//! Bounds: `max_in_flight` begun requests, `max_request_bytes` a request, all large requests together by a budget,
+//! and [`MAX_UNSENT`] bytes of finished answers before the next long answer is made. Data beyond a bound waits in the
+//! client's socket.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -28,17 +28,16 @@ use crate::apis::{self, Reply, fetch, groups};
 use crate::core::{Client, Core, SharedCore, Signal};
 use crate::wire::frame::{self, Header, Malformed, Request};
 
-/// Answers that the client has not taken yet; beyond this no fetch is answered.
+/// Most bytes of unsent answers; beyond it no fetch is answered.
 const MAX_UNSENT: usize = 256 << 10;
-/// Bound: bytes of all large requests that are being received, in KiB permits. A request larger
-/// than that takes all of them.
+/// Bound: bytes of all large requests that are being received, in KiB permits. A larger request takes all of them.
 pub(super) const LARGE_REQUESTS_KIB: u32 = 128 << 10;
-/// Read buffer, and what counts as a large request.
+/// Size of the read buffer; larger requests count as large.
 const READ_BYTES: usize = 64 << 10;
-/// A client that stops in the middle of a large request is given up after this.
+/// A connection that stalls in the middle of a large request is closed after this time.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// Why a connection was ended by the broker.
+/// Why the broker closed a connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Closed {
     #[error(transparent)]
@@ -71,9 +70,9 @@ struct Connection {
     core: SharedCore,
     signal: Arc<Signal>,
     client: Client,
-    /// Where clients must log in.
+    /// The login gate, if clients must log in.
     gate: Option<LoginGate>,
-    /// Nothing more is read: the connection ends with this when all answers are sent.
+    /// Set when nothing more is read: the connection ends with this when all answers are sent.
     ending: Option<Shut>,
     slots: VecDeque<Slot>,
     input: BytesMut,
@@ -95,7 +94,7 @@ impl Drop for Connection {
     }
 }
 
-/// Serves one client until it hangs up or breaks the protocol.
+/// Serves one client until it disconnects or violates the protocol.
 pub(crate) async fn serve(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -136,7 +135,7 @@ pub(crate) async fn serve(
         {
             return Err(shut.into());
         }
-        // Looked at each time: a client that keeps sending keeps the timer below from its turn.
+        // Checked each time: with a client that keeps sending, the timer below might never fire.
         let login_by = connection.gate.as_ref().and_then(LoginGate::deadline);
         if login_by.is_some_and(|by| by <= Instant::now()) {
             return Err(Shut::TooSlow.into());
@@ -192,7 +191,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Sends until all is sent and flushed; an encrypting writer may hold back what it has taken.
+/// Sends until all is sent and flushed; an encrypting writer may buffer.
 fn send(
     writer: &mut (impl AsyncWrite + Unpin),
     output: &mut BytesMut,
@@ -213,19 +212,19 @@ async fn at(until: Option<Instant>) {
     }
 }
 
-/// What the input buffer waits for.
+/// What the input needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InputNeed {
-    /// The rest of a small request, or any.
+    /// The rest of a small request, or a new one.
     Bytes,
-    /// The rest of a request of so many bytes.
+    /// The rest of a large request of this many bytes.
     Large(usize),
-    /// Nothing: there are requests, and no room to begin them.
+    /// Room to begin requests that were read already.
     Room,
 }
 
 impl Connection {
-    /// Begins the requests that have arrived whole.
+    /// Begins the requests that have arrived completely.
     fn begin(&mut self) -> Result<InputNeed, Closed> {
         loop {
             if !self.has_room() {
@@ -296,7 +295,7 @@ impl Connection {
         has_room.unwrap_or(false)
     }
 
-    /// Moves finished answers from the head of the line to the output.
+    /// Moves finished answers from the head of the queue to the output.
     fn answer_ready(&mut self) -> Result<(), Closed> {
         let core = self.core.clone();
         let answered = core.with(|core| self.answer_ready_with(core));

@@ -1,12 +1,10 @@
-//! What a connection must go through before it is served, where clients log in by SASL.
+//! The login gate of a connection, for listeners with SASL.
 //!
-//! The order is Kafka's: a handshake that names the mechanism, then the mechanism's messages in
-//! frames of their own (KIP-43, KIP-152). Who logged in with something that ends must log in again
-//! on the same connection, by the same mechanism and as the same user (KIP-368); what else is
-//! asked after the end closes the connection.
+//! The order is Kafka's: a handshake that names the mechanism, then the mechanism's messages in frames of their own
+//! (KIP-43, KIP-152). A client whose login expires must log in again on the same connection, with the same mechanism
+//! and as the same user (KIP-368); any other request after the expiry closes the connection.
 //!
-//! Bounds: [`LOGIN_WITHIN`] from the connection to the login, [`MAX_LOGIN_REQUEST`] a request
-//! before it.
+//! Bounds: [`LOGIN_WITHIN`] from the connection to the login, [`MAX_LOGIN_REQUEST`] a request before it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,7 +24,7 @@ use crate::wire::frame::{Header, Malformed};
 
 /// Bound: time for the TLS handshake and the login together.
 pub(crate) const LOGIN_WITHIN: Duration = Duration::from_secs(10);
-/// Bound: a request before the login, in bytes.
+/// Bound: bytes of a request before the login.
 pub(crate) const MAX_LOGIN_REQUEST: usize = 64 << 10;
 
 /// Why a connection ends at the gate.
@@ -46,7 +44,7 @@ pub(crate) enum Shut {
     Malformed(#[from] Malformed),
 }
 
-/// What becomes of a request.
+/// The gate's decision on a request.
 #[derive(Debug)]
 pub(crate) enum Passage {
     /// The request is served.
@@ -57,14 +55,14 @@ pub(crate) enum Passage {
     Last(Vec<u8>, Shut),
 }
 
-/// Who logged in.
+/// A completed login.
 struct Session {
     mechanism: Mechanism,
     name: String,
     ends: Option<Instant>,
 }
 
-/// See the module.
+/// The login gate; see the module.
 pub(crate) struct LoginGate {
     sasl: Rc<Sasl>,
     deadline: Instant,
@@ -74,7 +72,7 @@ pub(crate) struct LoginGate {
 }
 
 impl LoginGate {
-    /// Closed until somebody logs in, by `deadline`.
+    /// A closed gate; the client must log in by `deadline`.
     pub(crate) fn new(sasl: Rc<Sasl>, deadline: Instant) -> Self {
         Self {
             sasl,
@@ -94,7 +92,7 @@ impl LoginGate {
         (!self.is_open()).then_some(self.deadline)
     }
 
-    /// Looks at a request before anybody else does.
+    /// Checks a request before it is handled.
     pub(crate) fn pass(&mut self, header: &Header, body: &Bytes) -> Result<Passage, Shut> {
         let key = header.api.key;
         match key {
@@ -153,7 +151,7 @@ impl LoginGate {
                 self.session = Some(Session {
                     mechanism,
                     name,
-                    // What ends after the clock does never ends.
+                    // An expiry beyond the clock's range is none.
                     ends: ends_in.and_then(|left| Instant::now().checked_add(left)),
                 });
                 let left = ends_in.map_or(0, |left| left.as_millis());
@@ -166,7 +164,7 @@ impl LoginGate {
             }
             Err(LoginRefusal { reason, told }) => {
                 self.session = None;
-                // So long the answer may take, also where the first login was long ago.
+                // The answer may take so long, even if the first login was long ago.
                 self.deadline = Instant::now() + LOGIN_WITHIN;
                 let response = response
                     .with_error_code(ResponseError::SaslAuthenticationFailed.code())
@@ -180,7 +178,7 @@ impl LoginGate {
         Ok(Passage::Answer(header.encode(&response)))
     }
 
-    /// Who logs in again must be who logged in.
+    /// Refuses a new login with another mechanism or user.
     fn same_as_before(&mut self, mechanism: Mechanism, step: Step) -> Result<Step, LoginRefusal> {
         match (&self.session, step) {
             (Some(before), Step::Done { name, .. })

@@ -1,8 +1,7 @@
-//! The server: one thread, one task a connection, a few tasks beside them.
+//! The server: one thread, one task a connection, and a few other tasks.
 //!
-//! Everything runs on one thread of the broker's own, on a single-threaded runtime: a produce
-//! request and the fetch that it wakes then cost no hand-over between threads, and the
-//! broker never takes more than one core from what it runs beside.
+//! Everything runs on one thread with a single-threaded runtime: a produce request and the fetch that it wakes then
+//! need no switch of threads, and the broker never uses more than one core.
 
 pub(crate) mod connection;
 pub(crate) mod gate;
@@ -28,19 +27,19 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::sasl::Sasl;
 
-/// After the system refused a connection (no file handles), wait so long.
+/// Wait after the system refused a connection (no file handles).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Bound: saying goodbye on an encrypted connection.
+/// Bound: time for closing an encrypted connection.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// A listener, and what its clients go through.
+/// A listener, with its guards.
 pub(crate) struct Door {
     pub(crate) listener: TcpListener,
     pub(crate) endpoint: Endpoint,
     pub(crate) guards: Guards,
 }
 
-/// What a client goes through before it is served.
+/// TLS and login of a listener.
 #[derive(Clone)]
 pub(crate) struct Guards {
     /// `None`: no encryption.
@@ -49,7 +48,7 @@ pub(crate) struct Guards {
     pub(crate) sasl: Option<Rc<Sasl>>,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Clone)]
 struct House {
     core: SharedCore,
@@ -75,7 +74,7 @@ pub(crate) async fn run(doors: Vec<Door>, core: SharedCore, stop: Arc<Notify>) {
 /// Accepts connections for ever.
 async fn accept(door: Door, house: House) {
     let most = house.core.with(|core| core.config.max_connections);
-    // It has stopped.
+    // The broker has stopped.
     let Some(most) = most else { return };
     loop {
         match door.listener.accept().await {
@@ -124,7 +123,7 @@ async fn serve(
         .map_err(Closed::Tls)?;
     let (reader, mut writer) = tokio::io::split(stream);
     let served = connection::serve(reader, &mut writer, client, gate, core, budget).await;
-    // The client may be gone; it was told all that there was to tell.
+    // Ignored: the client may be gone, and all answers are sent.
     let _ = timeout(GOODBYE, writer.shutdown()).await;
     served
 }
@@ -145,7 +144,7 @@ impl Drop for ConnectionCount {
     }
 }
 
-/// Deletes records whose time is over, for ever.
+/// Deletes expired records, for ever.
 async fn expiry(core: SharedCore) {
     while let Some(every) = core.with(|core| core.store.expire_every()) {
         tokio::time::sleep(every).await;
@@ -163,7 +162,7 @@ async fn ticks(core: SharedCore) {
     while let Some(next) = core.with(Core::tick) {
         match next {
             Some(at) => {
-                // Either way there is something to look at.
+                // The deadline and the notification are handled alike.
                 let _ = tokio::time::timeout_at(at, timer.notified()).await;
             }
             None => timer.notified().await,

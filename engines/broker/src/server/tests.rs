@@ -1,4 +1,4 @@
-//! What the gate does when time passes, on a clock that stands still.
+//! The gate as time passes, on a paused clock.
 
 use std::net::SocketAddr;
 
@@ -24,7 +24,7 @@ impl TokenCheck for Minute {
     }
 }
 
-/// A client's end, and what the connection's end will be.
+/// A client's end of a connection, and the task that serves it.
 fn connect() -> (DuplexStream, tokio::task::JoinHandle<Result<(), Closed>>) {
     let core = SharedCore::open(BrokerConfig::default()).expect("a core");
     let sasl = Sasl::new(&SaslConfig {
@@ -44,7 +44,7 @@ fn connect() -> (DuplexStream, tokio::task::JoinHandle<Result<(), Closed>>) {
     (ours, tokio::task::spawn_local(served))
 }
 
-/// Sends a request without a client id; its answer, if there is one.
+/// Sends a request without a client id; returns the answer, if there is one.
 async fn ask(client: &mut DuplexStream, key: i16, version: i16, body: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(body.len() + 10).expect("small");
     let mut frame = length.to_be_bytes().to_vec();
@@ -79,7 +79,7 @@ async fn a_client_that_does_not_log_in_is_closed_in_time() {
         assert!(matches!(ended, Err(Closed::LoginGate(Shut::TooSlow))));
         assert_eq!(began.elapsed(), LOGIN_WITHIN);
 
-        // However much it says.
+        // A client that keeps sending is closed, too.
         let (mut talking, served) = connect();
         let began = Instant::now();
         while ask(&mut talking, 18, 0, &[]).await.is_some() {
@@ -103,7 +103,7 @@ async fn a_login_that_ends_is_renewed_on_the_connection_or_ends_it() {
         tokio::time::advance(LIFE * 3 / 4).await;
         assert!(ask(&mut client, 3, 1, ALL_TOPICS).await.is_some());
         tokio::time::advance(LIFE).await;
-        // Late is not too late, if it is the first thing that is asked for.
+        // A late login is accepted if it is the first request after the expiry.
         log_in(&mut client).await;
         assert!(ask(&mut client, 3, 1, ALL_TOPICS).await.is_some());
         tokio::time::advance(LIFE).await;

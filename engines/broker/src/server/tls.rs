@@ -1,7 +1,7 @@
 //! TLS of the secured listener.
 //!
-//! Architecture invariant: the provider of cryptography is named here. The process's default is
-//! left alone, because it belongs to the program that the broker is embedded in.
+//! Architecture invariant: this module chooses the provider of cryptography explicitly. It does not set the process's
+//! default, because that belongs to the program that embeds the broker.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::SecuredListener;
 use crate::error::Error;
 
-/// What does the handshakes of a secured listener's clients.
+/// The acceptor of a secured listener's handshakes.
 pub(crate) fn acceptor(listener: &SecuredListener) -> Result<TlsAcceptor, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))

@@ -1,5 +1,5 @@
-//! Frames: the request header by hand (it must be read even if the rest is not understood), the
-//! body by the generated decoders, and responses with their length in front.
+//! Frames: the request header is parsed by hand (it must be readable even if the body is unknown), the body by the
+//! generated decoders; responses are prefixed with their length.
 
 use bytes::{Buf, Bytes};
 use kafka_protocol::messages::ApiKey;
@@ -7,7 +7,7 @@ use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion};
 
 use super::shape::{self, Api};
 
-/// What every request says about itself.
+/// The header of every request.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
     pub(crate) api: &'static Api,
@@ -16,13 +16,12 @@ pub(crate) struct Header {
     pub(crate) client_id: String,
 }
 
-/// A frame, as far as its header tells.
+/// A frame, classified by its header.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// An offered API and version, and a body of the right shape.
     Known(Header, Bytes),
-    /// `ApiVersions` in a version that is not offered: answered in version 0, by which the client
-    /// learns what is.
+    /// `ApiVersions` in a version that is not offered: answered in version 0, with the offered ones.
     UnknownApiVersions(Header),
 }
 
@@ -37,7 +36,7 @@ pub(crate) enum Malformed {
     Body { key: ApiKey, version: i16 },
 }
 
-/// Takes a frame (without its length) apart.
+/// Parses a frame (without its length).
 pub(crate) fn parse(mut frame: Bytes) -> Result<Request, Malformed> {
     if frame.len() < 8 {
         return Err(Malformed::Header);

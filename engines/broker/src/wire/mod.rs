@@ -1,4 +1,4 @@
-//! The protocol's bytes: how a request is framed, and which versions of each API are served.
+//! The protocol's bytes: frames of requests, and the served versions of each API.
 
 pub(crate) mod frame;
 pub(crate) mod shape;

@@ -1,9 +1,8 @@
-//! What each request looks like on the wire, so that a frame can be checked before it is decoded.
+//! The shape of each request on the wire, so that a frame can be checked before it is decoded.
 //!
-//! The generated decoders allocate what an array's length field says before they see the elements,
-//! so a few malformed bytes could ask for more memory than the machine has, and failing to get it
-//! ends the process. The check walks the frame without allocating: afterwards every length is known
-//! to be true, and the number of elements is bounded.
+//! The generated decoders allocate by an array's length field before they see the elements, so a few malformed bytes
+//! could request more memory than the machine has, and a failed allocation aborts the process. The check walks the
+//! frame without allocating: afterwards every length is valid, and the number of elements is bounded.
 //!
 //! Source of the shapes: Kafka's message schemas, for the versions that the broker offers.
 
@@ -20,7 +19,7 @@ enum Kind {
     Text,
     /// Bytes, nullable or not.
     Blob,
-    /// An array of something that is no struct.
+    /// An array of elements that are not structs.
     List(&'static Kind),
     /// An array of structs.
     Structs(&'static [Field]),
@@ -48,7 +47,7 @@ const fn since(version: i16, kind: Kind) -> Field {
     Field(version, LAST, kind)
 }
 
-/// An API the broker offers: its versions, the first flexible one, and its request's fields.
+/// An API that the broker offers: its versions, the first flexible one, and its request's fields.
 #[derive(Debug)]
 pub(crate) struct Api {
     pub(crate) key: ApiKey,
@@ -64,8 +63,8 @@ macro_rules! api {
     };
 }
 
-/// Everything that each listener offers. Newer versions that only add topic ids or other consumer
-/// protocols are left out, and clients fall back by themselves.
+/// The APIs that each listener offers. Newer versions that only add topic ids or other consumer protocols are left
+/// out; clients fall back to older ones.
 pub(crate) const APIS: &[Api] = &[
     api!(Produce, 3..=10, flexible 9, [
         all(Kind::Text), all(SHORT), all(INT),
@@ -156,14 +155,14 @@ pub(crate) const APIS: &[Api] = &[
     api!(DescribeCluster, 0..=1, flexible 0, [all(BYTE), since(1, BYTE)]),
 ];
 
-/// What is offered beside it where clients log in. Version 0 of the handshake is left out: what
-/// follows it has no frames of the protocol's own.
+/// Additional APIs of listeners with login. Version 0 of the handshake is left out: its login messages have no Kafka
+/// frames.
 pub(crate) const LOGIN_APIS: &[Api] = &[
     api!(SaslHandshake, 1..=1, flexible LAST, [all(Kind::Text)]),
     api!(SaslAuthenticate, 0..=2, flexible 2, [all(Kind::Blob)]),
 ];
 
-/// The API of that number, if it is offered by any listener.
+/// The API of that number, if any listener offers it.
 pub(crate) fn api(key: i16) -> Option<&'static Api> {
     let mut apis = APIS.iter().chain(LOGIN_APIS);
     apis.find(|api| api.key as i16 == key)

@@ -1,4 +1,4 @@
-//! A certificate authority for one test. Its keys, and those that it signs, are made when asked for.
+//! A certificate authority for one test. Its keys, and those that it signs, are generated on demand.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -22,7 +22,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let key = KeyPair::generate().expect("a key");
-        // A name of its own, or another authority could be taken for it.
+        // A distinct name, so that it is not mistaken for another authority.
         let name = format!("Authority {:?}", key.public_key_raw().get(1..9));
         params.distinguished_name.push(DnType::CommonName, name);
         let pem = params.self_signed(&key).expect("a root").pem();
@@ -32,12 +32,12 @@ impl Authority {
         }
     }
 
-    /// For a broker with this address or name.
+    /// Identity of a broker with this address or name.
     pub fn server(&self, name: &str) -> Identity {
         self.sign(name, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// For a client.
+    /// Identity of a client.
     pub fn client(&self, name: &str) -> Identity {
         self.sign(name, ExtendedKeyUsagePurpose::ClientAuth)
     }

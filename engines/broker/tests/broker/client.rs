@@ -1,4 +1,4 @@
-//! Clients with short names, and waiting with a bound.
+//! Short helpers for clients, with bounded waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::OwnedMessage;
 use rdkafka::producer::FutureProducer;
 
-/// Longer than anything takes, shorter than anyone's patience.
+/// Longest wait of a test.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A name that nobody used before, in this process or another.
+/// A unique name, across processes.
 pub fn fresh(what: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!(
@@ -48,7 +48,7 @@ pub fn producer(bootstrap: &str, settings: &[(&str, &str)]) -> FutureProducer {
     config.create().expect("a producer")
 }
 
-/// A consumer in a group of its own, or in the named one.
+/// A consumer in its own group, or in the named one.
 pub fn consumer(bootstrap: &str, group: &str, settings: &[(&str, &str)]) -> BaseConsumer {
     let mut config = config(bootstrap);
     config
@@ -73,7 +73,7 @@ pub fn options() -> AdminOptions {
         .request_timeout(Some(PATIENCE))
 }
 
-/// Makes a topic and waits until it can be seen.
+/// Creates a topic and waits until it is visible.
 pub fn create_topic(bootstrap: &str, name: &str, partitions: i32) {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
     let results = run(admin(bootstrap).create_topics([&topic], &options())).expect("an answer");
@@ -87,7 +87,7 @@ pub fn create_topic(bootstrap: &str, name: &str, partitions: i32) {
     });
 }
 
-/// Polls until `check` gives something; the wait is inside what `check` calls, or a yield.
+/// Polls until `check` returns something; `check` must wait or yield.
 pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {

@@ -2,7 +2,7 @@
 //! `TRIAD_PYTHON`, or `.venv/bin/python` at the workspace's root, with the packages of
 //! `tests/python-requirements.txt`.
 
-// The crate of the tests cannot be linked here: it links this one.
+// The crate of the tests depends on this one, so its module is included by path.
 #[path = "../../../../tests/src/skipped.rs"]
 mod skipped;
 

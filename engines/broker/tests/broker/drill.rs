@@ -1,5 +1,5 @@
-//! The kill drill: a broker process is killed again and again while an idempotent producer writes
-//! to it; afterwards every message must be there once and in order.
+//! The kill drill: a broker process is killed repeatedly while an idempotent producer writes to it; afterwards every
+//! message must be there once and in order.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use crate::client::{PATIENCE, config, consumer, create_topic};
 use crate::process::{Process, free_port};
 
-/// What to do.
+/// Parameters of a drill.
 #[derive(Debug, Clone)]
 pub struct Drill {
     /// The broker's program.
@@ -28,12 +28,12 @@ pub struct Drill {
     pub partitions: i32,
 }
 
-/// What came of it.
+/// Result of a drill.
 #[derive(Debug)]
 pub struct Outcome {
     pub kills: usize,
     pub took: Duration,
-    /// From starting the program to its first line, the longest.
+    /// Longest time from the start of the program to its first line.
     pub slowest_start: Duration,
 }
 
@@ -58,7 +58,7 @@ struct Tally {
 struct Counting(Arc<Tally>);
 
 impl ClientContext for Counting {
-    // The kills are meant; the client's complaints about them say nothing.
+    // Ignored: the kills are intended, and so are the client's errors about them.
     fn log(&self, _: rdkafka::config::RDKafkaLogLevel, _: &str, _: &str) {}
     fn error(&self, _: KafkaError, _: &str) {}
 }
@@ -75,7 +75,7 @@ impl ProducerContext for Counting {
     }
 }
 
-/// Runs the drill; panics if anything was lost, doubled or reordered.
+/// Runs the drill; panics if a message was lost, duplicated or reordered.
 pub fn run(drill: &Drill) -> Outcome {
     let begun = Instant::now();
     let listen = free_port();
@@ -103,7 +103,7 @@ pub fn run(drill: &Drill) -> Outcome {
         let killer = scope.spawn(move || {
             let mut broker = broker;
             let mut kills = 0;
-            // One kill each time that another part of the messages was acknowledged.
+            // One kill after each further part of acknowledged messages.
             while kills < drill.kills {
                 let due = (kills + 1) * drill.messages / (drill.kills + 1);
                 while tally.delivered.load(Ordering::Acquire) < due {
@@ -183,7 +183,7 @@ fn committed(bootstrap: &str) -> Offset {
     known.elements()[0].offset()
 }
 
-/// Every message once, in order, and offsets without a hole.
+/// Checks that every message is there once, in order, and that offsets have no gap.
 fn verify(bootstrap: &str, drill: &Drill) {
     let consumer = consumer(bootstrap, "verify", &[]);
     let mut all = TopicPartitionList::new();
@@ -220,7 +220,7 @@ fn verify(bootstrap: &str, drill: &Drill) {
     assert_eq!(seen, drill.messages);
 }
 
-/// As `eventually`, whose bound is for one step, while this one's is for a million messages.
+/// As `eventually`, with a longer bound, for a million messages.
 fn eventually_long(what: &str, mut check: impl FnMut() -> Option<()>) {
     let end = Instant::now() + Duration::from_secs(600);
     loop {

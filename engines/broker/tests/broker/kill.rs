@@ -1,5 +1,5 @@
-//! The kill drill at a size for every day. The full one:
-//! `cargo run -p triad-broker --release --example kill_drill -- --messages 1000000 --kills 30`.
+//! The kill drill at a small size. The full one: `cargo run -p triad-broker --release --example kill_drill --
+//! --messages 1000000 --kills 30`.
 
 use crate::drill::{Drill, run};
 

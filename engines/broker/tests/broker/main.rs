@@ -1,4 +1,5 @@
-//! The broker in this process and as a program: by librdkafka, by clients in other languages, by hand.
+//! The broker in this process and as a program: with librdkafka, with clients in other languages, with hand-made
+//! requests.
 
 mod authority;
 mod client;

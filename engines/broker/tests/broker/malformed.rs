@@ -1,4 +1,4 @@
-//! Bytes that no client should send: the connection may end, the broker may not.
+//! Malformed input: the connection may end, the broker must not.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -38,7 +38,7 @@ fn request(key: i16, version: i16, body: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// The next response without its length, or nothing if the broker hung up.
+/// The next response without its length; `None` if the broker closed the connection.
 fn response(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     match stream.read_exact(&mut length) {
@@ -145,7 +145,7 @@ fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
     // Correlation id, then UNSUPPORTED_VERSION, then the list.
     assert_eq!(answer[..6], [0, 0, 0, 7, 0, 35]);
     assert!(answer.len() > 100);
-    // The connection goes on.
+    // The connection stays open.
     stream.write_all(&request(18, 0, &[])).expect("sent");
     assert_eq!(
         response(&mut stream).expect("an answer")[..6],
@@ -187,7 +187,7 @@ fn one_connection_too_many_is_closed() {
 fn an_old_record_format_is_refused_with_its_own_error() {
     let broker = broker();
     let mut stream = connect(broker.addr());
-    // Metadata version 1 makes the topic "t".
+    // Metadata version 1 creates the topic "t".
     stream
         .write_all(&request(3, 1, &[0, 0, 0, 1, 0, 1, b't']))
         .expect("sent");

@@ -1,4 +1,4 @@
-//! What clients see of a broker that ends and comes back.
+//! Clients across a restart of the broker.
 
 use std::io::Read;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn a_group_member_goes_on_after_the_broker_was_killed() {
     drop(broker);
     let _broker = Process::start(program, listen, Some(dir.path()));
     send(&bootstrap, "after");
-    // The client reports the lost connection through poll; that is no message.
+    // The client reports the lost connection as an event, which is no message.
     let got = eventually("the next message arrives", || {
         reader
             .poll(std::time::Duration::from_millis(100))?
@@ -96,7 +96,7 @@ fn a_group_member_goes_on_after_the_broker_was_killed() {
     assert_eq!(payloads(&[got]), ["after"]);
 }
 
-/// A log that fails and comes back: a limit of the size of files stands for a disk that is full.
+/// A log that fails and recovers: a limit on the size of files simulates a full disk.
 #[test]
 fn a_disk_that_is_full_ends_the_broker_and_a_start_with_room_goes_on_with_all_that_was_acknowledged()
  {

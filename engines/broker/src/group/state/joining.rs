@@ -47,7 +47,7 @@ impl Group {
         self.rebalance(now, out);
     }
 
-    /// Makes sure that a rebalance is under way, and completes it if everybody is there.
+    /// Ensures that a rebalance is under way, and completes it if all members have joined.
     pub(super) fn rebalance(&mut self, now: Millis, out: &mut GroupAnswers) {
         let longest = self
             .members
@@ -134,7 +134,7 @@ impl Group {
         }
     }
 
-    /// Each member votes for its most preferred protocol that all have; most votes win.
+    /// Each member votes for its most preferred protocol that all members support; the most votes win.
     fn elect_protocol(&self) -> String {
         let common = |name: &str| {
             self.members

@@ -1,10 +1,10 @@
-//! One group's life: Empty, PreparingRebalance, CompletingRebalance, Stable.
+//! One group's phases: Empty, PreparingRebalance, CompletingRebalance, Stable.
 //!
-//! Architecture invariant: no IO, no clock, no random source. Time, fresh member ids and the
-//! requests' tickets are arguments; what is to be answered comes back as plain data.
+//! Architecture invariant: no IO, no clock, no random source. Time, new member ids and the requests' tickets are
+//! arguments; answers are returned as plain data.
 //!
-//! Rules are those of Kafka's classic group protocol (KIP-62, KIP-394, KIP-345), with one
-//! simplification: a static member that comes back always starts a rebalance.
+//! The rules are those of Kafka's classic group protocol (KIP-62, KIP-394, KIP-345), with one simplification: a
+//! static member that returns always starts a rebalance.
 
 mod joining;
 
@@ -45,22 +45,22 @@ impl Member {
     }
 }
 
-/// Where a group is in its life.
+/// Phase of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// No members.
     Empty,
-    /// Waiting for the members to join, until the deadline. The first rebalance of an empty group
-    /// waits to the end, because nobody knows who else will come.
+    /// Waiting for the members to join, until the deadline. The first rebalance of an empty group always waits until
+    /// the deadline, because more members may come.
     Preparing { deadline: Millis, first: bool },
     /// Waiting for the leader's assignment, until the deadline.
     Completing { deadline: Millis },
-    /// Everybody has an assignment.
+    /// All members have an assignment.
     Stable,
 }
 
 impl Phase {
-    /// Kafka's name for it.
+    /// Kafka's name of the phase.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -79,9 +79,9 @@ pub(crate) struct Group {
     protocol_type: String,
     protocol: String,
     leader: String,
-    /// By id. Bounded by the coordinator.
+    /// By member id. Bounded by the coordinator.
     pub(crate) members: BTreeMap<String, Member>,
-    /// Ids given out to newcomers who have not come back yet, and until when they may.
+    /// Ids given to new members that have not joined again yet, with the deadline for it.
     expected: BTreeMap<String, Millis>,
     initial_delay: Millis,
 }
@@ -104,7 +104,7 @@ impl Group {
         &self.protocol_type
     }
 
-    /// The chosen protocol, while there is one.
+    /// The chosen protocol, if any.
     pub(crate) fn protocol(&self) -> &str {
         match self.phase {
             Phase::Stable | Phase::Completing { .. } => &self.protocol,
@@ -117,12 +117,12 @@ impl Group {
         member.metadata(self.protocol())
     }
 
-    /// Members and those expected: what the bound counts.
+    /// Number of members and expected members, which is bounded.
     pub(crate) fn size(&self) -> usize {
         self.members.len() + self.expected.len()
     }
 
-    /// Nobody is in it or about to be.
+    /// Whether there are no members and no expected ones.
     pub(crate) fn is_vacant(&self) -> bool {
         self.members.is_empty() && self.expected.is_empty()
     }
@@ -135,7 +135,7 @@ impl Group {
             .map(|(id, _)| id.clone())
     }
 
-    /// Someone wants to join; answered now or when the rebalance is through.
+    /// A join request; answered now or when the rebalance is complete.
     pub(crate) fn join(
         &mut self,
         request: Join,
@@ -186,9 +186,9 @@ impl Group {
         let rejoin = match self.phase {
             Phase::Empty => return Err(ResponseError::UnknownMemberId),
             Phase::Preparing { .. } => true,
-            // The answer got lost on the way: say it again.
+            // The answer was lost, so it is repeated.
             Phase::Completing { .. } => !unchanged,
-            // The leader asks for a rebalance by joining; so does who subscribes to something else.
+            // The leader requests a rebalance by joining; so does a member with a changed subscription.
             Phase::Stable => !unchanged || self.leader == id,
         };
         if !rejoin {
@@ -211,7 +211,7 @@ impl Group {
         Ok(())
     }
 
-    /// Refuses someone whose place as a static member was taken.
+    /// Refuses a static member whose place was taken.
     fn identify(&self, id: &str, instance: Option<&str>) -> Result<(), ResponseError> {
         let Some(instance) = instance else {
             return Ok(());
@@ -237,7 +237,7 @@ impl Group {
         }
     }
 
-    /// A member wants its share; the leader brings everybody's.
+    /// A request for an assignment; the leader's request has all assignments.
     pub(crate) fn sync(
         &mut self,
         request: Sync,
@@ -326,7 +326,7 @@ impl Group {
         }
     }
 
-    /// A sign of life.
+    /// A heartbeat.
     pub(crate) fn heartbeat(&mut self, caller: &Caller, now: Millis) -> Result<(), ResponseError> {
         let phase = self.phase;
         let member = self.member_of(caller)?;
@@ -337,10 +337,10 @@ impl Group {
         }
     }
 
-    /// Whether the caller may commit offsets now; counts as a sign of life.
+    /// Whether the caller may commit offsets now; counts as a heartbeat.
     ///
-    /// A caller without a generation is a consumer that assigns its partitions itself, which is
-    /// fine as long as the group has no members.
+    /// A caller without a generation is a consumer that assigns its partitions itself, which is allowed as long as
+    /// the group has no members.
     pub(crate) fn may_commit(&mut self, caller: &Caller, now: Millis) -> Result<(), ResponseError> {
         if caller.generation < 0 && self.members.is_empty() {
             return Ok(());
@@ -354,7 +354,7 @@ impl Group {
         }
     }
 
-    /// A member goes; a static one may be named by its instance alone.
+    /// A member leaves; a static one may be named by its instance alone.
     pub(crate) fn leave(
         &mut self,
         member: &str,
@@ -395,7 +395,7 @@ impl Group {
         }
     }
 
-    /// Time has passed: expire what is overdue.
+    /// Expires members and deadlines as time passes.
     pub(crate) fn tick(&mut self, now: Millis, out: &mut GroupAnswers) {
         self.expected.retain(|_, until| *until > now);
         let silent = |m: &Member| m.waiting == PendingRequest::No && m.session_ends <= now;

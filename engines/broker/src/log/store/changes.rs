@@ -1,4 +1,4 @@
-//! Changes that are no batches: submitted to the write-ahead log and applied in one call.
+//! Metadata changes: submitted to the write-ahead log and applied in one call.
 
 use std::collections::BTreeMap;
 use std::{fs, io};
@@ -16,7 +16,7 @@ use crate::log::wal;
 use crate::offsets::Committed;
 
 impl Store {
-    /// Makes a topic. The name is legal and free, and the number of partitions positive.
+    /// Creates a topic. The name is legal and free, and the number of partitions positive.
     pub(crate) fn create_topic(
         &mut self,
         name: &str,
@@ -55,14 +55,14 @@ impl Store {
         Ok((first..self.next_log).map(LogId).collect())
     }
 
-    /// Gives out a producer id that nobody had before.
+    /// Gives out a producer id that was never used.
     pub(crate) fn new_producer_id(&mut self) -> Result<(i64, Lsn), ResponseError> {
         let id = self.next_producer_id;
         let lsn = self.change(MetaRecord::ProducerIds { next: id + 1 })?;
         Ok((id, lsn))
     }
 
-    /// Has a log begin at `start`, if it is empty and has not come so far.
+    /// Starts a log at `start`, if it is empty and has not reached that offset.
     pub(crate) fn begin_at(&mut self, id: LogId, start: i64) -> Result<Lsn, ResponseError> {
         let log = self.log(id);
         let begins = log.is_some_and(|log| log.start == log.next && log.next < start);
@@ -72,7 +72,7 @@ impl Store {
         }
     }
 
-    /// Submits a change that changes nothing.
+    /// Submits a change without effect.
     pub(crate) fn write_nothing(&mut self) -> Result<Lsn, ResponseError> {
         let next = self.next_producer_id;
         self.change(MetaRecord::ProducerIds { next })
@@ -88,7 +88,7 @@ impl Store {
         self.change_by(MetaRecord::Committed { group, offsets }, when)
     }
 
-    /// Submits a change that somebody waits for, and applies it.
+    /// Submits a change that a caller waits for, and applies it.
     pub(crate) fn change(&mut self, record: MetaRecord) -> Result<Lsn, ResponseError> {
         self.change_by(record, Flush::Now)
     }
@@ -113,7 +113,7 @@ impl Store {
         durable.submit(when, |out| wal::put_meta(out, generation, record))
     }
 
-    /// The effect of a change, when it happens and when it is replayed.
+    /// Applies a change, when it happens and when it is replayed.
     pub(in crate::log) fn apply(&mut self, record: MetaRecord) -> io::Result<()> {
         match record {
             MetaRecord::TopicCreated {
@@ -138,8 +138,8 @@ impl Store {
                     };
                     self.total_bytes = self.total_bytes.saturating_sub(log.bytes());
                     self.tail_bytes = self.tail_bytes.saturating_sub(log.tail_bytes());
-                    // Removed when the deletion is durable: until then a crash takes it back, and
-                    // the records must still be there. Recovery removes what is left over.
+                    // Removed when the deletion is durable: until then a crash undoes it, and the records must still
+                    // exist. Recovery removes leftovers.
                     let deleted_at = self.end();
                     let dir = log.dir().map(|dir| Doomed::Log(dir.to_owned()));
                     self.doomed.extend(dir.map(|doomed| (deleted_at, doomed)));
@@ -178,7 +178,7 @@ impl Store {
             if let Some(dir) = &dir
                 && dir.exists()
             {
-                // Replaying: what an earlier life wrote early comes again from the log.
+                // Replay: records that an earlier process wrote early come again from the log.
                 fs::remove_dir_all(dir)?;
             }
             self.logs.insert(id, PartitionLog::new(dir, 0));

@@ -1,4 +1,4 @@
-//! Checkpoints: making the write-ahead log unnecessary, while running and at the end.
+//! Checkpoints: make the write-ahead log unnecessary, while running and at the stop.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,11 +13,11 @@ use crate::log::meta::{self, LAYOUT, LogId, LogSnapshot, Snapshot, TopicSnapshot
 use crate::log::topics::Topic;
 use crate::log::wal;
 
-/// What makes the store durable.
+/// The parts that make the store durable.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub(super) dir: PathBuf,
-    /// Held for its lock.
+    /// Kept for its lock.
     pub(super) _lock: File,
     pub(super) flusher: Flusher,
     pub(super) generation: u64,
@@ -66,7 +66,7 @@ impl Store {
         }
     }
 
-    /// Starts a new write-ahead log, and in the background makes the old one unnecessary.
+    /// Starts a new write-ahead log, and makes the old one unnecessary in the background.
     fn checkpoint(&mut self) -> Result<(), Error> {
         self.write_tails()?;
         let Some(durable) = &mut self.durable else {
@@ -89,8 +89,8 @@ impl Store {
         let dir = durable.dir.clone();
         let fault = Arc::clone(&self.fault);
         let encoded = self.snapshot(generation).encode()?;
-        // A thread for the moment, because syncing many files must hold up neither the flusher
-        // nor the server. It runs once a checkpoint.
+        // On a thread of its own, because syncing many files must delay neither the flusher nor the server. It runs
+        // once for each checkpoint.
         let work = move || {
             if let Err(error) = finish_checkpoint(&dir, &encoded, generation, dirty.values()) {
                 fault.set(error);
@@ -138,7 +138,7 @@ impl Durable {
 }
 
 impl Drop for Durable {
-    /// Whoever opens the directory next must not meet this life's checkpoint at work.
+    /// The next opener of the directory must not meet a running checkpoint of this process.
     fn drop(&mut self) {
         if let Some(thread) = self.checkpoint.take()
             && thread.join().is_err()
@@ -148,7 +148,7 @@ impl Drop for Durable {
     }
 }
 
-/// Segment files first, then the snapshot that counts on them, then what it makes unnecessary.
+/// Syncs segment files first, then writes the snapshot that depends on them, then deletes what it makes unnecessary.
 pub(super) fn finish_checkpoint<'a>(
     dir: &Path,
     encoded: &[u8],
@@ -161,7 +161,7 @@ pub(super) fn finish_checkpoint<'a>(
     let logs = dir.join("logs");
     for entry in fs::read_dir(&logs)? {
         match meta::sync_dir(&entry?.path()) {
-            // A topic deleted meanwhile.
+            // The topic was deleted meanwhile.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             other => other?,
         }

@@ -1,12 +1,11 @@
-//! All durable state behind one face: topics, logs, committed offsets, producer ids.
+//! All durable state: topics, logs, committed offsets, producer ids.
 //!
-//! The server's thread owns the store. A change is applied in memory and submitted to the
-//! write-ahead log in the same call, and the call returns the position that must be durable before
-//! the change may be acknowledged; [`Store::advance`] tells what has become so.
+//! The server's thread owns the store. A change is applied in memory and submitted to the write-ahead log in the same
+//! call, and the call returns the position that must be durable before the change may be acknowledged;
+//! [`Store::advance`] reports the durable logs.
 //!
-//! Bounds: unwritten tails 128 KiB a log and 8 MiB in total; two generations of write-ahead log
-//! of `checkpoint_bytes` plus what one flush round adds, and one such file to spare; disk by
-//! `max_total_bytes`.
+//! Bounds: unwritten tails 128 KiB a log and 8 MiB in total; two generations of write-ahead log of `checkpoint_bytes`
+//! plus the bytes of one flush round, and one such file to spare; disk by `max_total_bytes`.
 
 mod changes;
 mod checkpoint;
@@ -36,10 +35,10 @@ use crate::offsets::Offsets;
 
 const MAX_TAIL_BYTES: usize = 128 << 10;
 const MAX_ALL_TAILS: usize = 8 << 20;
-/// Beyond this much unsynced log the connections stop reading.
+/// Beyond this much unsynced log, connections stop reading.
 const MAX_BACKLOG: u64 = 32 << 20;
 
-/// See the module.
+/// The durable state; see the module.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) topics: Topics,
@@ -51,12 +50,13 @@ pub(crate) struct Store {
     durable: Option<Durable>,
     fault: Arc<Fault>,
     root: Option<PathBuf>,
-    /// Files written since the last checkpoint, synced by the next. By address: once each.
+    /// Files written since the last checkpoint, to be synced by the next one. Keyed by address, so each is there
+    /// once.
     dirty: HashMap<usize, Arc<File>>,
-    /// Files that are needed no more, and when that is durable.
+    /// Unneeded files, and the position after which they may be deleted.
     doomed: Vec<(Lsn, Doomed)>,
-    /// How far [`Store::advance`] has come. Acknowledgements go by this and not by the flusher's
-    /// own mark, so that nobody hears of a record before a fetch can see it.
+    /// How far [`Store::advance`] has come. Acknowledgements follow this and not the flusher's position, so that no
+    /// record is acknowledged before a fetch can see it.
     acknowledged: Lsn,
     /// Appended, not yet durable: position, log, and the log's end with it.
     pending: VecDeque<(Lsn, LogId, i64)>,
@@ -77,8 +77,8 @@ pub(crate) struct Store {
 pub(crate) enum AppendVisibility {
     /// Once the batch is durable.
     First,
-    /// The batch is acknowledged at once: its sender can bring it back. It is read at once, too, unless
-    /// something before it in its partition is not durable yet.
+    /// The batch is acknowledged at once, because its sender can restore it. It is readable at once, too, unless an
+    /// earlier batch of its partition is not durable yet.
     Soon,
 }
 
@@ -87,7 +87,7 @@ pub(crate) enum AppendVisibility {
 pub(crate) struct Accepted {
     pub(crate) base_offset: i64,
     pub(crate) log_start: i64,
-    /// Acknowledge when this is durable; 0: at once.
+    /// Acknowledge when this position is durable; 0: at once.
     pub(crate) lsn: Lsn,
 }
 
@@ -128,7 +128,7 @@ impl Store {
         wal::rename(&[wal::next_path(dir), wal::path_of(dir, generation)])?;
         store.write_tails()?;
         let dirty = std::mem::take(&mut store.dirty);
-        // From here on the next start needs nothing older than the new, empty write-ahead log.
+        // From here on the next start needs only the new, empty write-ahead log.
         finish_checkpoint(
             dir,
             &store.snapshot(generation).encode()?,
@@ -166,7 +166,7 @@ impl Store {
         if header.is_idempotent()
             && let Verdict::Duplicate(base_offset) = log.producers.judge(header)?
         {
-            // The first copy may still be on its way to the disk; it is there when all is.
+            // The first copy may not be durable yet; it is when everything is.
             let log_start = log.start;
             return Ok(Accepted {
                 base_offset,
@@ -254,7 +254,7 @@ impl Store {
         own.unwrap_or(self.max_batch_bytes)
     }
 
-    /// Appends a batch from the write-ahead log, at the offset that it has.
+    /// Appends a batch from the write-ahead log, at its own offset.
     pub(super) fn replay_batch(
         &mut self,
         id: LogId,
@@ -272,7 +272,7 @@ impl Store {
         Ok(())
     }
 
-    /// Puts a recovered log in its place.
+    /// Installs a recovered log.
     pub(super) fn restore_log(&mut self, id: LogId, log: PartitionLog) {
         self.next_log = self.next_log.max(id.0 + 1);
         self.logs.insert(id, log);
@@ -292,12 +292,12 @@ impl Store {
         self.durable.as_ref().map_or(0, |d| d.flusher.submitted())
     }
 
-    /// Has everything appended so far made durable without a wait for more; returns its end.
+    /// Syncs everything appended so far without gathering more; returns its end.
     pub(crate) fn flush_now(&self) -> Lsn {
         self.durable.as_ref().map_or(0, |d| d.flusher.hurry())
     }
 
-    /// Everything up to here may be acknowledged.
+    /// The position up to which everything may be acknowledged.
     pub(crate) fn durable_to(&self) -> Lsn {
         if self.durable.is_some() {
             self.acknowledged
@@ -306,24 +306,24 @@ impl Store {
         }
     }
 
-    /// Nothing may be acknowledged any more.
+    /// Whether the disk has failed, so that nothing may be acknowledged any more.
     pub(crate) fn failed(&self) -> bool {
         self.fault.is_set()
     }
 
-    /// Why nothing may be acknowledged any more, once that is so.
+    /// The fault of the disk, for its reason.
     pub(crate) fn fault(&self) -> Arc<Fault> {
         Arc::clone(&self.fault)
     }
 
-    /// Requests that write should wait: the disk is behind.
+    /// Whether requests that write should wait, because the disk is behind.
     pub(crate) fn is_behind(&self) -> bool {
         self.durable
             .as_ref()
             .is_some_and(|d| d.flusher.backlog() > MAX_BACKLOG)
     }
 
-    /// Moves high watermarks to what is durable; returns the logs with something new to read.
+    /// Raises high watermarks to the durable position; returns the logs with something new to read.
     pub(crate) fn advance(&mut self) -> Vec<LogId> {
         let durable = self.durable.as_ref().map_or(0, |d| d.flusher.durable());
         self.acknowledged = durable;
@@ -354,7 +354,7 @@ impl Store {
     }
 }
 
-/// What is needed no more.
+/// Unneeded directories and files.
 #[derive(Debug)]
 enum Doomed {
     /// The directory of a deleted topic's log.
@@ -370,7 +370,7 @@ impl Doomed {
             Self::Segment(file) => (file, std::fs::remove_file(file)),
         };
         match removed {
-            // A log that never had a record on disk has no directory.
+            // A log without records on disk has no directory.
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(%error, path = %path.display(), "files of deleted records remain");
             }
@@ -402,8 +402,8 @@ pub(super) fn log_id_of(dir: &Path) -> Option<LogId> {
         .map(LogId)
 }
 
-/// What a client is told whose change met a disk that cannot be written. The change is in memory and perhaps in the
-/// log, and it cannot be taken back: the broker takes nothing any more.
+/// Error for a client whose change met a disk that cannot be written. The change is in memory and perhaps in the log,
+/// and cannot be taken back; the broker accepts no further write.
 fn storage_error(fault: &Fault) -> impl FnOnce(io::Error) -> ResponseError {
     |error| {
         fault.set(error);

@@ -1,10 +1,10 @@
-//! From what a dead process left on disk to the state that it had acknowledged.
+//! Recovery: from the files of a crashed process to the state that it had acknowledged.
 //!
-//! The snapshot says how far each segment file counts. Bytes beyond that were written by later
-//! tail flushes; the write-ahead log has them too, so they are cut off and come from there. The last
-//! write-ahead log ends with its last intact record: a torn one was never acknowledged, and behind it is
-//! what was there before. Damage elsewhere means that the disk lost acknowledged data: what is intact is served,
-//! the loss is reported loudly, and its offsets are not given out again.
+//! The snapshot says how far each segment file is valid. Later bytes come from tail flushes; the write-ahead log has
+//! them too, so they are cut off and replayed from there. The last write-ahead log ends with its last intact record:
+//! a torn record was never acknowledged, and behind it are bytes of an earlier file. Damage elsewhere means that the
+//! disk lost acknowledged data: the intact data is served, the loss is logged as an error, and its offsets are not
+//! given out again.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -26,7 +26,7 @@ use crate::log::wal::{self, Reader, Record};
 /// larger one is sealed, so that starting stays quick however much data there is.
 const REOPEN_BYTES: u64 = 1 << 20;
 
-/// Creates the directory if need be and takes its lock.
+/// Creates the directory if needed and takes its lock.
 pub(super) fn lock(dir: &Path) -> Result<File, Error> {
     let mut made = DirBuilder::new();
     made.recursive(true).mode(0o700);
@@ -62,11 +62,11 @@ pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
         let bytes = fs::read(&path)?;
         let (behind, has_more) = replay(store, &bytes, g)?;
         if behind > 0 && i + 1 < newest {
-            // The next file got its name after this one was synced to its end.
+            // The next file got its name only after this one was synced to its end.
             return Err(Error::Damaged { path });
         }
         if has_more {
-            // A loss of power leaves this too, where a later part of a round was written before an earlier one.
+            // A loss of power causes this, too, if a later part of a round was written before an earlier one.
             tracing::error!(
                 path = %path.display(),
                 behind,
@@ -77,7 +77,7 @@ pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
         generation = generation.max(g);
     }
     for (id, path, end) in missing {
-        // What has outlived its retention since the checkpoint is no loss.
+        // Records that have expired since the checkpoint are no loss.
         if store.log(id).is_some_and(|log| log.start < end) {
             told_of_loss(&path);
         }
@@ -89,7 +89,7 @@ pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
     Ok(generation)
 }
 
-/// A log whose active segment at the checkpoint is not there: its directory, and where the segment ended.
+/// A log whose active segment at the checkpoint is missing: its directory, and where the segment ended.
 type Missing = (LogId, PathBuf, i64);
 
 fn load(dir: &Path, store: &mut Store, snapshot: Snapshot) -> Result<Vec<Missing>, Error> {
@@ -124,7 +124,7 @@ fn told_of_loss(dir: &Path) {
     tracing::error!(dir = %dir.display(), "acknowledged records are missing from a segment file; serving what is intact");
 }
 
-/// Opens one partition's files as of the checkpoint, and says whether its active segment was there.
+/// Opens one partition's files as of the checkpoint; returns whether its active segment exists.
 fn open_log(dir: &Path, saved: LogSnapshot) -> Result<(PartitionLog, bool), Error> {
     let mut found = Vec::new();
     if dir.is_dir() {
@@ -141,7 +141,7 @@ fn open_log(dir: &Path, saved: LogSnapshot) -> Result<(PartitionLog, bool), Erro
     let mut had_active = saved.active_bytes == 0;
     for (base, path) in found {
         if base > saved.active_base {
-            // Begun after the checkpoint; the write-ahead log has it all.
+            // Begun after the checkpoint; the write-ahead log has all its records.
             fs::remove_file(path)?;
             continue;
         }
@@ -175,8 +175,8 @@ fn open_log(dir: &Path, saved: LogSnapshot) -> Result<(PartitionLog, bool), Erro
     Ok((log, had_active))
 }
 
-/// Applies one write-ahead log; returns the bytes behind the last record that was read, and whether there are intact ones
-/// among them.
+/// Applies one write-ahead log; returns the number of bytes behind the last record, and whether there are intact
+/// records among them.
 fn replay(store: &mut Store, bytes: &[u8], generation: u64) -> Result<(usize, bool), Error> {
     let mut reader = Reader::new(bytes, generation);
     while let Some(record) = reader.next() {
@@ -186,7 +186,7 @@ fn replay(store: &mut Store, bytes: &[u8], generation: u64) -> Result<(usize, bo
                 let Some(header) = BatchHeader::parse(batch) else {
                     continue;
                 };
-                // A log that a later record of an earlier life deleted.
+                // The log was deleted by a later record of an earlier process.
                 let Some(log) = store.log(id) else { continue };
                 if header.base_offset < log.next {
                     continue;

@@ -1,9 +1,8 @@
-//! What is deleted from the logs: whole segments, the oldest first, and nothing that is still to be done.
+//! Retention: deletes whole segments of the logs, the oldest first, and no unhandled record.
 //!
-//! Two rules end a record's time: more bytes than its partition keeps, and, of topics that the installation's own
-//! groups read, its age. Both stop at what such a group has not committed: an order that was acknowledged is taken in
-//! some day, however long the handlers are behind. What then fills the disk is bounded by `max_total_bytes`, at which
-//! senders are refused.
+//! Two rules delete records: the bytes that a partition keeps, and, for topics that the installation's own groups
+//! read, their age. Both stop at the first record that such a group has not committed: an acknowledged order is never
+//! lost, however far the handlers are behind. `max_total_bytes` bounds the disk; beyond it producers are refused.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -13,12 +12,12 @@ use crate::log::flusher::Flush;
 use crate::log::meta::{LogId, MetaRecord};
 use crate::log::topics::Topic;
 
-/// A segment that is not full is finished when its first record has reached this part of the age that records may
-/// have: so a record lives for at most so much longer than that age.
+/// A segment that is not full is finished when its first record has reached this fraction of the retention, so a
+/// record lives at most that much longer.
 const ROLL_AT: u32 = 4;
 
 impl Store {
-    /// Deletes what a log has beyond the bytes that its partition keeps.
+    /// Deletes the oldest segments beyond the bytes that the partition keeps.
     pub(super) fn retain(&mut self, id: LogId) -> io::Result<()> {
         let Some((name, topic, partition)) = self.topics.place(id) else {
             return Ok(());
@@ -30,10 +29,10 @@ impl Store {
         self.delete(id, done, |_, rest| rest >= keep)
     }
 
-    /// Deletes records whose time is over at `now`.
+    /// Deletes records whose retention is over at `now`.
     ///
     /// # Errors
-    /// If a file cannot be written or deleted; a later call goes on.
+    /// If a file cannot be written or deleted; a later call continues.
     pub(crate) fn expire(&mut self, now: SystemTime) -> io::Result<()> {
         for (id, done, age) in self.aging() {
             let Some(log) = self.logs.get_mut(&id) else {
@@ -51,7 +50,7 @@ impl Store {
         Ok(())
     }
 
-    /// How often [`expire`](Self::expire) has something to do: a small part of the shortest age, within a second and a
+    /// Interval for calls of [`expire`](Self::expire): a small part of the shortest retention, between a second and a
     /// minute.
     pub(crate) fn expire_every(&self) -> Duration {
         let shortest = self.aging().into_iter().map(|(_, _, age)| age).min();
@@ -59,7 +58,7 @@ impl Store {
         every.clamp(Duration::from_secs(1), Duration::from_secs(60))
     }
 
-    /// The logs whose records age: up to which offset they are done, and how old they may become.
+    /// The logs whose records expire: the offset up to which they are handled, and their retention.
     fn aging(&self) -> Vec<(LogId, i64, Duration)> {
         let mut aging = Vec::new();
         for (name, topic) in self.topics.iter() {
@@ -72,7 +71,8 @@ impl Store {
         aging
     }
 
-    /// The offset before which the installation's own groups have done all; `None` of a topic that none of them reads.
+    /// The offset before which the installation's own groups have committed all; `None` for a topic that none of them
+    /// reads.
     fn done_to(&self, topic: &str, partition: i32) -> Option<i64> {
         let prefix = self.own_groups.as_deref()?;
         let own = self.offsets.groups().filter(|g| g.starts_with(prefix));
@@ -80,9 +80,9 @@ impl Store {
             .min()
     }
 
-    /// Deletes segments from the front of a log, as long as all of one is before `done`, and it is `over`: said by when
-    /// the next one was begun, and by how many bytes are left without it. Their files go when the log's new start is
-    /// durable: until then a crash brings the old one back.
+    /// Deletes segments from the front of a log while all records of one are before `done` and `over` accepts it,
+    /// given when the next segment was begun and how many bytes would be left. The files are removed when the log's
+    /// new start is durable: until then a crash restores the old start.
     fn delete(
         &mut self,
         id: LogId,
@@ -112,7 +112,7 @@ impl Store {
     }
 }
 
-/// How old a topic's records may become; without a setting of its own as old as `usual`.
+/// Retention of a topic's records; the default is `usual`.
 fn max_age(topic: &Topic, usual: Option<Duration>) -> Option<Duration> {
     match topic.configs.get("retention.ms") {
         Some(own) => own.parse().ok().map(Duration::from_millis),

@@ -84,7 +84,7 @@ pub fn partitions_can_be_added(bootstrap: &str) {
 }
 
 pub fn unknown_topics_are_reported(bootstrap: &str) {
-    // Consumers do not create topics unless they say so.
+    // Consumers do not create topics by default.
     let error = partitions(bootstrap, &fresh("missing")).expect_err("an unknown topic");
     assert_eq!(error, RDKafkaErrorCode::UnknownTopicOrPartition);
     let known = fresh("known");

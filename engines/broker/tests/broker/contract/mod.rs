@@ -1,7 +1,7 @@
-//! What any Kafka broker must do for us, checked through librdkafka over a bootstrap address.
+//! The contract that any Kafka broker must fulfil for Triad, checked through librdkafka over a bootstrap address.
 //!
-//! Nothing here knows this broker: the same functions run against a real Kafka by passing its
-//! address. Topics and groups have fresh names, so that a broker can be used again.
+//! It does not depend on this broker: the same functions run against a real Kafka at its address. Topics and groups
+//! have new names, so that a broker can be used repeatedly.
 
 pub mod admin;
 pub mod groups;

@@ -1,4 +1,4 @@
-//! A client of the protocol over TLS, made by hand.
+//! A hand-made client of the protocol over TLS.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ pub const PASSWORD: &str = "made-up";
 const NONCE: &str = "fyko+d2lbbFgONRv9qkxdawL";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the broker said of a login: the code and the text.
+/// The broker's refusal of a login: the code and the text.
 pub type LoginRefusal = (i16, String);
 
 pub struct Client(StreamOwned<ClientConnection, TcpStream>);
@@ -38,13 +38,13 @@ pub fn request(key: i16, version: i16, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Bytes with their length in front.
+/// Bytes with a length prefix.
 pub fn blob(bytes: &[u8]) -> Vec<u8> {
     let length = i32::try_from(bytes.len()).expect("small");
     [&length.to_be_bytes(), bytes].concat()
 }
 
-/// The two bytes at this place, as a number.
+/// The two bytes at this position, as a number.
 pub fn field(bytes: &[u8], at: usize) -> i16 {
     i16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
@@ -77,7 +77,7 @@ impl Client {
         Self(StreamOwned::new(tls, stream))
     }
 
-    /// Sends, as far as the broker takes it.
+    /// Sends, as far as the broker reads.
     pub fn send(&mut self, bytes: &[u8]) {
         let sent = self.0.write_all(bytes).and_then(|()| self.0.flush());
         if let Err(e) = sent {
@@ -85,7 +85,7 @@ impl Client {
         }
     }
 
-    /// The next answer without length and correlation id; nothing if the broker hung up.
+    /// The next answer without length and correlation id; `None` if the broker closed the connection.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
         if let Err(e) = self.0.read_exact(&mut length) {
@@ -113,7 +113,7 @@ impl Client {
         self.ask(17, 1, &body)
     }
 
-    /// One message of a mechanism; the answer's message and the session's milliseconds.
+    /// Sends one message of a mechanism; returns the answer's message and the session's lifetime in milliseconds.
     pub fn authenticate(&mut self, message: &[u8]) -> Option<Result<(Vec<u8>, i64), LoginRefusal>> {
         let answer = self.ask(36, 1, &blob(message))?;
         let (code, text) = (field(&answer, 0), field(&answer, 2));
@@ -127,7 +127,7 @@ impl Client {
         Some(Ok((message.to_vec(), life)))
     }
 
-    /// Logs in with a token; for how many milliseconds.
+    /// Logs in with a token; returns the session's lifetime in milliseconds.
     pub fn bearer(&mut self, token: &str) -> Result<i64, LoginRefusal> {
         self.handshake("OAUTHBEARER").expect("an answer");
         let message = format!("n,,\x01auth=Bearer {token}\x01\x01");
@@ -153,7 +153,7 @@ impl Client {
         self.scram_as(USER, mechanism, password)
     }
 
-    /// Logs in by RFC 5802, and holds the broker's proof against what it must be.
+    /// Logs in by RFC 5802, and checks the broker's proof.
     pub fn scram_as(
         &mut self,
         user: &str,

@@ -1,5 +1,5 @@
-//! The secured listener, by a client made by hand: what is answered when, and what is not.
-//! That real clients get through is shown by `clients.rs` and by the tests of triad-kafka-auth.
+//! The secured listener, with a hand-made client: which requests are answered in which state. `clients.rs` and the
+//! tests of triad-kafka-auth cover real clients.
 
 mod client;
 
@@ -22,7 +22,7 @@ const METADATA: i16 = 3;
 const HANDSHAKE: i16 = 17;
 const AUTHENTICATE: i16 = 36;
 
-/// Takes "good" of "ada", and "bob's" of "bob", for an hour each.
+/// Accepts "good" of "ada", and "bob's" of "bob", for an hour each.
 struct Tokens;
 
 impl TokenCheck for Tokens {
@@ -65,7 +65,7 @@ fn start(secured: SecuredListener) -> BrokerHandle {
     .expect("a broker")
 }
 
-/// A broker that asks for a login, and how to connect to it.
+/// A broker with SASL, and a function that connects to it.
 fn with_sasl() -> (BrokerHandle, impl Fn() -> Client) {
     let authority = Authority::new();
     let broker = start(SecuredListener {
@@ -134,10 +134,10 @@ fn nothing_but_the_login_is_answered_before_it() {
     let mut client = connect();
     let without_handshake = client.authenticate(b"n,,n=u,r=x");
     assert_eq!(without_handshake, None);
-    // Version 0 of the handshake is followed by messages without frames.
+    // The messages after version 0 of the handshake have no frames.
     let mut client = connect();
     assert_eq!(client.ask(HANDSHAKE, 0, &[0, 1, b'x']), None);
-    // Not even what comes in one go with a login that is refused.
+    // Requests sent together with a refused login are not answered either.
     let mut client = connect();
     client.handshake("OAUTHBEARER").expect("an answer");
     client.authenticate(b"n,,\x01auth=Bearer bad\x01\x01");
@@ -170,7 +170,7 @@ fn a_token_is_taken_or_refused_as_the_rfc_says() {
     let mut client = connect();
     assert_eq!(client.bearer("good"), Ok(3_600_000));
     assert!(client.ask(METADATA, 1, &[0, 0, 0, 0]).is_some());
-    // Again, on the same connection: the same one may, another may not.
+    // A new login on the same connection: only the same user may.
     assert_eq!(client.bearer("good"), Ok(3_600_000));
     assert_eq!(client.bearer("bob's").expect_err("somebody else").0, 58);
     assert!(client.is_closed());
@@ -220,11 +220,11 @@ fn each_listener_closes_the_other_s_clients() {
     plain
         .write_all(&client::request(API_VERSIONS, 0, &[]))
         .expect("sent");
-    // At most an alert of TLS, and the end.
+    // At most a TLS alert, and the end.
     let mut rest = Vec::new();
     let _ = plain.read_to_end(&mut rest);
     assert!(rest.len() < 16, "{rest:?}");
-    // The plain one knows nothing of logins.
+    // The plain listener offers no login.
     let mut plain = TcpStream::connect(broker.addr()).expect("a connection");
     plain.set_read_timeout(timeout).expect("a timeout");
     let handshake = client::request(HANDSHAKE, 1, &[0, 1, b'x']);
@@ -233,7 +233,7 @@ fn each_listener_closes_the_other_s_clients() {
     assert!(connect().ask(API_VERSIONS, 0, &[]).is_some());
 }
 
-/// Ends the program when the test does.
+/// Kills the program when the test ends.
 struct Program(Child);
 
 impl Drop for Program {
