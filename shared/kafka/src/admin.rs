@@ -1,4 +1,4 @@
-//! Topics, and whether anybody is there.
+//! Topic administration, and checks that a broker answers.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use crate::first_token::{await_token_for, give_token};
 
 /// How long the brokers may take to make topics.
 const OPERATION_WITHIN: Duration = Duration::from_secs(10);
-/// How long making topics may take in all, the time for finding and asking the brokers included.
+/// How long creating topics may take in total, including the time for reaching the brokers.
 const REQUEST_WITHIN: Duration = Duration::from_secs(15);
-/// Time between two looks at why nobody answers.
+/// Interval between two checks for the reason why no broker answers.
 const ASK_WITHIN: Duration = Duration::from_millis(500);
-/// How long is looked for the reason of a failure.
+/// Longest search for the reason of a failure.
 const REASON_WITHIN: Duration = Duration::from_secs(5);
 
 /// A topic that [`create_topics`] is to create: its name and its number of partitions.
@@ -68,7 +68,7 @@ pub async fn create_topics(config: &KafkaConfig, topics: &[Topic]) -> Result<(),
     Ok(())
 }
 
-/// An admin client is told nothing of why it has no connection: another client is asked.
+/// The reason of a failure. An admin client gets no connection events, so another client asks.
 async fn why_not(config: &KafkaConfig, error: RdError) -> KafkaError {
     let (brokers, config) = (config.brokers.clone(), config.clone());
     let look = tokio::task::spawn_blocking(move || wait_for_broker(&config, REASON_WITHIN));

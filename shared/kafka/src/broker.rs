@@ -1,4 +1,4 @@
-//! Kafka as the consumer loops see it.
+//! Kafka as a broker of the consumer loops.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ impl Consumer for GroupConsumer {
     }
 }
 
-/// Nobody who reads in a group has asked for the ends of partitions.
+/// Converts an event; a group consumer does not request the ends of partitions.
 fn for_loops(found: SourceEvent) -> Option<triad_consume::Polled> {
     Some(match found {
         SourceEvent::Record(record) => triad_consume::Polled::Record(record),

@@ -1,4 +1,4 @@
-//! Sending, and waiting until the broker has acknowledged, for a bounded time.
+//! Publishes messages, and waits for their acknowledgement for a bounded time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -23,13 +23,12 @@ use crate::tokens::Tokens;
 const QUEUE_MESSAGES: &str = "100000";
 /// Bound: kilobytes that wait to be sent in one process.
 const QUEUE_KBYTES: &str = "65536";
-/// Wait before a message is put into a full queue again.
+/// Wait before a message is enqueued again after the queue was full.
 const FULL_QUEUE_WAIT: Duration = Duration::from_millis(5);
 
-/// Longest time for which a publish waits while the brokers acknowledge none of its messages: 10 s.
-/// A message that is not acknowledged by then has failed as [`BusError::Late`], and may still be
-/// sent. If the same message is published again meanwhile, the first one is waited for, and no
-/// second one is sent.
+/// Longest time for which a publish waits while the brokers acknowledge none of its messages: 10 s. A message that is
+/// not acknowledged by then has failed as [`BusError::Late`], and may still be sent. If the same message is published
+/// again meanwhile, that publish waits for the first message, and no second one is sent.
 pub const PUBLISH_WITHIN: Duration = Duration::from_secs(10);
 /// Takes the place of [`PUBLISH_WITHIN`] for a topic that has a message which is already late: 1 s.
 /// Only the topic's partitions without a leader need longer, and messages for its other partitions
@@ -58,8 +57,7 @@ struct Producer {
 }
 
 impl KafkaBus {
-    /// Makes the producer. No broker is asked yet: the producer connects by itself, and keeps
-    /// trying.
+    /// Makes the producer. It connects later, and keeps trying.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
@@ -86,7 +84,7 @@ impl Shared {
         producer.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A producer that can send: a new one in place of one that cannot any more.
+    /// A usable producer: a new one if the present one has met a fatal error.
     fn sound(&self) -> Result<Producer, BusError> {
         let present = self.present();
         let Some(reason) = present.fatal() else {
@@ -121,11 +119,11 @@ impl Producer {
             .client(&[
                 ("enable.idempotence", "true"),
                 ("acks", "all"),
-                // What a message waits for company: nothing. Batches form while others are sent.
+                // No lingering: batches form while other messages are sent.
                 ("linger.ms", "0"),
                 ("partitioner", "murmur2_random"),
-                // Never given up: a message that timed out while a later one of its partition got
-                // through would break the order of an order's statuses. See `overdue`.
+                // No time-out: if a message timed out while a later one of its partition was sent, the order of an
+                // order's statuses would break. See `overdue`.
                 ("message.timeout.ms", "0"),
                 ("queue.buffering.max.messages", QUEUE_MESSAGES),
                 ("queue.buffering.max.kbytes", QUEUE_KBYTES),
@@ -135,7 +133,7 @@ impl Producer {
         Ok(Self { client, tokens })
     }
 
-    /// Why it can send nothing any more, if that is so.
+    /// The reason if the producer cannot send any more.
     fn fatal(&self) -> Option<String> {
         let (code, reason) = self.client.client().fatal_error()?;
         Some(format!("{code}: {reason}"))
@@ -177,7 +175,7 @@ impl Producer {
 }
 
 impl Shared {
-    /// Puts a message into the queue, or finds it there.
+    /// Enqueues a message, or finds it among the overdue ones.
     async fn begin(
         &self,
         producer: &Producer,
@@ -215,7 +213,7 @@ impl Bus for KafkaBus {
         }
         let mut patience = Patience::new(&shared.overdue);
         let mut sent = Vec::with_capacity(messages.len());
-        // One bound for all: with one for each, a queue that stays full would hold up so many times.
+        // One bound for all messages: with one for each, a full queue would delay the call many times.
         let began = Instant::now();
         for message in messages {
             let (state, within) = patience.of(&message.topic);
@@ -233,12 +231,12 @@ impl Bus for KafkaBus {
     }
 
     async fn make_durable(&self) -> Result<(), BusError> {
-        // What it acknowledges is durable, as the topic's settings have it.
+        // An acknowledged message is durable, according to the topic's settings.
         Ok(())
     }
 }
 
-/// Waits for one acknowledgement until none of the publish has `moved` for so long.
+/// Waits for one acknowledgement, until no message of the publish has made progress (`moved`) for so long.
 async fn acknowledged(
     mut waiting: Waiting,
     within: Duration,
@@ -268,10 +266,10 @@ async fn acknowledged(
     }
 }
 
-/// How long a publish waits for messages of each topic.
+/// How long a publish waits for the messages of each topic.
 struct Patience<'a> {
     overdue: &'a Overdue,
-    /// Topics of which something is overdue or may be: looked at once a publish.
+    /// State of each topic of the publish, looked up once.
     known: HashMap<String, State>,
 }
 

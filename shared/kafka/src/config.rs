@@ -7,9 +7,9 @@ use rdkafka::config::RDKafkaLogLevel;
 
 use crate::login::Login;
 
-/// Bounds of what a consumer reads at once, in bytes: of an answer, which is librdkafka's bound of a
-/// Zstandard batch once it is decompressed, too; of the records that are asked for; and of those of
-/// one partition. Of a batch that is larger than it asks for a broker sends all.
+/// Bounds of one fetch by a consumer, in bytes: of an answer (also librdkafka's bound of a decompressed Zstandard
+/// batch), of the requested records, and of those of one partition. A broker sends a whole batch even if it is larger
+/// than requested.
 const READING: [(&str, &str); 3] = [
     ("receive.message.max.bytes", "33554432"),
     ("fetch.max.bytes", "2097152"),
@@ -50,19 +50,19 @@ impl KafkaConfig {
         }
     }
 
-    /// A consumer's settings, with the bounds of what is read.
+    /// Settings of a consumer, with the bounds of a fetch.
     pub(crate) fn reading(&self, ours: &[(&str, &str)]) -> ClientConfig {
         self.client(&[&READING[..], ours].concat())
     }
 
-    /// A client's settings: ours first, the user's over them.
+    /// Settings of a client: Triad's first, then the user's, which override them.
     pub(crate) fn client(&self, ours: &[(&str, &str)]) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.brokers);
         config.set("client.id", "triad");
-        // Why a connection has ended is told at this level.
+        // librdkafka logs the reason of a closed connection at this level.
         config.set_log_level(RDKafkaLogLevel::Info);
-        // A broker that comes back is met again within a second.
+        // Reconnects within a second after a broker is back.
         config.set("reconnect.backoff.ms", "50");
         config.set("reconnect.backoff.max.ms", "1000");
         for (name, value) in ours {

@@ -11,7 +11,7 @@ use crate::error::{KafkaError, of_topic, unusable};
 use crate::native::{commit_within, high_watermark};
 use crate::source::Source;
 
-// Commits what is stored before partitions are taken away, and reads on in those that come.
+// Commits the stored offsets before partitions are revoked, and resumes assigned ones.
 impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Revoke(partitions) = rebalance {
@@ -24,8 +24,8 @@ impl ConsumerContext for Context {
 
     fn post_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Assign(partitions) = rebalance {
-            // A pause outlives its assignment: of one that has gone and come back to this member nobody
-            // would know any more that it is paused, and it would be read by nobody.
+            // librdkafka keeps a pause across assignments: a partition that is revoked and assigned again would stay
+            // paused, and would not be read.
             if let Err(error) = consumer.resume(partitions) {
                 tracing::warn!(%error, "partitions that have come could not be resumed");
             }
@@ -43,8 +43,8 @@ pub(crate) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Sou
             ("auto.offset.reset", "earliest"),
             ("session.timeout.ms", "10000"),
             ("heartbeat.interval.ms", "2000"),
-            // Bounds on what is fetched ahead of the handlers; a full queue is looked at again
-            // soon, or large records would come at the pace of these looks.
+            // Bounds of prefetching. A full queue is checked again soon; otherwise large records would arrive only at
+            // the pace of these checks.
             ("queued.min.messages", "2000"),
             ("queued.max.messages.kbytes", "8192"),
             ("fetch.queue.backoff.ms", "50"),
@@ -59,7 +59,7 @@ pub(crate) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Sou
     Source::new(consumer, config, group)
 }
 
-/// Commits the stored offsets, and waits for it for a bounded time where it is to be waited for.
+/// Commits the stored offsets; waits for it, for a bounded time, if the mode says so.
 pub(crate) fn commit(consumer: &BaseConsumer<Context>, mode: CommitMode) {
     use RDKafkaErrorCode::{AssignmentLost, NoOffset};
     let error = match mode {
@@ -77,7 +77,7 @@ pub(crate) fn commit(consumer: &BaseConsumer<Context>, mode: CommitMode) {
     }
 }
 
-/// Records between where the consumer is and the ends of its partitions, as fetches told them.
+/// Number of records between the consumer's positions and the ends of its partitions, by the last fetches.
 pub(crate) fn unread(consumer: &BaseConsumer<Context>) -> Option<u64> {
     let positions = consumer.position().ok()?;
     let elements = positions.elements();
@@ -91,13 +91,13 @@ pub(crate) fn unread(consumer: &BaseConsumer<Context>) -> Option<u64> {
     (!elements.is_empty()).then(|| behind.sum())
 }
 
-/// Marks everything before `next` of a partition as done.
+/// Stores everything before `next` of a partition as done.
 pub(crate) fn store(consumer: &BaseConsumer<Context>, topic: &str, partition: i32, next: i64) {
     let mut offsets = TopicPartitionList::with_capacity(1);
     let added = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
     let stored = added.and_then(|()| consumer.store_offsets(&offsets));
     if let Err(e) = stored {
-        // The partition has moved to another member: its records come again there.
+        // The partition has moved to another member, which gets its records again.
         tracing::debug!(error = %e, topic, partition, "an offset could not be stored");
     }
 }

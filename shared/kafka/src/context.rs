@@ -1,8 +1,7 @@
-//! What every client of ours is made with: it hands out tokens and keeps the client's last word on
-//! why it has no connection.
+//! Context of every client: provides tokens and keeps the latest reason of a failed connection.
 //!
-//! librdkafka's calls fail with "broker transport failure" or "timed out" whatever is wrong; the
-//! reason (a refused password, an unknown certificate) comes beside them, as an event.
+//! librdkafka's calls fail with "broker transport failure" or "timed out" whatever is wrong; the reason (a refused
+//! password, an unknown certificate) is a separate event.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,16 +16,16 @@ use triad_consume::Assignment;
 use crate::error::KafkaError;
 use crate::tokens::{Token, TokenError, Tokens};
 
-/// Longest wait for the reason of a failed call, which librdkafka reports by an event of its own: 500 ms.
+/// Longest wait for the reason of a failed call, which librdkafka reports by a separate event: 500 ms.
 pub const REASON_WITHIN: Duration = Duration::from_millis(500);
-/// Events that are looked at between two waits for them.
+/// Most events that are handled between two waits.
 const POLLS: u32 = 100;
-/// What OpenSSL's words begin with: a certificate is wrong, here or there.
+/// Prefix of OpenSSL's texts: a certificate is wrong, on either side.
 const TLS_FAULT: &str = "SSL routines::";
 /// librdkafka's mark of lines about connections that failed.
 const CONNECTION_FAILED: &str = "FAIL";
 
-/// See the module.
+/// Context of a client; see the module.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) tokens: Option<Arc<Tokens>>,
@@ -34,10 +33,10 @@ pub(crate) struct Context {
     assignment: Arc<Assignment>,
 }
 
-/// Why there is no connection.
+/// Reason of a failed connection.
 #[derive(Clone)]
 struct Fault {
-    /// Whether the fault is one of credentials or certificates, and not that nobody answers.
+    /// Whether credentials or certificates are the fault; otherwise no broker answers.
     login: bool,
     reason: String,
 }
@@ -58,12 +57,12 @@ impl Context {
         tokens.renew()
     }
 
-    /// What its reader and the rebalances tell each other.
+    /// State shared by the consumer's reader and its rebalances.
     pub(crate) fn assignment(&self) -> &Assignment {
         &self.assignment
     }
 
-    /// A fault of the login stays: what comes after it is that connections end.
+    /// Notes a fault. A fault of the login is kept, because later ones are only its consequences.
     fn note(&self, login: bool, reason: &str) {
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         if login || !fault.as_ref().is_some_and(|known| known.login) {
@@ -96,8 +95,7 @@ impl Context {
     }
 }
 
-/// A reason in plain words, where librdkafka's are those of its own parts: states, milliseconds, names
-/// of threads.
+/// A reason in plain words: librdkafka's own texts name its states, milliseconds and threads.
 fn plain_reason(reason: &str) -> String {
     const KNOWN: [(&str, &str); 7] = [
         ("Connection refused", "the connection is refused"),
@@ -115,7 +113,7 @@ fn plain_reason(reason: &str) -> String {
     known.map_or(reason, |(_, plain)| plain).to_owned()
 }
 
-/// What can be done about a reason, where librdkafka's words do not say it.
+/// The next step for a reason, if librdkafka's text does not say it.
 fn advice(reason: &str) -> Option<&'static str> {
     const KNOWN: [(&str, &str); 3] = [
         (
@@ -138,7 +136,7 @@ fn advice(reason: &str) -> Option<&'static str> {
         .map(|(_, advice)| *advice)
 }
 
-/// What a consumer's failed call means. Blocks for at most half a second.
+/// Explains a consumer's failed call. Blocks for at most half a second.
 pub(crate) fn explain(
     consumer: &BaseConsumer<Context>,
     brokers: &str,
@@ -147,7 +145,7 @@ pub(crate) fn explain(
     use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut};
     match error.rdkafka_error_code() {
         Some(AllBrokersDown | BrokerTransportFailure | OperationTimedOut) => {}
-        // A broker has answered, or librdkafka knows what is wrong.
+        // A broker has answered, or librdkafka has reported the fault.
         _ => {
             return KafkaError::Unreachable {
                 brokers: brokers.to_owned(),
@@ -158,8 +156,8 @@ pub(crate) fn explain(
     let context = consumer.context();
     let began = Instant::now();
     loop {
-        // Nobody else polls it yet, so nothing is lost: events come with the records, one a poll,
-        // and lines of the log before them.
+        // The consumer is not polled elsewhere yet, so no record is lost: this handles one event a poll, and log
+        // lines before it.
         for _ in 0..POLLS {
             let _ = consumer.poll(Duration::ZERO);
         }
@@ -194,19 +192,18 @@ impl ClientContext for Context {
         }
         use RDKafkaErrorCode::{AllBrokersDown, Authentication, SSL, SaslAuthenticationFailed};
         match error.rdkafka_error_code() {
-            // It only counts those of which the reasons have been told.
+            // Only a count of the brokers; the reasons were reported before.
             Some(AllBrokersDown) => {}
             Some(Authentication | SSL | SaslAuthenticationFailed) => self.note(true, reason),
-            // With TLS 1.3 the broker looks at the client's certificate after the handshake.
+            // With TLS 1.3 the broker checks the client's certificate after the handshake.
             _ => self.note(reason.contains(TLS_FAULT), reason),
         }
-        // librdkafka connects again by itself; people are told where it tries.
+        // librdkafka reconnects; the log says to which address.
         tracing::warn!(%error, reason, "Kafka");
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        // Connections that the other side ends are no event to librdkafka, only a line; what is
-        // worse comes as an event, too.
+        // For a connection that the peer closes librdkafka only writes a log line; worse faults are events, too.
         let milder = (level as i32) > RDKafkaLogLevel::Error as i32;
         if milder && facility == CONNECTION_FAILED {
             let (_thread, reason) = message.split_once("]: ").unwrap_or(("", message));

@@ -1,4 +1,4 @@
-//! What goes wrong between a client and the brokers.
+//! Errors between a client and the brokers.
 
 use rdkafka::error::KafkaError as RdError;
 use rdkafka::types::{RDKafkaConfRes, RDKafkaErrorCode};
@@ -12,13 +12,13 @@ pub enum KafkaError {
         "the Kafka client's settings are wrong: {0}; they are those of --kafka-setting or TRIAD_KAFKA_SETTINGS and the credentials"
     )]
     Settings(String),
-    /// No broker answers in time, or a question to the brokers fails in another way that is neither a login
-    /// nor a refusal.
+    /// No broker answers in time, or a request to the brokers fails for a reason that is neither a login nor a
+    /// refusal.
     #[error("no Kafka broker answers at {brokers}: {reason}")]
     Unreachable {
         /// The bootstrap addresses that were tried.
         brokers: String,
-        /// What is wrong, in the client's words.
+        /// The reason, in the client's words.
         reason: String,
     },
     /// A broker is there, but certificates or credentials are wrong, or there is no token.
@@ -32,8 +32,8 @@ pub enum KafkaError {
     /// A broker answered with a refusal, such as that there is no such topic; the text says which.
     #[error("Kafka refused: {0}")]
     Refused(String),
-    /// A client has met an error after which it cannot be used any more, such as that another member has its
-    /// name. Whoever started the client must start a new one.
+    /// A client has met an error after which it cannot be used any more, such as that another member has its name.
+    /// The caller must start a new client.
     #[error("the Kafka client cannot go on: {0}")]
     Fatal(String),
 }
@@ -47,7 +47,7 @@ pub fn no_topic(topic: &str, brokers: &str) -> KafkaError {
     ))
 }
 
-/// What is to be done about a topic that the brokers refuse; empty where nothing is known.
+/// The next step for a topic that the brokers refuse; empty if none is known.
 pub(crate) fn advice_about_topic(code: Option<RDKafkaErrorCode>) -> &'static str {
     use RDKafkaErrorCode::{
         ClusterAuthorizationFailed, InvalidTopic, PolicyViolation, TopicAuthorizationFailed,
@@ -67,13 +67,13 @@ pub(crate) fn advice_about_topic(code: Option<RDKafkaErrorCode>) -> &'static str
     }
 }
 
-/// A refusal of the brokers that is about a topic.
+/// A refusal of the brokers about a topic.
 pub(crate) fn of_topic(topic: &str, error: &RdError) -> KafkaError {
     let advice = advice_about_topic(error.rdkafka_error_code());
     KafkaError::Refused(format!("topic {topic}: {error}{advice}"))
 }
 
-/// A client that librdkafka would not make. Its own words quote the value of a setting.
+/// The error if librdkafka refuses to make a client. Its own text quotes the value of a setting, so it is not used.
 pub(crate) fn unusable(error: &RdError) -> KafkaError {
     KafkaError::Settings(match error {
         RdError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {

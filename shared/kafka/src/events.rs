@@ -1,4 +1,4 @@
-//! A consumer's events, waited for.
+//! Waits for a consumer's events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::context::Context;
 use crate::error::KafkaError;
 use crate::native::{Polled, Polling};
 
-/// Longest time between two looks at a consumer that somebody waits for: it is how the group
-/// knows that its member is alive.
+/// Longest interval between two polls of a consumer with a waiting caller: polls show the group that its member is
+/// alive.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Bound: events of the client itself that are seen to in one look.
+/// Bound: events of the client that are handled in one poll.
 const SERVED_AT_ONCE: usize = 64;
 
-/// A consumer whose events one task at a time looks at.
+/// A consumer that one task at a time polls.
 pub(crate) struct Events {
     polling: Polling,
     wake: Arc<Notify>,
@@ -27,7 +27,7 @@ impl Events {
     pub(crate) fn new(mut consumer: BaseConsumer<Context>) -> Result<Self, KafkaError> {
         let wake = Arc::new(Notify::new());
         let woken = wake.clone();
-        // A permit is kept until somebody waits: no event is slept through.
+        // The permit is kept until a caller waits, so no event is missed.
         consumer.set_nonempty_callback(move || woken.notify_one());
         Ok(Self {
             polling: Polling::new(consumer)?,
@@ -39,13 +39,13 @@ impl Events {
         self.polling.consumer()
     }
 
-    /// What wakes whoever waits for an event.
+    /// Wakes the caller that waits for an event.
     pub(crate) fn wake(&self) -> &Arc<Notify> {
         &self.wake
     }
 
-    /// A record, an error, or [`Polled::Nothing`] if there is neither;
-    /// [`Polled::Served`] if there may be more behind the client's own events. Never waits.
+    /// A record, an error, or [`Polled::Nothing`] if there is neither; [`Polled::Served`] if there may be more behind
+    /// the client's own events. Never waits.
     pub(crate) fn poll_events(&self) -> Polled {
         for _ in 0..SERVED_AT_ONCE {
             match self.polling.poll() {
@@ -56,9 +56,9 @@ impl Events {
         Polled::Served
     }
 
-    /// Waits until another look is due.
+    /// Waits until another poll is due.
     pub(crate) async fn changed(&self) {
-        // Either way it is time for it.
+        // A poll is due in either case.
         let _ = tokio::time::timeout(LOOK_EVERY, self.wake.notified()).await;
     }
 }

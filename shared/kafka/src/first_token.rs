@@ -1,4 +1,4 @@
-//! The first token of a client whose events nobody looks at yet.
+//! The first token of a client that is not polled yet.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use crate::error::KafkaError;
 use crate::native::set_token;
 use crate::tokens::TOKEN_WITHIN;
 
-/// Polls a consumer until it has had its first token: what is asked of a consumer that nobody
-/// polls waits for it in vain. Returns at once where there are no tokens.
+/// Polls a consumer until it has its first token: calls of a consumer that is not polled would wait for it without
+/// end. Returns at once if the login has no tokens.
 pub(crate) fn await_token(consumer: &BaseConsumer<Context>) {
     await_token_for(consumer, TOKEN_WITHIN);
 }
@@ -23,15 +23,14 @@ pub(crate) fn await_token_for(consumer: &BaseConsumer<Context>, within: Duration
     };
     let began = Instant::now();
     while !tokens.is_begun() && began.elapsed() < within {
-        // Nothing is assigned to it yet, so nothing is lost.
+        // No partition is assigned yet, so no record is lost.
         let _ = consumer.poll(Duration::ZERO);
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }
 
-/// Gives an admin client its token. rdkafka's has nobody who looks at the queue in which
-/// librdkafka asks for one, so it would wait for it for ever; what it is made for is over long
-/// before the token is.
+/// Gives an admin client its token. rdkafka does not poll an admin client's queue for token requests, so the client
+/// would wait for ever. The client is used for less time than the token is valid.
 pub(crate) fn give_token(client: &Client<Context>, brokers: &str) -> Result<(), KafkaError> {
     let Some(tokens) = &client.context().tokens else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Consumer groups: who has members.
+//! Numbers of members of consumer groups.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::context::{Context, explain};
 use crate::error::{KafkaError, unusable};
 use crate::first_token::await_token;
 
-/// How many members each consumer group of the cluster has at the moment, by the group's name. A group
-/// without members has 0 or is left out. Every broker is asked for all of its groups. Blocks the thread for
-/// at most about `within`, for at most 5 s more for a token if the client logs in with tokens, and for at
-/// most [`REASON_WITHIN`](crate::REASON_WITHIN) to find out why no broker answers.
+/// How many members each consumer group of the cluster has now, by the group's name. A group without members has 0 or
+/// is left out. Every broker is asked for all of its groups. Blocks the thread for at most about `within`, for at
+/// most 5 s more for a token if the client logs in with tokens, and for at most
+/// [`REASON_WITHIN`](crate::REASON_WITHIN) to find out why no broker answers.
 ///
 /// # Errors
-/// [`KafkaError::Unreachable`] or [`KafkaError::Login`] if a broker does not answer in time or does not let
-/// the client in, [`KafkaError::Settings`] if librdkafka refuses the settings.
+/// [`KafkaError::Unreachable`] or [`KafkaError::Login`] if a broker does not answer in time or refuses the login,
+/// [`KafkaError::Settings`] if librdkafka refuses the settings.
 pub fn group_members(
     config: &KafkaConfig,
     within: Duration,

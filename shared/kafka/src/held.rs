@@ -1,4 +1,4 @@
-//! Reading what a topic holds, to its end: for tools that list and search.
+//! Reads the records that a topic holds, to its end: for tools that list and search.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::error::{KafkaError, no_topic, unusable};
 use crate::first_token::await_token;
 use crate::source::{Source, SourceEvent};
 
-/// Longest time without a record before reading is given up.
+/// Longest time without a record before reading fails.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Where each partition of a topic begins, and where those end that are not empty.
+/// Beginnings of a topic's partitions, and the ends of non-empty ones.
 struct HeldOffsets {
     begins: BTreeMap<i32, i64>,
     ends: BTreeMap<i32, i64>,
-    /// What the next record of each gets.
+    /// Next offset of each partition.
     next: BTreeMap<i32, i64>,
 }
 
@@ -80,7 +80,7 @@ pub struct HeldRecords {
     topic: String,
     /// The offset that the next record of each partition gets, as of the opening.
     next: BTreeMap<i32, i64>,
-    /// Where each partition that is not read to its end yet ends.
+    /// Ends of the partitions that are not read to their end yet.
     ends: BTreeMap<i32, i64>,
     size: u64,
     read: u64,
@@ -108,7 +108,7 @@ impl HeldRecords {
         let held = HeldOffsets::of(&consumer, config, topic, within)?;
         let mut starts = TopicPartitionList::new();
         for (partition, low) in &held.begins {
-            // What `offsets_for_times` takes in place of an offset.
+            // `offsets_for_times` takes a timestamp in place of an offset.
             let from = Offset::Offset(since_ms.unwrap_or(*low));
             starts
                 .add_partition_offset(topic, *partition, from)
@@ -122,7 +122,7 @@ impl HeldRecords {
         let starts = starts.elements();
         let starts = starts.iter().filter_map(|start| match start.offset() {
             Offset::Offset(from) => Some((start.partition(), from)),
-            // Nothing in it is as new.
+            // The partition has no record that is new enough.
             _ => None,
         });
         let mut starts: BTreeMap<i32, i64> = starts.collect();
@@ -182,7 +182,7 @@ impl HeldRecords {
     ) -> Result<Self, KafkaError> {
         let unreachable = |e| explain(&consumer, &config.brokers, &e);
         let next = held.next;
-        // A partition that is empty, or in which nothing is as new, is not read.
+        // A partition that is empty, or has no record that is new enough, is not read.
         let mut ends = held.ends;
         ends.retain(|partition, _| starts.contains_key(partition));
         let mut assignment = TopicPartitionList::new();
@@ -242,7 +242,7 @@ impl HeldRecords {
             match found {
                 SourceEvent::Record(record) => {
                     let (partition, next) = (record.partition, record.offset + 1);
-                    // A partition at its end may have grown meanwhile.
+                    // The partition may have grown after the opening.
                     let Some(end) = self.ends.get(&partition).copied() else {
                         continue;
                     };
@@ -257,7 +257,7 @@ impl HeldRecords {
                 SourceEvent::End(partition) => {
                     self.ends.remove(&partition);
                 }
-                // It has been told.
+                // Already logged.
                 SourceEvent::Unreadable(unreadable) => {
                     let partition = unreadable.partition;
                     if self

@@ -1,7 +1,7 @@
 //! The bus on Kafka, and the consumers that read from it.
 //!
-//! Owns: client settings, sending and its acknowledgement, group consumers with manual commits for the
-//! [loops](triad_consume), topic administration, reading topics to their end. It knows nothing of orders.
+//! Owns: client settings, publishing and its acknowledgement, group consumers with manual commits for the
+//! [loops](triad_consume), topic administration, reading topics to their end. It has no rule about orders.
 //!
 //! Architecture invariant: rdkafka's types do not leave this crate.
 

@@ -13,8 +13,8 @@ use crate::tokens::{TokenSource, Tokens};
 pub struct Login {
     /// The credentials, and with them whether the connection is encrypted.
     pub credentials: Credentials,
-    /// Root certificates (PEM) from which the brokers' certificates must descend. `None`: the root
-    /// certificates of the system. Not used without encryption.
+    /// Root certificates (PEM) that must have issued the brokers' certificates. `None`: the root certificates of the
+    /// system. Not used without encryption.
     pub ca: Option<String>,
 }
 
@@ -57,13 +57,13 @@ impl fmt::Debug for Login {
             Credentials::Mtls { .. } => "mtls",
             Credentials::Tokens(_) => "tokens",
         };
-        // Never the credentials: configurations end up in logs.
+        // Without the credentials: configurations end up in logs.
         f.debug_tuple("Login").field(&way).finish()
     }
 }
 
 impl Login {
-    /// Sets what librdkafka must know.
+    /// Sets librdkafka's settings for the login.
     pub(crate) fn apply(&self, config: &mut ClientConfig) {
         let protocol = match &self.credentials {
             Credentials::Plaintext => return,
@@ -99,7 +99,7 @@ impl Login {
         }
     }
 
-    /// What a client needs besides the settings.
+    /// The context of a client with this login.
     pub(crate) fn context(&self) -> Context {
         let tokens = match &self.credentials {
             Credentials::Tokens(source) => Some(Arc::new(Tokens::new(source.clone()))),

@@ -1,5 +1,4 @@
-//! A member of a consumer group that commits what its owner says, and nothing else: for tools
-//! that have a loop of their own.
+//! A member of a consumer group that commits only on its owner's call: for tools with their own loop.
 
 use std::time::Duration;
 
@@ -19,25 +18,25 @@ pub struct Member {
 }
 
 impl Member {
-    /// Joins a group. No broker is asked yet: the consumer connects by itself, and keeps trying.
+    /// Joins a group. The consumer connects later, and keeps trying.
     ///
     /// # Errors
-    /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Refused`] if it
-    /// refuses the topic's name.
+    /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Refused`] if it refuses the topic's
+    /// name.
     pub fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Self, KafkaError> {
         let source = join(config, group, topic)?;
         Ok(Self { source })
     }
 
-    /// The next record; [`Read::Nothing`] if none has come within `within`, or earlier if records could not
-    /// be read. Nothing is lost if the future is dropped. Call it more often than every five minutes:
-    /// otherwise the group removes the member and gives its partitions to others.
+    /// The next record; [`Polled::Nothing`] if none has come within `within`, or earlier if records could not be
+    /// read. Nothing is lost if the future is dropped. Call it more often than every five minutes: otherwise the
+    /// group removes the member and gives its partitions to others.
     pub async fn next(&self, within: Duration) -> Polled {
         receive(&self.source, within).await
     }
 
-    /// Commits that this record, and all before it in its partition, are done. Blocks the thread for at most
-    /// 5 s; a commit that fails is only logged, and the records are then delivered again.
+    /// Commits that this record, and all before it in its partition, are done. Blocks the thread for at most 5 s; a
+    /// commit that fails is only logged, and the records are then redelivered.
     pub fn commit_through(&self, record: &InputRecord) {
         store(
             self.source.consumer(),

@@ -1,10 +1,10 @@
 //! Messages that were not acknowledged in time and are still with the producer.
 //!
-//! The producer keeps a message until it is acknowledged: one that it gave up while a later one of
-//! its partition got through would break the order of an order's statuses. Its sender is told after
-//! a while that it has failed for now, and sends it again later. It is the very same one then, and
-//! waits for the first instead of standing in the queue once more: a partition without a leader
-//! holds what was meant for it once, and not once a try, and the queue stays free for the others.
+//! The producer keeps a message until it is acknowledged: if it gave up a message while a later one of its partition
+//! was sent, the order of an order's statuses would break. The sender gets a transient failure after a while, and
+//! publishes the message again later. That publish then waits for the first message instead of enqueuing a second
+//! one. So a partition without a leader holds each of its messages once, and the queue stays free for other
+//! partitions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use futures::FutureExt;
 use rdkafka::producer::future_producer::DeliveryFuture;
 use triad_core::Envelope;
 
-/// Bound: overdue messages of one topic. Others for it are refused until some of these are out.
+/// Bound: overdue messages of one topic. Further messages for it are refused until some of these are acknowledged.
 const MAX_MESSAGES: usize = 10_000;
 /// Bound: bytes of the overdue messages of one topic.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -32,19 +32,19 @@ struct InFlight {
     delivery: DeliveryFuture,
 }
 
-/// How a topic does.
+/// State of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// No message of the topic is overdue.
     Well,
     /// Messages of the topic are overdue, and more may be.
     Late,
-    /// As many messages or bytes of the topic are overdue as may be.
+    /// The overdue messages of the topic have reached a bound.
     Full,
 }
 
 impl Overdue {
-    /// How a topic does now.
+    /// The present state of a topic.
     pub(crate) fn state(&self, topic: &str) -> State {
         let mut topics = self.lock();
         let Some(late) = topics.get_mut(topic) else {
@@ -61,7 +61,7 @@ impl Overdue {
         }
     }
 
-    /// Takes the very same message out, if it is overdue.
+    /// Removes and returns the delivery of an equal message, if it is overdue.
     pub(crate) fn take(&self, message: &Envelope) -> Option<DeliveryFuture> {
         let mut topics = self.lock();
         let same_key = topics.get_mut(&message.topic)?.0.get_mut(&message.key)?;
@@ -78,7 +78,7 @@ impl Overdue {
         topic.0.entry(key).or_default().push(late);
     }
 
-    /// Forgets all: their producer is gone.
+    /// Removes all: their producer is gone.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }
@@ -89,7 +89,8 @@ impl Overdue {
 }
 
 impl Topic {
-    /// Leaves out what has been acknowledged or has failed since; messages and bytes that are left.
+    /// Removes deliveries that have been acknowledged or have failed; returns the numbers of remaining messages and
+    /// bytes.
     fn prune(&mut self) -> (usize, usize) {
         let (mut messages, mut bytes) = (0, 0);
         self.0.retain(|_, same_key| {
@@ -105,7 +106,7 @@ impl Topic {
     }
 }
 
-/// Waits for an acknowledgement; the message is overdue if that is given up before it has come.
+/// Waits for an acknowledgement; the message becomes overdue if the wait is dropped before.
 pub(crate) struct Waiting {
     in_flight: Option<InFlight>,
     overdue: Overdue,
@@ -119,12 +120,12 @@ impl Waiting {
         }
     }
 
-    /// The topic that it is for; empty once the producer has said what became of it.
+    /// The message's topic; empty once the producer has reported the result.
     pub(crate) fn topic(&self) -> &str {
         self.in_flight.as_ref().map_or("", |m| &m.message.topic)
     }
 
-    /// What the producer says; [`None`] if it is gone.
+    /// The producer's result; [`None`] if the producer is gone.
     pub(crate) async fn delivered(&mut self) -> Option<<DeliveryFuture as Future>::Output> {
         let delivered = (&mut self.in_flight.as_mut()?.delivery).await;
         self.in_flight = None;

@@ -1,4 +1,4 @@
-//! Reading a topic without a group: for following statuses and alerts, and for tools.
+//! Reads a topic without a group: for following statuses and alerts, and for tools.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::source::{Source, SourceEvent};
 /// Wait after a read that failed.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// From where a [`Reader`] reads each partition.
+/// Start position of a [`Reader`] in each partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReaderStart {
     /// From the first record that the topic still keeps.
@@ -24,10 +24,10 @@ pub enum ReaderStart {
     End,
 }
 
-/// What one read found.
+/// Result of one read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Polled {
-    /// The next record, as the broker has it.
+    /// The next record, as stored by the broker.
     Record(InputRecord),
     /// No record: none came in time, or records could not be read, which is logged. The caller should read
     /// again.
@@ -41,13 +41,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens topics that exist and fixes where to begin. Blocks the thread, for at most `within` for each
-    /// answer of a broker (one for a topic, one for a partition). A topic that does not exist is read as an
-    /// empty one, even if it is created later; partitions that are added later are not read.
+    /// Opens existing topics and fixes the start positions. Blocks the thread, for at most `within` for each answer
+    /// of a broker (one for a topic, one for a partition). A topic that does not exist is read as an empty one, even
+    /// if it is created later; partitions that are added later are not read.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Unreachable`] or
-    /// [`KafkaError::Login`] if a broker does not answer in time or does not let the client in.
+    /// [`KafkaError::Login`] if a broker does not answer in time or refuses the login.
     pub fn open(
         config: &KafkaConfig,
         topics: &[&str],
@@ -88,8 +88,8 @@ impl Reader {
         })
     }
 
-    /// The next record of any partition; [`Read::Nothing`] if none has come within `within`, or earlier if
-    /// records could not be read. Nothing is lost if the future is dropped.
+    /// The next record of any partition; [`Polled::Nothing`] if none has come within `within`, or earlier if records
+    /// could not be read. Nothing is lost if the future is dropped.
     pub async fn next(&self, within: Duration) -> Polled {
         receive(&self.source, within).await
     }
@@ -104,7 +104,7 @@ pub(crate) async fn receive(source: &Source, within: Duration) -> Polled {
             tokio::time::sleep(AFTER_ERROR).await;
             Polled::Nothing
         }
-        // It has been told.
+        // Already logged.
         Ok(SourceEvent::Unreadable(_) | SourceEvent::End(_)) | Err(_) => Polled::Nothing,
     }
 }

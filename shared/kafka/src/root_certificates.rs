@@ -1,4 +1,4 @@
-//! Where the system keeps the root certificates, for librdkafka.
+//! Path of the system's root certificates, for librdkafka.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ const HASHED: [&str; 2] = [
     "/etc/pki/ca-trust/extracted/pem/directory-hash",
     "/etc/ssl/certs",
 ];
-/// Bound: entries that are looked at in one directory.
+/// Bound: entries that are checked in one directory.
 const MAX_LOOKS: usize = 1_000;
 
-/// What `ssl.ca.location` is set to.
+/// The value of `ssl.ca.location`.
 ///
-/// From a hashed directory OpenSSL reads the one certificate that a broker's chain ends in. A
-/// bundle it parses as a whole whenever a client is made, about 150 certificates: more time than
-/// all the rest of a function's cold start. Without such a directory librdkafka looks for a bundle
-/// itself, because an OpenSSL that is linked in knows no system's places.
+/// From a hashed directory OpenSSL reads only the certificate that issued a broker's chain. A bundle of about 150
+/// certificates it parses completely for each client, which takes longer than the rest of a function's cold start.
+/// Without a hashed directory librdkafka looks for a bundle itself, because a statically linked OpenSSL has no system
+/// paths.
 pub(crate) fn location() -> &'static str {
     let hashed = HASHED.into_iter().find(|d| is_hashed(Path::new(d)));
     hashed.unwrap_or("probe")

@@ -1,10 +1,9 @@
-//! Going on behind a batch that cannot be read.
+//! Continues behind a batch that cannot be read.
 //!
-//! librdkafka reports a batch that it cannot decompress (a codec that it does not know, damage) and
-//! asks the broker for it again, for ever; of one that decompresses to what is no record it says
-//! nothing at all. Where such a batch ends only the batch itself says, so a second consumer looks:
-//! librdkafka passes over whole batches that lie before the offset that it is to begin with, unread,
-//! so the first offset that can be read from (or is the partition's end) is where to go on.
+//! librdkafka reports a batch that it cannot decompress (an unknown codec, damage) and requests it again, for ever; a
+//! batch that decompresses to invalid records it does not report at all. Only the batch itself has its end, so a
+//! second consumer probes: librdkafka skips whole batches before its start offset without reading them. So the first
+//! offset from which it can read (or the partition's end) is the place to continue.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,52 +22,52 @@ use crate::error::{KafkaError, of_topic, unusable};
 use crate::first_token::await_token;
 use crate::native::{Failed, Polled, Polling, RecordPosition};
 
-/// Longest wait for what a broker has at an offset. What says nothing for so long, while the
-/// partition's end is found at once, is not to be read.
+/// Longest wait for a broker's answer at an offset. If there is none for so long, while the partition's end is found
+/// at once, the offset cannot be read.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
-/// Longest wait for what a broker has at an offset that nobody has reported as unreadable, before it is
-/// passed over. It is longer, because a broker may be slow for a while.
+/// Longest wait at an offset without an error report, before it is skipped. It is longer, because a broker may be
+/// slow for a while.
 const SURE_WITHIN: Duration = Duration::from_secs(20);
-/// What is said of a batch about which librdkafka says nothing.
+/// Reason of a batch that librdkafka does not report.
 const SILENT: &str = "what the batch holds are no records";
 /// Longest wait for a broker's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Between two looks whether the consumer that a look is for has ended.
+/// Interval between two checks whether the probing consumer's owner has ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(50);
-/// Longest wait of a consumer's end for its looks. Longer ones are left behind.
+/// Longest wait for the probes when their consumer ends. Longer ones are left running.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
-/// Whether an error stands for a batch that cannot be read.
+/// Whether an error reports a batch that cannot be read.
 pub(crate) fn is_unreadable(failed: &Failed) -> bool {
     use RDKafkaErrorCode::{BadCompression, BadMessage, NotImplemented};
     matches!(failed.code, BadCompression | BadMessage | NotImplemented)
         && failed.place.as_ref().is_some_and(|place| place.offset >= 0)
 }
 
-/// The looks of one consumer that are under way, and what they have found.
+/// The running probes of one consumer, and their results.
 #[derive(Clone, Default)]
 pub(crate) struct Looks(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Told whenever a look has ended.
+    /// Notified whenever a probe has ended.
     ended: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     under_way: HashSet<(String, i32)>,
-    /// With how often partitions had gone when the look began.
+    /// Results, each with the number of revocations at the probe's start.
     found: Vec<(u64, Unreadable)>,
-    /// The consumer has ended: nobody asks for what is found.
+    /// The consumer has ended, so no result is needed.
     is_over: bool,
 }
 
 impl Looks {
-    /// Looks for the end of what cannot be read, unless that is under way already: a `reason`
-    /// stands for an error that librdkafka repeats at every look. An offset below 0 is where the
-    /// group goes on. `revocations` is how often partitions have gone by now.
+    /// Starts a probe for the end of an unreadable batch, unless one is running: librdkafka repeats an error, given
+    /// by `reason`, at every poll. An offset below 0 is the group's committed position. `revocations` is the number
+    /// of revocations until now.
     pub(crate) fn begin(
         &self,
         (config, group): (&KafkaConfig, &str),
@@ -83,8 +82,8 @@ impl Looks {
         }
         let (looks, wake) = (self.clone(), wake.clone());
         let (config, group) = (config.clone(), group.to_owned());
-        // Making, asking and closing a consumer blocks. A thread of its own needs no runtime: a look may
-        // be under way while the process ends its runtime.
+        // Making, using and closing a consumer blocks. A thread needs no runtime, so a probe may run while the
+        // process stops its runtime.
         let look = move || {
             let found = looks.find(&config, &group, place.clone(), reason.is_some());
             let mut state = looks.lock();
@@ -128,13 +127,13 @@ impl Looks {
             looks.0.ended.notify_all();
         };
         if let Err(error) = thread::Builder::new().name("look".into()).spawn(look) {
-            // It is met again, and looked at then.
+            // The batch will be met again, and probed then.
             tracing::warn!(%error, "there is no thread to look for the end of what cannot be read");
             self.lock().under_way.remove(&partition);
         }
     }
 
-    /// The offset that the look begins with, and the first one behind it that can be read from.
+    /// The probe's start offset, and the first readable offset behind it.
     fn find(
         &self,
         config: &KafkaConfig,
@@ -146,8 +145,8 @@ impl Looks {
         Ok(look.end()?.map(|next| (look.place.offset, next)))
     }
 
-    /// Ends the looks that are under way, because their consumer ends: one that outlived it would say that
-    /// the brokers are away where they are stopped next. Blocks for at most 3 s.
+    /// Ends the running probes, because their consumer ends: a later one would log that the brokers are away when
+    /// they are stopped next. Blocks for at most 3 s.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.is_over = true;
@@ -159,9 +158,9 @@ impl Looks {
         );
     }
 
-    /// What has been found since. What began before partitions went is dropped: a partition that has come
-    /// back is read from an earlier offset perhaps, and what lies before the batch must not be passed over
-    /// with it. If the batch is met again, a look begins again.
+    /// A new result. A result from before a revocation is dropped: a reassigned partition may be read from an earlier
+    /// offset, and the records before the batch must not be skipped with it. If the batch is met again, a new probe
+    /// starts.
     pub(crate) fn take(&self, revocations: u64) -> Option<Unreadable> {
         let mut state = self.lock();
         state.found.retain(|(began, _)| *began == revocations);
@@ -183,7 +182,7 @@ struct PartitionProbe {
 }
 
 impl PartitionProbe {
-    /// To be asked on the thread that has opened it.
+    /// Opens the probe; it must be used on the opening thread.
     fn open(
         config: &KafkaConfig,
         group: &str,
@@ -218,14 +217,14 @@ impl PartitionProbe {
         })
     }
 
-    /// The first offset that can be read from; none if that is the one to begin with.
+    /// The first readable offset; `None` if that is the start offset.
     fn end(&self) -> Result<Option<i64>, KafkaError> {
-        // Whatever is wrong must not be the way to the broker.
+        // Rules out that the broker is unreachable.
         self.end_is_found()?;
         if self.can_read_from(self.place.offset)? {
             return Ok(None);
         }
-        // Doubling steps to something that can be read, then halving steps to the first.
+        // Doubles the step until an offset is readable, then bisects to the first one.
         let (mut bad, mut step) = (self.place.offset, 1);
         let mut good = loop {
             let at = bad.saturating_add(step);
@@ -251,7 +250,7 @@ impl PartitionProbe {
         Ok(Some(good))
     }
 
-    /// Whether the first and the last of the offsets before `good` say nothing for much longer.
+    /// Whether the first and the last of the offsets before `good` give no answer for much longer.
     fn is_silent_for_sure(&self, good: i64) -> Result<bool, KafkaError> {
         for offset in BTreeSet::from([self.place.offset, good - 1]) {
             if self.ask(offset, SURE_WITHIN)? != Answer::Silence {
@@ -268,13 +267,13 @@ impl PartitionProbe {
         }
     }
 
-    /// Whether there is a record, the partition's end or another bad batch at or behind an offset,
-    /// and not the batch that the look is about.
+    /// Whether a record, the partition's end or another bad batch is at or behind an offset, and not the batch of
+    /// this probe.
     fn can_read_from(&self, offset: i64) -> Result<bool, KafkaError> {
         match (self.ask(offset, LOOK_WITHIN)?, self.is_reported) {
             (Answer::Readable, _) => Ok(true),
             (Answer::SameBatch, true) | (Answer::Silence, false) => Ok(false),
-            // It was told with an error before, or in silence: the other does not belong to it.
+            // This probe's batch is either reported or silent; an answer of the other kind is another batch.
             (Answer::SameBatch, false) => Ok(true),
             (Answer::Silence, true) => Err(self.unreachable()),
         }
@@ -309,7 +308,7 @@ impl PartitionProbe {
         }
     }
 
-    /// What an error says of the offset that is looked at; nothing where a broker is away for a moment.
+    /// Classifies an error at the probed offset; `None` if a broker is away for a moment.
     fn judge(&self, failed: &Failed) -> Option<Answer> {
         if failed.code == RDKafkaErrorCode::PartitionEOF {
             return Some(Answer::Readable);
@@ -333,7 +332,7 @@ impl PartitionProbe {
     }
 }
 
-/// Where a group goes on in a partition, if it has committed something of it.
+/// The group's committed position in a partition, if any.
 fn committed(consumer: &BaseConsumer<Context>, place: &RecordPosition) -> Option<i64> {
     let mut asked = TopicPartitionList::with_capacity(1);
     asked.add_partition(&place.topic, place.partition);
@@ -344,14 +343,14 @@ fn committed(consumer: &BaseConsumer<Context>, place: &RecordPosition) -> Option
     }
 }
 
-/// What there is at an offset.
+/// The finding at an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// A record, another bad batch, or the end.
     Readable,
-    /// The bad batch that the look is about.
+    /// The bad batch of this probe.
     SameBatch,
-    /// Nothing was said.
+    /// No answer.
     Silence,
 }
 
@@ -366,7 +365,7 @@ mod tests {
     async fn no_look_outlives_its_consumer() {
         let mock = MockCluster::new(1).expect("a mock cluster");
         mock.create_topic("t", 1, 1).expect("a topic");
-        // A look asks for several things, one after the other.
+        // A probe sends several requests, one after the other.
         mock.broker_round_trip_time(1, Duration::from_millis(150))
             .expect("slow answers");
         let config = KafkaConfig::new(mock.bootstrap_servers());

@@ -1,4 +1,4 @@
-//! A consumer to be read: records, what cannot be read, and what is wrong, one after the other.
+//! A consumer as a source of events: records, unreadable batches, and errors.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,21 +17,21 @@ use crate::native::{Failed, Polled, RecordPosition};
 use crate::skip_unreadable::{Looks, is_unreadable};
 use crate::stall::Stalls;
 
-/// What a consumer has.
+/// An event of a consumer.
 #[derive(Debug)]
 pub(crate) enum SourceEvent {
     /// A record.
     Record(InputRecord),
-    /// What cannot be read; what comes next of its partition is behind it.
+    /// An unreadable batch; the next event of its partition is behind it.
     Unreadable(Unreadable),
-    /// The end of a partition, where its settings ask for it.
+    /// The end of a partition, if the settings request it.
     End(i32),
-    /// Something is wrong.
+    /// An error.
     Failed(Failed),
 }
 
-/// A consumer of a group, or of what is assigned to it, that goes on behind what cannot be read.
-/// To be read by one task at a time.
+/// A consumer of a group, or of assigned partitions, that continues behind unreadable batches. Only one task at a
+/// time may read it.
 pub(crate) struct Source {
     events: Events,
     config: KafkaConfig,
@@ -59,7 +59,7 @@ impl Source {
         self.events.consumer()
     }
 
-    /// What comes next. Nothing is lost if the future is dropped.
+    /// The next event. Nothing is lost if the future is dropped.
     pub(crate) async fn next(&self) -> SourceEvent {
         loop {
             match self.probe() {
@@ -70,7 +70,7 @@ impl Source {
         }
     }
 
-    /// What is at hand.
+    /// An event if there is one. Never waits.
     pub(crate) fn at_hand(&self) -> Option<SourceEvent> {
         match self.probe() {
             ProbeResult::Found(found) => Some(found),
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// Fetches nothing more of a partition, or goes on with it behind what was handed over last.
+    /// Pauses a partition, or resumes it behind the last returned record.
     pub(crate) fn pause(&self, partition: &Partition, paused: bool) {
         self.stalls().pause(partition, paused);
         let (topic, partition) = partition;
@@ -138,7 +138,7 @@ impl Source {
         self.consumer().context().assignment().revocations()
     }
 
-    /// Whether it could be done: the partition may have gone elsewhere.
+    /// Seeks behind an unreadable batch; false if the partition may have been revoked.
     fn go_behind(&self, unreadable: &Unreadable) -> bool {
         let Unreadable {
             topic,
@@ -150,7 +150,7 @@ impl Source {
         let is_ours = consumer
             .assignment()
             .is_ok_and(|all| all.find_partition(topic, *partition).is_some());
-        // Without a time to wait for it, it is under way when this returns.
+        // Without a wait, the seek is under way when this returns.
         is_ours
             && consumer
                 .seek(topic, *partition, Offset::Offset(*next), Duration::ZERO)
@@ -180,10 +180,10 @@ impl Drop for Source {
     }
 }
 
-/// What a look found.
+/// Result of a poll.
 enum ProbeResult {
     Found(SourceEvent),
-    /// Events have been seen to, and there may be more.
+    /// Events were handled, and there may be more.
     More,
     Nothing,
 }

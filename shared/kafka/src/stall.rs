@@ -1,4 +1,4 @@
-//! Which partitions stand still although they hold more.
+//! Finds partitions without progress although they hold more records.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use crate::context::Context;
 use crate::native::{RecordPosition, high_watermark};
 
-/// How often is looked, and how long a partition must have stood still.
+/// Interval between two checks, and the shortest stall.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const STILL_FOR: Duration = Duration::from_secs(15);
 
-/// Where the partitions of a consumer were at the last look, and since when.
+/// Positions of a consumer's partitions at the last check, and since when.
 #[derive(Default)]
 pub(crate) struct Stalls {
     looked: Option<Instant>,
@@ -27,7 +27,7 @@ struct StalledSince {
 }
 
 impl Stalls {
-    /// Notes that nothing is fetched of a partition, on purpose, or that it is again.
+    /// Notes that a partition is paused on purpose, or resumed.
     pub(crate) fn pause(&mut self, partition: &(String, i32), paused: bool) {
         match paused {
             true => self.paused.insert(partition.clone()),
@@ -36,9 +36,8 @@ impl Stalls {
         self.at.remove(partition);
     }
 
-    /// A partition that has stood still for 15 s and holds more, and again after every 15 s more; an
-    /// offset of -1 where nothing of it has come yet. To be asked when the consumer has nothing at
-    /// hand.
+    /// A partition that has made no progress for 15 s and holds more, and again after every 15 s more; offset -1 if
+    /// nothing of it was read yet. Call it when the consumer has no event.
     pub(crate) fn find_stalled(
         &mut self,
         consumer: &BaseConsumer<Context>,
@@ -72,7 +71,7 @@ impl Stalls {
                 && high_watermark(consumer, &partition).is_some_and(|high| high > position.max(0));
             let mut since = at.since;
             if stands_still {
-                // What came of it may be nothing: it is told again if it goes on standing.
+                // Reported again if the stall lasts, because the probe may find nothing.
                 since = now;
                 stalled = Some(RecordPosition {
                     topic: partition.0.clone(),

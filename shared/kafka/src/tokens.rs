@@ -1,9 +1,8 @@
 //! Tokens, and their renewal.
 //!
-//! A token is asked for by librdkafka's own timer, once a second, when four fifths of its life are
-//! over on the wall clock. A sandbox that was frozen meanwhile wakes up with a token that is dead:
-//! what is to be sent then waits until the timer has had a new one ([`Tokens::fresh`]), instead of
-//! opening connections that the brokers refuse.
+//! librdkafka's own timer requests a new token, checking once a second, when four fifths of its lifetime are over on
+//! the wall clock. A sandbox that was frozen meanwhile wakes up with an expired token: publishes then wait until the
+//! timer has had a new one ([`Tokens::fresh`]), instead of opening connections that the brokers refuse.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +12,9 @@ use triad_core::Timestamp;
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-/// Longest wait for a token: what is to be sent goes with the old one after it.
+/// Longest wait for a token; after it, publishes use the old one.
 pub(crate) const TOKEN_WITHIN: Duration = Duration::from_secs(5);
-/// A token that has less left than this counts as dead: the brokers' clocks differ from ours.
+/// A token with less remaining lifetime counts as expired, because the brokers' clocks may differ.
 const TOKEN_MARGIN_MS: u64 = 10_000;
 
 /// Where a client gets the tokens that it logs in with
@@ -34,10 +33,10 @@ pub trait TokenSource: Send + Sync {
 #[error("{0}")]
 pub struct TokenError(pub String);
 
-/// A token for SASL `OAUTHBEARER` (RFC 7628), with its owner and its end.
+/// A token for SASL `OAUTHBEARER` (RFC 7628), with its owner and its expiry.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// The token itself, as the brokers take it. A secret.
+    /// The token, as sent to the brokers. A secret.
     pub value: String,
     /// The name of the token's owner; librdkafka uses it in its logs.
     pub principal: String,
@@ -49,7 +48,7 @@ pub struct Token {
 /// Tokens of one client.
 pub(crate) struct Tokens {
     source: Arc<dyn TokenSource>,
-    /// When the present one ends; 0 before there is one.
+    /// Expiry of the present token; 0 before the first one.
     expires: watch::Sender<u64>,
 }
 
@@ -67,12 +66,12 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Whether there has been one yet.
+    /// Whether there has been a token.
     pub(crate) fn is_begun(&self) -> bool {
         *self.expires.borrow() != 0
     }
 
-    /// Waits until there is a token that is alive on the wall clock, for a bounded time.
+    /// Waits for a token that is valid on the wall clock, for a bounded time.
     pub(crate) async fn fresh(&self) {
         let mut expires = self.expires.subscribe();
         let alive = |ends: &u64| *ends > SystemClock.now().0 + TOKEN_MARGIN_MS;
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// The first token is dead, every later one lives for an hour.
+    /// The first token is expired, every later one is valid for an hour.
     #[derive(Default)]
     struct Dying(AtomicU64);
 
@@ -106,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_to_be_sent_waits_for_a_token_that_is_alive() {
         let tokens = Tokens::new(Arc::new(Dying::default()));
-        // No token, then a dead one: waited for in vain, and for a bounded time.
+        // No token, then an expired one: the wait is bounded in both cases.
         for _ in 0..2 {
             let began = tokio::time::Instant::now();
             tokens.fresh().await;

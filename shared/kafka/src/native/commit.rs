@@ -1,4 +1,4 @@
-//! Committing what is stored, and waiting for it for a bounded time.
+//! Commits stored offsets, and waits for a bounded time.
 #![expect(
     unsafe_code,
     reason = "librdkafka's own call waits for ever, and so does rdkafka's"
@@ -18,21 +18,20 @@ use rdkafka::types::RDKafkaRespErr;
 use super::event::Event;
 use crate::context::Context;
 
-/// A queue for one answer, given back when it is dropped.
+/// A queue for one answer, destroyed when dropped.
 struct Answers(NonNull<rd_kafka_queue_t>);
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        // SAFETY: it is ours and given back once; what still comes for it is thrown away.
+        // SAFETY: it is ours and destroyed once; a later answer is discarded.
         unsafe { rd_kafka_queue_destroy(self.0.as_ptr()) };
     }
 }
 
-/// Commits what a consumer has stored. Blocks for at most `within`.
+/// Commits the stored offsets of a consumer. Blocks for at most `within`.
 ///
 /// # Errors
-/// The broker's or librdkafka's; [`OperationTimedOut`](RDKafkaErrorCode::OperationTimedOut) where
-/// nobody answers.
+/// The broker's or librdkafka's; [`OperationTimedOut`](RDKafkaErrorCode::OperationTimedOut) if no broker answers.
 pub(crate) fn commit_within(
     consumer: &BaseConsumer<Context>,
     within: Duration,
@@ -41,8 +40,8 @@ pub(crate) fn commit_within(
     // SAFETY: the client is alive as long as it is borrowed; the queue is dropped before.
     let queue = unsafe { rd_kafka_queue_new(client) };
     let answers = Answers(NonNull::new(queue).ok_or(RDKafkaErrorCode::CriticalSystemResource)?);
-    // SAFETY: client and queue are alive. No list means what is stored; without a function to be
-    // called the answer is an event of the queue.
+    // SAFETY: client and queue are alive. A null list means the stored offsets; without a callback the answer is an
+    // event of the queue.
     let begun =
         unsafe { rd_kafka_commit_queue(client, null(), answers.0.as_ptr(), None, null_mut()) };
     let wait = c_int::try_from(within.as_millis()).unwrap_or(c_int::MAX);

@@ -20,12 +20,12 @@ use triad_runtime::InputRecord;
 use super::failed::{Failed, RecordPosition};
 use super::record::{Message, read};
 
-/// An event, which is given back when it is dropped.
+/// An event, destroyed when dropped.
 pub(super) struct Event(NonNull<RDKafkaEvent>);
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and given back once.
+        // SAFETY: it is ours, and destroyed once.
         unsafe { rd_kafka_event_destroy(self.0.as_ptr()) }
     }
 }
@@ -40,7 +40,7 @@ impl Event {
         unsafe { Self::wait(queue, 0) }
     }
 
-    /// The next event of a queue; `None` if none has come within so many milliseconds.
+    /// The next event of a queue; `None` if none has come within this many milliseconds.
     ///
     /// # Safety
     /// The queue is alive.
@@ -50,7 +50,7 @@ impl Event {
         NonNull::new(event).map(Self)
     }
 
-    /// What the event says of what it answers.
+    /// The error code of an answer event.
     pub(super) fn code(&self) -> RDKafkaErrorCode {
         // SAFETY: the event is alive as long as it is borrowed.
         unsafe { rd_kafka_event_error(self.0.as_ptr()) }.into()
@@ -62,7 +62,7 @@ impl Event {
         unsafe { rd_kafka_event_type(self.0.as_ptr()) }
     }
 
-    /// The record of a fetch event, or the error that stands in its place.
+    /// The record of a fetch event, or the error in its place.
     pub(super) fn record(&self) -> Option<Result<InputRecord, Failed>> {
         // SAFETY: as above. A message belongs to its event, which outlives the reading.
         let message = unsafe { rd_kafka_event_message_next(self.0.as_ptr()).as_ref() }?;
@@ -81,7 +81,7 @@ impl Event {
     /// The error of an error event.
     pub(super) fn failure(&self) -> Failed {
         let event = self.0.as_ptr();
-        // SAFETY: as above; the text is copied before the event is given back.
+        // SAFETY: as above; the text is copied before the event is destroyed.
         let (code, fatal, reason) = unsafe {
             (
                 rd_kafka_event_error(event),
@@ -112,7 +112,7 @@ impl Event {
         }
     }
 
-    /// Which partitions a rebalance gives or takes, and which of the two.
+    /// The partitions that a rebalance assigns or revokes, and which of the two it does.
     pub(super) fn rebalance(&self) -> (RDKafkaRespErr, TopicPartitionList) {
         // SAFETY: as above; the list belongs to the event and is copied.
         let (what, all) = unsafe {
@@ -137,7 +137,7 @@ impl Event {
         (what, partitions)
     }
 
-    /// The line of a log event: its level, what it is about, the line.
+    /// The line of a log event: its level, its subject, the text.
     pub(super) fn line(&self) -> Option<(RDKafkaLogLevel, String, String)> {
         let (mut about, mut line, mut level) = (null(), null(), 0);
         // SAFETY: as above; the texts belong to the event and are copied.

@@ -1,4 +1,4 @@
-//! What a consumer reports that is no record, and where.
+//! Errors that a consumer reports, with their positions.
 
 use rdkafka::error::RDKafkaErrorCode;
 
@@ -14,10 +14,10 @@ pub(crate) struct RecordPosition {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Failed {
     pub(crate) code: RDKafkaErrorCode,
-    /// librdkafka's words.
+    /// librdkafka's text.
     pub(crate) reason: String,
-    /// The client cannot be used any more.
+    /// Whether the client cannot be used any more.
     pub(crate) is_fatal: bool,
-    /// Where, if it is about a place.
+    /// The position, if the error is about one.
     pub(crate) place: Option<RecordPosition>,
 }

@@ -1,4 +1,4 @@
-//! A client that cannot go on, for tests.
+//! Makes a client fail fatally, for tests.
 #![expect(unsafe_code, reason = "rdkafka has no safe call for it")]
 
 use rdkafka::ClientContext;

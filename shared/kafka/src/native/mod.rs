@@ -1,10 +1,10 @@
-//! What is asked of librdkafka directly, where rdkafka has no safe call for it or one that panics.
+//! Direct calls of librdkafka, where rdkafka has no safe call or one that panics.
 //!
-//! Owns every `unsafe` block of the crate: reading a consumer's events ([`Polling`]), records out of
-//! them, commits that end, and tokens. What others send is bytes here: names of headers that are no
-//! UTF-8, for which rdkafka's own wrapper panics, are read as Kafka's Java client reads them, with
-//! U+FFFD in place of what is wrong. rdkafka drops the partition and the offset of an error, which are what it takes to go on behind a batch
-//! that cannot be read.
+//! Owns every `unsafe` block of the crate: polling a consumer's events ([`Polling`]), reading records from them,
+//! bounded commits, and tokens. Data from outside is bytes here: a header's name that is not UTF-8, on which
+//! rdkafka's own wrapper panics, is read as Kafka's Java client reads it, with U+FFFD in place of invalid bytes.
+//! rdkafka drops the partition and the offset of an error, which are needed to continue behind a batch that cannot be
+//! read.
 
 mod commit;
 mod event;

@@ -1,4 +1,4 @@
-//! Reading what a consumer has, event by event.
+//! Polls a consumer, event by event.
 #![expect(unsafe_code, reason = "rdkafka's safe calls leave out what is needed")]
 
 use std::mem::ManuallyDrop;
@@ -21,7 +21,7 @@ use super::token::set_token;
 use crate::context::Context;
 use crate::error::KafkaError;
 
-/// What a look at a consumer found.
+/// Result of a poll.
 #[derive(Debug)]
 pub(crate) enum Polled {
     /// A record.
@@ -29,30 +29,29 @@ pub(crate) enum Polled {
     /// An error, or the end of a partition
     /// ([`PartitionEOF`](RDKafkaErrorCode::PartitionEOF)).
     Failed(Failed),
-    /// An event of the client, which has been seen to; there may be more.
+    /// An event of the client, which was handled; there may be more.
     Served,
     /// Nothing for now.
     Nothing,
 }
 
-/// A consumer and the queue of its events. Nobody else may poll the consumer.
+/// A consumer and the queue of its events. No other code may poll the consumer.
 pub(crate) struct Polling {
     queue: NonNull<rd_kafka_queue_t>,
     consumer: ManuallyDrop<BaseConsumer<Context>>,
 }
 
-/// Longest wait for a group to be left: rdkafka's own has no end while the brokers are away.
+/// Longest wait for leaving a group: rdkafka's own wait does not end while the brokers are away.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-// SAFETY: librdkafka's queues are behind locks of their own, and this one is only polled and
-// given back.
+// SAFETY: librdkafka's queues have locks, and this one is only polled and destroyed.
 unsafe impl Send for Polling {}
 // SAFETY: as above.
 unsafe impl Sync for Polling {}
 
 impl Polling {
     pub(crate) fn new(consumer: BaseConsumer<Context>) -> Result<Self, KafkaError> {
-        // SAFETY: the client is alive. What is returned is ours to give back.
+        // SAFETY: the client is alive. The returned queue is ours to destroy.
         let queue = unsafe { rd_kafka_queue_get_consumer(consumer.client().native_ptr()) };
         let queue = NonNull::new(queue)
             .ok_or_else(|| KafkaError::Settings("a consumer without a group".into()))?;
@@ -66,7 +65,7 @@ impl Polling {
         &self.consumer
     }
 
-    /// What is at hand. Never waits.
+    /// Takes an event if there is one. Never waits.
     pub(crate) fn poll(&self) -> Polled {
         // SAFETY: the queue lives until `self` is dropped.
         let Some(event) = (unsafe { Event::next(self.queue) }) else {
@@ -94,7 +93,7 @@ impl Polling {
                 }
             }
             RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH => self.renew_token(),
-            // Answers to commits, statistics: nothing of ours hangs on them.
+            // Answers to commits, statistics: not needed.
             _ => {}
         }
         Polled::Served
@@ -111,18 +110,18 @@ impl Polling {
 impl Drop for Polling {
     fn drop(&mut self) {
         let began = Instant::now();
-        // Refused where the client cannot go on, or is being closed already.
+        // Fails if the client has met a fatal error, or is being closed already.
         let is_closing = self.consumer.close_queue().is_ok();
         while is_closing && !self.consumer.closed() && began.elapsed() < CLOSE_WITHIN {
             let _ = self.consumer.poll(Duration::from_millis(50));
         }
-        // SAFETY: it is ours and given back once; the consumer is alive.
+        // SAFETY: it is ours and destroyed once; the consumer is alive.
         unsafe { rd_kafka_queue_destroy(self.queue.as_ptr()) };
-        // librdkafka waits without end for a group that was not left, and a client that cannot go on
-        // never leaves its group: it is left to the end of the process, which is near.
+        // Destroying a client waits without end for its group, and after a fatal error a client never leaves its
+        // group. Such a client is leaked; the process ends soon.
         let can_end = self.consumer.client().fatal_error().is_none();
         if can_end && self.consumer.closed() {
-            // SAFETY: nobody uses it any more.
+            // SAFETY: it is not used any more.
             unsafe { ManuallyDrop::drop(&mut self.consumer) };
         } else {
             tracing::warn!("a consumer did not leave its group in time; the group will notice");

@@ -1,4 +1,4 @@
-//! A record out of librdkafka's memory: every value is copied once.
+//! Copies a record out of librdkafka's memory; every value is copied once.
 #![expect(
     unsafe_code,
     reason = "rdkafka's own reading of headers panics on what others send"
@@ -19,7 +19,7 @@ use super::failed::RecordPosition;
 
 const OK: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR;
 
-/// What a message of a consumer is.
+/// A message of a consumer.
 pub(super) enum Message {
     /// A record.
     Record(InputRecord),
@@ -48,7 +48,7 @@ pub(super) unsafe fn read(message: &rd_kafka_message_t) -> Message {
         return Message::Error(message.err.into(), place);
     }
     let mut kind = rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
-    // SAFETY: the message is alive; key and value are so long as it says.
+    // SAFETY: the message is alive; key and value have the lengths that it gives.
     unsafe {
         let timestamp_ms = rd_kafka_message_timestamp(message, &raw mut kind);
         Message::Record(InputRecord {
@@ -66,7 +66,7 @@ pub(super) unsafe fn read(message: &rd_kafka_message_t) -> Message {
     }
 }
 
-/// A message's headers; none where what stands in their place cannot be read.
+/// A message's headers; empty if they cannot be read.
 ///
 /// # Safety
 /// The message is alive.
@@ -80,8 +80,8 @@ unsafe fn headers(message: &rd_kafka_message_t) -> Vec<(String, Option<Vec<u8>>)
     loop {
         let (mut key, mut value, mut size): (*const c_char, *const c_void, usize) =
             (null(), null(), 0);
-        // SAFETY: the list is alive. A place behind its end is answered with an error. A name ends
-        // in a zero byte, a value is so long as is said.
+        // SAFETY: the list is alive. An index behind its end gives an error. A name ends in a zero byte, a value has
+        // the given length.
         unsafe {
             let found = rd_kafka_header_get_all(
                 list,
@@ -98,7 +98,7 @@ unsafe fn headers(message: &rd_kafka_message_t) -> Vec<(String, Option<Vec<u8>>)
     }
 }
 
-/// A name, with U+FFFD in place of what is no UTF-8; it ends at its first zero byte.
+/// A name, with U+FFFD in place of invalid UTF-8; it ends at its first zero byte.
 ///
 /// # Safety
 /// It is null, or ends in a zero byte.
@@ -112,10 +112,10 @@ unsafe fn name(text: *const c_char) -> String {
         .into_owned()
 }
 
-/// Bytes, copied; none is something else than an empty value.
+/// Copied bytes; a missing value is distinct from an empty one.
 ///
 /// # Safety
-/// It is null, or so long as is said.
+/// It is null, or has the given length.
 unsafe fn bytes(at: *const c_void, length: usize) -> Option<Vec<u8>> {
     if at.is_null() {
         return None;

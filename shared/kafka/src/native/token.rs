@@ -1,4 +1,4 @@
-//! Giving a client its token.
+//! Sets a client's token.
 #![expect(unsafe_code, reason = "rdkafka has no safe call for it")]
 
 use std::ffi::CString;
@@ -10,10 +10,10 @@ use rdkafka::types::RDKafkaRespErr;
 use crate::context::Context;
 use crate::tokens::{Token, TokenError};
 
-/// Gives a client a token, or tells it that there is none: it asks again after ten seconds.
+/// Sets a client's token, or reports that there is none: then librdkafka asks again after ten seconds.
 ///
 /// # Errors
-/// Why there is none, or what librdkafka says against it.
+/// The reason why there is none, or librdkafka's refusal.
 pub(crate) fn set_token(
     client: &Client<Context>,
     token: Result<Token, TokenError>,
@@ -33,9 +33,8 @@ fn give(client: &Client<Context>, token: Token) -> Result<(), String> {
     let value = CString::new(token.value).map_err(|e| e.to_string())?;
     let principal = CString::new(token.principal).map_err(|e| e.to_string())?;
     let mut said = [0; 256];
-    // SAFETY: the client is alive as long as it is borrowed. librdkafka copies both texts, which
-    // end in a zero byte, reads no extension as their number is 0, and writes at most so many
-    // bytes into `said`.
+    // SAFETY: the client is alive as long as it is borrowed. librdkafka copies both texts, which end in a zero byte,
+    // reads no extensions because their number is 0, and writes at most the given number of bytes into `said`.
     let code = unsafe {
         rd_kafka_oauthbearer_set_token(
             client.native_ptr(),

@@ -1,4 +1,4 @@
-//! Where a partition ends, as far as a consumer knows.
+//! The end of a partition, as cached by a consumer.
 #![expect(unsafe_code, reason = "rdkafka has no safe call for it")]
 
 use std::ffi::CString;
@@ -9,7 +9,7 @@ use rdkafka::types::RDKafkaRespErr;
 
 use crate::context::Context;
 
-/// The end of a partition, as the last answer to a fetch had it. Asks nobody.
+/// The end of a partition, by the last answer to a fetch. Sends no request.
 pub(crate) fn high_watermark(
     consumer: &BaseConsumer<Context>,
     (topic, partition): &(String, i32),

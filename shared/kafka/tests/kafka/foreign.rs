@@ -1,4 +1,4 @@
-//! What others may write into a topic, and handlers that panic: none of it stops a loop.
+//! Foreign records and panicking handlers do not stop a loop.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,14 +22,14 @@ use triad_tests::topics::{header, read_until};
 const TOPIC: &str = "t";
 const PARTITIONS: i32 = 2;
 
-/// Which of the worker's loops reads.
+/// The worker's loop under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loop {
     Batches,
     Stream,
 }
 
-/// A broker with topics, and the values that a loop's handler was given.
+/// A broker with topics, and the values that a loop's handler got.
 struct Kafka {
     _broker: BrokerHandle,
     config: KafkaConfig,
@@ -73,7 +73,7 @@ impl Kafka {
         }
     }
 
-    /// Runs a loop whose handler panics for a value of `panic`, until it is ended.
+    /// Runs a loop whose handler panics on the value `panic`, until it is stopped.
     fn read(&self, reads: Loop) -> Reading {
         let stop = CancellationToken::new();
         let config = self.worker();
@@ -98,7 +98,7 @@ impl Kafka {
         }
     }
 
-    /// Waits until the handler has been given so many values, each once or more.
+    /// Waits until the handler has got this many different values.
     async fn values(&self, count: usize) -> BTreeSet<String> {
         until(&format!("{count} values are there"), async || {
             let values: BTreeSet<String> = self.seen().iter().map(value).collect();
@@ -117,7 +117,7 @@ impl Kafka {
     }
 }
 
-/// A loop that runs.
+/// A running loop.
 struct Reading(CancellationToken, JoinHandle<Result<(), ConsumeError>>);
 
 impl Reading {
@@ -147,7 +147,7 @@ fn plain(value: &str) -> Foreign {
     }
 }
 
-/// Headers whose names are no text, or hardly.
+/// Headers with names that are barely or not text.
 fn odd(value: &str) -> Foreign {
     Foreign {
         headers: vec![
@@ -231,7 +231,7 @@ async fn panics_put_one_record_aside(reads: Loop) {
     assert_eq!(kafka.told("alerts", 2).await.len(), 2);
     let seen = kafka.seen();
     let times = seen.iter().filter(|r| value(r) == "panic").count();
-    // Once more where it came with others first.
+    // Once more if it was in a batch with others first.
     let once_more = usize::from(reads == Loop::Batches);
     assert!((1..=1 + once_more).contains(&times), "{times}");
     reading.end().await;
@@ -247,7 +247,7 @@ async fn a_record_that_makes_its_handler_panic_is_put_aside_and_its_stream_goes_
     panics_put_one_record_aside(Loop::Stream).await;
 }
 
-/// A value that is worth compressing.
+/// A compressible value.
 fn long(n: usize) -> String {
     format!("{n:04}").repeat(200)
 }
@@ -290,7 +290,7 @@ async fn a_batch_in_any_codec_is_read_by_a_stream() {
     every_codec_is_read(Loop::Stream).await;
 }
 
-/// Writes a batch of which nothing can be read; what its letter says.
+/// Writes an unreadable batch; returns the text of its dead letter.
 fn put_bad(kafka: &Kafka, codec: Codec, count: i32, content: &[u8]) -> String {
     let bytes = batch(codec, count, content);
     let first = produce(&kafka.config.brokers, TOPIC, 0, &bytes);
@@ -315,7 +315,7 @@ async fn unreadable_batches_are_passed_over(reads: Loop) {
     let letters = kafka.told("dead-letter", bad.len()).await;
     let why = |l: &InputRecord| header(l, "triad-cause-message").map(str::to_owned);
     let mut told: Vec<String> = letters.iter().filter_map(why).collect();
-    // Letters of one batch may come twice; both are the same one.
+    // Dead letters of one batch may be sent twice; both are equal.
     told.sort();
     told.dedup();
     for bad in &bad {
@@ -326,7 +326,7 @@ async fn unreadable_batches_are_passed_over(reads: Loop) {
         assert_eq!(header(letter, "triad-cause"), Some("unreadable-batch"));
     }
     kafka.told("alerts", bad.len()).await;
-    // What comes now is behind all of it.
+    // A record behind all of it.
     kafka.put(0, &[plain("6")]);
     kafka.values(6).await;
     reading.end().await;
@@ -407,7 +407,7 @@ async fn a_partition_that_cannot_get_on_holds_up_no_other() {
             .then_some(())
     })
     .await;
-    // They come one after the other, each when the one before it has been seen.
+    // One after the other, each when the previous one has been seen.
     for n in 0..20 {
         kafka.put(1, &[plain(&format!("free {n}"))]);
         until("the other partition goes on", async || {
@@ -434,14 +434,14 @@ async fn a_partition_that_cannot_get_on_holds_up_no_other() {
     reading.end().await;
 }
 
-/// More than a batch in Zstandard may expand to: 32 MiB.
+/// Larger than the bound of a decompressed Zstandard batch: 32 MiB.
 const TOO_MUCH: usize = 40 * 1024 * 1024;
 
-/// So many zeros in Zstandard: blocks that say "this byte, so often" (RFC 8878, 3.1.1.2).
+/// A Zstandard frame of this many zeros: run-length blocks (RFC 8878, 3.1.1.2).
 fn zstd_bomb(bytes: usize) -> Vec<u8> {
     const BLOCK: usize = 128 * 1024;
     let blocks = bytes / BLOCK;
-    // Magic, a header that says nothing, a window of 128 KiB.
+    // Magic number, an empty frame header, a window of 128 KiB.
     let mut out = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x38];
     for n in 1..=blocks {
         let header = u32::from(n == blocks) | 1 << 1 | (BLOCK as u32) << 3;

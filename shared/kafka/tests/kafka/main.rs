@@ -1,4 +1,4 @@
-//! Kafka under the loops, over real brokers: the contract of a bus, its bounds, and what others may write.
+//! Kafka under the loops, over real brokers: the contract of a bus, its bounds, and foreign records.
 
 mod bounds;
 mod contract;
