@@ -1,5 +1,5 @@
-//! How many orders need an operator now, for an alarm that rings until none does. Told where the store counts:
-//! elsewhere each look would be read units of a table.
+//! Gauge of the orders that need an operator, for an alarm that rings until there are none. Only for stores that
+//! count their orders: on others each look would cost read units of a table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock, StoreError, metric};
 use triad_workflow::WorkflowName;
 
-/// Between two looks.
+/// Interval between two looks.
 const EVERY: Duration = Duration::from_secs(5);
-/// The states that are counted.
+/// The counted states.
 const STATES: [Attention; 2] = [Attention::Error, Attention::CompensationFailed];
 
 /// Orders by their workflow, one number for each of [`STATES`].
 type StateCounts = BTreeMap<WorkflowName, [u64; STATES.len()]>;
 
-/// Sets the gauge again and again, until `stop`. Ends at once where the store does not count.
+/// Sets the gauge periodically, until `stop`. Ends at once if the store does not count its orders.
 pub(crate) async fn publish_gauge<S: WholeStore>(
     store: S,
     stop: CancellationToken,
@@ -32,7 +32,7 @@ pub(crate) async fn publish_gauge<S: WholeStore>(
             _ = timer.tick() => {}
             () = stop.cancelled() => return Ok(()),
         }
-        // A workflow of which no order is left has 0, and does not keep its last number.
+        // Reset to 0, so that a workflow without such orders does not keep its last number.
         counts.values_mut().for_each(|of| *of = [0; STATES.len()]);
         match count(&store, &mut counts).await {
             Ok(true) => {}
@@ -50,7 +50,7 @@ pub(crate) async fn publish_gauge<S: WholeStore>(
     }
 }
 
-/// Counts; false where the store does not.
+/// Counts the orders; false if the store does not.
 async fn count<S: WholeStore>(store: &S, counts: &mut StateCounts) -> Result<bool, StoreError> {
     let Some(tally) = store.tally(SystemClock.now()).await? else {
         return Ok(false);

@@ -1,8 +1,7 @@
-//! The heartbeat: once a minute one line of the log that says that the process is alive and what it
-//! has done since the last one.
+//! The heartbeat: one log line a minute, which shows that the process is alive and its work since the last line.
 //!
-//! Counts are of this process alone, and of this run of it. They are for people who read the log;
-//! alarms are made on the lines with a `metric`.
+//! Counts are of this process and its present run. They are for people who read the log; alarms use the lines with a
+//! `metric`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,29 +15,29 @@ use triad_workflow::{AgentName, Millis};
 
 use crate::{Function, names};
 
-/// Time between two lines.
+/// Interval between two lines.
 pub(crate) const EVERY: Duration = Duration::from_secs(60);
 
-/// What the handlers of a process have done.
+/// Counts of a process's handlers.
 #[derive(Debug, Default)]
 pub(crate) struct HandlerCounts {
     handled: AtomicU64,
     redelivered: AtomicU64,
 }
 
-/// What was done between two lines.
+/// Counts between two lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beat {
-    /// Records that were done; those that were dead-lettered are among them.
+    /// Records that were done, including dead-lettered ones.
     handled: u64,
-    /// Times that a record was to be handled again; not those that only waited for room.
+    /// Redeliveries, without records that only waited for room.
     redelivered: u64,
-    /// Dead letters that were made; one that had to be sent again counts again.
+    /// Dead letters; one that had to be sent again counts again.
     dead_lettered: u64,
 }
 
 impl HandlerCounts {
-    /// Notes what handlers have said of records.
+    /// Counts the handlers' results.
     pub(crate) fn note(&self, answers: &[Handled]) {
         for answer in answers {
             match answer {
@@ -49,7 +48,7 @@ impl HandlerCounts {
         }
     }
 
-    /// What was done since the last call.
+    /// Counts since the last call.
     fn take(&self, letters: &mut u64) -> Beat {
         let made = dead_letter::made();
         let since = made.saturating_sub(std::mem::replace(letters, made));
@@ -61,7 +60,7 @@ impl HandlerCounts {
     }
 }
 
-/// Says a beat at the end of every minute, until `stop`.
+/// Logs a heartbeat at the end of every minute, until `stop`.
 pub(crate) async fn beat(
     counts: Arc<HandlerCounts>,
     stop: CancellationToken,
@@ -70,7 +69,7 @@ pub(crate) async fn beat(
     let mut letters = dead_letter::made();
     let mut timer = tokio::time::interval(EVERY);
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // The first tick comes at once.
+    // The first tick is immediate.
     timer.tick().await;
     loop {
         tokio::select! {
@@ -80,7 +79,7 @@ pub(crate) async fn beat(
     }
 }
 
-/// Writes a beat into the log.
+/// Writes a heartbeat into the log.
 pub(crate) fn log(functions: &[Function], beat: Beat) {
     let Beat {
         handled,
@@ -96,8 +95,8 @@ pub(crate) fn log(functions: &[Function], beat: Beat) {
     );
 }
 
-/// Says at the end of every minute what each agent did in it, until `stop`; of one that made no call, had
-/// none under way and deferred nothing it says nothing.
+/// Logs each agent's work at the end of every minute, until `stop`; an agent without calls and deferrals gets no
+/// line.
 pub(crate) async fn usage(
     usage: impl Fn() -> BTreeMap<AgentName, Usage>,
     stop: CancellationToken,
@@ -124,7 +123,7 @@ pub(crate) async fn usage(
     }
 }
 
-/// Writes into the log what an agent did in the last minute.
+/// Logs an agent's work in the last minute.
 pub(crate) fn log_usage(agent: &AgentName, usage: &Usage) {
     let millis = |share| usage.took_at_most(share).map(|at| at.0);
     tracing::info!(
@@ -194,7 +193,7 @@ mod tests {
             succeeded,
             ..Usage::default()
         };
-        // The first agent answers one call more each time it is looked at; the other one none.
+        // The first agent's count of calls rises by one at each look; the other agent has none.
         let looked = std::sync::atomic::AtomicU64::new(5);
         let all = move || {
             let seen = looked.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The long-running worker: the handlers over Kafka consumers, in one process.
 //!
-//! The binary `triad-worker` runs what it is told over an installation; `triad dev` runs all of it over
-//! its embedded engines.
+//! The binary `triad-worker` runs the chosen handlers over an installation; `triad dev` runs all of them over its
+//! embedded engines.
 
 mod attention_gauge;
 mod heartbeat;
@@ -28,22 +28,21 @@ use heartbeat::HandlerCounts;
 
 /// The prefix of the names of all consumer groups of a worker, such as `triad-scheduler`.
 pub const GROUPS: &str = "triad-";
-/// Orders of one lane that Submission takes up at once: few, for while their transactions are written
-/// the Schedulers' writes wait.
+/// Orders of one lane in one batch of Submission: few, because the Schedulers' writes wait during their transactions.
 const SUBMITTED_AT_ONCE: usize = 64;
-/// Records of one lane that the Scheduler takes up at once.
+/// Records of one lane in one batch of the Scheduler.
 const BATCH: usize = 64;
-/// Requests that are under way at once in each agent.
+/// Concurrent requests in each agent.
 const IN_FLIGHT: usize = 256;
-/// How often a Scheduler that reads nothing looks whether it can start what waits.
+/// Interval at which an idle Scheduler checks whether it can start waiting orders.
 const LOOK_FOR_ROOM: Duration = Duration::from_millis(100);
-/// Longest sweep; the next one goes on where it stopped.
+/// Longest sweep; the next one continues where it stopped.
 const SWEEP_TIME: Millis = Millis(20_000);
-/// Longest turn at the campaigns; the next one goes on where it stopped.
+/// Longest turn for the campaigns; the next one continues where it stopped.
 const CAMPAIGN_TIME: Millis = Millis(20_000);
 
-/// Longest wait at the end for what is in hand. With what comes after it, it has to fit into the 30 s after which
-/// most systems kill a process that they have told to end.
+/// Longest wait at the stop for the work in hand. Together with the following waits it must fit into the 30 s after
+/// which most systems kill a process that they have asked to stop.
 const LAST_WORK: Duration = Duration::from_secs(20);
 /// Longest wait for the last spans at the end.
 const LAST_SPANS: Millis = Millis(2_000);
@@ -74,7 +73,7 @@ pub enum Function {
     Supervisor,
 }
 
-/// The names of functions, for a line of the log.
+/// Names of functions, for a log line.
 fn names(functions: &[Function]) -> String {
     let values = functions
         .iter()
@@ -146,7 +145,7 @@ pub async fn run_with<S: WholeStore, B: Broker>(
     result
 }
 
-/// Waits until all loops have ended, at most [`LAST_WORK`] from `stop` on. The first that fails sets `stop`.
+/// Waits until all loops have ended, at most [`LAST_WORK`] after `stop`. The first failure sets `stop`.
 async fn ended(
     mut loops: JoinSet<anyhow::Result<()>>,
     stop: &CancellationToken,
@@ -175,8 +174,8 @@ async fn ended(
     }
 }
 
-/// Has the counters of the agents that are served, and of all workflows, begin at 0. Nothing depends on it: of a
-/// workflow that could not be read they begin with its first order.
+/// Starts the counters of the served agents, and of all workflows, at 0. Best effort: the counters of a workflow that
+/// could not be read start with its first order.
 async fn begin_counters<S: WholeStore, B: Broker>(wiring: &Wiring<S, B>, remotes: &Remotes) {
     if !metric::is_measured() {
         return;
@@ -190,7 +189,7 @@ async fn begin_counters<S: WholeStore, B: Broker>(wiring: &Wiring<S, B>, remotes
     }
 }
 
-/// A loop over both lanes: `name` says the group, the topics are those of either priority.
+/// Configuration of a loop over both lanes: `name` gives the group, the topics are those of either priority.
 fn config<S, B: Broker>(
     wiring: &Wiring<S, B>,
     name: &str,
@@ -253,7 +252,7 @@ fn scheduler<S: WholeStore, B: Broker>(
     });
 }
 
-/// Starts what waits in the Scheduler for room, also while there is nothing to read.
+/// Starts the Scheduler's waiting orders when there is room, also while there is nothing to read.
 async fn start_waiting<S: WholeStore, B: Bus>(
     handler: Arc<SchedulerHandler<S, B>>,
     stop: CancellationToken,
@@ -271,7 +270,7 @@ async fn start_waiting<S: WholeStore, B: Bus>(
     }
 }
 
-/// Drives every alive order on, once, beside the sweeps.
+/// Drives every alive order on, once, concurrently with the sweeps.
 fn drive_on<S: WholeStore, B: Bus + Clone + 'static>(
     loops: &mut JoinSet<anyhow::Result<()>>,
     handler: Supervisor<S, B, SystemClock, SystemEntropy>,
@@ -286,15 +285,15 @@ fn drive_on<S: WholeStore, B: Bus + Clone + 'static>(
     });
 }
 
-/// What came of work that is done again and again; nothing if it panicked, which is told.
+/// The result of periodic work; `None` if it panicked, which is logged.
 async fn survive<T>(what: &str, work: impl Future<Output = T>) -> Option<T> {
     let worked = AssertUnwindSafe(work).catch_unwind().await;
     let told = |_| tracing::error!(what, "a handler panicked; it is tried again");
     worked.map_err(told).ok()
 }
 
-/// A loop for each agent, with a consumer group and room of its own: another agent beside it
-/// changes nothing about its group, and a slow service holds up no other one's requests.
+/// A loop for each agent, with its own consumer group and its own bound: another agent does not change the group, and
+/// a slow service does not delay the requests of others.
 fn agents<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
     wiring: &Wiring<S, B>,
@@ -362,7 +361,7 @@ fn supervisor<S: WholeStore, B: Broker>(
     });
 }
 
-/// Carries operators' campaigns on, beside the sweeps: none of the two waits for the other.
+/// Carries operators' campaigns on, concurrently with the sweeps.
 fn campaigns<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
     wiring: &Wiring<S, B>,
@@ -379,7 +378,7 @@ fn campaigns<S: WholeStore, B: Broker>(
                 () = stop.cancelled() => return Ok(()),
             }
             let carrying = survive("carrying campaigns on", handler.carry_on(CAMPAIGN_TIME));
-            // What is cut off is where it would be after a crash.
+            // Cutting it off is safe, as a crash is.
             match stop.run_until_cancelled(carrying).await {
                 Some(Some(report)) => report.log(),
                 Some(None) => {}

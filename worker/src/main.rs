@@ -1,7 +1,6 @@
 //! `triad-worker`: the handlers in a long-running process, configured by `TRIAD_` variables.
 //!
-//! Exit codes: 0 stopped by a signal, 1 something failed for good, 2 the command line or a setting is
-//! wrong.
+//! Exit codes: 0 stopped by a signal, 1 a permanent failure, 2 the command line or a setting is wrong.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -20,11 +19,11 @@ use triad_worker::Function;
 use triad_worker::serving;
 use triad_workflow::Millis;
 
-/// Most of the work is small short-lived allocations, of the SDK above all.
+/// Most allocations are small and short-lived, above all in the SDK.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Run handlers over Kafka and DynamoDB until told to stop; configured by TRIAD_ variables
+/// Run handlers over Kafka and DynamoDB until a signal stops it; configured by TRIAD_ variables
 #[derive(Debug, Parser)]
 #[command(
     name = "triad-worker",
@@ -48,12 +47,12 @@ struct Arguments {
     /// Time between the Supervisor's sweeps
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = triad_worker::sweep_every)]
     sweep_every: Millis,
-    /// Offer metrics to Prometheus at http://ADDRESS/metrics
+    /// Address on which Prometheus can read metrics at /metrics
     #[arg(long, value_name = "ADDRESS", env = "TRIAD_METRICS")]
     metrics: Option<SocketAddr>,
 }
 
-/// Bound of the wait between two looks for a broker.
+/// Longest interval between two attempts to reach a broker.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
@@ -128,7 +127,7 @@ async fn run(args: Arguments) -> Result<()> {
     .await
 }
 
-/// Says clearly what is missing, and waits for it.
+/// Logs that no broker can be reached, and waits for one.
 async fn wait_for_broker(config: &Config, stop: &CancellationToken) {
     let mut wait = Duration::from_millis(250);
     while !stop.is_cancelled() {

@@ -1,5 +1,5 @@
-//! Lines of the log about what a worker serves, and about agents that nobody serves, so that somebody learns
-//! of orders that wait for them.
+//! Log lines about the functions and agents that a worker serves, and about agents without a worker, whose orders
+//! wait.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use triad_workflow::AgentName;
 
 use crate::{Function, names};
 
-/// Between two looks for agents that nobody serves.
+/// Interval between two looks for agents without a worker.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Longest look.
 const LOOK_WITHIN: Duration = Duration::from_secs(10);
@@ -20,8 +20,7 @@ const LOOK_WITHIN: Duration = Duration::from_secs(10);
 /// Checks that a worker with these handlers and these remote services has anything to do.
 ///
 /// # Errors
-/// [`ConfigError`] if `functions` names nothing but [`Function::Agent`], or nothing at all, and `remotes` has
-/// no service.
+/// [`ConfigError`] if `functions` has only [`Function::Agent`], or nothing, and `remotes` has no service.
 pub fn check(functions: &[Function], remotes: &Remotes) -> Result<(), ConfigError> {
     let agents_alone = functions.iter().all(|f| *f == Function::Agent);
     if agents_alone && remotes.names().next().is_none() {
@@ -48,10 +47,10 @@ pub fn print_functions(functions: &[Function], config: &Config) {
     }
 }
 
-/// Looks at once and then once a minute, until `stop` is cancelled, for agents that the present workflows
-/// name and nobody serves. A look that fails changes nothing. The log gets a warning when an agent is first
-/// found so, and a line when somebody serves it again. If `functions` has [`Function::Agent`], the agents of
-/// the configuration are taken as served.
+/// Looks at once and then once a minute, until `stop` is cancelled, for agents that the present workflows name and no
+/// process serves. A failed look changes nothing. The log gets a warning when such an agent is first found, and a
+/// line when it is served again. If `functions` has [`Function::Agent`], the agents of the configuration count as
+/// served.
 pub async fn watch<S: WholeStore, B: Broker>(
     wiring: Wiring<S, B>,
     functions: Vec<Function>,
@@ -73,7 +72,7 @@ pub async fn watch<S: WholeStore, B: Broker>(
                 }
                 missing = now;
             }
-            // Their own loops say so, and go on trying.
+            // The loops of the agents log this, and keep trying.
             Err(error) => tracing::debug!("who serves agents cannot be seen: {error:#}"),
         }
         tokio::select! {

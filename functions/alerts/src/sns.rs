@@ -29,10 +29,10 @@ impl Sns {
         }
     }
 
-    /// Publishes the notice of each record, in the order of the records; the answer has one entry for each.
-    /// After a failure no later record of the same partition is published: they are all delivered again
-    /// together, and would be published twice. `done` is called with the place (from 0) of each record as
-    /// soon as it is published. A record without a notice (it has no value) counts as published.
+    /// Publishes the notice of each record, in order; the answer has one entry for each. After a failure no later
+    /// record of the same partition is published: they are all redelivered together, and would be published twice.
+    /// `done` is called with the index (from 0) of each record as soon as it is published. A record without a notice
+    /// (it has no value) counts as published.
     pub async fn publish(
         &self,
         records: &[InputRecord],

@@ -1,4 +1,4 @@
-//! What an SNS topic is told of an alert.
+//! The SNS message of an alert.
 
 use triad_core::message::Alert;
 use triad_operator::address::{ConsoleUrl, PageAddress};
@@ -7,8 +7,8 @@ use triad_runtime::InputRecord;
 
 /// Bound of a message: SNS takes 256 KB with its attributes.
 const MAX_MESSAGE_BYTES: usize = 200_000;
-/// Bound of an id, of the alert or of its order, in bytes. Triad's own are shorter; what another writer has put
-/// there must not make a message that SNS refuses each time.
+/// Bound of an id, of the alert or of its order, in bytes. Triad's own are shorter; the id of another writer must not
+/// make a message that SNS refuses each time.
 const MAX_ID_BYTES: usize = 1024;
 /// Bound of a subject, in characters; SNS's own.
 const MAX_SUBJECT: usize = 100;
@@ -68,8 +68,8 @@ fn has_ids_of_ours(alert: &Alert) -> bool {
     is_bounded(&alert.alert_id) && alert.order_id.as_deref().is_none_or(is_bounded)
 }
 
-/// A JSON object with the link as its first field: it stays an object for programs, and people find the
-/// address at its beginning. What is no object stays as it is.
+/// A JSON object with the link as its first field: it stays an object for programs, and people find the address at
+/// its beginning. Text that is no object is unchanged.
 fn with(object: &str, link: &str) -> String {
     match object.trim_start().strip_prefix('{') {
         // An address of a page needs no escape.

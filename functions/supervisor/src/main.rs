@@ -1,4 +1,4 @@
-//! The Supervisor function: on a schedule one sweep, and a turn at the campaigns in the time that it leaves.
+//! The Supervisor function, on a schedule: one sweep, then a turn for the campaigns in the remaining time.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ async fn main() -> Result<(), RunError> {
     triad_lambda::run_cron(RunConfig::default(), move |_event, invocation| {
         let (supervisor, traces) = (supervisor.clone(), traces.clone());
         Box::pin(async move {
-            // A sweep that needs all its time says so; one that is cut off says nothing.
+            // A sweep that needs all its time reports that; a sweep that is cut off could not.
             let time = || Millis::from(invocation.deadline.remaining() * 4 / 5);
             let (supervisor, campaigns) = &*supervisor;
             let report = supervisor.sweep(time()).await;
@@ -25,7 +25,7 @@ async fn main() -> Result<(), RunError> {
             lambda::flush_spans(&traces, &invocation).await;
             match report.unread {
                 0 => Ok::<Report, String>(report),
-                // Neither silence nor success: the alarms on both are for this.
+                // Reported as a failure, so that an alarm rings.
                 unread => Err(format!(
                     "{unread} shards of the due index could not be read"
                 )),

@@ -1,8 +1,7 @@
 //! The HTTP agents of the configuration.
 //!
-//! Headers hold API keys, and so may a URL. Architecture invariant: no value of either is in an
-//! error or in what `Debug` prints. serde quotes what it cannot use, so these settings are
-//! checked by hand before serde sees them.
+//! Headers hold API keys, and so may a URL. Architecture invariant: no value of either is in an error or in the
+//! output of `Debug`. serde quotes invalid values, so these settings are checked by hand before serde parses them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +22,7 @@ pub struct AgentConfig {
     /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
     /// may hold a user and a password, which are secrets.
     pub base_url: String,
-    /// Longest single call, at most 366 days; the time that the step has left may end it sooner. Absent: 10 s.
+    /// Longest single call, at most 366 days; the step's remaining time may end it sooner. Absent: 10 s.
     #[serde(default)]
     pub call_timeout: Option<Millis>,
     /// Headers of every call, by name; if absent, none. Their values are secrets: they are in no error and no
@@ -39,11 +38,11 @@ pub struct AgentConfig {
     /// When its circuit breaker opens and closes.
     #[serde(default)]
     pub breaker: BreakerSettings,
-    /// What statuses mean that this service uses in its own way: `refused`, `may-pass` or `caller-refused`,
-    /// by the status as a text of three digits, from 300 to 599. If absent, none.
+    /// Meanings of statuses that this service uses in its own way: `refused`, `may-pass` or `caller-refused`, by the
+    /// status as a text of three digits, from 300 to 599. If absent, none.
     #[serde(default)]
     pub statuses: BTreeMap<u16, AnswerMeans>,
-    /// How many calls may repeat earlier ones, in each process by itself.
+    /// How many calls may repeat earlier ones, counted in each process separately.
     #[serde(default)]
     pub retry_budget: RetryBudgetSettings,
 }
@@ -78,7 +77,7 @@ impl AgentConfig {
         format!("{scheme}://{host}{path}")
     }
 
-    /// What bounds the calls of this agent, and when its circuit breaker opens and closes.
+    /// The bounds of this agent's calls, and when its circuit breaker opens and closes.
     #[must_use]
     pub fn limits(&self) -> DownstreamSettings {
         DownstreamSettings {
@@ -92,7 +91,7 @@ impl AgentConfig {
 
 impl fmt::Debug for AgentConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Neither the URL nor a header's value: configurations end up in logs.
+        // Without the URL and headers' values: configurations end up in logs.
         f.debug_struct("AgentConfig")
             .field("call_timeout", &self.call_timeout)
             .field("headers", &self.headers.keys())
@@ -105,13 +104,13 @@ impl fmt::Debug for AgentConfig {
     }
 }
 
-/// The error of agents whose settings cannot be used: one line for each problem, with its agent and its
-/// setting. No value that may be a secret is in one.
+/// The error of agents whose settings cannot be used: one line for each problem, with its agent and its setting. No
+/// line has a value that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct AgentErrors(pub Vec<String>);
 
-/// Reads agents as `TRIAD_AGENTS` has them: a JSON object of agents by name.
+/// Parses agents in the form of `TRIAD_AGENTS`: a JSON object of agents by name.
 ///
 /// # Errors
 /// [`AgentErrors`] with every problem, or with one if the text is not a JSON object.
@@ -129,7 +128,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, AgentErrors
     read(agents)
 }
 
-/// Reads agents from a JSON object that has the settings of each agent under its name.
+/// Parses agents from a JSON object that has the settings of each agent under its name.
 ///
 /// # Errors
 /// [`AgentErrors`] with every problem.
@@ -169,12 +168,12 @@ fn parse_agent(name: &str, settings: Value) -> Result<(AgentName, AgentConfig), 
         return Err(problems);
     }
     let agent = AgentConfig::deserialize(Value::Object(settings));
-    // Each setting has been read by itself.
+    // Each setting was checked before.
     let agent = agent.map_err(|_| vec!["has settings that cannot be used together".to_owned()])?;
     Ok((name, agent))
 }
 
-/// What is wrong with one setting.
+/// The problem of one setting, if any.
 fn problem(setting: &str, value: &Value) -> Option<String> {
     match (setting, value) {
         ("base_url", Value::String(_)) => None,

@@ -1,12 +1,11 @@
-//! How the installation logs in to Kafka: which way, and where its credentials are.
+//! The login of the installation to Kafka: its way, and the place of its credentials.
 
 #[cfg(feature = "aws")]
 use triad_aws::Account;
 #[cfg(feature = "aws")]
 use triad_kafka::Login;
 
-/// In which way an installation logs in to Kafka. Reading one from a text fails with a text that
-/// lists the five names.
+/// The way in which an installation logs in to Kafka. Parsing one fails with a text that lists the five names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Way {
     /// `none`: neither encryption nor credentials.
@@ -48,10 +47,10 @@ impl std::str::FromStr for Way {
 #[error("{0}")]
 pub struct LoginError(String);
 
-/// In which way to log in to Kafka, and which secrets of Secrets Manager belong to it.
+/// The way of the login to Kafka, and its secrets in Secrets Manager.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthConfig {
-    /// In which way to log in (`TRIAD_KAFKA_AUTH`; absent: `none`).
+    /// The way of the login (`TRIAD_KAFKA_AUTH`; absent: `none`).
     pub way: Way,
     /// ARN or name of the secret with the credentials (`TRIAD_KAFKA_SECRET`): needed for `scram`
     /// and `mtls`, and `None` for the others.
@@ -62,8 +61,8 @@ pub struct AuthConfig {
 }
 
 impl AuthConfig {
-    /// What is wrong with the settings: one line for each problem, which begins with the setting's
-    /// name. Empty if they can be used.
+    /// The problems of the settings: one line for each, which begins with the setting's name. Empty if the settings
+    /// are valid.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
@@ -87,8 +86,8 @@ impl AuthConfig {
         problems
     }
 
-    /// Reads the credentials: secrets with this account; for `msk-iam` each token is signed with
-    /// its credentials later.
+    /// Reads the credentials: the secrets, with this account. For `msk-iam` each token is signed with the account's
+    /// credentials later.
     ///
     /// # Errors
     /// [`LoginError`]: a secret cannot be read or has another form, or `scram` or `mtls` has no secret.

@@ -1,4 +1,4 @@
-//! The configuration: one struct, read once, every problem in one message.
+//! The configuration: one struct, read once; one message has every problem.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ use crate::traces::TraceConfig;
 /// All settings of an installation. The variable that each is read from is in brackets.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where Kafka is (`TRIAD_BROKERS`, needed), and further settings of librdkafka (`TRIAD_KAFKA_SETTINGS`,
-    /// a JSON object of texts; absent: none). Its login is the default until the program sets it from
+    /// Address of Kafka (`TRIAD_BROKERS`, required), and further settings of librdkafka (`TRIAD_KAFKA_SETTINGS`, a
+    /// JSON object of texts; absent: none). Its login is the default until the program sets it from
     /// [`auth`](Self::auth).
     pub kafka: KafkaConfig,
     /// How to log in to Kafka (`TRIAD_KAFKA_AUTH`, `TRIAD_KAFKA_SECRET`, `TRIAD_KAFKA_CA_SECRET`).
     pub auth: AuthConfig,
     /// The `http` or `https` URL of DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`). `None`: that of the AWS account.
     pub dynamodb: Option<String>,
-    /// What the names of the tables begin with (`TRIAD_TABLE_PREFIX`; absent: nothing).
+    /// Prefix of the tables' names (`TRIAD_TABLE_PREFIX`; absent: empty).
     pub table_prefix: String,
     /// How long finished records are kept, in milliseconds (`TRIAD_RETENTION`; absent: 30 days).
     pub retention: Millis,
@@ -35,16 +35,15 @@ pub struct Config {
     /// HTTP agents by name (`TRIAD_AGENTS`, a JSON object; absent: none).
     pub agents: BTreeMap<AgentName, AgentConfig>,
     /// Bounds and time spans of the handlers (`TRIAD_SKEW`, `TRIAD_QUEUE_WITHIN`, `TRIAD_ANNOUNCE_WITHIN`,
-    /// `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY` from 1 to 10,000, and for admission
-    /// `TRIAD_MAX_IN_FLIGHT`, `TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW`, `TRIAD_ADMISSION`, `TRIAD_BACKLOG_WAIT`),
-    /// the name of this process ([`instance_name`](crate::instance_name)) and the limits of the agents. What
-    /// has no variable has its default.
+    /// `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY` from 1 to 10,000, and for admission `TRIAD_MAX_IN_FLIGHT`,
+    /// `TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW`, `TRIAD_ADMISSION`, `TRIAD_BACKLOG_WAIT`), the name of this process
+    /// ([`instance_name`](crate::instance_name)) and the limits of the agents. Settings without a variable have their
+    /// defaults.
     pub settings: Settings,
     /// ARN of the SNS topic that alerts are forwarded to (`TRIAD_ALERTS_SNS_TOPIC`). `None`: they
     /// are not forwarded.
     pub alerts_topic: Option<String>,
-    /// Where browsers reach the operators' pages, for links from alerts (`TRIAD_CONSOLE_URL`). `None`:
-    /// alerts have no links.
+    /// Address of the operators' pages, for links in alerts (`TRIAD_CONSOLE_URL`). `None`: alerts have no links.
     pub console_url: Option<ConsoleUrl>,
     /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`:
     /// `partial`, the default, or `whole`).
@@ -78,7 +77,7 @@ impl Config {
         });
         let extra: BTreeMap<String, String> =
             r.parsed("TRIAD_KAFKA_SETTINGS", BTreeMap::new(), |t| {
-                // What serde says of a value may quote it, and a password may be among them.
+                // serde's text may quote a value, which may be a password.
                 serde_json::from_str(t).map_err(|e| {
                     let (line, column) = (e.line(), e.column());
                     format!("is not a JSON object of texts (line {line}, column {column})")
@@ -161,7 +160,7 @@ impl Config {
     }
 }
 
-/// How to log in to Kafka.
+/// Reads the login to Kafka.
 fn auth(r: &mut Reader<'_>) -> AuthConfig {
     let config = AuthConfig {
         way: r.parsed("TRIAD_KAFKA_AUTH", Way::None, str::parse),
@@ -172,7 +171,7 @@ fn auth(r: &mut Reader<'_>) -> AuthConfig {
     config
 }
 
-/// The caps on orders in flight, and what becomes of those beyond them.
+/// Reads the caps on orders in flight, and the action for orders beyond them.
 fn admission(r: &mut Reader<'_>) -> AdmissionSettings {
     let in_flight = r.parsed("TRIAD_MAX_IN_FLIGHT", None, |t| match t.parse::<u32>() {
         Ok(n) if n > 0 => Ok(Some(n)),
@@ -204,7 +203,7 @@ fn admission(r: &mut Reader<'_>) -> AdmissionSettings {
 mod tests {
     use super::*;
 
-    /// Each variable with a value that is not the default, and what is made of it.
+    /// Each variable with a value that is not the default, and the setting that results from it.
     #[test]
     fn every_setting_arrives_where_it_is_used() {
         let lookup = |name: &str| {

@@ -1,8 +1,8 @@
 //! The operators' API and pages behind a function's URL.
 //!
-//! Sandboxes come and go, and share nothing: so sessions are in the browsers' cookies, sealed by a key that
-//! every sandbox has, and whoever listens to events is told what there is and asks again. Whoever knows the URL
-//! reaches it, so nobody is let in without a token.
+//! Sandboxes are started and stopped at any time, and share no memory. Therefore sessions are in the browsers'
+//! cookies, sealed with a key that every sandbox has, and a request for events gets the present events and is
+//! repeated. The URL is public, so every request needs a token.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use crate::wiring::{Store, Wiring};
 /// function. The variable that each is read from is in brackets.
 #[derive(Debug)]
 pub struct ConsoleConfig {
-    /// The tokens that let callers in (`TRIAD_CONSOLE_TOKENS`: lines as `triad token` prints them; needed).
+    /// The tokens of the accepted callers (`TRIAD_CONSOLE_TOKENS`: lines as `triad token` prints them; required).
     pub tokens: Tokens,
-    /// Whether nobody may act (`TRIAD_CONSOLE_READ_ONLY`: true or false; absent: false), the fields whose
-    /// values are not shown (`TRIAD_CONSOLE_HIDDEN`, separated by commas; absent: none), the name of the
-    /// installation on the pages (`TRIAD_CONSOLE_NAME`; absent: empty), and the key of the sessions
-    /// (`TRIAD_CONSOLE_KEY`, needed: a random text of at least 32 bytes that every sandbox has and nobody
-    /// else). Cookies are for TLS only, and every answer is sent as a whole.
+    /// Whether every act is refused (`TRIAD_CONSOLE_READ_ONLY`: true or false; absent: false), the fields whose
+    /// values are not shown (`TRIAD_CONSOLE_HIDDEN`, separated by commas; absent: none), the name of the installation
+    /// on the pages (`TRIAD_CONSOLE_NAME`; absent: empty), and the key of the sessions (`TRIAD_CONSOLE_KEY`,
+    /// required: a random text of at least 32 bytes that only the sandboxes have). Cookies are for TLS only, and
+    /// every answer is sent as a whole.
     pub settings: Settings,
 }
 
@@ -67,7 +67,7 @@ impl ConsoleConfig {
             settings: Settings {
                 read_only,
                 hidden: Hidden::of(hidden.split(',').map(str::to_owned)),
-                // A URL of a function is reached over TLS alone.
+                // A function's URL is reached only over TLS.
                 secure: true,
                 name,
                 sessions: SessionForm::Sealed(key),
@@ -78,8 +78,7 @@ impl ConsoleConfig {
     }
 }
 
-/// The console behind a function's URL: it answers the requests of operators who have a token. Clones share
-/// it.
+/// The console behind a function's URL: it answers the requests of operators with a token. Clones share it.
 #[derive(Clone)]
 pub struct AtUrl {
     operators: Arc<dyn Answers>,
@@ -87,8 +86,8 @@ pub struct AtUrl {
 }
 
 impl AtUrl {
-    /// Makes the console over the clients of a function. The Model Context Protocol is offered beside it,
-    /// with the tools that look and without those that act.
+    /// Makes the console over the clients of a function. The Model Context Protocol is offered beside it, only with
+    /// the tools that read.
     ///
     /// # Errors
     /// [`NoRandom`] if the system gives no random numbers.
@@ -110,10 +109,9 @@ impl AtUrl {
         })
     }
 
-    /// Answers a request, with the whole body. The request's body must have at most
-    /// [`MAX_BODY_BYTES`] bytes; [`run`] sees to this. A path that is neither
-    /// the console's nor that of the Model Context Protocol is answered as [`elsewhere`] does. A refusal or a
-    /// failure is an answer, too.
+    /// Answers a request, with the whole body. The request's body must have at most [`MAX_BODY_BYTES`] bytes; [`run`]
+    /// ensures this. A path that is neither the console's nor that of the Model Context Protocol is answered as
+    /// [`elsewhere`] does. A refusal or a failure is an answer, too.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let path = request.uri().path();
         match self.operators.is_ours(path) {
@@ -126,7 +124,7 @@ impl AtUrl {
     }
 }
 
-/// An answer with all of its body; none of these streams.
+/// An answer with its whole body; no answer streams here.
 async fn into_response(answer: Answer) -> Response<Bytes> {
     let (head, body) = answer.into_parts();
     let body = match body {

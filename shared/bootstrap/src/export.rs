@@ -1,4 +1,4 @@
-//! Has handlers tell their spans to the endpoint of the configuration.
+//! Sends the handlers' spans to the endpoint of the configuration.
 
 use triad_runtime::traces::{Engines, Traces};
 
@@ -46,13 +46,13 @@ pub fn deployed_engines(config: &Config) -> Engines {
     Engines::DEPLOYED.with_records(&tables.order_state)
 }
 
-/// Makes what handlers tell their spans to: the endpoint in `config`. With `None` the spans go nowhere.
-/// `instance` is the name of this process in the spans, `engines` are the names of bus and store there. For
-/// [`Sending::Beside`], call it within a Tokio runtime.
+/// Makes the sink for the handlers' spans: the endpoint in `config`. With `None` the spans are dropped. `instance` is
+/// the name of this process in the spans, `engines` are the names of bus and store there. For [`Sending::Beside`],
+/// call it within a Tokio runtime.
 ///
 /// # Errors
-/// [`ConfigError`] if the endpoint or a header cannot be used, no HTTP client can be made, or the program was
-/// built without the feature `traces`. No secret is in it.
+/// [`ConfigError`] if the endpoint or a header cannot be used, no HTTP client can be made, or the program was built
+/// without the feature `traces`. No secret is in it.
 ///
 /// # Panics
 /// With [`Sending::Beside`] and an endpoint, outside of a Tokio runtime.

@@ -1,4 +1,4 @@
-//! The name by which records say which process holds them.
+//! The name of this process in records.
 
 use crate::reader::environment;
 

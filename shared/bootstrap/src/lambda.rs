@@ -1,4 +1,4 @@
-//! The Lambda shell around the handlers: converts, and nothing more.
+//! The Lambda shell around the handlers; it only converts.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,19 +25,18 @@ use crate::wiring::{Store, Wiring};
 
 /// Longest wait for the spans of one invocation.
 const LAST_SPANS: Duration = Duration::from_millis(500);
-/// The variable with the namespace of CloudWatch under which functions tell their metrics. Without it they
-/// tell none.
+/// The variable with the CloudWatch namespace of the functions' metrics. Without it functions report no metrics.
 const METRICS_NAMESPACE: &str = "TRIAD_METRICS_NAMESPACE";
 
-/// The metrics of this process, if it tells any.
+/// The metrics of this process, if it reports any.
 static METRICS: OnceLock<Embedded> = OnceLock::new();
 
-/// Cold start of a function: starts log and metrics, reads the configuration from the environment, logs
-/// in to Kafka and makes the clients, all in Lambda's init phase.
+/// Cold start of a function: starts log and metrics, reads the configuration from the environment, logs in to Kafka
+/// and makes the clients, all in Lambda's init phase.
 ///
 /// # Errors
-/// [`RunError::Init`] if the namespace of the metrics cannot be used, the configuration is wrong (all
-/// problems are in the message), the Kafka credentials cannot be read, or librdkafka refuses the settings.
+/// [`RunError::Init`] if the namespace of the metrics cannot be used, the configuration is wrong (all problems are in
+/// the message), the Kafka credentials cannot be read, or librdkafka refuses the settings.
 ///
 /// # Panics
 /// If one of these happens outside of Lambda, as [`triad_lambda::init()`] does.
@@ -62,9 +61,8 @@ pub async fn start() -> Result<Wiring<Store>, RunError> {
     .await
 }
 
-/// Prints what was measured since the last call to standard output, for CloudWatch to count. Call it at the
-/// end of each invocation: the sandbox may be frozen or taken away afterwards. Without
-/// `TRIAD_METRICS_NAMESPACE`, nothing is printed.
+/// Prints the metrics since the last call to standard output, for CloudWatch. Call it at the end of each invocation:
+/// the sandbox may be frozen or stopped afterwards. Without `TRIAD_METRICS_NAMESPACE`, nothing is printed.
 pub fn tell_metrics() {
     let Some(metrics) = METRICS.get() else { return };
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
@@ -74,20 +72,20 @@ pub fn tell_metrics() {
     }
 }
 
-/// What a handler is told about its invocation: its deadline, and where to note what is done.
+/// A handler's view of its invocation: the deadline, and the notes of finished records.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    /// When the handler must have answered. A handler that has not is dropped half a second later, and every
-    /// record that it has not noted as done is then delivered again.
+    /// When the handler must have answered. A handler that has not is dropped half a second later, and every record
+    /// that it has not noted as done is then redelivered.
     pub until: Timestamp,
     progress: Progress,
-    /// Where in the event each of the handler's records is.
+    /// Index in the event of each of the handler's records.
     places: Arc<[usize]>,
 }
 
 impl Invocation {
-    /// Notes that the record at `index` (from 0) of those that this handler was given is done: its
-    /// effects are stored, and all its messages are acknowledged. Other places are ignored.
+    /// Notes that the handler's record at `index` (from 0) is done: its effects are stored, and all its messages are
+    /// acknowledged. Other indexes are ignored.
     pub fn done(&self, index: usize) {
         if let Some(place) = self.places.get(index) {
             self.progress.done(*place);
@@ -95,11 +93,10 @@ impl Invocation {
     }
 }
 
-/// Runs a function that takes Kafka batches, until its process ends. `handle` gets the records of one
-/// invocation, and answers one [`Handled`] for each, in their order; a record without an answer is delivered
-/// again. Records that cannot be read from the event are dead-lettered and not given to the handler. If it
-/// panics, it gets the records one by one, and one with which alone it panics is dead-lettered
-/// ([`triad_runtime::delivery`]).
+/// Runs a function that takes Kafka batches, until its process ends. `handle` gets the records of one invocation, and
+/// answers one [`Handled`] for each, in order; a record without an answer is redelivered. Records that cannot be read
+/// from the event are dead-lettered and not given to the handler. If the handler panics, it gets the records one by
+/// one, and a record on which alone it panics is dead-lettered ([`triad_runtime::delivery`]).
 ///
 /// # Errors
 /// [`RunError::Runtime`] if Lambda's Runtime API fails.
@@ -123,7 +120,7 @@ where
     triad_lambda::run(config, move |records, invocation| {
         let (handle, bus) = (handle.clone(), wiring.bus.clone());
         let traces = wiring.config.settings.traces.clone();
-        // Boxed: the handlers' futures are deep, and the runtime wraps them deeper still.
+        // Boxed, because the handlers' futures are large, and the runtime nests them further.
         let work: Pin<Box<dyn Future<Output = Vec<RecordOutcome>> + Send>> = Box::pin(async move {
             let outcomes = batch(&bus, &*handle, records, &invocation).await;
             tell_metrics();
@@ -135,15 +132,15 @@ where
     .await
 }
 
-/// Sends the spans that wait. Call it before the invocation is answered, because its sandbox may be frozen
-/// afterwards. It takes at most half a second, and ends at the invocation's deadline.
+/// Sends the waiting spans. Call it before the invocation is answered, because its sandbox may be frozen afterwards.
+/// It takes at most half a second, and ends at the invocation's deadline.
 pub async fn flush_spans(traces: &Traces, invocation: &Invocation) {
     let left = invocation.deadline.remaining().min(LAST_SPANS);
-    // The sink keeps to its bound; that of the invocation does not depend on it.
+    // The sink has its own bound; the invocation's must not depend on it.
     let _ = tokio::time::timeout(left, traces.flush(Millis::from(left))).await;
 }
 
-/// One batch: what the shell could not read is dead-lettered, the rest is the handler's.
+/// One batch: dead-letters unreadable records, and gives the rest to the handler.
 async fn batch<B, F, R>(
     bus: &B,
     handle: &F,
@@ -197,7 +194,7 @@ where
         .collect()
 }
 
-/// What a handler is told of the records at these places of the event.
+/// The invocation for a handler that gets only the records at these indexes of the event.
 fn turn(invocation: &Invocation, places: &[usize]) -> Invocation {
     Invocation {
         until: Timestamp(invocation.deadline.epoch_ms()),
@@ -213,7 +210,7 @@ fn outcome(answer: Handled) -> RecordOutcome {
     }
 }
 
-/// Sends a dead letter and its alert in place of the record at a place of the event.
+/// Sends a dead letter and its alert for the record at an index of the event.
 async fn put_aside<B: Bus>(
     bus: &B,
     record: &InputRecord,
@@ -240,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// Acknowledges everything.
+    /// A bus that acknowledges everything.
     struct Accepting;
 
     impl Bus for Accepting {
@@ -253,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Acknowledges nothing.
+    /// A bus that acknowledges nothing.
     struct Refusing;
 
     impl Bus for Refusing {
@@ -293,7 +290,7 @@ mod tests {
         );
     }
 
-    /// Has nothing to keep, and never comes back from a flush.
+    /// A sink that stores nothing, and whose flush never returns.
     struct Hanging(Arc<std::sync::atomic::AtomicUsize>);
 
     impl TraceSink for Hanging {
@@ -323,11 +320,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_noted_keeps_its_place_in_the_event_and_survives_the_handler() {
-        // The first record is no object, the other two are sound.
+        // The first record is not an object, the other two are valid.
         let event = br#"{"records": {"agent.payment-0": [7,
             {"topic": "agent.payment", "partition": 0, "offset": 5, "value": "e30="},
             {"topic": "agent.payment", "partition": 0, "offset": 6, "value": "e30="}]}}"#;
-        // Of the two that it is given the handler ends the first, and hangs on the second.
+        // The handler finishes the first of its two records, and hangs on the second.
         let slow = async |_: Arc<Vec<InputRecord>>, turn: Invocation| {
             turn.done(0);
             turn.done(9);
@@ -345,7 +342,7 @@ mod tests {
         assert_eq!(invocation.progress.snapshot(), [true, true, false]);
     }
 
-    /// Keeps what is sent.
+    /// A bus that keeps messages.
     #[derive(Default)]
     struct Kept(std::sync::Mutex<Vec<Envelope>>);
 
@@ -388,7 +385,7 @@ mod tests {
         let outcomes = batch(&bus, &panics, records(), &first).await;
         assert_eq!(outcomes, vec![RecordOutcome::Done; 4]);
         assert_eq!(first.progress.snapshot(), [true; 4]);
-        // The first once more: it was handled before its neighbour panicked.
+        // The first record again: it was handled before the next one panicked.
         let handled_now = || std::mem::take(&mut *handled.lock().expect("no panic"));
         assert_eq!(handled_now(), [(0, 5), (0, 5), (0, 7), (1, 6)]);
         let sent = std::mem::take(&mut *bus.0.lock().expect("no panic"));
@@ -403,7 +400,7 @@ mod tests {
             "{:?}",
             sent[0].headers
         );
-        // Without its letter it is not done, and nothing of its partition passes it.
+        // Without its dead letter the record is not done, and blocks its partition.
         let second = invocation();
         let outcomes = batch(&Refusing, &panics, records(), &second).await;
         let is_done: Vec<bool> = outcomes.iter().map(|o| *o == RecordOutcome::Done).collect();

@@ -1,4 +1,4 @@
-//! Reading the topics of dead letters and alerts from Kafka, in a process that does other things meanwhile.
+//! Reads the topics of dead letters and alerts from Kafka, within an async process.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub struct KafkaTopics(KafkaConfig);
 
 impl KafkaTopics {
-    /// The topics on these brokers. Nothing is asked of the brokers yet.
+    /// The topics on these brokers. No request is sent yet.
     pub fn of(kafka: KafkaConfig) -> Self {
         Self(kafka)
     }
@@ -31,7 +31,7 @@ impl TopicReader for KafkaTopics {
             .since
             .map(|at| i64::try_from(at.0).unwrap_or(i64::MAX));
         let kafka = self.0.clone();
-        // It blocks.
+        // Opening blocks.
         let opened = tokio::task::spawn_blocking(move || {
             HeldRecords::open(&kafka, topic.name(), since, extent.last, ANSWER)
         });

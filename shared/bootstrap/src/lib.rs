@@ -1,7 +1,7 @@
-//! Cold start: configuration read once, clients made, handlers put together.
+//! Cold start: reads the configuration once, and makes clients and handlers.
 //!
-//! Everything that runs the handlers (the Lambda functions, the worker, the embedded run) comes
-//! through here, so that a setting has one name and one meaning.
+//! All programs that run the handlers (the Lambda functions, the worker, the embedded run) use this crate, so that a
+//! setting has one name and one meaning.
 
 pub mod agents;
 mod auth;

@@ -1,4 +1,4 @@
-//! Logs: JSON lines where machines read them, plain text where people do.
+//! Logs: JSON lines for machines, plain text for people.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::{MakeWriter, time};
@@ -13,9 +13,9 @@ pub enum Form {
     Text,
 }
 
-/// Starts logging to standard error. `filter` is a level, with other levels for single targets if wanted,
-/// such as `info,triad_runtime=debug`. `None`, and a text that cannot be read as a filter, mean `info`. If
-/// logging has been started before, it stays as it is, and a line on standard error says so.
+/// Starts logging to standard error. `filter` is a level, with other levels for single targets if wanted, such as
+/// `info,triad_runtime=debug`. `None`, and an invalid filter, mean `info`. If logging has been started before, it is
+/// unchanged, and a line on standard error says so.
 pub fn start(form: Form, filter: Option<&str>) {
     if let Err(e) = lines(form, filter, std::io::stderr).try_init() {
         eprintln!("logging was started already: {e}");
@@ -33,8 +33,7 @@ pub fn lines<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    // Not `EnvFilter`: what it has besides is regular expressions, and these a tenth of a megabyte
-    // of a function's zip.
+    // Not `EnvFilter`: it adds only regular expressions, and these add 0.1 MB to a function's zip.
     let filter = filter
         .and_then(|text| text.parse::<Targets>().ok())
         .unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));

@@ -1,4 +1,4 @@
-//! Reading settings by name: every problem is kept, and all are told at once.
+//! Reads settings by name, collects every problem, and reports all in one error.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.trim().is_empty())
 }
 
-/// Reads settings, and remembers every problem.
+/// Reads settings, and collects every problem.
 pub(crate) struct Reader<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     pub(crate) problems: Vec<String>,
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What was read, unless there was a problem.
+    /// The result, unless there was a problem.
     pub(crate) fn end<T>(self, read: T) -> Result<T, ConfigError> {
         if self.problems.is_empty() {
             Ok(read)
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         (self.lookup)(name)
     }
 
-    /// A setting in some form; a problem is noted and the default used.
+    /// Parses a setting; a problem is noted and the default used.
     pub(crate) fn parsed<T, E: fmt::Display>(
         &mut self,
         name: &str,
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A setting that has to be there. What is wrong is noted, and that it is missing with what to give.
+    /// A required setting. A wrong value is noted; a missing one is noted with the expected form.
     #[cfg(feature = "console")]
     pub(crate) fn needed<T>(
         &mut self,
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
             .ok()
     }
 
-    /// A setting in a form of its own that may have several problems; each is noted.
+    /// A setting whose parser may report several problems; each is noted.
     pub(crate) fn listed<T: Default>(
         &mut self,
         name: &str,
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A span that may be left out.
+    /// An optional time span.
     pub(crate) fn optional_span(&mut self, name: &str) -> Option<Millis> {
         self.parsed(name, None, |t| t.parse().map(Some))
     }

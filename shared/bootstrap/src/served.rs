@@ -1,8 +1,8 @@
-//! Which agents somebody serves, and which ones the present workflows need.
+//! The agents that are served, and the agents that the present workflows need.
 //!
-//! Who serves an agent is a member of a consumer group whose name ends with `agent.<name>`: a worker's is
-//! `triad-agent.<name>`, that of an event source mapping begins with the installation's prefix. The answer
-//! holds for the moment of the look: a worker that is starting is no member yet.
+//! A process that serves an agent is a member of a consumer group whose name ends with `agent.<name>`: a worker's is
+//! `triad-agent.<name>`, that of an event source mapping begins with the installation's prefix. The result is valid
+//! for the moment of the request: a worker that is starting is not a member yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,20 +12,20 @@ use triad_runtime::ports::OperatorStore;
 use triad_runtime::{DefinitionStore, StoreError};
 use triad_workflow::{AgentName, Workflow, WorkflowName};
 
-/// How many processes read the requests of each agent, at the moment of one look.
+/// How many processes read the requests of each agent, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served(BTreeMap<String, usize>);
 
 impl Served {
-    /// Asks the brokers for the members of their consumer groups. Takes at most about `within`, and at most 6
-    /// s more for a token of the login and for the reason of a failure.
+    /// Asks the brokers for the members of their consumer groups. Takes at most about `within`, and at most 6 s more
+    /// for a token of the login and for the reason of a failure.
     ///
     /// # Errors
-    /// [`KafkaError::Unreachable`] or [`KafkaError::Login`] if a broker does not answer in time or does not
-    /// let the client in, [`KafkaError::Settings`] if librdkafka refuses the settings.
+    /// [`KafkaError::Unreachable`] or [`KafkaError::Login`] if a broker does not answer in time or refuses the login,
+    /// [`KafkaError::Settings`] if librdkafka refuses the settings.
     pub async fn discover(kafka: &KafkaConfig, within: Duration) -> Result<Self, KafkaError> {
         let kafka = kafka.clone();
-        // It blocks.
+        // `group_members` blocks.
         let look = tokio::task::spawn_blocking(move || group_members(&kafka, within));
         match look.await {
             Ok(groups) => groups.map(Self),
@@ -42,7 +42,7 @@ impl Served {
         groups.map(|(_, members)| members).sum()
     }
 
-    /// Returns those of `agents` whose requests nobody reads, in their order.
+    /// Those of `agents` whose requests no process reads, in order.
     #[must_use]
     pub fn by_nobody(&self, agents: impl IntoIterator<Item = AgentName>) -> Vec<AgentName> {
         let agents = agents.into_iter();

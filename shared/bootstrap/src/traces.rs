@@ -1,4 +1,4 @@
-//! Where the spans of orders' traces go, by OpenTelemetry's own variables.
+//! Configuration of traces, by OpenTelemetry's own variables.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use triad_runtime::traces::Sampling;
 
 use crate::reader::{ConfigError, Reader};
 
-/// The share of orders that are traced where nobody says another: one in a hundred.
+/// Default share of traced orders: one in a hundred.
 const DEFAULT_SHARE: f64 = 0.01;
 
 /// Where and how the spans of traces are sent. The variable that each setting is read from is in brackets.
@@ -24,8 +24,8 @@ pub struct TraceConfig {
     pub headers: Vec<(String, String)>,
     /// The name of the service in the spans (`OTEL_SERVICE_NAME`; absent: `triad`).
     pub service: String,
-    /// Which share of the orders is traced whose submitters have not decided about it
-    /// (`OTEL_TRACES_SAMPLER_ARG`, from 0 to 1; absent: 0.01).
+    /// Share of traced orders among those whose submitters have not decided about tracing (`OTEL_TRACES_SAMPLER_ARG`,
+    /// from 0 to 1; absent: 0.01).
     pub sampling: Sampling,
     /// Longest single post (`OTEL_EXPORTER_OTLP_TIMEOUT`, in milliseconds from 1 to 60,000; absent: 10,000).
     pub timeout: Duration,
@@ -44,21 +44,22 @@ impl fmt::Debug for TraceConfig {
 }
 
 impl TraceConfig {
-    /// Reads only these settings, for programs that need nothing else of the configuration. `lookup` returns
-    /// the value of the variable with this name; `None` if it is not set. Returns `None` if no endpoint is
-    /// named, or `OTEL_SDK_DISABLED` is `true`, in upper or lower case.
+    /// Reads only these settings, for programs that need nothing else of the configuration. `lookup` returns the
+    /// value of the variable with this name; `None` if it is not set. Returns `None` if no endpoint is named, or
+    /// `OTEL_SDK_DISABLED` is `true`, in upper or lower case.
     ///
     /// # Errors
-    /// [`ConfigError`] with every variable that cannot be used, such as an `OTEL_EXPORTER_OTLP_PROTOCOL`
-    /// other than `http/protobuf`. If no endpoint that can be used is named, or `OTEL_SDK_DISABLED` is
-    /// `true`, the other variables are not looked at.
+    /// [`ConfigError`] with every variable that cannot be used, such as an `OTEL_EXPORTER_OTLP_PROTOCOL` other than
+    /// `http/protobuf`. If no valid endpoint is named, or `OTEL_SDK_DISABLED` is `true`, the other variables are
+    /// ignored.
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, ConfigError> {
         let mut r = Reader::new(lookup);
         let read = Self::of(&mut r);
         r.end(read)
     }
 
-    /// Reads where spans go; `None` where no endpoint is named, or `OTEL_SDK_DISABLED` is `true`, in upper or lower case.
+    /// Reads the configuration; `None` if no endpoint is named, or `OTEL_SDK_DISABLED` is `true`, in upper or lower
+    /// case.
     pub(crate) fn of(r: &mut Reader<'_>) -> Option<Self> {
         let endpoint = endpoint(r)?;
         let is_disabled = r.text("OTEL_SDK_DISABLED");
@@ -94,7 +95,7 @@ impl TraceConfig {
     }
 }
 
-/// The URL of the posts. A URL may have a secret in it, so that it is not quoted.
+/// The URL of the posts. It is not quoted in errors, because it may have a secret.
 fn endpoint(r: &mut Reader<'_>) -> Option<String> {
     let url = |t: &str| match t.starts_with("http://") || t.starts_with("https://") {
         true => Ok(Some(t.to_owned())),
@@ -105,7 +106,7 @@ fn endpoint(r: &mut Reader<'_>) -> Option<String> {
     own.or_else(|| of_all.map(|base| format!("{}/v1/traces", base.trim_end_matches('/'))))
 }
 
-/// OTLP is spoken over HTTP with protobuf alone.
+/// Refuses protocols other than HTTP with protobuf.
 fn protocol(r: &mut Reader<'_>) {
     let spoken = |t: &str| match t {
         "http/protobuf" => Ok(()),
@@ -114,7 +115,8 @@ fn protocol(r: &mut Reader<'_>) {
     r.parsed("OTEL_EXPORTER_OTLP_PROTOCOL", (), spoken);
 }
 
-/// Headers as `name=value`, comma-separated, values percent-encoded where they need it. What is wrong is not quoted: it may be a secret.
+/// Headers as `name=value`, comma-separated, values percent-encoded if needed. Errors do not quote them: they may be
+/// secrets.
 fn headers(text: &str) -> Result<Vec<(String, String)>, String> {
     let parts = text
         .split(',')

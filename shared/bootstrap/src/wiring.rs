@@ -52,8 +52,8 @@ pub struct Wiring<S, B: Broker = KafkaConfig> {
 
 #[cfg(feature = "aws")]
 impl Wiring<Store> {
-    /// Makes the clients for Kafka and for the DynamoDB of this account, or of the URL in `config`. Nothing is
-    /// asked of either yet.
+    /// Makes the clients for Kafka and for the DynamoDB of this account, or of the URL in `config`. No request is
+    /// sent yet.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
@@ -75,8 +75,8 @@ impl Wiring<Store> {
 }
 
 impl<S: WholeStore> Wiring<S> {
-    /// The clients of a process with this store, and with Kafka. What `config` says of DynamoDB and of retention is
-    /// not used. Nothing is asked of Kafka yet.
+    /// The clients of a process with this store, and with Kafka. The settings of DynamoDB and of retention in
+    /// `config` are not used. No request is sent to Kafka yet.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
@@ -87,8 +87,9 @@ impl<S: WholeStore> Wiring<S> {
 }
 
 impl<S: WholeStore, B: Broker> Wiring<S, B> {
-    /// The clients of a process with this store and this broker; `bus` is what the handlers send through. What
-    /// `config` says of DynamoDB and of retention is not used, and what it says of Kafka only for questions to Kafka itself, such as who serves an agent.
+    /// The clients of a process with this store and this broker; the handlers publish through `bus`. The settings of
+    /// DynamoDB and of retention in `config` are not used, and those of Kafka only for requests to Kafka itself, such
+    /// as for the served agents.
     pub fn with(store: S, broker: B, bus: B::Bus, config: Config) -> Self {
         Self {
             store,
@@ -109,8 +110,8 @@ impl<S: WholeStore, B: Broker> Wiring<S, B> {
         )
     }
 
-    /// A new Scheduler handler over these clients. A process needs only one: each remembers the
-    /// orders that wait for room.
+    /// A new Scheduler handler over these clients. A process needs only one: each has its own backlog of orders that
+    /// wait for room.
     #[must_use]
     pub fn scheduler(&self) -> SchedulerHandler<S, B::Bus> {
         Scheduler::new(
@@ -135,7 +136,7 @@ impl<S: WholeStore, B: Broker> Wiring<S, B> {
         )
     }
 
-    /// What carries out the acts of an operator on orders and downstreams, over these clients.
+    /// Carries out the acts of an operator on orders and downstreams, over these clients.
     #[must_use]
     pub fn operator(&self) -> Operator<S, B::Bus, SystemClock, SystemEntropy> {
         Operator::new(
@@ -147,8 +148,7 @@ impl<S: WholeStore, B: Broker> Wiring<S, B> {
         )
     }
 
-    /// What carries out operators' campaigns, over these clients. Programs that run the Supervisor run it,
-    /// too.
+    /// Carries out operators' campaigns, over these clients. Programs that run the Supervisor run it, too.
     #[must_use]
     pub fn campaigns(&self) -> Campaigns<S, B::Bus, SystemClock, SystemEntropy> {
         let operator = self.operator();

@@ -1,10 +1,10 @@
 //! The generic HTTP agent: a remote service behind a base URL.
 //!
-//! One `POST <base>/<action>` a call, with the input as JSON body. The host comes from
-//! configuration alone: a message chooses the action, which is one path segment of letters,
-//! digits, `-` and `_`, and nothing else of the URL. Redirects are not followed.
+//! Each call is one `POST <base>/<action>`, with the input as JSON body. The host comes only from the configuration:
+//! a message chooses only the action, which is one path segment of letters, digits, `-` and `_`. Redirects are not
+//! followed.
 //!
-//! How answers are classified, and what the service must honour, is in docs/reference/service-contract.md.
+//! docs/reference/service-contract.md has the classes of answers and the obligations of a service.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,18 +23,18 @@ mod tls;
 
 pub use tls::client_builder;
 
-/// Most of an answer's body that is read, in bytes.
+/// Most bytes that are read of an answer's body.
 const MAX_BODY_BYTES: usize = MAX_OUTPUT_BYTES * 2;
-/// Characters that are kept of an answer that says nothing in the form of the contract.
+/// Characters that are kept of an answer that is not in the form of the contract.
 const BEGINNING: usize = 500;
-/// Shortest value of a header or a URL that is taken for a secret: shorter ones are parts of many words.
+/// Shortest value of a header or a URL that counts as a secret: shorter ones are parts of many words.
 const LEAST_SECRET: usize = 4;
-/// Header of a call: milliseconds until its answer is no longer waited for, from when it was sent.
+/// Header of a call: milliseconds that the agent waits for the answer, from when it was sent.
 pub const TIME_LEFT: &str = "triad-time-left-ms";
-/// Header of a call: the moment from which on its answer is no longer waited for, by the clock of the
-/// agent's machine, in RFC 3339 with milliseconds and in UTC.
+/// Header of a call: the moment until which the agent waits for the answer, by the clock of the agent's machine, in
+/// RFC 3339 with milliseconds and in UTC.
 pub const DEADLINE: &str = "triad-deadline";
-/// Connections that are kept open to one host.
+/// Idle connections that are kept open to one host.
 const IDLE_CONNECTIONS: usize = 64;
 
 /// Settings of one HTTP agent.
@@ -45,8 +45,7 @@ pub struct HttpSettings {
     /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
     /// may hold a user and a password, which are secrets.
     pub base_url: String,
-    /// Longest single call, connecting and reading the answer included; the time that the call has
-    /// left may end it sooner.
+    /// Longest single call, including connecting and reading the answer; the call's remaining time may end it sooner.
     pub call_timeout: Duration,
     /// Headers of every call, as name and value, such as an API key.
     pub headers: Vec<(String, String)>,
@@ -89,7 +88,7 @@ pub struct HttpService {
     base: Url,
     call_timeout: Duration,
     statuses: BTreeMap<u16, AnswerMeans>,
-    /// What calls send and nobody is to read, should a service answer with it.
+    /// Secrets in calls, which are masked if a service's answer repeats them.
     secrets: Vec<String>,
 }
 
@@ -163,8 +162,8 @@ impl HttpService {
         Ok(url)
     }
 
-    /// Code and message of an error answer: those of `{"error": {"code", "message"}}`, if it is one, and else what
-    /// the answer begins with.
+    /// Code and message of an error answer: those of `{"error": {"code", "message"}}`, if it has that form, else the
+    /// beginning of the answer.
     fn error_of(&self, status: StatusCode, body: &[u8]) -> (String, String) {
         let json: Value = serde_json::from_slice(body).unwrap_or_default();
         let error = &json["error"];
@@ -178,8 +177,8 @@ impl HttpService {
         (code, message)
     }
 
-    /// What a body begins with, in one line and behind [`ANSWERED`]; nothing of an empty one. It may repeat a
-    /// call: what is secret of that is not shown.
+    /// The beginning of a body, in one line and behind [`ANSWERED`]; empty for an empty body. It may repeat the call,
+    /// so secrets are masked.
     fn beginning(&self, body: &[u8]) -> String {
         let text = String::from_utf8_lossy(body);
         let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -208,7 +207,7 @@ fn secrets(settings: &HttpSettings, base: &Url) -> Vec<String> {
     all
 }
 
-/// Notes where a call goes: without user, password, query and fragment, which may be secrets.
+/// Notes the address of a call: without user, password, query and fragment, which may be secrets.
 fn note_request(url: &Url, notes: &CallNotes) {
     if !notes.is_read() {
         return;
@@ -261,7 +260,7 @@ impl RemoteService for HttpService {
         let is_read = read(response, &mut body).await;
         if status.is_success() {
             is_read?;
-            // An answer that cannot be used may stand for an effect: the same key asks again.
+            // An answer that cannot be used may stand for an effect: another call with the same key resolves that.
             return match body.is_empty() {
                 true => Ok(Value::Null),
                 false => serde_json::from_slice(&body).map_err(|e| {
@@ -277,10 +276,10 @@ impl RemoteService for HttpService {
     }
 }
 
-/// The headers that tell a service what a call is about, as names and values: `content-type`,
-/// `idempotency-key`, `triad-order`, `triad-step`, `triad-direction`, `triad-attempt` and, only for a
-/// compensation, `triad-compensates` with the idempotency key of the effect to compensate. Not among them are
-/// [`TIME_LEFT`] and [`DEADLINE`], which say how long the answer is waited for, and `traceparent`.
+/// The headers that describe a call to a service, as names and values: `content-type`, `idempotency-key`,
+/// `triad-order`, `triad-step`, `triad-direction`, `triad-attempt` and, only for a compensation, `triad-compensates`
+/// with the idempotency key of the effect to compensate. [`TIME_LEFT`] and [`DEADLINE`], which say how long the agent
+/// waits for the answer, and `traceparent` are not among them.
 #[must_use]
 pub fn contract_headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let mut headers = vec![
@@ -298,9 +297,9 @@ pub fn contract_headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
     headers
 }
 
-/// No answer: whether the call arrived is unknown unless it could not even connect.
+/// The fault of a call without an answer: it may have arrived, unless the connection failed.
 fn unanswered(error: reqwest::Error) -> Fault {
-    // What a failure says is in statuses and alerts; the URL may have a key in its query.
+    // The text gets into statuses and alerts; the URL may have a key in its query.
     let error = error.without_url();
     let code = if error.is_connect() {
         "connect"
@@ -314,9 +313,9 @@ fn unanswered(error: reqwest::Error) -> Fault {
     transient(code, cause, None, !error.is_connect())
 }
 
-/// What an answer other than success means. `408`, `425`, `429` and whatever is no `4xx` may pass; `401`,
-/// `403` and `407` are about the caller; the other `4xx` are refusals. A `3xx` is no word on the effect:
-/// whoever answered so may have carried it out first.
+/// Meaning of an unsuccessful answer. `408`, `425`, `429` and every status other than `4xx` may pass; `401`, `403`
+/// and `407` concern the caller; the other `4xx` are refusals. A `3xx` says nothing about the effect: the service may
+/// have carried it out.
 fn meaning(status: StatusCode) -> AnswerMeans {
     match status {
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
@@ -330,7 +329,7 @@ fn meaning(status: StatusCode) -> AnswerMeans {
     }
 }
 
-/// The fault of an answer other than success, by its code and its message.
+/// The fault of an unsuccessful answer, with its code and its message.
 fn refused(
     means: AnswerMeans,
     status: StatusCode,
@@ -341,15 +340,15 @@ fn refused(
         AnswerMeans::Refused => Fault::Permanent { code, message },
         AnswerMeans::CallerRefused => Fault::CallerRefused { code, message },
         AnswerMeans::MayPass => {
-            // A service that says 429 has not begun; of the others nobody can be sure.
+            // A service that answers 429 has not begun; after any other status the effect is in doubt.
             let maybe = status != StatusCode::TOO_MANY_REQUESTS;
             transient(&code, message, retry_after, maybe)
         }
     }
 }
 
-/// `Retry-After`: seconds, or a date held against the answer's own `Date`, so that a difference
-/// of the clocks does not matter (RFC 9110, section 10.2.3).
+/// `Retry-After`: seconds, or a date compared with the answer's own `Date`, so that a difference of the clocks does
+/// not matter (RFC 9110, section 10.2.3).
 fn retry_after(headers: &HeaderMap) -> Option<Millis> {
     let text = |name| headers.get(name)?.to_str().ok();
     let asked = text(RETRY_AFTER)?;
@@ -362,7 +361,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Millis> {
     Some(Millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
 }
 
-/// Reads a body up to its bound. What came before a fault is in `bytes`.
+/// Reads a body up to its bound. Bytes read before a fault are in `bytes`.
 async fn read(mut response: reqwest::Response, bytes: &mut Vec<u8>) -> Result<(), Fault> {
     loop {
         match response.chunk().await {
@@ -380,7 +379,7 @@ async fn read(mut response: reqwest::Response, bytes: &mut Vec<u8>) -> Result<()
 }
 
 fn permanent_but_applied(bytes: usize) -> Fault {
-    // Retried with the same key it would be as long again; the Supervisor ends it.
+    // A retry with the same key would get the same long answer; the Supervisor ends it.
     transient(
         "answer-too-long",
         format!("the answer has more than {bytes} bytes; {MAX_BODY_BYTES} are read"),
@@ -439,7 +438,7 @@ mod tests {
         }
     }
 
-    /// Takes one call, which ends with its body `{}`, and answers so; what the call was.
+    /// Accepts one call, which ends with its body `{}`, and sends this answer; returns the call.
     fn answering(answer: &'static [u8]) -> (std::net::SocketAddr, std::thread::JoinHandle<String>) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it is bound");
@@ -458,7 +457,7 @@ mod tests {
         (address, call)
     }
 
-    /// Calls a service with so much time; what came of it.
+    /// Calls a service with this much time; returns the result.
     async fn call(settings: &HttpSettings, time_left: Millis) -> Result<Value, Fault> {
         let key = triad_core::IdempotencyKey("k".to_owned());
         let call = Call {
@@ -487,7 +486,7 @@ mod tests {
         asked.join().expect("it has answered");
     }
 
-    /// The agent's own bound is 5 s: the sooner of the two is what the service is told.
+    /// The agent's own bound is 5 s: the service gets the earlier of the two.
     #[tokio::test]
     async fn a_service_is_told_how_long_its_answer_is_waited_for() {
         for (time_left, told) in [(Millis(1_500), 1_500), (Millis(9_000), 5_000)] {
@@ -566,7 +565,7 @@ mod tests {
         assert!(error.to_string().contains("204"), "{error}");
     }
 
-    /// An id goes through headers and paths as it is, whichever of its characters comes where.
+    /// An id is the same in headers and paths, with every character at every position.
     #[test]
     fn portable_ids_are_the_same_in_headers_and_paths() {
         let characters: Vec<char> = (1..=127).map(char::from).collect();

@@ -1,8 +1,7 @@
 //! TLS of HTTP clients: rustls on ring, with the system's root certificates.
 //!
-//! The certificates are read for the first connection that needs them and once in a process:
-//! reading them takes 5 to 10 ms, which a function would otherwise spend on every cold start, and
-//! an agent with many services many times over.
+//! The certificates are read once in a process, at the first connection that needs them: reading takes 5 to 10 ms,
+//! which a function would otherwise spend on every cold start, and an agent once for each service.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -13,10 +12,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
-/// A builder of HTTP clients that asks no proxy, whatever `HTTP_PROXY` and the like say: services on this machine
-/// would be asked for through it, and what a proxy refuses would count as the service's answer. Its TLS
-/// verifies servers by the system's root certificates, with rustls on ring. A client from
-/// [`ClientBuilder::new`] without this panics when it is built, because no other TLS is compiled in.
+/// A builder of HTTP clients that ignores proxies, whatever `HTTP_PROXY` and the like say: calls of services on this
+/// machine would otherwise go through the proxy, and its refusal would count as the service's answer. Its TLS
+/// verifies servers by the system's root certificates, with rustls on ring. A client from [`ClientBuilder::new`]
+/// without this panics when it is built, because no other TLS is compiled in.
 pub fn client_builder() -> ClientBuilder {
     ClientBuilder::new()
         .no_proxy()
@@ -36,7 +35,7 @@ static CONFIG: LazyLock<ClientConfig> = LazyLock::new(|| {
         .with_no_client_auth()
 });
 
-/// The platform's verifier, made when there is something to verify. It alone decides.
+/// The platform's verifier, made at the first verification. It alone decides.
 #[derive(Debug)]
 struct OnDemand {
     provider: Arc<CryptoProvider>,
@@ -90,7 +89,7 @@ impl ServerCertVerifier for OnDemand {
             .verify_tls13_signature(message, certificate, signed)
     }
 
-    // Asked for before there is a certificate; the platform's verifier gives the provider's too.
+    // Called before there is a certificate; the platform's verifier returns the provider's schemes, too.
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider
             .signature_verification_algorithms

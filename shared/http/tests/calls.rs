@@ -1,4 +1,4 @@
-//! What a service gets to see of a call, and what of its answer is believed.
+//! The service's view of a call, and the accepted parts of its answer.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -11,8 +11,8 @@ use triad_http::{HttpService, HttpSettings};
 use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
 
-/// Answers so to its next call, whose body is `{}`, and then again and again with `more` for as long as
-/// somebody reads; what the call was, and how many bytes of the answer were taken.
+/// Answers the next call, whose body is `{}`, and then sends `more` repeatedly while the client reads; returns the
+/// call, and how many bytes of the answer were read.
 fn answering(answer: String, more: &'static [u8]) -> (SocketAddr, JoinHandle<(String, usize)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -129,7 +129,7 @@ async fn of_an_answer_no_more_is_read_than_its_bound() {
         panic!("{answer:?}");
     };
     assert_eq!(code, "answer-too-long");
-    // The connection is closed by this runtime, which must not stand still meanwhile.
+    // This runtime closes the connection, so it must not block meanwhile.
     let ended = tokio::task::spawn_blocking(|| asked.join()).await;
     let (_, written) = ended
         .expect("no panic")
@@ -212,7 +212,7 @@ fn a_proxy_of_the_environment_is_not_asked() {
     let me = std::env::current_exe().expect("this test");
     let ran = std::process::Command::new(me)
         .args(["--exact", "a_service_of_this_machine_answers", "--ignored"])
-        // Nobody listens there.
+        // No proxy listens there.
         .envs(["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|name| (name, "http://127.0.0.1:1")))
         .output()
         .expect("it runs");

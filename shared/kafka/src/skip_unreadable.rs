@@ -32,7 +32,7 @@ const SURE_WITHIN: Duration = Duration::from_secs(20);
 const SILENT: &str = "what the batch holds are no records";
 /// Longest wait for a broker's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Interval between two checks whether the probing consumer's owner has ended.
+/// Interval between two checks whether the consumer that needs the probe has ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(50);
 /// Longest wait for the probes when their consumer ends. Longer ones are left running.
 const END_WITHIN: Duration = Duration::from_secs(3);

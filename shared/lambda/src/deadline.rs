@@ -1,7 +1,7 @@
-//! How long an invocation may take, and how far it has come.
+//! The deadline and the progress of an invocation.
 //!
-//! Lambda states its deadline on the wall clock; timers run on the monotonic one. The wall clock
-//! is read once an invocation, to translate.
+//! Lambda gives its deadline on the wall clock; timers use the monotonic one. The wall clock is read once an
+//! invocation, to convert it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,15 +52,13 @@ impl Deadline {
         self.instant
     }
 
-    /// Time that is left until the deadline; zero once it has passed. Every time-out inside a handler must be
-    /// shorter.
+    /// Remaining time until the deadline; zero once it has passed. Every time-out inside a handler must be shorter.
     pub fn remaining(&self) -> Duration {
         self.instant.saturating_duration_since(Instant::now())
     }
 }
 
-/// What a handler is told about its invocation: its id, its deadline, and where to note what is
-/// done.
+/// A handler's view of its invocation: its id, its deadline, and the notes of finished records.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     /// Lambda's id of the invocation, for the logs.
@@ -72,10 +70,9 @@ pub struct Invocation {
     pub progress: Progress,
 }
 
-/// Which records of a batch are done, by their place in it. Clones share the notes.
+/// Which records of a batch are done, by their index. Clones share the notes.
 ///
-/// To note them is optional: if a handler notes nothing and runs out of time, all its records are
-/// retried.
+/// Notes are optional: if a handler notes nothing and runs out of time, all its records are retried.
 #[derive(Debug, Clone)]
 pub struct Progress {
     done: Arc<Mutex<Vec<bool>>>,
@@ -89,8 +86,8 @@ impl Progress {
         }
     }
 
-    /// Notes that the record at `place` (from 0) is done: its effects are stored, and the brokers
-    /// have acknowledged every message. A place outside the batch is ignored.
+    /// Notes that the record at `place` (from 0) is done: its effects are stored, and the brokers have acknowledged
+    /// every message. An index outside the batch is ignored.
     pub fn done(&self, place: usize) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(record) = done.get_mut(place) {

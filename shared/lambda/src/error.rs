@@ -1,4 +1,4 @@
-//! What a function fails with, and how it is shown.
+//! Errors of functions, and their texts.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ impl From<FunctionError> for Diagnostic {
 /// one clear message and exits with a status that is not zero.
 #[derive(thiserror::Error)]
 pub enum RunError {
-    /// The cold start failed, with this message; Lambda has been told, if it could be reached.
+    /// The cold start failed, with this message; it was reported to Lambda, if Lambda could be reached.
     #[error("the function did not start: {0}")]
     Init(String),
     /// Lambda's Runtime API could not be reached, or its answer could not be understood; the text

@@ -1,7 +1,7 @@
 //! The init phase: clients are made before the first invocation.
 //!
-//! `lambda_runtime` tells Lambda of an init failure only around a snapshot, so this module makes
-//! the documented call (`POST /2018-06-01/runtime/init/error`) itself.
+//! `lambda_runtime` reports an init failure only for snapshots, so this module makes the documented call (`POST
+//! /2018-06-01/runtime/init/error`).
 
 use std::fmt::Display;
 use std::future::Future;
@@ -14,15 +14,15 @@ use lambda_runtime_api_client::{PooledClient, build_request};
 
 use crate::error::RunError;
 
-/// Longest time that telling Lambda of a failure may take.
+/// Longest time for reporting a failure to Lambda.
 const REPORT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs the function's cold start, `start`: configuration, clients, connections.
 ///
 /// # Errors
-/// [`RunError::Init`] when `start` fails. Lambda is told before (error type `Triad.Init`, with the
-/// message; for at most 2 s). Returned from `main`, the error prints one line and ends the process
-/// with a status that is not zero.
+/// [`RunError::Init`] when `start` fails. The failure is first reported to Lambda (error type `Triad.Init`, with the
+/// message; for at most 2 s). Returned from `main`, the error prints one line and ends the process with a status that
+/// is not zero.
 ///
 /// # Panics
 /// When `start` fails outside of Lambda, where `AWS_LAMBDA_RUNTIME_API` is not set.

@@ -1,11 +1,10 @@
-//! The Lambda shell: what a function needs to live on Lambda, and no business.
+//! The Lambda shell of a function, without business rules.
 //!
-//! Owns the shape of a Kafka event ([`event`]), the partial batch response ([`response`]), the
-//! invocation's deadline and the three entries: [`run`] for Kafka batches, [`run_cron`] for schedules, and
-//! [`run_http`] for requests to the function's URL ([`url`]). Architecture invariant: nothing here knows what
-//! is in a record or a request.
+//! Owns the shape of a Kafka event ([`event`]), the partial batch response ([`response`]), the invocation's deadline
+//! and the three entries: [`run`] for Kafka batches, [`run_cron`] for schedules, and [`run_http`] for requests to the
+//! function's URL ([`url`]). Architecture invariant: this crate does not interpret records or requests.
 //!
-//! A function's `main`, whole:
+//! A complete `main` of a function:
 //!
 //! ```no_run
 //! use triad_lambda::{Invocation, ParsedRecord, RecordOutcome, RunConfig, RunError};

@@ -1,16 +1,15 @@
 //! The partial batch response of a Kafka event source mapping.
 //!
-//! Source of the rules: AWS Lambda Developer Guide, "Configuring partial batch response" for
-//! Amazon MSK and self-managed Apache Kafka. A batch item failure tells Lambda where to resume a
-//! partition, so the first failed record and every later one of that partition are reported. An
-//! empty list is a success; an answer that is empty or null would be one too, which is why a
-//! failure is never expressed by the lack of an answer.
+//! Source of the rules: AWS Lambda Developer Guide, "Configuring partial batch response" for Amazon MSK and
+//! self-managed Apache Kafka. Lambda resumes a partition at its batch item failure, so the first failed record and
+//! every later one of that partition are reported. An empty list is a success. An empty or null answer would be one,
+//! too, so a failure must always be in an answer.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What Lambda makes of an answer. It must be the same as the event source mapping's setting.
+/// How Lambda interprets an answer. It must be the same as the event source mapping's setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BatchMode {
     /// The mapping has `ReportBatchItemFailures`: the answer names the records to retry.

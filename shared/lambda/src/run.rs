@@ -1,11 +1,10 @@
 //! Two entries of a function: a Kafka batch and a schedule. The third, a URL, is in [`crate::url`].
 //!
-//! Owns when an invocation ends and what it answers; the handler owns everything else. Two moments
-//! lie before Lambda's own deadline: first the handler's, at which it ends what it has under way and
-//! answers; then the one at which a handler that has not answered is dropped, so that what it has
-//! noted as finished still gets out. Were they one moment, a handler that uses its whole time would
-//! be dropped just when it answers, and one slow record would make every finished one come again.
-//! Architecture invariant: no path answers success for a record that nobody finished.
+//! Owns when an invocation ends and what it answers; the handler owns everything else. Two moments lie before
+//! Lambda's own deadline. At the first the handler must end its calls and answer. At the second a handler that has
+//! not answered is dropped, so that its notes of finished records are still reported. With one moment, a handler that
+//! uses its whole time would be dropped just when it answers, and one slow record would redeliver every finished one.
+//! Architecture invariant: no path answers success for an unfinished record.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -23,13 +22,13 @@ use crate::error::{FunctionError, RunError};
 use crate::event::{ParsedRecord, parse_event};
 use crate::response::{BatchMode, BatchResponse, RecordId};
 
-/// What became of one record of a batch.
+/// Outcome of one record of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordOutcome {
     /// The record is done: its effects are stored, and the brokers have acknowledged every message that it
     /// led to.
     Done,
-    /// The record must be delivered again; the text says why, for people.
+    /// The record must be redelivered; the text says why, for people.
     Failed(String),
 }
 
@@ -37,14 +36,14 @@ pub enum RecordOutcome {
 /// [`BatchMode::PartialResponses`] with 500 ms for each of the two times.
 #[derive(Debug, Clone, Copy)]
 pub struct RunConfig {
-    /// What Lambda makes of the answer; it must be the same as the event source mapping's setting.
+    /// How Lambda interprets the answer; it must be the same as the event source mapping's setting.
     pub mode: BatchMode,
     /// How long before Lambda's own deadline a handler is dropped, so that there is time to send the answer.
     /// Together with [`time_to_answer`](Self::time_to_answer) it must be shorter than the function's
     /// time-out: otherwise no handler is ever called. Default 500 ms.
     pub safety_margin: Duration,
-    /// How long before it would be dropped a handler must have answered, so that it can end the
-    /// calls under way and note what came of them. Default 500 ms.
+    /// How long before it would be dropped a handler must have answered, so that it can end the calls under way and
+    /// note their results. Default 500 ms.
     pub time_to_answer: Duration,
 }
 
@@ -113,7 +112,7 @@ pub(crate) async fn serve(
         .map_err(|error| RunError::Runtime(error.to_string()))
 }
 
-/// What a handler is told, and when it is dropped.
+/// The handler's invocation, and the moment at which the handler is dropped.
 pub(crate) fn invocation(
     config: RunConfig,
     context: &Context,
@@ -167,7 +166,7 @@ where
     respond(config.mode, &ids, &outcomes)
 }
 
-/// Outcomes of a batch whose handler did not come back.
+/// Outcomes of a batch whose handler was dropped.
 fn unfinished(progress: &Progress) -> Vec<RecordOutcome> {
     let reason: Arc<str> = "not finished within the time of the invocation".into();
     let outcome = |done| match done {

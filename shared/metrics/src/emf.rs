@@ -1,9 +1,11 @@
-//! Log lines in CloudWatch's embedded metric format: what a function prints, CloudWatch counts.
+//! Log lines in CloudWatch's embedded metric format: CloudWatch counts the metrics in the lines that a function
+//! prints.
 //!
-//! The format: <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>.
-//! A line holds everything with the same labels. Each metric is told by all its labels together, and those
-//! that alarms are made on by fewer as well ([`SUMMED`]): an alarm looks at one series. Every series costs.
-//! Counters are told as what has come since the line before.
+//! The format:
+//! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>.
+//! One line has all metrics with the same labels. Each metric is reported with all its labels. Those with alarms are
+//! also reported with fewer labels ([`SUMMED`]), because an alarm watches one series. Every series costs money.
+//! Counters report the increase since the previous line.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +17,7 @@ use metrics::{
 use serde_json::{Map, Value, json};
 use triad_runtime::metric;
 
-/// Width of a class of a histogram: a value is told as one that is off by 8 % at most. The format takes
-/// 100 different values.
+/// Width of a class of a histogram: a reported value is off by at most 8 %. The format allows 100 different values.
 const CLASS: f64 = 1.15;
 /// Number of the class of the smallest values, 0.7 ms and less.
 const FIRST_CLASS: i32 = -52;
@@ -49,7 +50,7 @@ pub enum EmbeddedError {
     Recorded,
 }
 
-/// A recorder that keeps what was measured until [`lines`](Self::lines) takes it. Clones share it.
+/// A recorder that keeps measurements until [`lines`](Self::lines) takes them. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Embedded {
     namespace: Arc<str>,
@@ -60,7 +61,7 @@ pub struct Embedded {
 enum Measured {
     Count(u64),
     Level(f64),
-    /// How many values in each class.
+    /// Number of values in each class.
     Classes(BTreeMap<i32, u64>),
 }
 
@@ -78,8 +79,7 @@ impl Embedded {
         Ok(embedded)
     }
 
-    /// Makes a recorder for this namespace of CloudWatch, and does not install it: only what it is given
-    /// directly is recorded.
+    /// Makes a recorder for this namespace of CloudWatch without installing it: it records only direct calls.
     ///
     /// # Errors
     /// [`EmbeddedError::Namespace`] if CloudWatch does not take the namespace.
@@ -94,9 +94,9 @@ impl Embedded {
         })
     }
 
-    /// Takes what was measured since the last call, and returns it as log lines (JSON, without line ends):
-    /// one for each set of labels, none if nothing was measured. `at` is the present time, in milliseconds
-    /// since the Unix epoch.
+    /// Takes the measurements since the last call, and returns them as log lines (JSON, without line ends): one for
+    /// each set of labels, none if nothing was measured. `at` is the present time, in milliseconds since the Unix
+    /// epoch.
     #[must_use]
     pub fn lines(&self, at: u64) -> Vec<String> {
         let held = std::mem::take(&mut *self.lock());
@@ -154,7 +154,7 @@ fn class(value: f64) -> i32 {
     if value <= 0.0 {
         return FIRST_CLASS;
     }
-    // The conversion saturates, and a value that is no number becomes 0.
+    // The conversion saturates, and NaN becomes 0.
     let class = (value.ln() / CLASS.ln()).round() as i32;
     class.clamp(FIRST_CLASS, LAST_CLASS)
 }
@@ -173,7 +173,7 @@ impl Measured {
     }
 }
 
-/// The value as which a class is told, to a tenth of a millisecond.
+/// The reported value of a class, to a tenth of a millisecond.
 fn middle(class: i32) -> f64 {
     (CLASS.powi(class) * 10_000.0).round() / 10_000.0
 }

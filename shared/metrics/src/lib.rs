@@ -1,5 +1,5 @@
-//! Where metrics go: to an endpoint that Prometheus reads, or into log lines in CloudWatch's embedded
-//! metric format. What is measured stands in [`triad_runtime::metric`].
+//! Exports metrics: on an endpoint for Prometheus, or as log lines in CloudWatch's embedded metric format.
+//! [`triad_runtime::metric`] defines the metrics.
 
 pub mod emf;
 #[cfg(feature = "prometheus")]

@@ -1,4 +1,4 @@
-//! The endpoint that Prometheus reads: `GET /metrics`, in its text format 0.0.4.
+//! The Prometheus endpoint: `GET /metrics`, in its text format 0.0.4.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,15 +19,15 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use triad_runtime::metric;
 
-/// Connections at once. Those that come while there are as many wait to be taken.
+/// Concurrent connections. Further ones wait to be accepted.
 const CONNECTIONS: usize = 16;
-/// Longest time of a connection, whoever holds it open: 60 s. A reader that comes more often may keep it.
+/// Longest time of a connection, even in use: 60 s. A reader that polls more often may keep it.
 const CONNECTED_FOR: Duration = Duration::from_secs(60);
 /// Longest time for a request's head: 10 s.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// How often values of histograms are put into their classes where nobody reads: 5 s.
+/// Interval at which values of histograms are put into their classes if Prometheus does not read: 5 s.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
-/// Wait before the next connection is taken when one could not be: the process has too many files open.
+/// Wait after a failed accept: the process has too many files open.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// Why [`Endpoint::start`] has failed.
@@ -44,7 +44,7 @@ pub enum EndpointError {
     /// The process has another recorder of metrics already.
     #[error("metrics are recorded already")]
     Recorded,
-    /// The recorder refuses the classes into which the values of histograms are put.
+    /// The recorder refuses the classes of the histograms.
     #[error("metrics cannot be recorded: {0}")]
     Classes(#[from] BuildError),
 }
@@ -88,8 +88,8 @@ impl Endpoint {
         self.address
     }
 
-    /// Answers requests until `stop` is cancelled. Answers that are under way then are broken off. At most 16
-    /// connections are answered at once, each for at most 60 s; further ones wait.
+    /// Answers requests until `stop` is cancelled, which cuts off answers under way. At most 16 connections are
+    /// answered at once, each for at most 60 s; further ones wait.
     pub async fn serve(self, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => {}
@@ -136,7 +136,7 @@ async fn answer(stream: TcpStream, rendered: PrometheusHandle) {
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
         .serve_connection(TokioIo::new(stream), service);
-    // How it ended is its reader's business: whoever has lost an answer asks again.
+    // The result is ignored: a reader that has lost an answer repeats its request.
     let _ = timeout(CONNECTED_FOR, connection).await;
 }
 

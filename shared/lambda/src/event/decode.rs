@@ -1,4 +1,4 @@
-//! One record of an event, from its JSON.
+//! Decodes one record of an event from its JSON.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -8,7 +8,7 @@ use triad_runtime::record::InputRecord;
 
 use super::{MalformedCause, MalformedRecord, ParsedRecord};
 
-/// Offset of a malformed record that has none, until its list gives it one.
+/// Offset of a malformed record without one, until its list gives it one.
 pub(super) const UNPLACED: i64 = i64::MIN;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -16,14 +16,14 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The topic and partition that a list of records stands under.
+/// The topic and partition of a list of records.
 pub(super) struct TopicPartition<'a> {
     topic: &'a str,
     partition: i32,
 }
 
 impl<'a> TopicPartition<'a> {
-    /// From `topic-N`; the topic may hold dashes itself.
+    /// Parses `topic-N`; the topic may contain dashes.
     pub(super) fn parse(name: &'a str) -> Option<Self> {
         let (topic, number) = name.rsplit_once('-')?;
         let partition = number.parse().ok()?;
@@ -31,8 +31,7 @@ impl<'a> TopicPartition<'a> {
     }
 }
 
-/// Decodes one record. A malformed one keeps its offset if it has a usable one, else it is
-/// [`UNPLACED`].
+/// Decodes one record. A malformed one keeps a usable offset, else it is [`UNPLACED`].
 pub(super) fn decode(listed: &TopicPartition<'_>, raw: &str) -> ParsedRecord {
     let malformed = |offset, cause| {
         ParsedRecord::Malformed(MalformedRecord {
@@ -59,13 +58,13 @@ pub(super) fn decode(listed: &TopicPartition<'_>, raw: &str) -> ParsedRecord {
     }
 }
 
-/// Everything of a record but its offset.
+/// Decodes a record except for its offset.
 fn content(
     listed: &TopicPartition<'_>,
     fields: &Map<String, Value>,
 ) -> Result<InputRecord, MalformedCause> {
     check_place(listed, fields)?;
-    // A timestamp is of no use to us when it is not a number; -1 is Kafka's own word for none.
+    // A timestamp that is not a number is dropped; -1 means none in Kafka.
     let timestamp_ms = fields
         .get("timestamp")
         .and_then(Value::as_i64)
@@ -81,7 +80,7 @@ fn content(
     })
 }
 
-/// The list's name decides, since that is what is reported back; the record must not contradict.
+/// Compares the record's topic and partition with its list's, which are reported back to Lambda.
 fn check_place(
     listed: &TopicPartition<'_>,
     fields: &Map<String, Value>,
@@ -153,7 +152,7 @@ fn headers(headers: Option<&Value>) -> Result<Headers, MalformedCause> {
     Ok(decoded)
 }
 
-/// Signed bytes (-128 to 127, as Java writes them) and unsigned ones (0 to 255) alike.
+/// Accepts signed bytes (-128 to 127, as Java writes them) and unsigned ones (0 to 255).
 fn header_bytes(value: &Value) -> Result<Option<Vec<u8>>, String> {
     let numbers = match value {
         Value::Null => return Ok(None),

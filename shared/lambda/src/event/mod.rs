@@ -125,8 +125,7 @@ struct Event<'a> {
     records: Option<Lists<'a>>,
 }
 
-/// The lists of records with their names. A name that comes twice is kept twice: a map would
-/// drop the first list without a word.
+/// The lists of records with their names. A duplicate name is kept: a map would drop the first list silently.
 struct Lists<'a>(Vec<(String, Vec<&'a RawValue>)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Lists<'a> {
@@ -181,13 +180,13 @@ pub fn parse_event(payload: &[u8]) -> Result<Vec<ParsedRecord>, EventError> {
             TopicPartition::parse(name).ok_or_else(|| EventError::Partition(name.clone()))?;
         parse_list(&listed, list, &mut records);
     }
-    // Stable, so that records of equal offset stay as they were listed.
+    // Stable, so that records of equal offset keep their order.
     records.sort_by_cached_key(ParsedRecord::id);
     Ok(records)
 }
 
-/// Decodes one list and gives an offset to each record that has none: the lowest that it can be,
-/// so that a retry which resumes there cannot pass the record over.
+/// Decodes one list. A record without an offset gets the lowest that it can have, so that a retry from there cannot
+/// skip the record.
 fn parse_list(listed: &TopicPartition<'_>, list: &[&RawValue], records: &mut Vec<ParsedRecord>) {
     let first = records.len();
     records.extend(list.iter().map(|raw| decode(listed, raw.get())));

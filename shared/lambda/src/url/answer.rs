@@ -1,4 +1,4 @@
-//! The answer to a request, in the form in which Lambda takes it.
+//! The answer to a request, in Lambda's form.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// Most bytes of an answer in the JSON form that Lambda takes, inclusive: 6 MiB, Lambda's limit of a payload.
+/// Most bytes of an answer in Lambda's JSON form, inclusive: 6 MiB, Lambda's limit of a payload.
 pub const MAX_ANSWER_BYTES: usize = 6 * 1024 * 1024;
 
 #[derive(Serialize)]
@@ -24,7 +24,7 @@ struct Answer<'a> {
     is_base64_encoded: bool,
 }
 
-/// An answer in Lambda's form. One that is too large becomes one that says so.
+/// An answer in Lambda's form. A too large one is replaced by a problem.
 pub(super) fn sent(answer: Response<Bytes>) -> Result<Box<RawValue>, serde_json::Error> {
     let sent = to_raw_value(&Answer::of(&answer))?;
     if sent.get().len() <= MAX_ANSWER_BYTES {
@@ -44,7 +44,7 @@ impl<'a> Answer<'a> {
         let mut headers = BTreeMap::<&str, String>::new();
         let mut cookies = Vec::new();
         for (name, value) in answer.headers() {
-            // A header of other bytes has no form here; ours are texts.
+            // A header with other bytes has no form here; Triad's headers are texts.
             let Ok(value) = value.to_str() else { continue };
             if name == SET_COOKIE {
                 cookies.push(value.to_owned());
@@ -70,7 +70,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// What is answered in place of the handler.
+/// The answer in place of the handler's.
 pub(super) fn problem(status: StatusCode, code: &str, detail: &str) -> Response<Bytes> {
     let body = json!({"title": status.canonical_reason(), "status": status.as_u16(),
         "code": code, "detail": detail});

@@ -1,4 +1,4 @@
-//! The event of a function URL, and the request in it.
+//! The event of a function URL, and its request.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use http::header::COOKIE;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use serde::Deserialize;
 
-/// The event. What it has beside this (who asked from where, and when) is of no use here.
+/// The event, without the fields that are not used (the client's address and the time).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Event {
     version: String,
-    /// As it was sent: what was percent-encoded is.
+    /// As sent, with its percent-encoding.
     raw_path: String,
     #[serde(default)]
     raw_query_string: String,
-    /// Names in small letters; values of one name with commas between them.
+    /// Names in lower case; several values of a name are joined with commas.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// One text each, which the headers do not have.
+    /// Separate texts, which the headers do not contain.
     #[serde(default)]
     cookies: Vec<String>,
     request_context: RequestContext,
@@ -127,7 +127,7 @@ fn uri(path: &str, query: &str) -> Result<Uri, NoRequest> {
     let uri: Uri = text
         .parse()
         .map_err(|_| bad("the path or the query is none"))?;
-    // Whatever else it names is not this server.
+    // Absolute URLs are refused: they would name another server.
     match uri.authority().is_none() && uri.path().starts_with('/') {
         true => Ok(uri),
         false => Err(bad("the path is none")),

@@ -1,11 +1,11 @@
 //! Requests to a function's URL: the third entry of a function.
 //!
-//! Source of the shapes: AWS Lambda Developer Guide, "Invoking Lambda function URLs", request and response
-//! payload format 2.0. An answer goes out as a whole (`BUFFERED`), within Lambda's 6 MB a payload.
+//! Source of the shapes: AWS Lambda Developer Guide, "Invoking Lambda function URLs", request and response payload
+//! format 2.0. An answer is sent as a whole (`BUFFERED`), within Lambda's 6 MB a payload.
 //!
-//! Whoever knows the URL can send what they like. So nothing that a client sends fails an invocation, which
-//! rings an alarm: what cannot be taken, is too large or takes too long is answered, as a problem of RFC 9457.
-//! Architecture invariant: an invocation fails for an event that is none of a URL, and for nothing else.
+//! The URL is public, so clients can send anything. A failed invocation rings an alarm, so no request may cause one:
+//! an invalid, too large or too slow request is answered with a problem of RFC 9457. Architecture invariant: an
+//! invocation fails only for an event that is not one of a URL.
 
 mod answer;
 mod event;
@@ -90,7 +90,7 @@ where
     answer::sent(answer).map_err(|why| FunctionError::new("Triad.Answer", why.to_string()))
 }
 
-/// What the handler answers in its time, or that it has not.
+/// The handler's answer, or the problem if it does not answer in time.
 async fn handled<H, F>(
     config: RunConfig,
     request: Request<Bytes>,

@@ -1,4 +1,4 @@
-//! What a function answers, without the Runtime API and in virtual time.
+//! Answers of a function, without the Runtime API and in virtual time.
 
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -93,7 +93,7 @@ async fn what_is_unfinished_at_the_deadline_is_failed_and_what_is_finished_is_no
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_uses_its_whole_time_still_gets_to_answer() {
     let slow = |records: Vec<ParsedRecord>, invocation: Invocation| async move {
-        // The last call ends with the time; its end is written down after that.
+        // The last call ends at the deadline; its result is stored after that.
         tokio::time::sleep_until(invocation.deadline.instant()).await;
         tokio::time::sleep(Duration::from_millis(400)).await;
         vec![RecordOutcome::Done; records.len()]

@@ -1,4 +1,4 @@
-//! What a function answers to requests for its URL, without the Runtime API and in virtual time.
+//! Answers of a function to requests for its URL, without the Runtime API and in virtual time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -46,7 +46,7 @@ where
     answer.map(|answer| serde_json::from_str(answer.get()).unwrap())
 }
 
-/// Says what it was asked.
+/// Answers with the request.
 async fn echo(request: Request<Bytes>, _: Invocation) -> Response<Bytes> {
     let (head, body) = request.into_parts();
     let said = format!(
