@@ -1,4 +1,4 @@
-//! One process of the installation: started, killed, frozen and started again on the same command.
+//! One process of the installation: it can be started, killed, frozen and restarted with the same command.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Longest wait for a process to say that it is there. It may have a log to read first.
+/// Longest wait for a process to announce its start. It may have to read a log first.
 pub const START: Duration = Duration::from_secs(120);
 /// Longest time from SIGTERM to the end of a process.
 pub const END: Duration = Duration::from_secs(60);
-/// Wait before a process that has ended at its start is started again.
+/// Wait before another attempt, after a process has ended at its start.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// A command that can be run again.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// What it is called, and its log.
+    /// Name of the process and of its log.
     pub name: String,
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Another version of it: each start of the process again changes from one to the other.
+    /// Another version of the program: each restart switches between the two.
     pub other: Option<PathBuf>,
     /// Its arguments.
     pub args: Vec<String>,
-    /// All its variables.
+    /// All environment variables.
     pub variables: Vec<(String, String)>,
-    /// Whether its first line of standard output says that it is there.
+    /// Whether the first line of standard output announces the start.
     pub announces: bool,
 }
 
@@ -44,32 +44,32 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts it, and waits until it is there if it says so.
+    /// Starts the process, and waits until it is ready if it announces that.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub async fn start(recipe: Recipe, logs: &Path) -> Result<Self> {
         let log = logs.join(format!("{}.log", recipe.name));
         let child = launch(&recipe, &log).await?;
         Ok(Self { recipe, log, child })
     }
 
-    /// What it is called.
+    /// Name of the process.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.recipe.name
     }
 
-    /// Whether it has ended without having been told to.
+    /// Whether the process has ended without a stop.
     #[must_use]
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends it as `kill -9` does, and waits until it is gone.
+    /// Kills the process (SIGKILL), and waits for its end.
     ///
     /// # Errors
-    /// When it had ended before: a process that dies by itself is a finding.
+    /// If it had ended before: an unexpected end is a finding.
     pub async fn kill(&mut self) -> Result<()> {
         if self.has_ended() {
             bail!(
@@ -81,10 +81,10 @@ impl ChildProcess {
         self.child.kill().await.context("it cannot be killed")
     }
 
-    /// Ends it as an orderly shutdown does, by SIGTERM, and waits until it is gone.
+    /// Stops the process (SIGTERM), and waits for its end.
     ///
     /// # Errors
-    /// When it had ended before, or has not ended within [`END`].
+    /// If it had ended before, or has not ended within [`END`].
     pub async fn terminate(&mut self) -> Result<()> {
         self.signal(Signal::TERM)?;
         let ended = timeout(END, self.child.wait()).await;
@@ -93,16 +93,16 @@ impl ChildProcess {
         Ok(())
     }
 
-    /// Ends it in whatever state it is, and waits until it is gone.
+    /// Ends the process in any state, and waits for its end.
     pub async fn end(&mut self) {
-        // The only error is that it has ended already.
+        // The only possible error is that it has ended already.
         let _ = self.child.kill().await;
     }
 
-    /// Starts it again after it was ended.
+    /// Starts the process again.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub async fn restart(&mut self) -> Result<()> {
         if let Some(other) = &mut self.recipe.other {
             std::mem::swap(other, &mut self.recipe.program);
@@ -111,18 +111,18 @@ impl ChildProcess {
         Ok(())
     }
 
-    /// Stops its threads where they are.
+    /// Stops its threads (SIGSTOP).
     ///
     /// # Errors
-    /// When it is gone.
+    /// If the process is gone.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets its threads go on, as if nothing had been.
+    /// Resumes its threads (SIGCONT).
     ///
     /// # Errors
-    /// When it is gone.
+    /// If the process is gone.
     pub fn thaw(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
@@ -149,7 +149,7 @@ async fn launch(recipe: &Recipe, log: &Path) -> Result<Child> {
         if matches!(read, Ok(Ok(n)) if n > 0) {
             return Ok(child);
         }
-        // Not there in time, or gone: the next try needs its port and its files.
+        // Not ready in time, or gone: the next attempt needs its port and its files.
         let _ = child.kill().await;
         if Instant::now() + AGAIN >= until {
             bail!("{} does not start: see {}", recipe.name, log.display());

@@ -1,4 +1,4 @@
-//! Reading what a run has left behind: tables, topics, the remote service's ledger.
+//! Reads the evidence of a run: tables, topics, the remote service's ledger.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,15 +26,15 @@ use super::watch::Sightings;
 
 /// Longest wait for one answer of the broker.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Longest wait for the next record of a topic that is known to hold more.
+/// Longest wait for the next record of a topic that has more.
 const NEXT: Duration = Duration::from_secs(60);
-/// Details that are asked for at once.
+/// Concurrent reads of details.
 const AT_ONCE: usize = 100;
 
-/// Reads everything.
+/// Reads all evidence.
 ///
 /// # Errors
-/// What cannot be read.
+/// If something cannot be read.
 pub async fn collect(
     installation: &Installation,
     sent: Vec<Sent>,
@@ -110,8 +110,8 @@ async fn details(
     Ok(all)
 }
 
-/// The calls, from the service's durable ledger: one line each, in the order in which they ended. A last
-/// line without an end is of a call that a kill left unanswered.
+/// The calls, from the service's durable ledger: one line each, in the order in which they ended. A last line without
+/// an end belongs to a call that a kill left unanswered.
 fn calls(installation: &Installation) -> Result<Vec<LedgerLine>> {
     let file = std::fs::File::open(&installation.places.ledger).context("the ledger")?;
     let lines = BufReader::new(file).lines();
@@ -128,7 +128,7 @@ async fn keys(installation: &Installation) -> Result<Vec<KeyView>> {
     lines.lines().map(key).collect()
 }
 
-/// Reads what a topic holds at the moment of the call.
+/// Reads a topic up to its present end.
 async fn read(brokers: &str, topic: &str, mut take: impl FnMut(InputRecord)) -> Result<()> {
     let client: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", brokers)
@@ -159,7 +159,7 @@ async fn read(brokers: &str, topic: &str, mut take: impl FnMut(InputRecord)) -> 
 }
 
 impl Evidence {
-    /// Takes in a record of any topic.
+    /// Sorts in a record of any topic.
     fn take(&mut self, record: InputRecord) {
         let place = LetterId::of(&record);
         let value = record.value.as_deref().unwrap_or_default();
@@ -236,7 +236,7 @@ fn parse_request(value: &[u8], at_ms: i64) -> Option<AgentRequest> {
     })
 }
 
-/// Whether there was something.
+/// Adds an item, if there is one; returns whether there was.
 fn push<T>(all: &mut Vec<T>, found: Option<T>) -> bool {
     let is_some = found.is_some();
     all.extend(found);

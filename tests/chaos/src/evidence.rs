@@ -1,4 +1,4 @@
-//! What a run has left behind, as plain data: all that the checks know.
+//! The evidence of a run as plain data; the checks use nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use triad_workflow::Workflow;
 use super::submit::Sent;
 use super::watch::Sightings;
 
-/// Everything.
+/// All evidence.
 #[derive(Debug)]
 pub struct Evidence {
     /// The workflow of all orders.
     pub workflow: Arc<Workflow>,
-    /// What was sent and acknowledged.
+    /// Acknowledged submissions.
     pub sent: Vec<Sent>,
     /// The values of the records of the order topics.
     pub inputs: BTreeMap<LetterId, Option<Vec<u8>>>,
@@ -37,17 +37,17 @@ pub struct Evidence {
     pub requests: Vec<AgentRequest>,
     /// Agents' replies.
     pub replies: Vec<AgentReply>,
-    /// Records of the topics above that are not what belongs there.
+    /// Records of these topics that cannot be parsed as what the topic is for.
     pub unreadable: Vec<LetterId>,
     /// The calls at the remote service, in the order in which they ended.
     pub calls: Vec<LedgerLine>,
-    /// What the remote service says of its keys.
+    /// The remote service's view of its keys.
     pub keys: Vec<KeyView>,
-    /// Looks at records during the run, and the last one after it.
+    /// Records as seen during the run, and the final ones.
     pub sightings: Sightings,
-    /// How far each consumer group has come in each partition that it reads.
+    /// Offsets of each consumer group in each partition that it reads.
     pub offsets: Vec<Offsets>,
-    /// What had not finished when the time for it was over.
+    /// Work that was not finished when the time was over.
     pub unfinished: Vec<String>,
 }
 
@@ -60,14 +60,14 @@ pub struct Offsets {
     pub topic: String,
     /// The partition.
     pub partition: i32,
-    /// The next record that it takes; none where it has taken none.
+    /// The committed offset, if any.
     pub committed: Option<i64>,
-    /// The first record that there is, and the one after the last.
+    /// The first offset, and the one after the last.
     pub held: (i64, i64),
 }
 
 impl Offsets {
-    /// Whether it has taken all that there is.
+    /// Whether the group has committed everything.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
         self.committed.unwrap_or(self.held.0) >= self.held.1
@@ -81,20 +81,20 @@ pub struct AttemptId {
     pub order: String,
     /// The step.
     pub step: String,
-    /// Whether it is of an action or of a compensation.
+    /// Whether it is of a compensation; otherwise of an action.
     pub is_compensation: bool,
-    /// Its number.
+    /// Number of the attempt.
     pub attempt: u32,
 }
 
 /// A request to an agent.
 #[derive(Debug, Clone)]
 pub struct AgentRequest {
-    /// For what.
+    /// The attempt.
     pub id: AttemptId,
-    /// After this nothing may be started.
+    /// The moment after which nothing may be started.
     pub complete_by: Timestamp,
-    /// Most calls.
+    /// The most calls of the attempt.
     pub allowance: u32,
     /// Fingerprint of the whole message.
     pub content: u64,
@@ -105,28 +105,28 @@ pub struct AgentRequest {
 /// An agent's reply.
 #[derive(Debug, Clone)]
 pub struct AgentReply {
-    /// To what.
+    /// The attempt.
     pub id: AttemptId,
-    /// After this it may change nothing.
+    /// The moment after which the reply may change nothing.
     pub complete_by: Timestamp,
-    /// What it says.
+    /// Content of the reply.
     pub said: ReplyContent,
     /// When it was sent, in milliseconds since the Unix epoch.
     pub at_ms: i64,
 }
 
-/// What a reply says.
+/// Content of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReplyContent {
-    /// Done, with this output.
+    /// Success, with this output.
     Done(Value),
-    /// Not done.
+    /// Failure.
     Failed,
-    /// Put off, which is not counted.
+    /// Deferral, which is not counted.
     PutOff,
 }
 
-/// Whether a direction is that of compensations. The probe asks about the forward effect.
+/// Whether a direction is that of compensations. A probe is about the forward effect.
 #[must_use]
 pub fn is_compensation(direction: Direction) -> bool {
     direction == Direction::Compensate

@@ -1,4 +1,4 @@
-//! Carrying the faults out, each when so many orders have ended.
+//! Carries the faults out, each after a number of orders have ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,13 @@ use super::installation::Installation;
 use super::progress::print_progress;
 use super::schedule::{Fault, Kind};
 
-/// How often each kind was carried out.
+/// Number of faults carried out, by kind.
 pub type FaultCounts = BTreeMap<Kind, u32>;
 
-/// Carries all of them out, or those before `ended` closes, which says how many orders have ended
-/// so far.
+/// Carries out all faults, or those before `ended` closes; `ended` has the number of ended orders.
 ///
 /// # Errors
-/// The first process that had died by itself, or does not come back.
+/// The first process that had ended unexpectedly, or does not restart.
 pub async fn carry_out(
     plan: Vec<Fault>,
     installation: Arc<Installation>,
@@ -30,7 +29,7 @@ pub async fn carry_out(
     let mut under_way: JoinSet<Result<Kind>> = JoinSet::new();
     for fault in plan {
         if ended.wait_for(|ended| *ended >= fault.after).await.is_err() {
-            // Whoever counts has given up.
+            // The counter has given up.
             break;
         }
         let installation = installation.clone();
@@ -85,7 +84,7 @@ async fn carry_out_one(fault: &Fault, installation: &Installation) -> Result<()>
     }
 }
 
-/// Ends every worker in order, one after the other, and starts it again.
+/// Restarts every worker in order, one after the other.
 async fn roll(installation: &Installation) -> Result<()> {
     for worker in &installation.workers {
         let mut worker = worker.lock().await;
@@ -95,7 +94,7 @@ async fn roll(installation: &Installation) -> Result<()> {
     Ok(())
 }
 
-/// Kills a process and starts it again after a while.
+/// Kills a process and restarts it after a while.
 async fn away(part: &mut ChildProcess, fault: &Fault) -> Result<()> {
     part.kill().await?;
     sleep(fault.span).await;

@@ -1,4 +1,4 @@
-//! The installation under test: every part a process of its own, on ports that outlive it.
+//! The installation under test: separate processes, on ports that survive restarts.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -26,51 +26,51 @@ use triad_judge::recorder::Recorder;
 
 /// The workflow of all orders of a run with kills.
 pub const WORKFLOW: &str = include_str!("workflow.yaml");
-/// The reply topic that some of the orders name.
+/// The reply topic of some of the orders.
 pub const REPLY_TOPIC: &str = "reply.shop";
 /// Partitions of each topic.
 const PARTITIONS: i32 = 6;
 /// Longer than any run.
 const RETENTION: Millis = Millis(24 * 3_600_000);
-/// One request in so many is lied to, where the store is to be broken.
+/// One request in this many gets a wrong answer, if the store is to be broken.
 const LIED_TO: u64 = 10;
 /// One machine has one clock.
 const SKEW: &str = "50ms";
-/// A dead worker's partitions are taken over after six seconds, so that a frozen one is found to
-/// be gone before it wakes.
+/// A dead worker's partitions are reassigned after six seconds, so that a frozen worker has lost them before it
+/// wakes.
 const KAFKA: &str = r#"{"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}"#;
 
-/// Where everything is.
+/// Addresses and paths of the installation.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// Kafka.
+    /// Address of Kafka.
     pub brokers: String,
-    /// DynamoDB itself: for who prepares and who reads what is left.
+    /// Address of DynamoDB itself, for preparation and collection.
     pub dynamodb: String,
-    /// DynamoDB as the workers have it: every operation is recorded.
+    /// Address of DynamoDB for the workers: every operation is recorded.
     pub recorded: String,
-    /// The remote service.
+    /// Address of the remote service.
     pub service: String,
-    /// Its ledger.
+    /// Path of its ledger.
     pub ledger: PathBuf,
-    /// What the processes say.
+    /// Directory of the processes' logs.
     pub logs: PathBuf,
-    /// Files in here name topics to which the broker refuses what is produced.
+    /// Directory whose files name topics for which the broker refuses produce requests.
     pub refused: PathBuf,
 }
 
-/// The processes. Each is behind a lock of its own: two faults at once are of different ones.
+/// The processes. Each has its own lock: two concurrent faults concern different processes.
 pub struct Installation {
-    /// Where everything is.
+    /// Addresses and paths.
     pub places: Places,
-    /// The workflow of all orders, where there is but one; the first of several.
+    /// The workflow of all orders; the first one if there are several.
     pub workflow: Arc<Workflow>,
     workflows: Vec<Arc<Workflow>>,
     /// The broker.
     pub broker: Mutex<ChildProcess>,
     /// The store.
     pub store: Mutex<ChildProcess>,
-    /// What stands between the workers and the store, and records.
+    /// The recording endpoint between the workers and the store.
     pub endpoint: Mutex<Endpoint>,
     /// The remote service.
     pub service: Mutex<ChildProcess>,
@@ -80,10 +80,10 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Starts engines, makes tables and topics, publishes the workflows, starts the workers.
+    /// Starts engines, creates tables and topics, publishes the workflows, starts the workers.
     ///
     /// # Errors
-    /// What does not start.
+    /// If something does not start.
     pub async fn start(
         options: &Options,
         yaml: &[&str],
@@ -204,20 +204,20 @@ impl Installation {
         Ok(())
     }
 
-    /// The state store over the tables, as any process may have it.
+    /// The state store over the tables, without recording.
     pub async fn state_store(&self) -> DynamoStore<SystemClock> {
         store_at(&self.places.dynamodb).await
     }
 
-    /// The state store as the workers have it: what is asked of it is part of the history.
+    /// The state store as the workers use it: its operations are part of the history.
     pub async fn recorded_store(&self) -> DynamoStore<SystemClock> {
         store_at(&self.places.recorded).await
     }
 
-    /// Refuses what is produced to a topic from now on, or takes it again.
+    /// Refuses produce requests to a topic from now on, or accepts them again.
     ///
     /// # Errors
-    /// When the broker cannot be told.
+    /// If the broker's directory cannot be changed.
     pub fn refuse(&self, topic: &str, is_refused: bool) -> Result<()> {
         let file = self.places.refused.join(topic);
         let done = match is_refused {
@@ -247,7 +247,7 @@ impl Installation {
     fn variables(&self) -> Vec<(String, String)> {
         let agent = |name: AgentName| {
             let url = format!("{}/{name}", self.places.service);
-            // What ends a stalled call is the step's deadline.
+            // The step's deadline ends a stalled call.
             let config = json!({"base_url": url, "call_timeout": "60s"});
             (name.to_string(), config)
         };
@@ -267,19 +267,19 @@ impl Installation {
         .collect()
     }
 
-    /// Sets how the remote service misbehaves from now on, over its restarts too.
+    /// Sets the faults of the remote service from now on, also after its restarts.
     ///
     /// # Errors
-    /// When it does not take them.
+    /// If it does not accept them.
     pub async fn set_faults(&self, faults: Faults) -> Result<()> {
         *self.faults.lock().await = faults;
         self.apply_faults().await
     }
 
-    /// Tells the remote service how to misbehave: it forgets that when it is killed.
+    /// Sends the faults to the remote service, which forgets them when it is killed.
     ///
     /// # Errors
-    /// When it does not take them.
+    /// If it does not accept them.
     pub async fn apply_faults(&self) -> Result<()> {
         let faults = serde_json::to_string(&*self.faults.lock().await)?;
         let answer = triad_tests::http::client()
@@ -297,14 +297,14 @@ impl Installation {
         engines.into_iter().chain(&self.workers)
     }
 
-    /// Ends all processes, and waits until they are gone: then nobody writes to their files.
+    /// Ends all processes, and waits for their ends, so that their files no longer change.
     pub async fn stop(&self) {
         for part in self.parts() {
             part.lock().await.end().await;
         }
     }
 
-    /// Which processes have ended by themselves.
+    /// Names of the processes that have ended unexpectedly.
     pub async fn dead(&self) -> Vec<String> {
         let mut dead = Vec::new();
         for part in self.parts() {
@@ -322,10 +322,10 @@ async fn store_at(url: &str) -> DynamoStore<SystemClock> {
     DynamoStore::new(client, Tables::with_prefix(""), SystemClock, RETENTION)
 }
 
-/// Where the programs are.
+/// Directory of the programs.
 ///
 /// # Errors
-/// When one of them is not there.
+/// If one of them is missing.
 pub fn bin_dir(options: &Options) -> Result<PathBuf> {
     let beside = std::env::current_exe().context("where this program is")?;
     let beside = beside.parent().map(Path::to_owned).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What topics and the ledger say of attempts, as lines of the history that the judge decides on.
+//! Evidence of attempts in topics and the ledger, as lines of the history for the judge.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use super::evidence::{AttemptId, Evidence, attempt_of};
 use triad_judge::history::{Answer, ClientOperation, Moment, Operation, Sighting, Sign};
 use triad_judge::item::attempt;
 
-/// Times of messages and calls are whole milliseconds, by the clocks of their own processes, which
-/// are one machine's. What was seen may have been so much later than it says: a wider span permits
-/// more, and joins more into one line.
+/// Times of messages and calls are whole milliseconds, by the clocks of their own processes on one machine. An event
+/// may have happened so much later than its time says. A wider span permits more, and joins more events into one
+/// line.
 const SLACK_MS: u64 = 20;
 const US: u64 = 1_000;
 
-/// A line for each order and span: everything that was seen of its attempts.
+/// A line for each order and span, with all evidence of its attempts.
 #[must_use]
 pub fn lines(e: &Evidence) -> Vec<Operation> {
     let mut seen: BTreeMap<&str, Vec<(u64, Sighting)>> = BTreeMap::new();
     let mut add = |id: AttemptId, at_ms: i64, sign: Sign| {
-        // Of an order without a record nothing is known here; other checks find it.
+        // Orders without a record are left to other checks.
         if let (Some((order, _)), Ok(at)) =
             (e.records.get_key_value(&id.order), u64::try_from(at_ms))
         {
@@ -45,7 +45,7 @@ pub fn lines(e: &Evidence) -> Vec<Operation> {
         .collect()
 }
 
-/// Joins what was seen within a span: lines of one order then do not overlap each other.
+/// Joins the evidence within a span, so that lines of one order do not overlap.
 fn spans(order: &str, mut all: Vec<(u64, Sighting)>) -> Vec<Operation> {
     all.sort();
     let mut lines: Vec<Operation> = Vec::new();

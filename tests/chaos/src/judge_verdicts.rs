@@ -1,4 +1,4 @@
-//! The independent judge's word, as verdicts beside those of the checks.
+//! Verdicts of the independent judge, beside those of the checks.
 
 use anyhow::{Context, Result};
 
@@ -8,11 +8,11 @@ use super::installation::Installation;
 use super::judge_history;
 use triad_judge::verdict::{FindingGroup, Judged, judge};
 
-/// Ends the recording, adds what topics and ledger say, and has it judged. Workers have no store
-/// any more when it returns.
+/// Ends the recording, adds the evidence of topics and ledger, and has the history judged. Workers have no store any
+/// more when it returns.
 ///
 /// # Errors
-/// A history that cannot be written or read whole.
+/// If the history cannot be written or read completely.
 pub async fn of_run(installation: &Installation, evidence: &Evidence) -> Result<Judged> {
     let mut endpoint = installation.endpoint.lock().await;
     endpoint.stop().await;
@@ -26,11 +26,11 @@ pub async fn of_run(installation: &Installation, evidence: &Evidence) -> Result<
     judging.await.context("the judge has ended")?
 }
 
-/// Of how many objects one may be beyond what the judge can decide on: its search grows with every operation
-/// that overlaps others, and kills make many overlap. The report names it.
+/// One object in this many may be undecidable for the judge: its search grows with every overlapping operation, and
+/// kills make many overlap. The report names it.
 const UNDECIDED_ONE_OF: usize = 100;
 
-/// What it says, by guarantee.
+/// The judge's verdicts, by guarantee.
 #[must_use]
 pub fn verdicts(judged: &Judged) -> Vec<Verdict> {
     let few = judged.objects / UNDECIDED_ONE_OF;
@@ -70,7 +70,7 @@ pub fn verdicts(judged: &Judged) -> Vec<Verdict> {
     .into()
 }
 
-/// One breach an object.
+/// One violation for each object.
 fn breach_texts(found: &FindingGroup) -> Vec<String> {
     let mut breaches = found.examples.clone();
     breaches.resize(found.objects, "one more object".to_owned());

@@ -1,7 +1,7 @@
-//! What is submitted: made from a seed before the run, so that it can be repeated.
+//! The load, generated from a seed before the run, so that it can be repeated.
 //!
-//! Most of it is orders; among them are orders that come twice, orders that come again with
-//! another content, and records that nobody can take.
+//! Most records are orders. Among them are repeated orders, orders with the id of another one and different content,
+//! and records that cannot be handled.
 
 use anyhow::{Context, Result, bail};
 use rand::rngs::StdRng;
@@ -16,47 +16,47 @@ use triad_tests::bad;
 use triad_tests::orders;
 use triad_tests::topics::Raw;
 
-/// Percent of orders in the high lane.
+/// Percentage of orders in the high lane.
 const HIGH: u32 = 10;
-/// Percent of orders that want their statuses in a topic of their own.
+/// Percentage of orders with their own reply topic.
 const REPLIED: u32 = 10;
-/// Percent of orders that come a second time.
+/// Percentage of orders that are repeated.
 const REPEATED: u32 = 3;
-/// Percent of orders whose id comes again with another content.
+/// Percentage of orders whose id comes again with different content.
 const CONFLICTING: u32 = 2;
-/// A repetition comes at most so many records later.
+/// A repetition comes at most this many records later.
 const LATER: usize = 60;
-/// Of so many orders there is one bad record in each of the topics that get some.
+/// For this many orders there is one bad record in each of the topics that get some.
 const ONE_BAD_IN: usize = 60;
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sort {
     /// An order, for the first time.
     Order,
-    /// The same again, byte for byte.
+    /// The same order again, byte for byte.
     Repeated,
-    /// The same id with another content.
+    /// The same id with different content.
     Conflicting,
-    /// What nobody can take.
+    /// A record that cannot be handled.
     Poison,
 }
 
 /// One record to be sent.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// What it is.
+    /// Kind of the record.
     pub sort: Sort,
-    /// The order's id; none of poison.
+    /// The order's id; `None` for a record that cannot be handled.
     pub order: Option<String>,
     /// The record.
     pub raw: Raw,
 }
 
-/// All that is submitted, in its order.
+/// The whole load, in order.
 ///
 /// # Errors
-/// A template that cannot be read.
+/// If a template cannot be read.
 pub fn make(options: &Options) -> Result<Vec<Submission>> {
     let templates = match &options.template {
         Some(file) => {
@@ -88,7 +88,7 @@ fn templates(text: &str) -> Result<Vec<Value>> {
 
 fn mix(seed: u64, count: usize, templates: &[Value]) -> Vec<Submission> {
     let mut rng = StdRng::seed_from_u64(seed ^ 0x10ad);
-    // Places in the order of sending; what comes later is put behind what it repeats.
+    // Positions in sending order; a repetition gets a position behind its original.
     let mut all: Vec<(usize, Submission)> = Vec::with_capacity(count * 11 / 10);
     for number in 0..count {
         let mut percent = |percent| rng.random_range(0..100) < percent;
@@ -130,7 +130,7 @@ fn mix(seed: u64, count: usize, templates: &[Value]) -> Vec<Submission> {
         };
         all.push((rng.random_range(0..count), poison));
     }
-    // Stable: what repeats an order stays behind it.
+    // Stable, so that a repetition stays behind its order.
     all.sort_by_key(|(place, _)| *place);
     all.into_iter().map(|(_, submission)| submission).collect()
 }

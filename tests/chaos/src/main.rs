@@ -1,4 +1,4 @@
-//! `triad-chaos`: real processes under kills and freezes, or with outages of one part, held against the guarantees.
+//! `triad-chaos`: real processes under kills and freezes, or with outages of one part; checks the guarantees.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 use triad_chaos::options::Options;
 use triad_chaos::run::{AnyReport, Interrupted, run};
 
-/// A guarantee was broken, or a check has looked at nothing.
+/// Exit code: a guarantee was violated, or a check has looked at nothing.
 const BROKEN: u8 = 1;
-/// The run could not be made.
+/// Exit code: the run failed.
 const NOT_MADE: u8 = 2;
-/// Ended by Ctrl-C or SIGTERM.
+/// Exit code: ended by Ctrl-C or SIGTERM.
 const INTERRUPTED: u8 = 130;
 
 #[tokio::main]

@@ -1,4 +1,4 @@
-//! What a run is told.
+//! Options of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use super::outages::plan::Outage;
 use super::schedule::Kind;
 use triad_judge::broken_store::Kind as Lie;
 
-/// Runs real workers, broker, store and a remote service as processes of their own, kills and
-/// freezes them while orders run, and then holds tables, topics and ledger against the guarantees.
+/// Runs real workers, broker, store and a remote service as separate processes, kills and freezes them while orders
+/// run, and then checks tables, topics and ledger against the guarantees.
 ///
-/// The report goes to standard output, progress to standard error. Ends with 0 if every guarantee
-/// held and every check has looked at something, 1 if not, 2 if the run could not be made.
+/// The report goes to standard output, progress to standard error. Ends with 0 if every guarantee held and every
+/// check has looked at something, 1 if not, 2 if the run failed.
 #[derive(Debug, Clone, Parser)]
 #[command(
     name = "triad-chaos",
@@ -36,7 +36,7 @@ pub struct Options {
     /// Orders to submit
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub orders: u32,
-    /// Decides the load, the services' faults and the schedule of kills; not the timing
+    /// Seed of the load, the services' faults and the schedule of kills; not of the timing
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Worker processes, each with all functions
@@ -49,49 +49,48 @@ pub struct Options {
     /// Faults of this kind only; may be repeated. Default: all but hang-store, which lasts a minute
     #[arg(long, value_name = "KIND", conflicts_with = "outages")]
     pub kind: Vec<Kind>,
-    /// A triad-worker of another version: a worker that is started again changes from one version to the
-    /// other, so that both run side by side
+    /// A triad-worker of another version: each restart of a worker switches the version, so that both run side by
+    /// side
     #[arg(long, value_name = "PROGRAM")]
     pub other_worker: Option<PathBuf>,
     /// Orders under way at once
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
     pub in_flight: u32,
-    /// Take the orders' details from this JSON-lines file, by turns. Default: generated ones
+    /// Take the orders' details from this JSON-lines file, in turn. Default: generated ones
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
-    /// Most time without any order ending while the faults last; two minutes at least until the last
-    /// fault has come
+    /// Longest time without an order's end while the faults last; two minutes at least until the last fault has come
     #[arg(long, value_name = "TIME", default_value = "180s", value_parser = humantime::parse_duration)]
     pub patience: Duration,
-    /// Most time from the last fault until everything has finished
+    /// Longest time from the last fault until everything has finished
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = humantime::parse_duration)]
     pub quiet_within: Duration,
-    /// Instead of kills and freezes: for so long each, one topic is refused, one service hangs, the
-    /// store denies access, while orders run that do not need it
+    /// Instead of kills and freezes: one topic is refused, one service hangs, the store denies access, each for this
+    /// long, while orders run that do not need it
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub outages: Option<Duration>,
     /// With --outages: only this one; may be repeated. Default: all, one after the other
     #[arg(long, value_name = "OUTAGE", requires = "outages")]
     pub only: Vec<Outage>,
-    /// A guarantee of which every check must have looked at something; may be repeated. What else was
-    /// not looked at is listed and is no failure. Default: all of them
+    /// Guarantee of which every check must have looked at something; may be repeated. Other checks without evidence
+    /// are listed and are no failure. Default: all of them
     #[arg(long, value_name = "GUARANTEE", conflicts_with = "outages")]
     pub expect: Vec<Guarantee>,
-    /// Write the history of what clients asked of the store and were answered to this file, which the
-    /// independent judge decides on. Default: with the other data
+    /// File for the history of the clients' operations on the store, which the independent judge decides on. Default:
+    /// with the other data
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
-    /// Break the store: one request in ten is answered wrongly in this way, which the judge must find
+    /// Break the store: one request in ten gets a wrong answer of this kind, which the judge must find
     #[arg(long, value_name = "LIE")]
     pub store_lies: Option<Lie>,
-    /// Keep all data and logs in this directory, which must be empty. Default: a temporary one,
-    /// kept if a guarantee was broken
+    /// Directory for all data and logs, which must be empty. Default: a temporary one, kept if a guarantee was
+    /// violated
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
-    /// Where the other programs are. Default: beside this one
+    /// Directory of the other programs. Default: that of this one
     #[arg(long, value_name = "DIR")]
     pub bin_dir: Option<PathBuf>,
 }
@@ -104,7 +103,7 @@ impl Options {
         self.faults.map_or(by_load, usize::from)
     }
 
-    /// What kinds of faults the run has.
+    /// Kinds of faults in the run.
     #[must_use]
     pub fn kinds(&self) -> &[Kind] {
         match self.kind.as_slice() {

@@ -1,22 +1,21 @@
-//! Ports that are kept over restarts.
+//! Ports that survive restarts.
 //!
-//! They lie below those that the kernel hands out. From among the latter, a client that tries to
-//! reach a process which is down may be given that very port as its own, connects to itself, and
-//! the process cannot have it back.
+//! They are below the kernel's ephemeral range. A client that connects to an ephemeral port of a stopped process may
+//! get that very port as its own and connect to itself, and the process could not listen on it again.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::{Context, Result};
 
-/// Where the kernel says which ports it hands out.
+/// The kernel's ephemeral range.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// The lowest port that is taken.
+/// The lowest port to use.
 const LOWEST: u16 = 10_000;
 
-/// So many free ports of the loopback address. Runs on one machine begin at different ones.
+/// This many free ports of the loopback address. Runs on one machine begin at different ones.
 ///
 /// # Errors
-/// When there are not so many.
+/// If there are not enough.
 pub fn free(count: usize) -> Result<Vec<SocketAddr>> {
     let below = std::fs::read_to_string(RANGE)
         .ok()

@@ -1,4 +1,4 @@
-//! Waiting, after the last fault, until nothing is under way any more.
+//! Waits, after the last fault, until all work has ended.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use super::installation::Installation;
 
 /// Longest wait for one answer of the broker.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Between two looks.
+/// Interval between two looks.
 const EVERY: Duration = Duration::from_millis(500);
 /// Shards of the due index.
 const SHARDS: u32 = 16;
-/// Rows of a shard that are asked for: what is left is only counted.
+/// Most rows read of a shard: the rest is only counted.
 const ROWS: u32 = 1_000;
 
-/// Waits until no order is in the due index and every group has read its topics to their end,
-/// in two looks one after the other. What is left after `within` is told.
+/// Waits until no order is in the due index and every group has read its topics to their end, in two consecutive
+/// looks. Returns the work left after `within`.
 ///
 /// # Errors
-/// When broker or store do not answer.
+/// If broker or store do not answer.
 pub async fn wait_until_quiet(
     installation: &Installation,
     within: Duration,
@@ -57,7 +57,7 @@ pub async fn wait_until_quiet(
     }
 }
 
-/// How many orders are in the due index: alive, or not confirmed.
+/// Number of orders in the due index: alive, or not confirmed.
 async fn due(store: &DynamoStore<SystemClock>) -> Result<usize> {
     let mut rows = 0;
     for shard in 0..SHARDS {

@@ -1,4 +1,4 @@
-//! What a run has shown: a table by guarantee, and what it was shown on.
+//! Report of a run: a table by guarantee, and the evidence in numbers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -19,19 +19,19 @@ use super::options::Options;
 use super::schedule::Kind;
 use triad_judge::verdict::Judged;
 
-/// Breaches of one check that are shown.
+/// Most violations of one check in the report.
 const EXAMPLES: usize = 5;
-/// Longest breach that is shown, in characters.
+/// Longest violation in the report, in characters.
 const LONGEST: usize = 600;
 
-/// How long it took.
+/// Times of the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
     /// From the first submission to the last end of an order and the last fault.
     pub under_faults: Duration,
-    /// From then until nothing was under way.
+    /// From then until all work had ended.
     pub to_quiet: Duration,
-    /// All of it, starting and checking included.
+    /// The whole run, including start and checks.
     pub in_all: Duration,
 }
 
@@ -40,13 +40,13 @@ pub struct Times {
 pub struct CheckLine {
     /// The guarantee.
     pub guarantee: Guarantee,
-    /// What must be so.
+    /// The requirement.
     pub what: &'static str,
-    /// How many things were looked at.
+    /// Number of things checked.
     pub checked: usize,
-    /// How many were not so.
+    /// Number of violations.
     pub breaches: usize,
-    /// Some of those.
+    /// Some of the violations.
     pub examples: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl From<Verdict> for CheckLine {
     }
 }
 
-/// Everything that is printed.
+/// The whole report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The seed: with the same options it gives the same load and the same schedule.
@@ -77,26 +77,26 @@ pub struct Report {
     pub faults: BTreeMap<Kind, u32>,
     /// Orders by their end state.
     pub ends: BTreeMap<&'static str, usize>,
-    /// What else was submitted.
+    /// Number of other submissions, by kind.
     pub others: BTreeMap<&'static str, usize>,
-    /// What the faults led to.
+    /// Effects of the faults, counted.
     pub seen: BTreeMap<&'static str, usize>,
-    /// What the independent judge has decided on.
+    /// Result of the independent judge.
     pub judged: Judged,
     /// Orders that ended in a second, while the faults lasted.
     pub orders_per_second: f64,
     /// Seconds from the first submission to the last end and the last fault.
     pub seconds_under_faults: f64,
-    /// Seconds from then until nothing was under way.
+    /// Seconds from then until all work had ended.
     pub seconds_to_quiet: f64,
     /// Seconds of the whole run.
     pub seconds: f64,
-    /// Where data and logs are, if they were kept.
+    /// Directory of data and logs, if they were kept.
     pub kept: Option<PathBuf>,
 }
 
 impl Report {
-    /// Sums a run up.
+    /// Sums up a run.
     #[must_use]
     pub fn new(
         options: &Options,
@@ -128,21 +128,20 @@ impl Report {
         }
     }
 
-    /// The same, with what the judge has decided on.
+    /// Adds the result of the judge.
     #[must_use]
     pub fn with(self, judged: Judged) -> Self {
         Self { judged, ..self }
     }
 
-    /// Whether no guarantee was broken, and all that was expected to be looked at was.
+    /// Whether no guarantee was violated, and every expected check has looked at something.
     #[must_use]
     pub fn is_good(&self) -> bool {
         are_good(&self.checks)
     }
 }
 
-/// The verdicts as lines. One of a guarantee that is expected to be looked at, and that has looked at
-/// nothing, is a breach.
+/// The verdicts as lines. An expected check that has looked at nothing is a violation.
 fn lines(verdicts: Vec<Verdict>, options: &Options) -> Vec<CheckLine> {
     let or_nothing = |verdict: Verdict| match options.expects(verdict.guarantee) {
         true => verdict.or_nothing(),
@@ -155,12 +154,12 @@ fn lines(verdicts: Vec<Verdict>, options: &Options) -> Vec<CheckLine> {
         .collect()
 }
 
-/// Whether there are checks, and none has found a breach.
+/// Whether there are checks, and none has found a violation.
 pub(super) fn are_good(checks: &[CheckLine]) -> bool {
     !checks.is_empty() && checks.iter().all(|c| c.breaches == 0)
 }
 
-/// Rounded to tenths.
+/// Rounds to tenths.
 #[must_use]
 pub fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
@@ -182,7 +181,7 @@ fn others(e: &Evidence) -> BTreeMap<&'static str, usize> {
     ])
 }
 
-/// Signs that the faults met work in flight.
+/// Numbers that show that the faults met work in flight.
 fn counts(e: &Evidence) -> BTreeMap<&'static str, usize> {
     let cause = |cause: Cause| e.calls.iter().filter(|c| c.cause == Some(cause)).count();
     let repeated = |all: usize, different: usize| all - different.min(all);
@@ -239,8 +238,8 @@ fn counts(e: &Evidence) -> BTreeMap<&'static str, usize> {
     ])
 }
 
-/// Calls that nobody held back and that landed after the deadline of their attempt all the same:
-/// a worker had been frozen, or had no processor. They are what the keys and tombstones are for.
+/// Calls that arrived after their attempt's deadline although no fault delayed them: a worker had been frozen, or had
+/// no CPU time. Idempotency keys and tombstones exist for these.
 fn late(e: &Evidence) -> usize {
     let deadlines: HashMap<&AttemptId, u64> = e
         .requests
@@ -255,7 +254,7 @@ fn late(e: &Evidence) -> usize {
     e.calls.iter().filter(is_late).count()
 }
 
-/// A table without lines; the columns of these numbers are of numbers.
+/// A table without lines; the columns with these numbers are right-aligned.
 pub(super) fn table<const N: usize>(header: [&str; N], right: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header);
@@ -326,7 +325,7 @@ pub(super) fn checks_table(all: &[CheckLine]) -> String {
     checks.trim_fmt()
 }
 
-/// What was not so, and where it can be looked up.
+/// The violations, and where to look them up.
 pub(super) fn failures(
     f: &mut fmt::Formatter<'_>,
     checks: &[CheckLine],

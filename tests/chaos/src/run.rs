@@ -23,8 +23,7 @@ use super::report::{Report, Times};
 use super::submit::submit;
 use super::{checks, faults, judge_verdicts, load, outages, progress, schedule, watch as look};
 
-/// How the remote service misbehaves while the faults last. A stall outlives the deadline of a
-/// step, so that calls land late.
+/// Faults of the remote service during the run. A stall outlives the deadline of a step, so that calls arrive late.
 fn misbehaviour(seed: u64) -> Faults {
     Faults {
         seed,
@@ -69,7 +68,7 @@ impl RunDirectory {
         }
     }
 
-    /// Keeps the directory, and says where it is.
+    /// Keeps the directory, and returns its path.
     fn keep(self) -> PathBuf {
         match self {
             Self::Given(dir) => dir,
@@ -78,7 +77,7 @@ impl RunDirectory {
     }
 }
 
-/// What a run has shown, of either kind.
+/// Report of a run of either kind.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum AnyReport {
@@ -89,7 +88,7 @@ pub enum AnyReport {
 }
 
 impl AnyReport {
-    /// Whether no guarantee was broken.
+    /// Whether no guarantee was violated.
     #[must_use]
     pub fn is_good(&self) -> bool {
         match self {
@@ -116,7 +115,7 @@ impl fmt::Display for AnyReport {
     }
 }
 
-/// Somebody has ended the run.
+/// The error of an interrupted run.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
@@ -124,10 +123,9 @@ pub struct Interrupted;
 /// Runs and judges. The processes are gone when it returns; if it is dropped they are killed.
 ///
 /// # Errors
-/// When the run could not be made, or came to a stop: data and logs are kept then. Or
-/// [`Interrupted`]: nothing is kept that was not asked for.
+/// If the run failed: data and logs are kept then. Or [`Interrupted`]: only a requested directory is kept.
 pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<AnyReport> {
-    // What was asked for wrongly is told before anything is made.
+    // Wrong options are reported before anything is created.
     let load = load::make(options)?;
     let bin = bin_dir(options)?;
     let place = RunDirectory::of(options)?;
@@ -137,7 +135,7 @@ pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<An
             .map(|report| AnyReport::Kills(Box::new(report))),
         Some(span) => tokio::select! {
             shown = outages::run::run(options, span, &bin, place.path()) => shown.map(|r| AnyReport::Outages(Box::new(r))),
-            // Its processes are killed with it.
+            // Its processes are killed when it is dropped.
             () = interrupted.cancelled() => Err(Interrupted.into()),
         },
     };
@@ -186,7 +184,7 @@ async fn in_dir(
     result
 }
 
-/// The run on an installation that is there.
+/// The run on a started installation.
 async fn on(
     options: &Options,
     installation: &Arc<Installation>,
@@ -205,7 +203,7 @@ async fn on(
     let brokers = &installation.places.brokers;
     let (count, ended) = watch::channel(0);
     let stop = CancellationToken::new();
-    // A set, because it ends its task with itself.
+    // A `JoinSet`, because dropping it ends its task.
     let mut looks = JoinSet::new();
     looks.spawn(look::read_topics(
         installation.clone(),
@@ -255,8 +253,7 @@ async fn on(
     Ok(Report::new(options, &evidence, verdicts, &faults, times).with(judge_verdicts))
 }
 
-/// A fault that was planned and did not come has shown nothing. A run that asks for none is judged by
-/// the rest.
+/// Whether every planned fault was carried out. A run without planned faults has no verdict here.
 fn carried_out(planned: usize, faults: &faults::FaultCounts) -> Option<Verdict> {
     let came = faults.values().map(|n| *n as usize).sum::<usize>();
     let missing = (came..planned).map(|n| format!("fault {} of {planned} did not come", n + 1));

@@ -1,7 +1,7 @@
-//! Which fault comes when: made from a seed before the run, so that it can be repeated.
+//! The schedule of faults, generated from a seed before the run, so that it can be repeated.
 //!
-//! Time is counted in orders that have ended, not in seconds: a fault meets work in flight on a
-//! fast machine and on a slow one.
+//! Time is measured in ended orders, not in seconds, so that a fault meets work in flight on a fast machine and on a
+//! slow one.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use serde::Serialize;
 
-/// What is done to a process.
+/// Kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -24,13 +24,13 @@ pub enum Kind {
     KillStore,
     /// SIGKILL of the remote service, and its restart on its ledger.
     KillService,
-    /// SIGSTOP of the store for a minute; meanwhile every worker, one after the other, is ended by SIGTERM and
-    /// started again: a rolling restart while nothing can be read or written.
+    /// SIGSTOP of the store for a minute; meanwhile every worker, one after the other, is stopped by SIGTERM and
+    /// restarted: a rolling restart while nothing can be read or written.
     HangStore,
 }
 
 impl Kind {
-    /// Those of a run that asks for none by name.
+    /// The default kinds.
     pub const USUAL: [Self; 5] = [
         Self::KillWorker,
         Self::FreezeWorker,
@@ -39,7 +39,7 @@ impl Kind {
         Self::KillService,
     ];
 
-    /// For people.
+    /// Name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,11 +56,11 @@ impl Kind {
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// It comes once so many orders have ended.
+    /// Number of ended orders after which it comes.
     pub after: usize,
-    /// What.
+    /// Kind of the fault.
     pub kind: Kind,
-    /// Which worker, where it is about one.
+    /// Index of the worker, if it concerns one.
     pub worker: usize,
     /// How long the process is gone, or frozen.
     pub span: Duration,
@@ -68,23 +68,23 @@ pub struct Fault {
 
 /// Longest time that a killed process is gone, in milliseconds.
 const LONGEST_ABSENCE: u64 = 2_500;
-/// How long a worker is frozen, in milliseconds: always past the complete-by of what it has in
-/// hand, and in most cases past its place in its consumer groups.
+/// How long a worker is frozen, in milliseconds: always past the complete-by of its requests, and in most cases past
+/// its session in the consumer groups.
 const FREEZE: std::ops::RangeInclusive<u64> = 5_000..=11_000;
-/// How long a store hangs, in milliseconds: longer than a consumer waits for its batch before it hands its
-/// partitions over.
+/// How long a store hangs, in milliseconds: longer than a consumer waits for its batch before it gives its partitions
+/// up.
 const HANG: u64 = 60_000;
-/// Of so many faults one comes together with the one before it.
+/// One fault in this many comes together with the one before it.
 const PAIRED: usize = 4;
 
-/// The faults of a run, in the order in which they come: each of `kinds` at least once if there are
-/// enough of them, all of them while orders are still under way.
+/// The faults of a run, in order: each of `kinds` at least once if there are enough of them, all of them while orders
+/// are still under way.
 #[must_use]
 pub fn plan(seed: u64, faults: usize, orders: usize, workers: usize, kinds: &[Kind]) -> Vec<Fault> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut kinds = kinds.to_vec();
     kinds.shuffle(&mut rng);
-    // Workers are what a user has many of, and what dies most.
+    // Workers are the most numerous processes of an installation, and end most often.
     let mut others = vec![
         Kind::KillWorker,
         Kind::KillWorker,

@@ -1,4 +1,4 @@
-//! Sending the load, with a bound on the orders under way.
+//! Sends the load, with a bound on the orders under way.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use triad_runtime::dead_letter::LetterId;
 use super::load::{Sort, Submission};
 use triad_tests::topics::Raw;
 
-/// How long a record is tried before it counts as not sent: longer than any absence of the broker.
+/// How long a record is retried before it counts as not sent: longer than any absence of the broker.
 const DELIVERY: Duration = Duration::from_secs(300);
 
 /// A record that the broker has acknowledged.
 #[derive(Debug, Clone)]
 pub struct Sent {
-    /// What was sent.
+    /// The submission.
     pub submission: Submission,
-    /// Where it was put.
+    /// Position of the record.
     pub place: LetterId,
 }
 
-/// Sends all of it, or what there is room for before `ended` closes: at most `in_flight` orders
-/// have been sent and have not ended.
+/// Sends the whole load, or the part before `ended` closes: at most `in_flight` orders have been sent and have not
+/// ended.
 ///
 /// # Errors
-/// The first record that was not acknowledged in time: nothing can be said of it.
+/// The first record that was not acknowledged in time: its fate is unknown.
 pub async fn submit(
     brokers: &str,
     load: Vec<Submission>,
@@ -42,7 +42,7 @@ pub async fn submit(
         if submission.sort == Sort::Order {
             let room = ended.wait_for(|ended| orders < ended + in_flight);
             if room.await.is_err() {
-                // Whoever counts has given up: what has been sent is judged.
+                // The counter has given up: the sent records are judged.
                 break;
             }
             orders += 1;

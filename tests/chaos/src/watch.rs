@@ -1,7 +1,7 @@
-//! Looking at process records while they change: what is true of any two looks at one record.
+//! Reads process records while they change, and compares any two looks at one record.
 //!
-//! A store that lost an acknowledged write over a kill, or a stale holder whose write succeeded,
-//! would show a version that falls or that means two things.
+//! A store that lost an acknowledged write over a kill, or a stale holder whose write succeeded, would show a version
+//! that falls, or one version with two contents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use super::checks::claims::of_two_looks;
 use super::checks::records::of_record;
 use super::installation::Installation;
 
-/// Between two looks.
+/// Interval between two looks.
 const EVERY: Duration = Duration::from_millis(300);
 /// Records in one look.
 const AT_ONCE: usize = 60;
 
-/// What the looks have found.
+/// Findings of the looks.
 #[derive(Debug, Default)]
 pub struct Sightings {
     last: HashMap<OrderId, Order>,
     claims: BTreeMap<String, OrderId>,
-    /// Records seen, each look counted.
+    /// Number of records read, over all looks.
     pub seen: usize,
-    /// Records that were not sound.
+    /// Invalid records.
     pub broken: Vec<String>,
-    /// Looks that do not fit an earlier one.
+    /// Records that contradict an earlier look.
     pub forked: Vec<String>,
 }
 
 impl Sightings {
-    /// Takes in a look at a record.
+    /// Adds a look at a record.
     pub fn see(&mut self, order: Order, workflow: &Workflow) {
         self.seen += 1;
         self.broken.extend(of_record(&order, workflow));
@@ -60,7 +60,7 @@ impl Sightings {
     }
 }
 
-/// Looks at records until `stop`: those that are likely to be under way.
+/// Reads records until `stop`: those that are likely to be under way.
 pub async fn read_topics(
     installation: Arc<Installation>,
     seed: u64,
@@ -74,7 +74,7 @@ pub async fn read_topics(
     let mut sightings = Sightings::default();
     while !stop.is_cancelled() {
         let ended = *ended.borrow();
-        // Orders are sent by their number: those under way are about the ones after the ended.
+        // Orders are sent by number: those under way follow the ended ones.
         let from = ended.saturating_sub(in_flight);
         let numbers: Vec<usize> = (from..ended + in_flight).collect();
         let amount = AT_ONCE.min(numbers.len());
@@ -86,7 +86,7 @@ pub async fn read_topics(
             .iter()
             .filter_map(|n| OrderId::new(format!("chaos-{n}")).ok());
         let found = store.load(ids.collect()).await;
-        // The store may be away just now.
+        // The store may be away now.
         for order in found.into_iter().flatten().flatten() {
             sightings.see(order, &installation.workflow);
         }

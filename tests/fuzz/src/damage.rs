@@ -3,12 +3,12 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// Most damages at once.
+/// Most damages of one input.
 const MOST: usize = 3;
 
 type Damage = fn(&mut Vec<u8>, &mut StdRng);
 
-/// Each does something to one place of the bytes, of which there is at least one.
+/// The damages; each changes one position of non-empty bytes.
 const DAMAGES: [Damage; 9] = [
     |b, r| b.truncate(r.random_range(0..b.len())),
     |b, r| {

@@ -1,8 +1,6 @@
-//! Every decoder of bytes that others send, as a target: a function that panics where something
-//! does not hold.
+//! Every decoder of bytes from outside, as a target: a function that panics if a requirement is violated.
 //!
-//! A fuzzer drives them (`tests/fuzz/libfuzzer`), and a test gives each its seeds with random
-//! [damage].
+//! A fuzzer drives the targets (`tests/fuzz/libfuzzer`), and a test runs each on its seeds with random [damage].
 
 pub mod damage;
 pub mod seeds;

@@ -1,4 +1,4 @@
-//! Sound inputs of each target: the golden files and examples of the project.
+//! Valid inputs of each target: the golden files and examples of the project.
 
 use serde_json::json;
 

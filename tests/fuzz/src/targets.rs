@@ -18,11 +18,11 @@ use crate::seeds;
 /// One decoder.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, that of the fuzzer's binary too.
+    /// Name of the target and of the fuzzer's binary.
     pub name: &'static str,
-    /// Decodes and holds the outcome against what must be true of it.
+    /// Decodes the bytes and checks the result.
     pub run: fn(&[u8]),
-    /// Sound inputs to begin with.
+    /// Valid inputs to start with.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -43,17 +43,17 @@ pub fn all() -> [Target; 9] {
     ]
 }
 
-/// Runs the target of a name.
+/// Runs the target of this name.
 ///
 /// # Panics
-/// If there is none, or something does not hold.
+/// If there is none, or a requirement is violated.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = all().into_iter().find(|t| t.name == name);
     (target.expect("a target").run)(bytes);
 }
 
-/// A submission: refused with a text, or taken; written again it is the same submission, with the same
-/// digest, and under an id that may be one.
+/// A submission: refused with a text, or accepted; encoded again it is the same submission, with the same digest, and
+/// under a valid id.
 fn submission(bytes: &[u8]) {
     match Submission::decode(Some(bytes)) {
         Ok(taken) => {
@@ -73,7 +73,7 @@ fn submission(bytes: &[u8]) {
     }
 }
 
-/// Messages of Triad's own: what is read is written so that it reads the same.
+/// Triad's own messages: decoding and encoding round-trip.
 fn messages(bytes: &[u8]) {
     survives::<SchedulerMessage>(bytes);
     survives::<StepRequest>(bytes);
@@ -92,22 +92,22 @@ where
     }
 }
 
-/// An event of an event source mapping: no record of it is lost, each has a place in a list of the event,
-/// and they come by partition in the order of their offsets.
+/// An event of an event source mapping: no record is lost, each has a position in a list of the event, and they are
+/// sorted by partition and offset.
 fn event(bytes: &[u8]) {
     let Ok(records) = triad_lambda::parse_event(bytes) else {
         return;
     };
-    // Of lists of one name JSON as a value keeps the last: there may be more records, and not fewer.
+    // JSON as a value keeps only the last list of a name, so the event may have more records, and not fewer.
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
-        // What a record holds need not be fit for a value, such as a number that is out of range.
+        // A record's content may not fit into a value, such as a number that is out of range.
         return;
     };
     let lists = value["records"].as_object().expect("lists by partition");
     let listed = lists.values().filter_map(Value::as_array).map(Vec::len);
     assert!(records.len() >= listed.sum(), "a record is lost");
     assert!(records.is_sorted_by_key(triad_lambda::ParsedRecord::id));
-    // A record without a place is put before the next that has one: as far below zero as there are records.
+    // A record without an offset is placed before the next one that has one: as far below zero as there are records.
     let lowest = -i64::try_from(records.len()).expect("a few");
     for record in &records {
         let id = record.id();
@@ -117,8 +117,8 @@ fn event(bytes: &[u8]) {
     }
 }
 
-/// An event of a function URL: what is taken names this server alone, and has no more of a body than is taken;
-/// what is not is no event, or is answered as the client's mistake.
+/// An event of a function URL: an accepted one names only this server, and its body is within the bound; any other is
+/// no event, or is answered as the client's error.
 fn request(bytes: &[u8]) {
     use triad_lambda::NoRequest;
     const MOST: usize = 16;
@@ -133,7 +133,7 @@ fn request(bytes: &[u8]) {
     }
 }
 
-/// A record of the topic `dead-letter`, its headers being lines of the bytes.
+/// A record of the topic `dead-letter`, whose headers are lines of the bytes.
 fn letter(bytes: &[u8]) {
     let mut lines = bytes.split(|b| *b == b'\n');
     let value = lines.next().map(<[u8]>::to_vec);
@@ -152,7 +152,7 @@ fn letter(bytes: &[u8]) {
     }
 }
 
-/// A process record as an item, given as DynamoDB's JSON: what is read is written so that it reads the same.
+/// A process record as an item, given as DynamoDB's JSON: decoding and encoding round-trip.
 fn record(bytes: &[u8]) {
     let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else {
         return;
@@ -176,8 +176,7 @@ fn record(bytes: &[u8]) {
     }
 }
 
-/// A workflow file: what loads has a canonical form that loads as the same; what does not says
-/// why.
+/// A workflow file: a valid one has a canonical form that loads as the same; an invalid one has an error.
 fn definition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -192,7 +191,7 @@ fn definition(bytes: &[u8]) {
     }
 }
 
-/// An expression: refused, or evaluated to a value or an error, the same every time.
+/// An expression: refused, or evaluated to a value or an error, deterministically.
 fn expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -205,8 +204,8 @@ fn expression(bytes: &[u8]) {
     }
 }
 
-/// A template, any JSON with expressions in its texts: refused, or rendered to a value or an error, the same
-/// every time; without an expression in it to itself.
+/// A template, any JSON with expressions in its texts: refused, or rendered to a value or an error,
+/// deterministically; without an expression, to itself.
 fn template(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
         return;

@@ -1,10 +1,10 @@
-//! Every target with its seeds, as they are and damaged. The fuzzer goes further.
+//! Every target with its seeds, unchanged and damaged. The fuzzer goes further.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use triad_fuzz::damage::damage;
 
-/// Damaged inputs of one target.
+/// Number of damaged inputs of one target.
 const DAMAGED: usize = 3_000;
 
 #[test]

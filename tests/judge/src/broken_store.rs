@@ -1,6 +1,6 @@
-//! A broken store, for the judge to convict: one promise of it is not kept, now and then.
+//! A broken store for tests of the judge: it breaks one promise now and then.
 //!
-//! It stands behind the recorder, so that what is recorded is what clients were told.
+//! It is behind the recorder, so that the history has the answers that clients got.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,21 +9,21 @@ use std::sync::{Mutex, PoisonError};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-/// Which promise is not kept.
+/// The broken promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Kind {
-    /// A consistent read of one process record is answered with the version before.
+    /// A consistent read of a process record returns the previous version.
     StaleRead,
-    /// A write is carried out though its condition does not hold: another's is lost.
+    /// A write is carried out although its condition is false: another write is lost.
     IgnoredCondition,
     /// A write is acknowledged and not carried out.
     DroppedWrite,
-    /// Of a transaction only the second put is carried out.
+    /// Only the second put of a transaction is carried out.
     HalfTransaction,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [
         Self::StaleRead,
         Self::IgnoredCondition,
@@ -32,14 +32,14 @@ impl Kind {
     ];
 }
 
-/// Records whose version before the last one is remembered; further ones are read truly.
+/// Records whose previous version is remembered; reads of further ones are correct.
 const REMEMBERED: usize = 10_000;
 
-/// A broken store's way of answering.
+/// State of a broken store.
 #[derive(Debug)]
 pub struct Lies {
     kind: Kind,
-    /// Every so manieth request that it could lie to.
+    /// One in this many possible requests is answered wrongly.
     every: u64,
     asked: AtomicU64,
     told: AtomicU64,
@@ -47,19 +47,19 @@ pub struct Lies {
     versions: Mutex<HashMap<String, [Option<Value>; 2]>>,
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sent {
-    /// It goes to the store as it is.
+    /// The request is sent unchanged.
     True,
-    /// This goes to the store in its place, by action and body.
+    /// This request is sent in its place, with its action and body.
     Instead(&'static str, Value),
-    /// Nothing does; this is the answer.
+    /// Nothing is sent; this is the answer.
     Answered(Value),
 }
 
 impl Lies {
-    /// Lies to one in `every` of the requests that can be lied to.
+    /// Answers one in `every` of the possible requests wrongly.
     #[must_use]
     pub fn new(kind: Kind, every: u64) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Lies {
         }
     }
 
-    /// How often it has lied.
+    /// Number of wrong answers.
     #[must_use]
     pub fn lies_told(&self) -> u64 {
         self.told.load(Ordering::Relaxed)
@@ -86,7 +86,7 @@ impl Lies {
         lies
     }
 
-    /// What is done with a request.
+    /// Decides about a request.
     pub fn request(&self, action: &str, body: &[u8]) -> Sent {
         let Ok(mut body) = serde_json::from_slice::<Value>(body) else {
             return Sent::True;
@@ -95,7 +95,7 @@ impl Lies {
         match self.kind {
             Kind::IgnoredCondition if is_write && self.is_turn() => {
                 if let Some(fields) = body.as_object_mut() {
-                    // Values that nothing refers to would be refused.
+                    // DynamoDB refuses unused names and values.
                     fields.retain(|name, _| !name.starts_with("Expression"));
                     fields.remove("ConditionExpression");
                 }
@@ -109,7 +109,7 @@ impl Lies {
         }
     }
 
-    /// What is told in the place of the store's answer of 200; none: that itself.
+    /// The answer in place of the store's status 200; `None`: the store's own.
     pub fn answer(&self, action: &str, request: &[u8], answer: &[u8]) -> Option<Value> {
         if self.kind != Kind::StaleRead {
             return None;

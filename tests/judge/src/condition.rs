@@ -1,16 +1,16 @@
-//! Conditions of writes, read and held against an item by the judge itself.
+//! Conditions of writes, parsed and evaluated by the judge itself.
 //!
-//! The part of DynamoDB's expressions that is in use: `AND`, `OR`, parentheses, `=`, `<=`,
-//! `attribute_exists`, `attribute_not_exists` and `attribute_type`. Anything else is an error, and
-//! so is an attribute that the judge does not keep: nothing is taken for true unseen.
+//! It supports the used part of DynamoDB's expressions: `AND`, `OR`, parentheses, `=`, `<=`, `attribute_exists`,
+//! `attribute_not_exists` and `attribute_type`. Anything else is an error, and so is an attribute that the judge does
+//! not keep: no condition is assumed to be true.
 //!
-//! Source: "Condition and filter expressions" of the DynamoDB developer guide. A comparison with an
-//! attribute that is absent is false.
+//! Source: "Condition and filter expressions" of the DynamoDB developer guide. A comparison with an absent attribute
+//! is false.
 
 use super::history::{Condition, Item, Scalar};
 use super::item::KEPT;
 
-/// A condition that the judge cannot hold against anything.
+/// A condition that the judge cannot evaluate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the condition {text:?} cannot be judged: {why}")]
 pub struct Unjudged {
@@ -21,28 +21,28 @@ pub struct Unjudged {
 /// Deepest nesting of parentheses.
 const DEEPEST: usize = 16;
 
-/// A condition that has been read.
+/// A parsed condition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Term {
-    /// Both.
+    /// Both terms.
     And(Box<Term>, Box<Term>),
-    /// One of them, or both.
+    /// At least one of the terms.
     Or(Box<Term>, Box<Term>),
     /// The attribute has this value.
     Equals(String, Scalar),
     /// The attribute is a number, and at most this.
     AtMost(String, u64),
-    /// The attribute is there, or is not.
+    /// Whether the attribute exists.
     Exists(String, bool),
-    /// The attribute is there, and null.
+    /// The attribute exists, and is null.
     IsNull(String),
 }
 
 impl Term {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// [`Unjudged`] where it holds something else than the module says.
+    /// [`Unjudged`] if it has a part that the module does not support.
     pub fn read(condition: &Condition) -> Result<Self, Unjudged> {
         let tokens = tokens(&condition.text);
         let mut reader = Reader {
@@ -60,7 +60,7 @@ impl Term {
         })
     }
 
-    /// Whether it holds of an item; of none, where there is none.
+    /// Evaluates the condition for an item, or for a missing one.
     #[must_use]
     pub fn holds(&self, item: Option<&Item>) -> bool {
         let value = |name: &String| item.and_then(|i| i.attributes.get(name));

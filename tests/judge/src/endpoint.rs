@@ -1,9 +1,8 @@
-//! The endpoint that clients of the store are given: it records, and hands on.
+//! The recording endpoint for clients of the store.
 //!
-//! An operation is written down when it was sent and when it was answered, whether its client is
-//! still there to hear it or not. Where the store is gone, the client's connection ends without an
-//! answer, as it would without the endpoint. Loopback only; it ends with [`Endpoint::stop`], or
-//! when it is dropped.
+//! An operation is recorded with the moments at which it was sent and answered, even if its client is gone. If the
+//! store is gone, the client's connection ends without an answer, as without the endpoint. Loopback only; it ends
+//! with [`Endpoint::stop`], or when it is dropped.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,7 +34,7 @@ const LARGEST: usize = 17 << 20;
 const LONGEST: Duration = Duration::from_secs(60);
 /// Connections at once: more than all clients of a run have.
 const CONNECTIONS: usize = 4_096;
-/// What is handed on of a request and of an answer.
+/// Headers of requests and answers that are passed on.
 const HEADERS: [&str; 7] = [
     "content-type",
     "x-amz-target",
@@ -45,7 +44,7 @@ const HEADERS: [&str; 7] = [
     "x-amzn-requestid",
     "x-amz-crc32",
 ];
-/// What is told while access is denied.
+/// The answer while access is denied.
 const DENIED: &str = r#"{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","Message":"access is denied for a while"}"#;
 
 /// A running endpoint.
@@ -53,7 +52,7 @@ const DENIED: &str = r#"{"__type":"com.amazonaws.dynamodb.v20120810#AccessDenied
 pub struct Endpoint {
     addr: SocketAddr,
     shared: Arc<EndpointState>,
-    /// Ends its task with itself.
+    /// Dropping it ends its task.
     serving: JoinSet<()>,
 }
 
@@ -65,7 +64,7 @@ struct EndpointState {
     lies: Option<Lies>,
     is_denied: AtomicBool,
     denied: AtomicU64,
-    /// Requests that are being handled, each for [`LONGEST`] at most.
+    /// Requests being handled, each for at most [`LONGEST`].
     handling: TaskTracker,
 }
 
@@ -106,13 +105,13 @@ impl Endpoint {
         })
     }
 
-    /// Where clients reach it.
+    /// The URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// The history.
+    /// The recorder of the history.
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
         &self.shared.recorder
@@ -123,19 +122,19 @@ impl Endpoint {
         self.shared.is_denied.store(is_denied, Ordering::SeqCst);
     }
 
-    /// Requests that were denied so far.
+    /// Number of denied requests.
     #[must_use]
     pub fn denied(&self) -> u64 {
         self.shared.denied.load(Ordering::SeqCst)
     }
 
-    /// How often clients were lied to.
+    /// Number of wrong answers.
     #[must_use]
     pub fn lies(&self) -> u64 {
         self.shared.lies.as_ref().map_or(0, Lies::lies_told)
     }
 
-    /// Takes no request any more, and waits until those that it has taken are written down.
+    /// Accepts no further request, and waits until the accepted ones are recorded.
     pub async fn stop(&mut self) {
         self.serving.shutdown().await;
         self.shared.handling.close();
@@ -147,7 +146,7 @@ async fn serve(listener: TcpListener, shared: Arc<EndpointState>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        // An error is about the connection that was to come: the next may be sound.
+        // An error concerns one new connection: the next may succeed.
         if let Ok((stream, _)) = listener.accept().await
             && connections.len() < CONNECTIONS
         {
@@ -157,10 +156,10 @@ async fn serve(listener: TcpListener, shared: Arc<EndpointState>) {
 }
 
 async fn connection(stream: TcpStream, shared: Arc<EndpointState>) {
-    // Requests and answers are small and waited for. Where it cannot be set they are slower.
+    // Requests and answers are small and waited for. Without the option they are slower.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| answer(request, shared.clone()));
-    // It ends with an error where there is no answer, or the client is gone: nothing is to be done.
+    // Fails if there is no answer, or the client is gone; both are expected.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -173,7 +172,7 @@ async fn answer(
     let headers = request.headers().clone();
     let body = Limited::new(request.into_body(), LARGEST).collect().await;
     let body = body.map_err(|_| NoAnswer)?.to_bytes();
-    // A task of its own: it is carried on and written down when the client is gone.
+    // A separate task, so that it is completed and recorded even if the client is gone.
     let handling = shared.handling.clone();
     let handled = handling.spawn(async move { shared.handle(&headers, body).await });
     handled.await.map_err(|_| NoAnswer)?.ok_or(NoAnswer)
@@ -183,7 +182,7 @@ async fn answer(
 type Answered = (StatusCode, HeaderMap, Bytes);
 
 impl EndpointState {
-    /// Hands a request on and records it; none if the store did not answer.
+    /// Passes a request on and records it; `None` if the store did not answer.
     async fn handle(&self, headers: &HeaderMap, body: Bytes) -> Option<Response<Full<Bytes>>> {
         let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
         let action = target.and_then(|t| t.rsplit('.').next()).unwrap_or("");
@@ -206,7 +205,7 @@ impl EndpointState {
         Some(response)
     }
 
-    /// The store's answer, or what is told in its place.
+    /// The store's answer, or the answer in its place.
     async fn upstream(
         &self,
         headers: &HeaderMap,
@@ -229,7 +228,7 @@ impl EndpointState {
                     headers.insert("x-amz-target", target);
                 }
                 let answered = self.forward(&headers, instead.to_string().into()).await?;
-                // What the store refuses is no lie that a client would believe.
+                // A refusal by the store is passed on.
                 match answered.0 {
                     StatusCode::OK => of_json(&Value::Object(Map::new())),
                     _ => self.forward(request_headers, body.clone()).await?,
@@ -255,7 +254,7 @@ impl EndpointState {
     }
 }
 
-/// The headers that are handed on.
+/// The headers that are passed on.
 fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
     let kept = HEADERS.iter().filter_map(|name| {
         let value = headers.get(*name)?;

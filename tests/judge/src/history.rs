@@ -1,9 +1,9 @@
-//! A recorded history: a file of JSON lines, one operation on one object each.
+//! A recorded history: a file of JSON lines, each with one operation on one object.
 //!
-//! An object is an order (its details and its process record, which are created together) or one
-//! record of the table `control`. An operation has the moments at which it was sent and answered,
-//! by a number that rises with every event and by the clock; what was asked; what was answered. An
-//! operation that was not answered may have taken effect at any time since it was sent.
+//! An object is an order (its details and its process record, which are created together) or one record of the table
+//! `control`. An operation has the moments at which it was sent and answered (by an event number that rises, and by
+//! the clock), the request and the answer. An unanswered operation may have taken effect at any time since it was
+//! sent.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
-    /// What it is on: `order/<id>` or `control/<key>`.
+    /// The object: `order/<id>` or `control/<key>`.
     pub object: String,
     /// When it was sent.
     pub began: Moment,
     /// When it was answered, or given up.
     pub ended: Moment,
-    /// What was asked.
+    /// The request.
     pub asked: ClientOperation,
-    /// What was answered.
+    /// The answer.
     pub answer: Answer,
 }
 
@@ -33,7 +33,7 @@ pub struct Moment {
     pub event: u64,
 }
 
-/// A place of an object.
+/// A part of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cell {
@@ -45,36 +45,36 @@ pub enum Cell {
     Control,
 }
 
-/// What a client asked.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientOperation {
     /// A consistent read.
     Read(Cell),
-    /// Puts that take effect all together or not at all.
+    /// Puts that take effect together or not at all.
     Put {
-        /// At most one a cell.
+        /// At most one for each cell.
         puts: Vec<Put>,
         /// A transaction's token: with the same one it takes effect once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<String>,
     },
-    /// Messages and effects that were seen: of attempts that a write must have put in force before.
+    /// Messages and effects that were seen: their attempts must have been put in force by an earlier write.
     Seen(Vec<Sighting>),
-    /// Something that the judge does not know: its object cannot be judged.
+    /// An operation that the judge does not support: its object cannot be judged.
     Other(String),
 }
 
-/// What was seen elsewhere of an attempt.
+/// Evidence of an attempt outside of the store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sighting {
-    /// What.
+    /// Kind of the evidence.
     pub sign: Sign,
-    /// Of which attempt: `<step>/do/<number>` or `<step>/compensate/<number>`.
+    /// The attempt: `<step>/do/<number>` or `<step>/compensate/<number>`.
     pub attempt: String,
 }
 
-/// A sign of an attempt.
+/// Kind of evidence of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sign {
@@ -89,16 +89,16 @@ pub enum Sign {
 /// One conditional put.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Put {
-    /// Where.
+    /// The cell.
     pub cell: Cell,
-    /// What.
+    /// The new item.
     pub item: Item,
-    /// On what condition; none: whatever is there.
+    /// The condition; `None`: unconditional.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
 }
 
-/// A condition as it was sent, with the names and values that it refers to.
+/// A condition as sent, with the names and values that it refers to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Condition {
     /// The expression.
@@ -111,14 +111,14 @@ pub struct Condition {
     pub values: BTreeMap<String, Scalar>,
 }
 
-/// A stored item: the fingerprint of all of it, and what is judged by its content.
+/// A stored item: the fingerprint of all of it, and the parts that the judge evaluates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// The first 16 hexadecimal digits of the SHA-256 of the item's JSON with sorted names.
     pub digest: String,
-    /// Those of its attributes that conditions and rules are about.
+    /// The attributes that conditions and rules use.
     pub attributes: BTreeMap<String, Scalar>,
-    /// The attempts whose request is out, by a process record.
+    /// For a process record: the attempts whose request is out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub out: Vec<String>,
 }
@@ -135,19 +135,19 @@ pub enum Scalar {
     Text(String),
 }
 
-/// What a client was answered.
+/// The answer to a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// A read's item; none: there is none.
+    /// A read's item; `None` if there is none.
     Found(Option<Item>),
-    /// The puts have taken effect; what was seen was seen.
+    /// The puts have taken effect; for evidence: it was seen.
     Done,
-    /// A condition does not hold: of each put, whether its own did.
+    /// A condition is false: for each put, whether its own condition held.
     Refused(Vec<ConditionHeld>),
-    /// The operation has had no effect, for a reason that has nothing to do with the object.
+    /// The operation had no effect, for a reason outside of the object.
     Failed(String),
-    /// Nobody knows.
+    /// The result is unknown.
     Unknown,
 }
 
@@ -155,8 +155,8 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConditionHeld {
-    /// It did.
+    /// It was true.
     Yes,
-    /// It did not; the item that stands, where it was told.
+    /// It was false; the existing item, if the answer has it.
     No(Option<Item>),
 }

@@ -1,4 +1,4 @@
-//! Items of the DynamoDB API as the judge keeps them.
+//! Items of the DynamoDB API as the judge stores them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::history::{Item, Scalar};
 
-/// Attributes that are kept as they are. A condition about another cannot be judged.
+/// Attributes that are stored unchanged. A condition about another cannot be judged.
 pub const KEPT: [&str; 10] = [
     "OrderID",
     "Key",
@@ -21,14 +21,14 @@ pub const KEPT: [&str; 10] = [
     "ExpiresAt",
     "DueAt",
 ];
-/// Attribute that holds the steps of a process record, as JSON text.
+/// Attribute with the steps of a process record, as JSON text.
 const STEPS: &str = "Steps";
 
 /// An item in the API's own JSON.
 pub fn item(json: &Value) -> Item {
     let none = serde_json::Map::new();
     let all = json.as_object().unwrap_or(&none);
-    // Sorted, whatever order the map has.
+    // Sorted, independently of the map's order.
     let sorted: BTreeMap<&String, &Value> = all.iter().collect();
     let mut hash = Sha256::new();
     for (name, value) in &sorted {
@@ -51,8 +51,7 @@ pub fn item(json: &Value) -> Item {
     }
 }
 
-/// A value as text that is the same for the same value: the numbers of the API are text already,
-/// and `"7"` and `"7.0"` are one number.
+/// A canonical text of a value: the API's numbers are texts already, and `"7"` and `"7.0"` are one number.
 fn canonical(value: &Value) -> String {
     match value.get("N").and_then(Value::as_str) {
         Some(number) if number.contains('.') => {
@@ -64,7 +63,7 @@ fn canonical(value: &Value) -> String {
     }
 }
 
-/// A simple value; none of another kind.
+/// A simple value; `None` for another kind.
 pub fn scalar(value: &Value) -> Option<Scalar> {
     let (kind, value) = value.as_object()?.iter().next()?;
     match (kind.as_str(), value) {

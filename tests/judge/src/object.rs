@@ -1,13 +1,12 @@
-//! One object of the store as a sequential program: what each operation would be answered, were
-//! they carried out one after the other.
+//! One object of the store as a sequential program: the answer of each operation if they were carried out one after
+//! the other.
 //!
-//! Two things are asked of a write that took effect. Its own condition held: that is the store's
-//! promise. And of a process record the pattern's rules hold: it is created Pending, unlocked and
-//! without failures; every write raises its version by one; a claim is taken only where there is
-//! none, and may be kept or given back; an order that has ended stays as it ended. A writer that
-//! sent no condition, or a wrong one, is found by the second.
+//! A write that took effect must satisfy two requirements. Its own condition held: that is the store's promise. And a
+//! process record follows the pattern's rules: it is created Pending, unlocked and without failures; every write
+//! raises its version by one; a claim is taken only if there is none, and may be kept or released; an ended order
+//! keeps its end state. The second requirement finds a writer that sent no condition, or a wrong one.
 //!
-//! An item that has outlived its `ExpiresAt` may vanish at any time: so the service documents it.
+//! An item past its `ExpiresAt` may vanish at any time, as the service documents.
 
 use std::cell::Cell as Count;
 use std::collections::BTreeSet;
@@ -18,24 +17,24 @@ use stateright::semantics::SequentialSpec;
 use super::condition::{Term, Unjudged};
 use super::history::{Answer, Cell, ClientOperation, ConditionHeld, Item, Operation, Put, Scalar};
 
-/// Names of the states in which an order has ended.
+/// Names of the end states of an order.
 const ENDS: [&str; 4] = ["Processed", "Error", "Compensated", "CompensationFailed"];
 
-/// An operation, its conditions read.
+/// An operation with parsed conditions.
 #[derive(Debug)]
 pub struct Call {
     asked: ClientOperation,
-    /// Of each put.
+    /// The condition of each put.
     terms: Vec<Option<Term>>,
     /// Latest second at which it can have taken effect.
     until_s: u64,
 }
 
 impl Call {
-    /// Reads an operation.
+    /// Parses an operation.
     ///
     /// # Errors
-    /// [`Unjudged`] where a condition cannot be read.
+    /// [`Unjudged`] if a condition cannot be parsed.
     pub fn of(operation: &Operation) -> Result<Rc<Self>, Unjudged> {
         let puts = match &operation.asked {
             ClientOperation::Put { puts, .. } => puts.as_slice(),
@@ -53,7 +52,7 @@ impl Call {
     }
 }
 
-/// What an object is at a moment.
+/// State of an object at a moment.
 #[derive(Debug, Clone)]
 pub struct Object {
     cells: [Option<Rc<Item>>; 3],
@@ -64,8 +63,8 @@ pub struct Object {
     budget: Budget,
 }
 
-/// The steps that are left to the searches that share it. Where a step is taken and none is left, [`Spent`] is
-/// thrown through the tester, which cannot be told to stop otherwise.
+/// The remaining steps of the searches that share it. If none is left, taking a step unwinds with [`Spent`] through
+/// the tester, which has no other way to stop.
 #[derive(Debug, Clone)]
 pub struct Budget(Rc<Count<u64>>);
 
@@ -74,7 +73,7 @@ pub struct Budget(Rc<Count<u64>>);
 pub struct Spent;
 
 impl Budget {
-    /// So many steps.
+    /// A budget of this many steps.
     #[must_use]
     pub fn of(steps: u64) -> Self {
         Self(Rc::new(Count::new(steps)))
@@ -100,7 +99,7 @@ impl Object {
         }
     }
 
-    /// The same object, whose steps are taken from this budget.
+    /// The same object with this budget.
     #[must_use]
     pub fn within(self, budget: Budget) -> Self {
         Self { budget, ..self }
@@ -110,7 +109,7 @@ impl Object {
         self.cells[cell as usize].as_deref()
     }
 
-    /// Whether an operation may be answered so, and the object after it.
+    /// Whether the answer is possible for an operation; updates the object.
     fn fits(&mut self, call: &Call, answer: &Answer) -> bool {
         match (&call.asked, answer) {
             (ClientOperation::Read(cell), Answer::Found(item)) => self.at(*cell) == item.as_ref(),
@@ -164,7 +163,7 @@ impl Object {
         true
     }
 
-    /// The object without what may have expired by then; none if nothing may have.
+    /// The object without items that may have expired by then; `None` if none may have.
     fn expired(&self, until_s: u64) -> Option<Self> {
         let is_over = |cell: &Option<Rc<Item>>| {
             let at = cell.as_ref().and_then(|i| i.attributes.get("ExpiresAt"));
@@ -213,7 +212,7 @@ impl SequentialSpec for Object {
     type Op = Rc<Call>;
     type Ret = Rc<Answer>;
 
-    /// Carries an unanswered operation out: it has its effect, or none.
+    /// Carries an unanswered operation out: with its effect, or without.
     fn invoke(&mut self, call: &Self::Op) -> Self::Ret {
         self.budget.spend();
         let is_done = match &call.asked {

@@ -1,4 +1,4 @@
-//! The file of a history: operations are numbered and written down as they happen.
+//! Records a history: operations are numbered and written as they happen.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -12,12 +12,12 @@ use triad_runtime::system::SystemClock;
 
 use super::history::{Answer, ClientOperation, Moment, Operation};
 
-/// Writes a history. Whoever shares it writes whole lines.
+/// Writes a history. Users that share it write whole lines.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
-    /// The clock at the beginning, in microseconds since the Unix epoch, and when that was: a clock
-    /// that is set back must not turn the history round.
+    /// The clock at the beginning, in microseconds since the Unix epoch, and the monotonic time of it: a clock that
+    /// is set back must not reverse the history.
     began: (u64, Instant),
     sink: Mutex<Sink>,
 }
@@ -33,17 +33,17 @@ struct Sink {
 /// An operation that has been sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Begun {
-    /// What it is on.
+    /// The object.
     pub object: String,
-    /// What was asked.
+    /// The request.
     pub asked: ClientOperation,
 }
 
 impl Recorder {
-    /// Makes the file.
+    /// Creates the file.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| path.display().to_string())?;
         Ok(Self {
@@ -70,7 +70,7 @@ impl Recorder {
         }
     }
 
-    /// Writes down what has been answered.
+    /// Records answered operations.
     pub fn ended(&self, began: Moment, ended: Moment, all: Vec<(Begun, Answer)>) {
         for (Begun { object, asked }, answer) in all {
             self.write(&Operation {
@@ -83,7 +83,7 @@ impl Recorder {
         }
     }
 
-    /// Writes a line. What goes wrong is told by [`Recorder::finish`].
+    /// Writes a line. [`Recorder::finish`] reports an error.
     pub fn write(&self, operation: &Operation) {
         let line = serde_json::to_vec(operation);
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,10 +97,10 @@ impl Recorder {
         }
     }
 
-    /// Has everything written so far on disk; how many lines that is, and where.
+    /// Syncs everything to disk; returns the number of lines, and the path.
     ///
     /// # Errors
-    /// The first line that could not be written: a history with a gap is none.
+    /// The first line that could not be written: a history with a gap is useless.
     pub fn finish(&self) -> Result<(usize, &Path)> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(e) = sink.failed.take() {
@@ -116,7 +116,7 @@ impl Recorder {
 /// Reads a history, line by line.
 ///
 /// # Errors
-/// A file that is not there, or a line that is none of a history.
+/// If the file is missing, or a line is invalid.
 pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<Operation>>> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
     let lines = BufReader::new(file).lines().enumerate();

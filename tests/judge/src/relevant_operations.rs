@@ -1,4 +1,4 @@
-//! Which operations of a history say something that the others do not: the search grows with their number.
+//! Removes the operations of a history whose answers follow from others: the search grows with their number.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use super::history::{Answer, Cell, ClientOperation, ConditionHeld, Item, Operati
 
 /// The operations without those whose answers follow from others.
 ///
-/// What is put once stands for one period. Whoever found it, as a read or as what its write was refused for,
-/// says that this period has a moment within the time of asking. So of all who found it two say everything:
-/// the one that was answered first, and the one that asked last.
+/// An item that is put once is present for one period. An operation that found it, as a read or as a refused write,
+/// says that this period has a moment within the operation's time. Of all operations that found it, two imply the
+/// others: the one that was answered first, and the one that was sent last.
 pub(super) fn telling(all: &[Operation]) -> Vec<Operation> {
     let mut items: Vec<Finders<'_>> = Vec::new();
     for (at, operation) in all.iter().enumerate() {
@@ -55,7 +55,7 @@ struct Finders<'a> {
     all: Vec<usize>,
     /// The one that was answered first.
     first: usize,
-    /// The one that asked last.
+    /// The one that was sent last.
     last: usize,
 }
 
@@ -70,8 +70,8 @@ impl<'a> Finders<'a> {
     }
 }
 
-/// What an operation found and left as it was: the item of a read, or that for which a single put was refused,
-/// if its condition is indeed false for this item. `None` if the operation says something else.
+/// The item that an operation found and left unchanged: that of a read, or that of a refused single put whose
+/// condition is indeed false for it. `None` if the operation says something else.
 fn found(operation: &Operation) -> Option<(Cell, &Item)> {
     match (&operation.asked, &operation.answer) {
         (ClientOperation::Read(cell), Answer::Found(Some(item))) => Some((*cell, item)),

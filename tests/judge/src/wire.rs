@@ -1,7 +1,7 @@
 //! Requests and answers of the DynamoDB API as operations on objects.
 //!
-//! Source: the API reference, AwsJson 1.0. One request may be several operations: a batch of reads
-//! promises nothing about its keys together, a transaction is one operation on its order.
+//! Source: the API reference, AwsJson 1.0. One request may be several operations: a batch of reads has no joint
+//! promise about its keys, a transaction is one operation on its order.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::history::{Answer, Cell, ClientOperation, Condition, ConditionHeld, Pu
 use super::item::{item, scalar};
 use super::recorder::Begun;
 
-/// A request that is recorded: its operations, and how to find the answer of each.
+/// A recorded request: its operations, and how to find the answer of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     kind: Kind,
@@ -27,18 +27,18 @@ enum Kind {
     Other,
 }
 
-/// The store's answer, or what came instead.
+/// The store's answer, or its absence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum StoreAnswer<'a> {
     /// An HTTP status with a body.
     Answer(u16, &'a [u8]),
-    /// It was not sent: nobody listens.
+    /// The request was not sent: no process listens.
     NotSent,
-    /// It was sent, and nothing came back.
+    /// The request was sent, and there was no answer.
     Nothing,
 }
 
-/// Tables whose operations are recorded, and their key attribute.
+/// The cell of a recorded table, and its key attribute.
 fn place(table: &str) -> Option<(Cell, &'static str)> {
     match table {
         "orders" => Some((Cell::Details, "OrderID")),
@@ -59,7 +59,7 @@ fn object(table: &str, key: &Value) -> Option<(Cell, String, String)> {
     Some((cell, object, id))
 }
 
-/// Reads a request, by the last part of its `x-amz-target`; none where there is nothing to record.
+/// Parses a request, by the last part of its `x-amz-target`; `None` if it is not recorded.
 #[must_use]
 pub fn request(action: &str, body: &[u8]) -> Option<Request> {
     let body: Value = serde_json::from_slice(body).ok()?;
@@ -130,7 +130,7 @@ fn put(json: &Value) -> Option<(String, String, Put)> {
     Some((object, id, put))
 }
 
-/// A transaction of puts on one order; any other is an operation that cannot be judged.
+/// A transaction of puts on one order; any other cannot be judged.
 fn transaction(body: &Value) -> Option<(Begun, String)> {
     let actions = body["TransactItems"].as_array()?;
     let puts: Vec<_> = actions.iter().filter_map(|a| put(&a["Put"])).collect();
@@ -166,7 +166,7 @@ impl Request {
             StoreAnswer::NotSent => return self.all(&Answer::Failed("not sent".into())),
             StoreAnswer::Nothing => return self.all(&Answer::Unknown),
         };
-        // A body that cannot be read, or trouble of the service: it may have taken effect.
+        // An unreadable body, or a fault of the service: it may have taken effect.
         let Ok(body) = body else {
             return self.all(&Answer::Unknown);
         };
@@ -195,7 +195,7 @@ impl Request {
     }
 }
 
-/// What an answer of 4xx says: the condition, or nothing about the object.
+/// Classifies an answer of 4xx: about the condition, or not about the object.
 fn refused(body: &Value) -> Answer {
     let name = body["__type"].as_str().unwrap_or("unknown");
     let name = name.rsplit('#').next().unwrap_or(name);
@@ -219,7 +219,7 @@ fn refused(body: &Value) -> Answer {
     }
 }
 
-/// The item of a key in the answer to a batch; a key that was left unprocessed was not read.
+/// The item of a key in the answer to a batch; an unprocessed key was not read.
 fn of_batch(begun: &Begun, id: &str, body: &Value) -> Answer {
     let is_it = |table: &str, json: &Value| {
         object(table, json).is_some_and(|(cell, _, found)| {

@@ -12,7 +12,7 @@ fn step<'a>(workflow: &'a Workflow, id: &AttemptId) -> Option<&'a Step> {
     workflow.steps.get(index)
 }
 
-/// The total of calls that is kept exactly, if one is declared.
+/// The exact bound of calls, if one is declared.
 fn total(workflow: &Workflow, id: &AttemptId) -> Option<u32> {
     let step = step(workflow, id)?;
     match (id.is_compensation, &step.compensation) {
@@ -22,7 +22,7 @@ fn total(workflow: &Workflow, id: &AttemptId) -> Option<u32> {
     }
 }
 
-/// Most attempts that a step, or its compensation, may have.
+/// Most attempts at a step, or at its compensation.
 fn most_attempts(workflow: &Workflow, id: &AttemptId) -> u32 {
     let step = step(workflow, id);
     step.map_or(0, |step| match (id.is_compensation, &step.compensation) {
@@ -32,7 +32,7 @@ fn most_attempts(workflow: &Workflow, id: &AttemptId) -> u32 {
 }
 
 pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
-    // What was deferred is tried again without being counted.
+    // Deferred attempts are repeated without being counted.
     let deferred: BTreeSet<&str> = e
         .replies
         .iter()

@@ -8,7 +8,7 @@ use triad_core::{Order, StepState, Timestamp};
 use super::{Guarantee, Verdict};
 use crate::evidence::{AgentReply, AttemptId, Evidence, ReplyContent};
 
-/// What is wrong with two looks at a record, the later one second.
+/// The contradictions between two looks at a record, the later one second.
 #[must_use]
 pub fn of_two_looks(before: &Order, after: &Order) -> Vec<String> {
     let mut found = Vec::new();
@@ -77,7 +77,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
     ]
 }
 
-/// The attempt that ended a step or its compensation, when, and with what output where that is kept.
+/// The attempt that ended a step or its compensation, when, and its output if that is stored.
 fn end_of<'a>(
     order: &Order,
     step: &'a triad_core::StepRecord,

@@ -1,4 +1,4 @@
-//! G2 and G10: what is in place at the remote service is what the records say, once.
+//! G2 and G10: the effects at the remote service are those of the records, each once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::evidence::{Evidence, compensates};
 /// Service and key.
 type Key<'a> = (&'a str, &'a str);
 
-/// What the calls did to a forward key.
+/// Calls of a forward key and their results.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Done {
     applied: u32,
@@ -115,7 +115,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
     ]
 }
 
-/// What the calls did, by forward key.
+/// Results of the calls, by forward key.
 fn done(calls: &[LedgerLine]) -> BTreeMap<Key<'_>, Done> {
     let mut all: BTreeMap<Key<'_>, Done> = BTreeMap::new();
     let mut spent: BTreeSet<Key<'_>> = BTreeSet::new();
@@ -145,7 +145,7 @@ fn done(calls: &[LedgerLine]) -> BTreeMap<Key<'_>, Done> {
     all
 }
 
-/// Forward keys whose compensation came first.
+/// Number of forward keys whose compensation came first.
 #[must_use]
 pub fn tombstones(keys: &[KeyView]) -> usize {
     let is_tombstone = |k: &&KeyView| k.status == KeyStatus::Tombstoned;

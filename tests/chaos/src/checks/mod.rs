@@ -1,5 +1,5 @@
-//! The guarantees, held against the evidence of a run. Each check counts what it has looked at:
-//! one that looked at nothing has shown nothing.
+//! Checks of the guarantees against the evidence of a run. Each check counts the things that it has looked at: a
+//! check without any proves nothing.
 
 pub mod alerts;
 pub mod budgets;
@@ -34,21 +34,21 @@ pub enum Guarantee {
     G11,
 }
 
-/// What a check has found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Which guarantee it is about.
+    /// The guarantee.
     pub guarantee: Guarantee,
-    /// What must be so.
+    /// The requirement.
     pub what: &'static str,
-    /// How many things it has looked at.
+    /// Number of things checked.
     pub checked: usize,
-    /// Where it was not so.
+    /// The violations.
     pub breaches: Vec<String>,
 }
 
 impl Verdict {
-    /// Looks at each of `items`; `wrong` says what is wrong with one, if something is.
+    /// Checks each of `items`; `wrong` returns a violation, if there is one.
     pub fn each<T>(
         guarantee: Guarantee,
         what: &'static str,
@@ -70,7 +70,7 @@ impl Verdict {
 }
 
 impl Verdict {
-    /// The same, with a breach if it has looked at nothing.
+    /// Adds a violation if nothing was checked.
     #[must_use]
     pub fn or_nothing(mut self) -> Self {
         if self.checked == 0 {

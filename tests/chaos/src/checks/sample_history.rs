@@ -1,8 +1,8 @@
-//! A small history in which all is well, for the checks' own tests to break.
+//! A small valid history, which the checks' own tests break.
 //!
-//! Three orders of the chaos workflow: `done` is Processed, `back` was compensated after its carrier
-//! refused, `stuck` is in Error because the last step was refused. Beside them a record that
-//! nobody could take, and one with the id of `done` and another content.
+//! Three orders of the chaos workflow: `done` is Processed, `back` was compensated after its carrier refused, `stuck`
+//! is in Error because the last step was refused. Also a record that cannot be handled, and one with the id of `done`
+//! and another content.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -31,7 +31,7 @@ use triad_tests::topics::Raw;
 const FINISHED: Timestamp = Timestamp(50);
 const COMPLETE_BY: Timestamp = Timestamp(100);
 
-/// The checks that have found a breach.
+/// Names of the checks that found a violation.
 pub(super) fn breached(evidence: &Evidence) -> Vec<&'static str> {
     let verdicts = all(evidence).into_iter();
     let broken = verdicts.filter(|v| !v.breaches.is_empty());
@@ -48,7 +48,7 @@ pub(super) fn workflow() -> Arc<Workflow> {
     WORKFLOW.clone()
 }
 
-/// A place in the topic of orders.
+/// A position in the topic of orders.
 pub(super) fn place(offset: i64) -> LetterId {
     LetterId {
         topic: "orders".into(),
@@ -151,7 +151,7 @@ impl Evidence {
         });
     }
 
-    /// An order, with what was called for it and how that went, in its order.
+    /// An order, with its calls and their results, in order.
     fn order(
         &mut self,
         name: &str,
@@ -238,7 +238,7 @@ impl Evidence {
     }
 }
 
-/// The history.
+/// The valid history.
 pub(crate) fn sound() -> Evidence {
     let mut e = Evidence {
         workflow: workflow(),

@@ -1,4 +1,4 @@
-//! G8: statuses come in their order, and without repetitions there is no gap.
+//! G8: statuses come in order, and without gaps once repetitions are removed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use triad_core::{ProcessState, topics};
 use super::{Guarantee, Verdict};
 use crate::evidence::Evidence;
 
-/// What the application was told of one order.
+/// The status messages of one order.
 #[derive(Debug, Default)]
 struct OrderStatuses<'a> {
     /// First occurrences, by sequence from 1.
@@ -21,7 +21,7 @@ struct OrderStatuses<'a> {
 
 fn statuses_by_order(statuses: &[(String, StatusMessage)]) -> BTreeMap<&str, OrderStatuses<'_>> {
     let mut all: BTreeMap<&str, OrderStatuses<'_>> = BTreeMap::new();
-    // What is told of a record that was refused is no status of an order: nothing of it was stored.
+    // The message about a refused record is no status of an order, because nothing of it was stored.
     let is_refusal = |s: &StatusMessage| s.status == Status::Rejected && s.sequence == 0;
     for (topic, status) in statuses.iter().filter(|(_, s)| !is_refusal(s)) {
         let told = all.entry(status.order_id.as_str()).or_default();

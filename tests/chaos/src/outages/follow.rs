@@ -1,4 +1,4 @@
-//! Noting when orders end, by what applications are told.
+//! Notes when orders end, by their status messages.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use crate::progress::is_end;
 
 /// Longest wait for one answer of the broker.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Longest wait for the next status, before it is looked whether there is to be one.
+/// Longest wait for the next status, before the stop is checked.
 const NEXT: Duration = Duration::from_millis(200);
 
-/// The orders that have ended, and when.
+/// The ended orders, and when each ended.
 pub type Ends = Arc<Mutex<BTreeMap<String, Instant>>>;
 
 /// When an order has ended.

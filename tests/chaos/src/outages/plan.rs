@@ -1,4 +1,4 @@
-//! Which outages there are, which orders need what is out, and how long an order may take.
+//! The outages, the orders that each holds up, and the bounds of an order's time.
 
 use std::time::Duration;
 
@@ -19,44 +19,43 @@ pub const WORKFLOWS: [(&str, &str); 3] = [
     ("paid", include_str!("paid.yaml")),
     ("refused", include_str!("refused.yaml")),
 ];
-/// The agent that only `paid` needs.
+/// The agent that only the workflow `paid` needs.
 const PAYMENT: &str = "payment";
 /// The agent whose service declines everything.
 const JUDGE: &str = "judge";
 /// Longer than any outage.
 const HANGS_MS: u64 = 600_000;
 
-/// Longest time for an order that does not need what is out, from its acknowledgement by the broker
-/// to its end. It takes well under a second where nothing holds it up. It may share one publish
-/// with a message that is not acknowledged (10 s the first time that a topic is late), be announced
-/// again (3 s), and lose one attempt of a step (4 s): with a sweep of half a second 18 s, and a little
-/// for a busy machine.
+/// Longest time of an order that does not need the failed part, from its acknowledgement by the broker to its end.
+/// Normally it takes well under a second. It may share one publish with a message that is not acknowledged (10 s the
+/// first time that a topic is late), be announced again (3 s), and lose one attempt of a step (4 s): with a sweep of
+/// half a second 18 s, and a little for a busy machine.
 pub const WITHIN: Duration = Duration::from_secs(20);
 
-/// Longest time from the end of an outage to the end of every order that it held up: a circuit
-/// breaker tries again after 60 s at most, a record that was to be handled again after 10 s, and the
-/// order may have to lose an attempt and be asked for again as in [`WITHIN`].
+/// Longest time from the end of an outage to the end of every order that it held up: a circuit breaker tries again
+/// after 60 s at most, a redelivered record comes after 10 s, and the order may lose an attempt and be announced
+/// again as in [`WITHIN`].
 pub const AFTER: Duration = Duration::from_secs(90);
 
-/// What is out.
+/// The failed part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outage {
-    /// The broker refuses what is produced to `alerts`.
+    /// The broker refuses produce requests to `alerts`.
     Alerts,
-    /// The broker refuses what is produced to the topic of one agent.
+    /// The broker refuses produce requests to the topic of one agent.
     Requests,
-    /// One service takes calls and does not answer.
+    /// One service accepts calls and does not answer.
     Service,
     /// The store denies access to everything.
     Store,
 }
 
 impl Outage {
-    /// All of them, in the order in which they come.
+    /// All outages, in order.
     pub const ALL: [Self; 4] = [Self::Alerts, Self::Requests, Self::Service, Self::Store];
 
-    /// For people.
+    /// Name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,7 +66,7 @@ impl Outage {
         }
     }
 
-    /// The topic that is refused, if one is.
+    /// The refused topic, if any.
     #[must_use]
     pub fn topic(self) -> Option<String> {
         match self {
@@ -79,7 +78,7 @@ impl Outage {
         }
     }
 
-    /// The workflow of the orders that need what is out.
+    /// The workflow of the orders that need the failed part.
     #[must_use]
     pub fn needed_by(self) -> &'static str {
         match self {
@@ -88,7 +87,7 @@ impl Outage {
         }
     }
 
-    /// The workflow of the orders that do not, where there is one.
+    /// The workflow of the orders that do not need it, if there is one.
     #[must_use]
     pub fn not_needed_by(self) -> Option<&'static str> {
         match self {
@@ -98,7 +97,7 @@ impl Outage {
     }
 }
 
-/// How the services behave: as always, or with one that hangs.
+/// Faults of the services: none, or one that hangs.
 #[must_use]
 pub fn faults(outage: Option<Outage>) -> Faults {
     let usual = FaultPlan {

@@ -1,4 +1,4 @@
-//! What outages have shown.
+//! Report of the outages.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,36 +16,36 @@ use triad_judge::verdict::Judged;
 /// One outage.
 #[derive(Debug, Clone, Serialize)]
 pub struct OutageView {
-    /// Which.
+    /// The outage.
     pub outage: Outage,
     /// How long it lasted, in seconds.
     pub seconds: f64,
-    /// Orders that did not need what was out.
+    /// Orders that did not need the failed part.
     pub free: usize,
-    /// The slowest of them, in seconds from sending to end; none where one has not ended.
+    /// Time of the slowest of them, in seconds from sending to end; `None` if one has not ended.
     pub slowest_free: Option<f64>,
-    /// Orders that did.
+    /// Orders that needed it.
     pub held: usize,
-    /// How many of those waited when it was over.
+    /// How many of those had not ended when the outage was over.
     pub waiting: usize,
-    /// The last of them, in seconds from the end of the outage; none where one has not ended.
+    /// Time of the last of them, in seconds from the end of the outage; `None` if one has not ended.
     pub last_held: Option<f64>,
 }
 
-/// Everything that is printed.
+/// The whole report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Workers.
+    /// Number of workers.
     pub workers: u8,
     /// The checks.
     pub checks: Vec<CheckLine>,
     /// The outages.
     pub outages: Vec<OutageView>,
-    /// What the independent judge has decided on.
+    /// Result of the independent judge.
     pub judged: Judged,
     /// Seconds of the whole run.
     pub seconds: f64,
-    /// Where data and logs are, if they were kept.
+    /// Directory of data and logs, if they were kept.
     pub kept: Option<PathBuf>,
 }
 
@@ -67,7 +67,7 @@ impl Report {
         }
     }
 
-    /// Whether everything was so.
+    /// Whether all checks passed.
     #[must_use]
     pub fn is_good(&self) -> bool {
         are_good(&self.checks)

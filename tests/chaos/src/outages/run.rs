@@ -1,4 +1,4 @@
-//! Carrying the outages out, one after the other.
+//! Carries the outages out, one after the other.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,24 +23,24 @@ use crate::quiet::wait_until_quiet;
 use crate::submit::submit;
 use crate::watch::Sightings;
 
-/// Between two looks at what has ended.
+/// Interval between two looks at the ended orders.
 const LOOK: Duration = Duration::from_millis(50);
-/// Between two parts of the load.
+/// Interval between two parts of the load.
 const PART: Duration = Duration::from_secs(1);
 
-/// What was noted of an order.
+/// Times of an order.
 #[derive(Debug, Clone)]
 pub struct OrderTimes {
     /// Its id.
     pub id: String,
     /// When the broker had acknowledged it.
     pub sent: Instant,
-    /// When its end was told.
+    /// When its end was reported.
     pub ended: Option<Instant>,
 }
 
 impl OrderTimes {
-    /// From one moment to its end.
+    /// Time from a moment to its end.
     #[must_use]
     pub fn took(&self, from: Instant) -> Option<Duration> {
         self.ended
@@ -48,18 +48,18 @@ impl OrderTimes {
     }
 }
 
-/// What was noted of an outage.
+/// Notes of an outage.
 #[derive(Debug, Clone)]
 pub struct Lasted {
-    /// Which.
+    /// The outage.
     pub outage: Outage,
     /// How long it lasted.
     pub span: Duration,
     /// When it was over.
     pub over: Instant,
-    /// The orders that did not need what was out, sent while it lasted.
+    /// The orders that did not need the failed part, sent while it lasted.
     pub free: Vec<OrderTimes>,
-    /// The orders that did.
+    /// The orders that needed it.
     pub held: Vec<OrderTimes>,
     /// How many of those had not ended when it was over.
     pub waiting: usize,
@@ -70,7 +70,7 @@ pub struct Lasted {
 /// Starts an installation without kills, and carries every outage out on it for `span`.
 ///
 /// # Errors
-/// When the run could not be made, or came to a stop.
+/// If the run failed.
 pub async fn run(options: &Options, span: Duration, bin: &Path, dir: &Path) -> Result<Report> {
     let began = Instant::now();
     let yaml = WORKFLOWS.map(|(_, yaml)| yaml);
@@ -123,8 +123,8 @@ async fn on(
     ))
 }
 
-/// One outage: it begins, orders of both kinds are sent while it lasts, and those that do not need
-/// what is out are waited for before it ends.
+/// One outage: it begins, orders of both kinds are sent while it lasts, and it ends after those that do not need the
+/// failed part.
 async fn run_outage(
     outage: Outage,
     span: Duration,
@@ -141,7 +141,7 @@ async fn run_outage(
     let mut pace = interval(PART);
     for part in 0..parts {
         pace.tick().await;
-        // So many of each kind by now; one that waits to three that do not.
+        // Target numbers of each kind; one order that waits for three that do not.
         let until = each * (part + 1) / parts;
         let names = [
             (outage.not_needed_by(), until),
@@ -153,7 +153,7 @@ async fn run_outage(
                 .map(|number| order(outage, workflow, number))
                 .collect();
             let ids: Vec<_> = load.iter().filter_map(|s| s.order.clone()).collect();
-            // Nothing is held back: what ends does not matter here.
+            // Submission is not limited: the number of ended orders does not matter here.
             let (_count, ended) = watch::channel(0);
             submit(&installation.places.brokers, load, usize::MAX, ended).await?;
             let sent = Instant::now();
@@ -205,7 +205,7 @@ async fn set(outage: Outage, is_out: bool, installation: &Installation) -> Resul
     }
 }
 
-/// Waits until all have ended, or until a moment; notes what has.
+/// Waits until all have ended, or until a moment; notes the ends.
 async fn wait(orders: &mut [OrderTimes], ends: &Ends, until: Instant) {
     loop {
         for order in orders.iter_mut() {

@@ -1,4 +1,4 @@
-//! What must be so of the outages of a run.
+//! Requirements on the outages of a run.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::run::{Lasted, OrderTimes};
 use crate::checks::{Guarantee, Verdict};
 use crate::evidence::Evidence;
 
-/// Holds what was noted, and what is left, against the guarantee.
+/// Checks the notes and the evidence against the guarantee.
 pub(super) fn verdicts(lasted: &[Lasted], e: &Evidence, died: Vec<String>) -> Vec<Verdict> {
     let g11 = Guarantee::G11;
     let free = || {
@@ -35,7 +35,7 @@ pub(super) fn verdicts(lasted: &[Lasted], e: &Evidence, died: Vec<String>) -> Ve
         .filter(|a| a.kind == AlertKind::OrderError)
         .filter_map(|a| a.order_id.as_deref())
         .collect();
-    // Nothing to look at is a finding, but for what an outage that was not asked for would show.
+    // A check without evidence is a finding, unless its outage was not requested.
     let has_free = lasted.iter().any(|l| l.outage.not_needed_by().is_some());
     let has_alerts = lasted.iter().any(|l| l.outage == Outage::Alerts);
     let verdicts = [
@@ -93,7 +93,7 @@ pub(super) fn verdicts(lasted: &[Lasted], e: &Evidence, died: Vec<String>) -> Ve
             lasted,
             |l| {
                 let has_met = match l.outage {
-                    // An order ends before its alert is out.
+                    // An order ends before its alert is sent.
                     Outage::Alerts => !l.held.is_empty(),
                     Outage::Requests | Outage::Service => l.waiting > 0,
                     Outage::Store => l.waiting > 0 && l.denied > 0,

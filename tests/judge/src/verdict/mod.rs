@@ -1,15 +1,13 @@
-//! Deciding on histories: object by object, by stateright's linearizability tester.
+//! Decides on histories, object by object, with stateright's linearizability tester.
 //!
-//! The tester looks for an order of the operations, each between its beginning and its end, in
-//! which every answer is the one that [`Object`] gives. An operation without an answer may stand
-//! anywhere after its beginning, or nowhere.
+//! The tester looks for an order of the operations, each between its beginning and its end, in which every answer is
+//! that of [`Object`]. An operation without an answer may come anywhere after its beginning, or nowhere.
 //!
-//! The search grows with what overlaps, so a history is cut where nothing is under way, and each
-//! part begins with what the one before may have made of the object: all of that, because several
-//! orders may explain a part and end differently. So to explain the parts one after the other is to
-//! explain the whole, and a part that is not explained convicts. After an operation without an
-//! answer nothing is cut. An operation whose answer follows from those of others is left out.
-//! What passes a bound is not decided, and that is no acquittal.
+//! The search grows with the overlap, so a history is cut where no operation is under way. Each part begins with
+//! every state that the part before may have left, because several orders may explain a part and end differently. So
+//! explaining the parts one after the other explains the whole, and an unexplained part is a conviction. There is no
+//! cut after an operation without an answer. Operations whose answers follow from others are left out. A part beyond
+//! a bound is undecided, which is not an acquittal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -27,28 +25,27 @@ use super::relevant_operations::telling;
 
 /// Steps of all searches for one object: half a minute in a build without optimisation.
 const STEPS: u64 = 3_000_000;
-/// Ends that one part may have.
+/// Most end states of one part.
 const ENDS: usize = 32;
-/// Operations of one search.
+/// Most operations of one search.
 const LONGEST: usize = 1_000;
-/// Operations without an answer in one search.
+/// Most operations without an answer in one search.
 const UNANSWERED: usize = 8;
-/// Lines of a file in memory at once: objects are judged in so many rounds that this suffices, if
-/// they are of about one size.
+/// Lines of a file in memory: objects are judged in several rounds to stay within it, if they are of similar size.
 const LINES: usize = 200_000;
-/// The tester goes one frame down for each operation.
+/// The tester uses one stack frame for each operation.
 const STACK: usize = 64 << 20;
-/// Objects of each kind of finding that are told.
+/// Most objects of each kind of finding in the report.
 const EXAMPLES: usize = 3;
-/// Threads of unanswered operations are numbered from here: they are tried last.
+/// Threads of unanswered operations are numbered from here, so that they are tried last.
 const OPEN: usize = 1 << 20;
 
-/// What has been judged, and what came of it.
+/// Numbers of a judgement, and its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Judged {
     /// Objects with at least one operation that was answered.
     pub objects: usize,
-    /// Operations of the store that were judged.
+    /// Judged operations of the store.
     pub operations: usize,
     /// Of these, writes that took effect.
     pub writes: usize,
@@ -56,24 +53,24 @@ pub struct Judged {
     pub refused: usize,
     /// Operations without an answer, among those judged.
     pub unanswered: usize,
-    /// Operations that had no effect for a reason outside of the object: they say nothing.
+    /// Operations without effect for a reason outside of the object: they prove nothing.
     pub failed: usize,
-    /// Requests, replies and effects that were held against the writes.
+    /// Requests, replies and effects that were compared with the writes.
     pub seen: usize,
-    /// Most operations of one search.
+    /// Most operations in one search.
     pub longest: usize,
-    /// Objects of which no order of operations explains the answers; how many, and examples.
+    /// Objects whose answers no order of operations explains; how many, and examples.
     pub unexplained: FindingGroup,
     /// Objects with a request, reply or effect that no write before it had put in force.
     pub unfounded: FindingGroup,
-    /// Objects that could not be decided on, with the bound or the reason.
+    /// Objects that are undecided, with the bound or the reason.
     pub undecided: FindingGroup,
 }
 
 /// Findings of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct FindingGroup {
-    /// How many objects.
+    /// Number of objects.
     pub objects: usize,
     /// The first of them.
     pub examples: Vec<String>,
@@ -88,7 +85,7 @@ impl FindingGroup {
     }
 }
 
-/// What a search has come to.
+/// Result of a search.
 enum SearchEnd {
     Explained,
     Unexplained,
@@ -98,7 +95,7 @@ enum SearchEnd {
 /// Judges a file.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub fn judge(path: &Path) -> Result<Judged> {
     let work = |path: &Path| -> Result<Judged> {
         let rounds = read(path)?.count().div_ceil(LINES).max(1);
@@ -127,7 +124,7 @@ pub fn judge(path: &Path) -> Result<Judged> {
     .context("judging a history")
 }
 
-/// Judges operations that are at hand.
+/// Judges operations in memory.
 #[must_use]
 pub fn judge_all(operations: Vec<Operation>) -> Judged {
     let mut objects: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
@@ -142,7 +139,7 @@ pub fn judge_all(operations: Vec<Operation>) -> Judged {
     judged
 }
 
-/// Which round an object is judged in.
+/// The round in which an object is judged.
 fn share(object: &str, rounds: usize) -> usize {
     let sum = object.bytes().fold(0_usize, |sum, b| {
         sum.wrapping_mul(31).wrapping_add(b.into())
@@ -154,7 +151,7 @@ fn judge_object(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
     let before = all.len();
     all.retain(|o| !matches!(o.answer, Answer::Failed(_)));
     judged.failed += before - all.len();
-    // An unanswered read says nothing and changes nothing.
+    // An unanswered read proves and changes nothing.
     all.retain(|o| !(o.answer == Answer::Unknown && matches!(o.asked, ClientOperation::Read(_))));
     if all.is_empty() {
         return;
@@ -178,7 +175,7 @@ fn judge_object(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
         SearchEnd::Undecided(why) => return judged.undecided.add(object, || why),
         SearchEnd::Unexplained => {}
     }
-    // Without what was seen elsewhere: is it the store's history, or what followed from it?
+    // Without the evidence: distinguishes a fault of the store's history from one of its consequences.
     let seen = |o: &Operation| matches!(o.asked, ClientOperation::Seen(_));
     let stored: Vec<Operation> = all.iter().filter(|o| !seen(o)).cloned().collect();
     match history(&stored, &Budget::of(STEPS), &mut judged.longest) {
@@ -188,7 +185,7 @@ fn judge_object(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
     }
 }
 
-/// Decides on a whole history, in its order of beginning, part by part.
+/// Decides on a whole history, sorted by beginning, part by part.
 fn history(all: &[Operation], budget: &Budget, longest: &mut usize) -> SearchEnd {
     let all = &telling(all);
     let mut states = vec![Object::absent(budget.clone())];
@@ -218,9 +215,8 @@ fn history(all: &[Operation], budget: &Budget, longest: &mut usize) -> SearchEnd
     SearchEnd::Explained
 }
 
-/// What a part, which is explained, may have made of an object. Every write that took effect is in
-/// every explanation; which of those to one cell was the last is not: each is asked for, by reads
-/// behind the part.
+/// The states that an explained part may have left. Every write that took effect is in every explanation, but the
+/// last write to a cell may differ: each candidate is tried, with reads behind the part.
 fn end_states(before: &Object, part: &[Operation], budget: &Budget) -> Result<Vec<Object>, String> {
     let puts = || {
         let done = part.iter().filter(|o| o.answer == Answer::Done);
@@ -276,7 +272,7 @@ fn end_states(before: &Object, part: &[Operation], budget: &Budget) -> Result<Ve
     Ok(found)
 }
 
-/// Where parts end: behind an operation after which nothing is under way.
+/// The ends of parts: behind an operation after which nothing is under way.
 fn cuts(all: &[Operation]) -> Vec<usize> {
     let mut cuts = Vec::new();
     let mut busy_until = None;
@@ -304,7 +300,7 @@ fn search(object: &Object, all: &[Operation], budget: &Budget) -> SearchEnd {
     }
 }
 
-/// What an explanation makes of an object; none where there is no explanation.
+/// The state that an explanation leaves; `None` if there is no explanation.
 fn explain(before: &Object, all: &[Operation], budget: &Budget) -> Result<Option<Object>, String> {
     let unanswered = all.iter().filter(|o| o.answer == Answer::Unknown).count();
     if all.len() > LONGEST || unanswered > UNANSWERED {
@@ -321,7 +317,7 @@ fn explain(before: &Object, all: &[Operation], budget: &Budget) -> Result<Option
         Err(thrown) => resume_unwind(thrown),
     };
     Ok(order.map(|order| {
-        // One step an operation, or two.
+        // One or two steps for each operation.
         let mut after = before.clone().within(Budget::of(STEPS));
         for (call, answer) in order {
             if *answer == Answer::Unknown || !after.is_valid_step(&call, &answer) {
@@ -334,7 +330,7 @@ fn explain(before: &Object, all: &[Operation], budget: &Budget) -> Result<Option
 
 type Tester = LinearizabilityTester<usize, Object>;
 
-/// The tester with a history in it: each operation on the first thread that is free.
+/// The tester with a history in it: each operation on the first free thread.
 fn tester(object: &Object, all: &[Operation]) -> Result<Tester, String> {
     let mut events = Vec::with_capacity(all.len() * 2);
     for (number, operation) in all.iter().enumerate() {
@@ -346,7 +342,7 @@ fn tester(object: &Object, all: &[Operation]) -> Result<Tester, String> {
             events.push((operation.ended, true, number));
         }
     }
-    // Of one moment the beginnings come first: then the two overlap, which permits more.
+    // At one moment beginnings come first: then the two overlap, which permits more.
     events.sort_unstable();
     let mut tester = Tester::new(object.clone());
     let mut free: BTreeSet<usize> = (0..all.len()).collect();
@@ -370,7 +366,7 @@ fn tester(object: &Object, all: &[Operation]) -> Result<Tester, String> {
     Ok(tester)
 }
 
-/// The operation with whose answer a history cannot be explained any more.
+/// The operation with whose answer a history stops being explainable.
 fn culprit(all: &[Operation]) -> String {
     let budget = Budget::of(STEPS);
     let mut ends: Vec<&Operation> = all.iter().filter(|o| o.answer != Answer::Unknown).collect();
@@ -390,7 +386,7 @@ fn culprit(all: &[Operation]) -> String {
             .collect();
         matches!(history(&begun, &budget, &mut 0), SearchEnd::Explained)
     };
-    // What explains a history explains its beginnings.
+    // An explanation of a history explains its beginnings, too.
     let (mut low, mut high) = (0, ends.len().saturating_sub(1));
     while low < high {
         let middle = low + (high - low) / 2;
