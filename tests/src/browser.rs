@@ -1,4 +1,4 @@
-//! Chromium without a window, driven by its own protocol over two pipes: no port, no driver beside it.
+//! Headless Chromium, controlled by its own protocol over two pipes, without a port or a driver.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use crate::poll::{PATIENCE, until};
 use crate::skipped::skipped;
 
-/// Where Debian, and others, put it.
+/// Usual paths of Chromium, as on Debian.
 const PLACES: [&str; 3] = [
     "/usr/bin/chromium",
     "/usr/bin/chromium-browser",
@@ -40,14 +40,14 @@ fn installed() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts one with an empty page; `None`, and a note, if there is no Chromium here.
+    /// Starts a browser with an empty page; `None`, with a note, if there is no Chromium.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If it does not start.
     pub async fn start() -> Option<Self> {
         let program = installed()?;
         let profile = TempDir::new().expect("a directory");
-        // The protocol is spoken over the descriptors 3 and 4, one message to a NUL.
+        // The protocol uses the descriptors 3 and 4, with NUL after each message.
         let script = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
         let mut child = Command::new("/bin/sh")
             .args(["-c", script])
@@ -86,13 +86,13 @@ impl Browser {
         let session = browser.ask("Target.attachToTarget", attach).await;
         browser.session = session["sessionId"].as_str().map(str::to_owned);
         browser.ask("Page.enable", json!({})).await;
-        // `--lang` is not heeded by all builds, and how a moment is written hangs on it.
+        // Some builds ignore `--lang`, and the format of moments depends on the locale.
         let locale = json!({"locale": "en-GB"});
         browser.ask("Emulation.setLocaleOverride", locale).await;
         Some(browser)
     }
 
-    /// Asks for one thing, and waits for its answer.
+    /// Sends a command, and waits for its answer.
     async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.asked += 1;
         let mut message = json!({"id": self.asked, "method": method, "params": params});
@@ -121,10 +121,10 @@ impl Browser {
         }
     }
 
-    /// What an expression is in the page.
+    /// The value of an expression in the page.
     ///
     /// # Panics
-    /// When it throws.
+    /// If it throws.
     pub async fn value(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let said = self.ask("Runtime.evaluate", params).await;
@@ -132,7 +132,7 @@ impl Browser {
         said["result"]["value"].clone()
     }
 
-    /// The text of the first element that a selector fits; empty without one.
+    /// The text of the first element that matches a selector; empty if there is none.
     pub async fn text(&mut self, selector: &str) -> String {
         let selector = Value::from(selector);
         let found = format!("(document.querySelector({selector})?.innerText ?? '').trim()");
@@ -143,7 +143,7 @@ impl Browser {
             .to_owned()
     }
 
-    /// The texts of all elements that a selector fits.
+    /// The texts of all elements that match a selector.
     pub async fn texts(&mut self, selector: &str) -> Vec<String> {
         let selector = Value::from(selector);
         let found =
@@ -155,8 +155,8 @@ impl Browser {
             .collect()
     }
 
-    /// The texts of all elements that a selector fits, though they are shown only where the pointer rests,
-    /// such as the titles of what is drawn.
+    /// The texts of all elements that match a selector, even if they are shown only on hover, such as titles in a
+    /// drawing.
     pub async fn titles(&mut self, selector: &str) -> Vec<String> {
         let selector = Value::from(selector);
         let found = format!("[...document.querySelectorAll({selector})].map(e => e.textContent)");
@@ -167,17 +167,17 @@ impl Browser {
             .collect()
     }
 
-    /// Goes to an address, and waits for the page.
+    /// Opens an address, and waits for the page.
     pub async fn go(&mut self, address: &str) {
         self.value("window.before = true").await;
         self.ask("Page.navigate", json!({"url": address})).await;
         self.loaded().await;
     }
 
-    /// Clicks on the first element that a selector fits; if it leads to another page, waits for that.
+    /// Clicks on the first element that matches a selector; if it leads to another page, waits for that.
     ///
     /// # Panics
-    /// When nobody could click on it: it is not there, or is not seen.
+    /// If the element is missing or not visible.
     pub async fn click(&mut self, selector: &str, leads_away: bool) {
         self.clicks += 1;
         self.value("window.before = true").await;
@@ -185,7 +185,7 @@ impl Browser {
         let is_seen = format!("document.querySelector({found})?.checkVisibility() ?? false");
         assert_eq!(self.value(&is_seen).await, true, "{selector} is not seen");
         let click = format!("document.querySelector({found}).click()");
-        // As a person does it: what opens a page beside this one is let.
+        // As a user gesture, so that opening a tab is allowed.
         let params = json!({"expression": click, "userGesture": true});
         let said = self.ask("Runtime.evaluate", params).await;
         assert!(said["exceptionDetails"].is_null(), "{selector}: {said}");
@@ -194,13 +194,13 @@ impl Browser {
         }
     }
 
-    /// How often somebody has clicked until now.
+    /// Number of clicks until now.
     #[must_use]
     pub fn clicks(&self) -> usize {
         self.clicks
     }
 
-    /// Chooses an option of a list by its value.
+    /// Selects an option of a list by its value.
     pub async fn choose(&mut self, selector: &str, value: &str) {
         let (selector, value) = (Value::from(selector), Value::from(value));
         self.value(&format!(
@@ -241,10 +241,10 @@ impl Browser {
         self.ask("Input.dispatchKeyEvent", pressed("keyUp")).await;
     }
 
-    /// Presses the tabulator until the first element that a selector fits has the focus.
+    /// Presses the tabulator until the first element that matches a selector has the focus.
     ///
     /// # Panics
-    /// When it has not after 300 times.
+    /// If it has not after 300 times.
     pub async fn tab_to(&mut self, selector: &str) {
         let found = Value::from(selector);
         let has_focus = format!("document.activeElement === document.querySelector({found})");
@@ -257,7 +257,7 @@ impl Browser {
         panic!("no key leads to {selector}");
     }
 
-    /// Presses Enter on what leads to another page, and waits for that.
+    /// Presses Enter on a link to another page, and waits for that.
     pub async fn enter(&mut self) {
         self.value("window.before = true").await;
         self.press("Enter").await;
@@ -272,7 +272,7 @@ impl Browser {
     async fn loaded(&mut self) {
         let ready = "window.before === undefined && document.readyState === 'complete'";
         until("the page is there", async || {
-            // While one page takes the place of another there may be nobody to ask.
+            // While the page changes there may be no context to evaluate in.
             let params = json!({"expression": ready, "returnByValue": true});
             let said = self.ask("Runtime.evaluate", params).await;
             (said["result"]["value"] == true).then_some(())
@@ -280,7 +280,7 @@ impl Browser {
         .await;
     }
 
-    /// Shows the page as narrow or wide, light or dark.
+    /// Sets the width and the colour scheme of the page.
     pub async fn look(&mut self, width: u32, scheme: &str) {
         let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
         self.ask("Emulation.setDeviceMetricsOverride", size).await;
@@ -288,10 +288,10 @@ impl Browser {
         self.ask("Emulation.setEmulatedMedia", dark).await;
     }
 
-    /// Saves what the page looks like, at most so many pixels high.
+    /// Saves a screenshot of the page, at most this many pixels high.
     ///
     /// # Panics
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub async fn save(&mut self, file: &Path, most: u64) {
         let size = self
             .value("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")

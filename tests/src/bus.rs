@@ -1,4 +1,4 @@
-//! A bus in memory: it keeps what was sent, for a test to hand on.
+//! A bus in memory: keeps messages for the test.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use triad_core::Envelope;
 use triad_runtime::{Bus, BusError, InputRecord};
 
-/// Messages in the order in which they were sent.
+/// Messages in sending order.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBus(Arc<Mutex<Inner>>);
 

@@ -1,4 +1,4 @@
-//! Running `triad` to its end.
+//! Runs `triad` to its end.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use crate::poll::PATIENCE;
 use crate::process::command;
 
-/// How a command ended and what it said.
+/// Exit code and output of a command.
 #[derive(Debug, Clone)]
 pub struct Ran {
     /// Exit code.
@@ -20,10 +20,10 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The lines of standard output as JSON, but for the summary, which is the last one.
+    /// The lines of standard output as JSON, without the summary, which is the last one.
     ///
     /// # Panics
-    /// When one is not JSON, or one before the last is a summary.
+    /// If one is not JSON, or one before the last is a summary.
     pub fn json_lines(&self) -> Vec<Value> {
         let mut lines = self.all_json_lines();
         if lines.last().is_some_and(|last| last["kind"] == "summary") {
@@ -37,7 +37,7 @@ impl Ran {
     /// The summary: the last line of standard output, as JSON.
     ///
     /// # Panics
-    /// When it is none.
+    /// If it is none.
     pub fn summary(&self) -> Value {
         let last = self.all_json_lines().pop().expect("a last line");
         assert_eq!(last["kind"], "summary", "{last}");
@@ -52,7 +52,7 @@ impl Ran {
     /// Expects exit code 0.
     ///
     /// # Panics
-    /// When it was another.
+    /// If it was another.
     #[must_use]
     pub fn good(self) -> Self {
         self.ended(0)
@@ -61,7 +61,7 @@ impl Ran {
     /// Expects an exit code.
     ///
     /// # Panics
-    /// When it was another.
+    /// If it was another.
     #[must_use]
     pub fn ended(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:?}");
@@ -72,7 +72,7 @@ impl Ran {
 /// Runs `triad` with arguments, variables and a standard input.
 ///
 /// # Panics
-/// When it does not end in time.
+/// If it does not end in time.
 pub async fn triad(args: &[&str], variables: &[(&str, &str)], input: &[u8]) -> Ran {
     let mut command = command("triad");
     command
@@ -86,7 +86,7 @@ pub async fn triad(args: &[&str], variables: &[(&str, &str)], input: &[u8]) -> R
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
     let input = input.to_vec();
     tokio::spawn(async move {
-        // A command that does not read its input ends without having read it.
+        // Ignored: the command may not read its input.
         let _ = stdin.write_all(&input).await;
     });
     let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;

@@ -10,7 +10,7 @@ use triad_core::Timestamp;
 use triad_runtime::Clock;
 use triad_workflow::Millis;
 
-/// A clock that stands until it is moved; its copies are the same clock.
+/// A clock that stands still until it is moved; clones share it.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<Mutex<Inner>>);
 
@@ -22,7 +22,7 @@ struct Inner {
 }
 
 impl ManualClock {
-    /// A clock that stands at a moment.
+    /// A clock at a moment.
     #[must_use]
     pub fn at(now: u64) -> Self {
         Self(Arc::new(Mutex::new(Inner {
@@ -36,7 +36,7 @@ impl ManualClock {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves it on, and wakes who has slept for long enough.
+    /// Advances the clock, and wakes finished sleepers.
     pub fn advance(&self, span: Millis) {
         let mut inner = self.lock();
         inner.now += span.0;
@@ -50,7 +50,7 @@ impl ManualClock {
         }
     }
 
-    /// How many sleep for at most a span.
+    /// Number of sleepers with at most this span.
     #[must_use]
     pub fn sleepers(&self, at_most: Millis) -> usize {
         let inner = self.lock();

@@ -1,8 +1,8 @@
-//! Situations in which a command is run, and what its answer must say.
+//! Cases of commands: a situation, and the expected output.
 
 use crate::cli::{Ran, triad};
 
-/// A situation: what is typed, with which variables, how it ends, and what its answer says.
+/// A case: the command, its variables, its exit code, and parts of its output.
 pub struct Case {
     situation: &'static str,
     arguments: Vec<String>,
@@ -12,7 +12,7 @@ pub struct Case {
     says_not: &'static [&'static str],
 }
 
-/// A command, the exit code with which it is to end, and parts of what it is to say.
+/// A case of a command, with its exit code and parts of its output.
 #[must_use]
 pub fn case(situation: &'static str, arguments: &[&str], code: i32, says: &[&str]) -> Case {
     let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
@@ -27,24 +27,24 @@ pub fn case(situation: &'static str, arguments: &[&str], code: i32, says: &[&str
 }
 
 impl Case {
-    /// The same with an environment variable.
+    /// Adds an environment variable.
     #[must_use]
     pub fn with(mut self, variable: &'static str, value: &str) -> Self {
         self.variables.push((variable, value.to_owned()));
         self
     }
 
-    /// The same, and parts that are not to be said.
+    /// Adds parts that the output must not have.
     #[must_use]
     pub fn not(mut self, says_not: &'static [&'static str]) -> Self {
         self.says_not = says_not;
         self
     }
 
-    /// Runs it with these variables and its own, and judges what came.
+    /// Runs the case with these variables and its own, and checks the result.
     ///
     /// # Panics
-    /// When it ends or says otherwise.
+    /// If the exit code or the output differs.
     pub async fn check(&self, everywhere: &[(&'static str, String)]) {
         let all = everywhere.iter().chain(&self.variables);
         let variables: Vec<(&str, &str)> = all.map(|(name, value)| (*name, &**value)).collect();
@@ -75,10 +75,10 @@ impl Case {
     }
 }
 
-/// Checks all of them with these variables, a few at a time.
+/// Checks all cases with these variables, a few at a time.
 ///
 /// # Panics
-/// When one ends or says otherwise.
+/// If an exit code or an output differs.
 pub async fn check(cases: Vec<Case>, everywhere: &[(&'static str, String)]) {
     for some in cases.chunks(4) {
         futures::future::join_all(some.iter().map(|case| case.check(everywhere))).await;

@@ -15,9 +15,9 @@ pub struct Dev {
     pub process: Process,
     /// Kafka's address.
     pub kafka: String,
-    /// DynamoDB's URL; empty where it runs on SQLite.
+    /// DynamoDB's URL; empty on SQLite.
     pub dynamodb: String,
-    /// Its data directory, as other commands are given it; empty where it runs on tables.
+    /// Its data directory, for other commands; empty on tables.
     pub data: String,
     /// The reference service's URL.
     pub service: String,
@@ -29,7 +29,7 @@ impl Dev {
     /// Starts it with further arguments and waits for its addresses.
     ///
     /// # Panics
-    /// When it ends or says something else instead.
+    /// If it ends or prints something else.
     pub async fn start(args: &[&str]) -> Self {
         let mut command = command("triad");
         command.arg("dev").arg("--json").args(args);
@@ -49,7 +49,7 @@ impl Dev {
         }
     }
 
-    /// Starts it on tables, which it runs on only where it is told to.
+    /// Starts it on tables, which are not its default.
     ///
     /// # Panics
     /// As for [`start`](Self::start).
@@ -57,7 +57,7 @@ impl Dev {
         Self::start(&[&["--store", "dynamodb"], args].concat()).await
     }
 
-    /// The variables by which other commands find it.
+    /// The variables for other commands.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, &str)> {
         match self.data.is_empty() {
@@ -82,7 +82,7 @@ impl Dev {
     /// Submits a file of orders.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub async fn submit(&self, file: &Path) {
         let file = file.display().to_string();
         let _ = self.triad(&["submit", &file]).await.good();
@@ -91,16 +91,16 @@ impl Dev {
     /// All process records, as `triad list --json` prints them.
     ///
     /// # Panics
-    /// When they cannot be listed.
+    /// If they cannot be listed.
     pub async fn orders(&self) -> Vec<Value> {
         let listed = self.triad(&["list", "--json", "--limit", "100000"]).await;
         listed.good().json_lines()
     }
 
-    /// Waits until so many orders are there and all of them have finished.
+    /// Waits until this many orders exist and all have finished.
     ///
     /// # Panics
-    /// When they do not finish in time.
+    /// If they do not finish in time.
     pub async fn all_finished(&self, count: usize) -> Vec<Value> {
         until(&format!("{count} orders have finished"), async || {
             let orders = self.orders().await;
@@ -115,10 +115,10 @@ impl Dev {
         Ledger::read(&self.service).await
     }
 
-    /// Sets the reference service's faults: a plan for each service named, none for the others.
+    /// Sets the reference service's faults: a plan for each named service, none for the others.
     ///
     /// # Panics
-    /// When the service does not take them.
+    /// If the service does not accept them.
     pub async fn services(&self, plans: Value) {
         let answer = crate::http::client()
             .put(format!("{}/_faults", self.service))

@@ -1,5 +1,5 @@
-//! Embedded broker and tables and the reference service in the test's own process, prepared for
-//! functions and workers that are processes of their own.
+//! Embedded broker, tables and reference service in the test's own process, for functions and workers in separate
+//! processes.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,7 +33,7 @@ pub fn loopback() -> SocketAddr {
 /// Compiles a workflow.
 ///
 /// # Panics
-/// When it is not sound.
+/// If it is invalid.
 pub fn workflow(yaml: &str) -> Workflow {
     load::from_yaml("test.yaml", yaml, &Limits::published()).expect("the workflow is sound")
 }
@@ -41,7 +41,7 @@ pub fn workflow(yaml: &str) -> Workflow {
 /// Variable with the URL of another DynamoDB-compatible engine for [`Store::of_contract`].
 pub const OTHER_ENGINE: &str = "TRIAD_TEST_DYNAMODB_ENDPOINT";
 
-/// Tables in memory, all of them made.
+/// Tables in memory, already created.
 pub struct Store {
     url: String,
     tables: Tables,
@@ -53,15 +53,15 @@ impl Store {
     /// Starts the embedded engine.
     ///
     /// # Panics
-    /// When the engine does not start.
+    /// If the engine does not start.
     pub async fn start() -> Self {
         Self::with_prefix("").await
     }
 
-    /// Starts the embedded engine, with tables whose names begin so.
+    /// Starts the embedded engine, with this prefix of the tables' names.
     ///
     /// # Panics
-    /// When the engine does not start.
+    /// If the engine does not start.
     pub async fn with_prefix(prefix: &str) -> Self {
         let embedded = Embedded::start(loopback(), None).expect("the engine starts");
         let client = connect(Endpoint::InProcess(embedded.http_client())).await;
@@ -69,11 +69,10 @@ impl Store {
         Self::over(url, client, Tables::with_prefix(prefix), Some(embedded)).await
     }
 
-    /// What the contract suites run on: the engine that [`OTHER_ENGINE`] names, with fresh tables
-    /// in it, or the embedded one.
+    /// The engine for contract suites: the one in [`OTHER_ENGINE`], with new tables, or the embedded one.
     ///
     /// # Panics
-    /// When the engine does not start, or the named one does not make tables.
+    /// If the engine does not start, or creates no tables.
     pub async fn of_contract() -> Self {
         static STORES: AtomicU32 = AtomicU32::new(0);
         #[expect(
@@ -101,7 +100,7 @@ impl Store {
         }
     }
 
-    /// Where other processes reach it.
+    /// The URL for other processes.
     pub fn url(&self) -> String {
         self.url.clone()
     }
@@ -111,20 +110,20 @@ impl Store {
         self.store_at(SystemClock)
     }
 
-    /// The state store over it, with a clock of one's own.
+    /// The state store over it, with a given clock.
     pub fn store_at<C: Clock + Clone>(&self, clock: C) -> DynamoStore<C> {
         self.store_keeping(clock, RETENTION)
     }
 
-    /// The same, of a writer that keeps finished records for a span.
+    /// The same, with a retention of finished records.
     pub fn store_keeping<C: Clock + Clone>(&self, clock: C, retention: Millis) -> DynamoStore<C> {
         DynamoStore::new(self.client.clone(), self.tables.clone(), clock, retention)
     }
 
-    /// Damages an order's record: the attribute has this text from now on.
+    /// Damages an order's record: sets the attribute to this text.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub async fn damage(&self, id: &str, attribute: &str, text: &str) {
         let update = json!({
             "TableName": self.tables.order_state, "Key": {"OrderID": {"S": id}},
@@ -134,10 +133,10 @@ impl Store {
         let _ = self.ask("UpdateItem", &update).await;
     }
 
-    /// The item with an order's details, as the service has it.
+    /// The item with an order's details, as the service stores it.
     ///
     /// # Panics
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub async fn details_item(&self, id: &str) -> Value {
         let get = json!({
             "TableName": self.tables.orders, "Key": {"OrderID": {"S": id}}, "ConsistentRead": true,
@@ -145,19 +144,19 @@ impl Store {
         self.ask("GetItem", &get).await["Item"].clone()
     }
 
-    /// Removes an order's details, as the service does when their time is over.
+    /// Removes an order's details, as after their expiry.
     ///
     /// # Panics
-    /// When they cannot be removed.
+    /// If they cannot be removed.
     pub async fn remove_details(&self, id: &str) {
         let delete = json!({"TableName": self.tables.orders, "Key": {"OrderID": {"S": id}}});
         let _ = self.ask("DeleteItem", &delete).await;
     }
 
-    /// Takes the search indexes off the table of records: it is as an earlier version made it.
+    /// Removes the search indexes from the table of records, as an earlier version created it.
     ///
     /// # Panics
-    /// When it cannot be changed.
+    /// If it cannot be changed.
     pub async fn remove_search_indexes(&self) {
         for index in ["search-1", "search-2"] {
             let delete = json!({"TableName": self.tables.order_state,
@@ -166,7 +165,7 @@ impl Store {
         }
     }
 
-    /// Asks the service something that no port asks.
+    /// Sends a request for which there is no port.
     async fn ask(&self, operation: &str, request: &Value) -> Value {
         let answer = crate::http::client()
             .post(&self.url)
@@ -187,7 +186,7 @@ impl Store {
     /// Publishes a workflow.
     ///
     /// # Panics
-    /// When it cannot be stored.
+    /// If it cannot be stored.
     pub async fn publish(&self, workflow: &Workflow) {
         let definition = WorkflowRef {
             name: workflow.name.clone(),
@@ -213,7 +212,7 @@ impl Engines {
     /// Starts tables and service and publishes the workflow.
     ///
     /// # Panics
-    /// When one does not start.
+    /// If something does not start.
     pub async fn without_broker(yaml: &str, faults: Faults) -> Self {
         let store = Store::start().await;
         let workflow = workflow(yaml);
@@ -237,7 +236,7 @@ impl Engines {
     /// Starts all of it.
     ///
     /// # Panics
-    /// When one does not start.
+    /// If something does not start.
     pub async fn start(yaml: &str, faults: Faults) -> Self {
         let mut engines = Self::without_broker(yaml, faults).await;
         engines.start_broker(loopback()).await;
@@ -247,7 +246,7 @@ impl Engines {
     /// Starts the broker, with all topics.
     ///
     /// # Panics
-    /// When the address is taken.
+    /// If the address is taken.
     pub async fn start_broker(&mut self, listen: SocketAddr) {
         let broker = Broker::start(BrokerConfig {
             listen,
@@ -270,28 +269,28 @@ impl Engines {
     /// Stops the broker.
     ///
     /// # Panics
-    /// When it does not stop cleanly, or does not run.
+    /// If it does not stop cleanly, or does not run.
     pub async fn stop_broker(&mut self) {
         let broker = self.broker.take().expect("the broker runs");
         broker.shutdown().await.expect("the broker stops");
     }
 
-    /// Where the broker is.
+    /// The broker's address.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If it does not run.
     pub fn brokers(&self) -> String {
         let broker = self.broker.as_ref().expect("the broker runs");
         broker.addr().to_string()
     }
 
-    /// The topics of all agents, usual lane.
+    /// The normal topics of all agents.
     pub fn agent_topics(&self) -> Vec<String> {
         let topic = |name| topics::agent(name, triad_core::Priority::Normal);
         self.agents.iter().map(topic).collect()
     }
 
-    /// The variables of a function or worker that works on these engines.
+    /// The variables for a function or worker on these engines.
     pub fn variables(&self, brokers: &str) -> Vec<(&'static str, String)> {
         let agent = |name: &AgentName| {
             let url = format!("http://{}/{name}", self.service.addr());
@@ -308,36 +307,36 @@ impl Engines {
         ]
     }
 
-    /// Sets how the reference service misbehaves from now on.
+    /// Sets the faults of the reference service.
     ///
     /// # Panics
-    /// When they are out of bounds.
+    /// If they are out of bounds.
     pub fn set_faults(&self, faults: Faults) {
         self.service.set_faults(faults).expect("sound faults");
     }
 
-    /// The process record of an order; `None` when there is none.
+    /// The process record of an order; `None` if there is none.
     ///
     /// # Panics
-    /// When the tables cannot be read.
+    /// If the tables cannot be read.
     pub async fn record(&self, id: &str) -> Option<Order> {
         let id = OrderId::new(id).expect("an order id");
         let found = self.store.store().load(vec![id]).await.remove(0);
         found.expect("tables can be read")
     }
 
-    /// The state of an order; `None` when there is none.
+    /// The state of an order; `None` if there is none.
     ///
     /// # Panics
-    /// When the tables cannot be read.
+    /// If the tables cannot be read.
     pub async fn state(&self, id: &str) -> Option<&'static str> {
         Some(self.record(id).await?.state.name())
     }
 
-    /// How many orders are in a state.
+    /// Number of orders in a state.
     ///
     /// # Panics
-    /// When the tables cannot be read.
+    /// If the tables cannot be read.
     pub async fn count(&self, state: &str) -> usize {
         self.list(Some(state)).await.len()
     }
@@ -345,7 +344,7 @@ impl Engines {
     /// The ids of all orders.
     ///
     /// # Panics
-    /// When the tables cannot be read.
+    /// If the tables cannot be read.
     pub async fn ids(&self) -> BTreeSet<String> {
         let orders = self.records().await;
         orders.iter().map(|o| o.id.to_string()).collect()
@@ -354,7 +353,7 @@ impl Engines {
     /// The process records of all orders.
     ///
     /// # Panics
-    /// When the tables cannot be read.
+    /// If the tables cannot be read.
     pub async fn records(&self) -> Vec<Order> {
         self.list(None).await
     }
@@ -374,10 +373,10 @@ impl Engines {
         }
     }
 
-    /// Waits until so many orders are in a state.
+    /// Waits until this many orders are in a state.
     ///
     /// # Panics
-    /// When they are not in time.
+    /// If they are not in time.
     pub async fn all_in(&self, state: &str, count: usize) {
         until(&format!("{count} orders are {state}"), async || {
             (self.count(state).await == count).then_some(())

@@ -22,7 +22,7 @@ pub struct EventSource {
     api: RuntimeApi,
     _function: Function,
     reader: Reader,
-    /// Records that wait for an invocation, by partition.
+    /// Records waiting for an invocation, by partition.
     waiting: BTreeMap<(String, i32), Vec<InputRecord>>,
 }
 
@@ -30,7 +30,7 @@ impl EventSource {
     /// Starts a function and opens its topics at their beginning.
     ///
     /// # Panics
-    /// When the function cannot be started or the broker does not answer.
+    /// If the function cannot be started or the broker does not answer.
     pub fn start(
         binary: &Path,
         variables: &[(&'static str, String)],
@@ -46,11 +46,11 @@ impl EventSource {
         }
     }
 
-    /// Takes what is at hand, invokes once if there is anything, and returns how many records
-    /// are done with; `None` if there was nothing.
+    /// Takes the available records, invokes the function once if there are any, and returns how many records are
+    /// resolved; `None` if there were none.
     ///
     /// # Panics
-    /// When the function fails as a whole, or answers what no mapping would take.
+    /// If the function fails as a whole, or gives an invalid answer.
     pub async fn turn(&mut self) -> Option<usize> {
         let mut wait = Duration::from_millis(20);
         while self.waiting.values().map(Vec::len).sum::<usize>() < BATCH {
@@ -81,7 +81,7 @@ impl EventSource {
 /// Starts a function under a Runtime API.
 ///
 /// # Panics
-/// When it cannot be started.
+/// If it cannot be started.
 pub fn start_function(
     binary: &Path,
     variables: &[(&'static str, String)],
@@ -92,10 +92,10 @@ pub fn start_function(
     (api, function)
 }
 
-/// Invokes the Supervisor's function once, as its schedule does: what the sweep reports.
+/// Invokes the Supervisor's function once, as its schedule does; returns the sweep's report.
 ///
 /// # Panics
-/// When it does not answer.
+/// If it does not answer.
 pub async fn sweep(api: &RuntimeApi) -> Value {
     let event = json!({"detail-type": "Scheduled Event", "source": "aws.scheduler"});
     let answer = api.invoke(event.to_string(), INVOCATION).await;
@@ -114,7 +114,7 @@ pub async fn invoke(api: &RuntimeApi, records: &[InputRecord]) -> Result<Answer,
 /// The first failed offset of each `topic-partition` of an answer.
 ///
 /// # Panics
-/// When the answer is not the documented one.
+/// If the answer has not the documented form.
 pub fn failures(answer: &Answer) -> HashMap<String, i64> {
     let json = answer.json();
     let items = json["batchItemFailures"].as_array();
@@ -129,7 +129,7 @@ pub fn failures(answer: &Answer) -> HashMap<String, i64> {
     first
 }
 
-/// The event of a batch, as the service documents it.
+/// The event of a batch, in the documented form.
 pub fn event(records: &[&InputRecord]) -> String {
     let records: Vec<InputRecord> = records.iter().map(|r| (*r).clone()).collect();
     triad_mapping_emulator::event(&records)

@@ -1,4 +1,4 @@
-//! Record batches that no client of ours would write, byte by byte.
+//! Record batches byte by byte, as no client of Triad writes them.
 //!
 //! Layout: Kafka protocol guide, "Record Batch", magic 2, and Produce version 3.
 
@@ -12,7 +12,7 @@ pub struct Foreign {
     pub key: Option<Vec<u8>>,
     /// Value; `None` is a tombstone.
     pub value: Option<Vec<u8>>,
-    /// Headers; names need be no text.
+    /// Headers; names need not be text.
     pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
@@ -30,11 +30,11 @@ pub enum Codec {
     Lz4 = 3,
     /// Zstandard.
     Zstd = 4,
-    /// None that exists.
+    /// A codec that does not exist.
     Unknown = 7,
 }
 
-/// What stands behind a batch's header where nothing is compressed.
+/// The records behind a batch's header, uncompressed.
 pub fn records(all: &[Foreign]) -> Vec<u8> {
     let mut out = Vec::new();
     for (at, record) in all.iter().enumerate() {
@@ -54,8 +54,7 @@ pub fn records(all: &[Foreign]) -> Vec<u8> {
     out
 }
 
-/// A batch that says to hold `count` records in this codec, whatever it holds; its checksum is
-/// right.
+/// A batch that claims to hold `count` records in this codec, whatever its content; its checksum is right.
 pub fn batch(codec: Codec, count: i32, content: &[u8]) -> Vec<u8> {
     const CRC_FROM: usize = 21;
     let mut out = vec![0; 61];
@@ -65,7 +64,7 @@ pub fn batch(codec: Codec, count: i32, content: &[u8]) -> Vec<u8> {
     out[16] = 2;
     out[21..23].copy_from_slice(&(codec as i16).to_be_bytes());
     out[23..27].copy_from_slice(&(count - 1).to_be_bytes());
-    // From nobody that numbers its batches.
+    // No idempotent producer.
     out[43..57].fill(0xff);
     out[57..61].copy_from_slice(&count.to_be_bytes());
     let crc = crc32c::crc32c(&out[CRC_FROM..]);
@@ -73,10 +72,10 @@ pub fn batch(codec: Codec, count: i32, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes a batch into a partition of a topic; the offset of its first record.
+/// Writes a batch into a partition of a topic; returns the offset of its first record.
 ///
 /// # Panics
-/// When the broker does not take it.
+/// If the broker refuses it.
 pub fn produce(brokers: &str, topic: &str, partition: i32, batch: &[u8]) -> i64 {
     let mut body: Vec<u8> = Vec::new();
     let mut put = |bytes: &[u8]| body.extend_from_slice(bytes);

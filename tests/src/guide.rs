@@ -1,18 +1,17 @@
-//! A page that a reader follows, followed word for word: its commands are run, its changes of files are made,
-//! and what it shows is compared with what came.
+//! Follows a page word for word: runs its commands, makes its changes of files, and compares the shown output.
 //!
-//! What a fenced block is, its first line says:
+//! The first line of a fenced block gives its kind:
 //!
 //! | block | |
 //! |---|---|
-//! | `console` | commands behind `$ `, each with what it prints, in one shell |
-//! | `console first` | the same for the one program that goes on running, in a terminal of its own: `$ ` starts it, `^C` interrupts it, and other lines are what it has printed since on standard output |
-//! | `diff` | a change of files: what has no `+` must be there once, and what has no `-` takes its place; behind `--- /dev/null`, a new file |
+//! | `console` | commands behind `$ `, each with its output, in one shell |
+//! | `console first` | the same for the one long-running program, in its own terminal: `$ ` starts it, `^C` interrupts it, and other lines are its new output on standard output |
+//! | `diff` | a change of files: the lines without `+` must be there once, and are replaced by the lines without `-`; behind `--- /dev/null`, a new file |
 //! | `yaml FILE` and the like | a part of a file, as it is at that point |
-//! | with the word `unrun` | shown alone |
+//! | with the word `unrun` | only shown |
 //!
-//! In what is printed, moments, spans, addresses and hashes differ from run to run, lines about several
-//! orders and services come in any order, and `…` stands for any lines.
+//! In output, moments, spans, addresses and hashes differ from run to run, lines about several orders and services
+//! come in any order, and `…` stands for any lines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,44 +22,44 @@ use tokio::process::Command;
 use crate::guide_text::{Block, Kind, blocks, differences, matches};
 use crate::process::Process;
 
-/// Longest wait for what a block shows.
+/// Longest wait for the output of a block.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// Interval between two looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// When a page is written anew, what is printed has come to its end once nothing has come for so long.
+/// When a page is rewritten, output is complete once there was none for this long.
 const QUIET: Duration = Duration::from_secs(7);
 
 /// Follows a page.
 pub struct Reader {
-    /// The directory in which it all happens.
+    /// The working directory.
     dir: PathBuf,
-    /// Where the shell keeps its directory and variables between two commands.
+    /// File with the shell's directory and variables between two commands.
     state: PathBuf,
-    /// The program that goes on running, and how many of its lines are accounted for.
+    /// The long-running program, and how many of its lines were compared.
     first: Option<(Process, usize)>,
-    /// Lines that it was expected to print: it may say them again later.
+    /// Lines that were expected: they may come again later.
     said: Vec<String>,
-    /// The page is written anew: nothing is expected.
+    /// The page is rewritten: no output is expected.
     rewriting: bool,
     differences: Vec<String>,
 }
 
-/// What came of following a page.
+/// Result of following a page.
 pub struct Followed {
-    /// The page, with what came in place of what it showed where the two differ.
+    /// The page, with the actual output where it differs.
     pub page: String,
-    /// What was different, for people; empty if nothing was.
+    /// The differences, for people; empty if there are none.
     pub differences: Vec<String>,
-    /// Commands that were run.
+    /// Number of commands run.
     pub commands: usize,
-    /// Files that were changed.
+    /// Number of files changed.
     pub changes: usize,
 }
 
 /// Follows a page in an empty directory, with the binaries of this build first on the `PATH`.
 ///
 /// # Panics
-/// When the page cannot be understood, or a program cannot be started.
+/// If the page cannot be parsed, or a program cannot be started.
 pub async fn follow(page: &str, dir: &Path, rewriting: bool) -> Followed {
     let state = dir.join(".guide");
     fs::create_dir_all(&state).expect("the directory can be written");
@@ -113,11 +112,11 @@ pub async fn follow(page: &str, dir: &Path, rewriting: bool) -> Followed {
     }
 }
 
-/// Commands and what each is to print.
+/// Commands and their expected output.
 fn turns(lines: &[String]) -> Vec<(Option<String>, Vec<String>)> {
     let mut turns: Vec<(Option<String>, Vec<String>)> = Vec::new();
     if lines.is_empty() {
-        // The page does not yet know what is printed.
+        // A new page has no output yet.
         turns.push((None, Vec::new()));
     }
     let mut continued = false;
@@ -179,7 +178,7 @@ impl Reader {
         for (command, expected) in turns(lines) {
             let command = command.expect("a block begins with a command");
             *commands += 1;
-            // Who looks may look again; who acts acts once.
+            // Commands that only read may be repeated, acts must not.
             let looks = [
                 "triad get",
                 "triad list",
@@ -242,7 +241,7 @@ impl Reader {
         shown
     }
 
-    /// What the running program has printed since, once it is what is expected, or nothing more comes.
+    /// New output of the running program, once it is as expected, or no more comes.
     async fn printed(&mut self, expected: &[String]) -> Vec<String> {
         let (began, mut last) = (Instant::now(), (Instant::now(), 0));
         loop {
@@ -265,7 +264,7 @@ impl Reader {
         }
     }
 
-    /// The lines since, without those that were expected before and are said again.
+    /// The new lines, without repetitions of earlier expected ones.
     fn since(&self, process: &Process, at: usize) -> Vec<String> {
         let dir = self.dir.display().to_string();
         let lines = process.out().into_iter().skip(at);
@@ -276,7 +275,7 @@ impl Reader {
             .collect()
     }
 
-    /// What the page is to show: what it shows, where it still holds.
+    /// The output for the page: the shown one if it is still right.
     fn held(&mut self, of: &str, expected: Vec<String>, printed: Vec<String>) -> Vec<String> {
         if matches(&expected, &printed) {
             return expected;
@@ -341,7 +340,7 @@ impl Reader {
         fs::write(&file, text).expect("the file can be written");
     }
 
-    /// Compares a part of a file with what the page shows of it.
+    /// Compares a part of a file with the page.
     fn shown(&mut self, name: &str, lines: &[String]) {
         let file = self.cwd().join(name);
         let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));

@@ -1,4 +1,4 @@
-//! The text of a page that is followed: its blocks, and what of two prints is the same.
+//! The text of a followed page: its blocks, and the comparison of outputs.
 
 /// A part of a page.
 #[derive(Debug, PartialEq)]
@@ -9,7 +9,7 @@ pub enum Block {
     Fenced {
         /// Its first line.
         head: String,
-        /// What it is.
+        /// Kind of the block.
         kind: Kind,
         /// The lines in it.
         lines: Vec<String>,
@@ -21,20 +21,20 @@ pub enum Block {
 pub enum Kind {
     /// Commands in the shell.
     Console,
-    /// The program that goes on running.
+    /// The long-running program.
     First,
     /// A change of files.
     Diff,
     /// A part of the file of this name.
     File(String),
-    /// Shown alone.
+    /// Only shown.
     Unrun,
 }
 
 /// The parts of a page.
 ///
 /// # Panics
-/// At a block that is none of the kinds, or does not end.
+/// At a block of an unknown kind, or without an end.
 #[must_use]
 pub fn blocks(page: &str) -> Vec<Block> {
     let mut parts = Vec::new();
@@ -74,13 +74,13 @@ pub fn blocks(page: &str) -> Vec<Block> {
     parts
 }
 
-/// Whether what was printed is what is expected, apart from what differs from run to run.
+/// Whether output is as expected, apart from the parts that differ from run to run.
 #[must_use]
 pub fn matches(expected: &[String], printed: &[String]) -> bool {
     fits(&normal(expected), &normal(printed))
 }
 
-/// The two, line by line as they are compared.
+/// Both outputs, line by line in their compared form.
 #[must_use]
 pub fn differences(expected: &[String], printed: &[String]) -> String {
     let shown = |lines: &[String], mark: &str| {
@@ -92,7 +92,7 @@ pub fn differences(expected: &[String], printed: &[String]) -> String {
     format!("{}{}", shown(expected, "-"), shown(printed, "+"))
 }
 
-/// Whether lines fit a pattern in which `…` stands for any lines.
+/// Whether lines match a pattern in which `…` stands for any lines.
 fn fits(pattern: &[String], lines: &[String]) -> bool {
     match pattern {
         [] => lines.is_empty(),
@@ -105,8 +105,8 @@ fn fits(pattern: &[String], lines: &[String]) -> bool {
     }
 }
 
-/// The lines without what differs from run to run. What is said of orders, of services and by them
-/// happens side by side, and lists have the order of the store: neighbours are sorted, and what is said twice counts once.
+/// The lines in their compared form. Lines about orders and services come in any order, and lists have the order of
+/// the store: neighbours are sorted, and repeated lines count once.
 fn normal(lines: &[String]) -> Vec<String> {
     let (mut all, mut aside) = (Vec::new(), Vec::new());
     for line in lines {
@@ -131,7 +131,7 @@ fn normal(lines: &[String]) -> Vec<String> {
     all
 }
 
-/// Whether it begins with the id of an order, as `trip-1`: a list has the order of the store.
+/// Whether a line begins with the id of an order, as `trip-1`: a list has the order of the store.
 fn is_numbered(line: &str) -> bool {
     let id = line.split(' ').next().and_then(|id| id.rsplit_once('-'));
     id.is_some_and(|(name, number)| {
@@ -139,7 +139,7 @@ fn is_numbered(line: &str) -> bool {
     })
 }
 
-/// A word; a moment, an address, a hash or a span by its kind.
+/// A word; moments, addresses, hashes and spans are replaced by their kinds.
 fn word(word: &str) -> String {
     let digits =
         |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -161,14 +161,14 @@ fn word(word: &str) -> String {
         let end = text[from..].find(|c: char| !c.is_ascii_digit());
         text.replace_range(from..end.map_or(text.len(), |end| from + end), "PORT");
     }
-    // A directory of this run alone.
+    // The temporary directory of this run.
     if let Some(at) = text.find("/triad-dev-") {
         let end = text[at + 1..]
             .find('/')
             .map_or(text.len(), |end| at + 1 + end);
         text.replace_range(..end, "SCRATCH");
     }
-    // The identity of a definition: 16 hex digits, alone or behind its name.
+    // The hash of a definition: 16 hex digits, alone or behind its name.
     let from = text.rfind('@').map_or(0, |at| at + 1);
     let hex = text[from..].trim_end_matches([',', ':']);
     if hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -177,7 +177,7 @@ fn word(word: &str) -> String {
     text
 }
 
-/// One span of two units is one word, and so is a number before its unit.
+/// Joins a span of two units into one word, and a number with its unit.
 fn spans(words: &[String]) -> String {
     let mut line: Vec<&str> = Vec::new();
     for word in words {

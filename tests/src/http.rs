@@ -1,9 +1,9 @@
 //! HTTP calls of the tests.
 
-/// A client without time limits of its own.
+/// A client without time limits.
 ///
 /// # Panics
-/// When none can be made.
+/// If none can be made.
 #[must_use]
 pub fn client() -> reqwest::Client {
     triad_http::client_builder()

@@ -1,23 +1,23 @@
-//! The reference service's ledger, held against the process records.
+//! Compares the reference service's ledger with the process records.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use triad_reference_service::{Direction, KeyStatus, KeyView, Summary};
 
-/// What the reference service has done.
+/// The ledger of the reference service.
 pub struct Ledger {
-    /// One line a key.
+    /// One entry for each key.
     pub keys: Vec<KeyView>,
     /// Its own counts.
     pub summary: Summary,
 }
 
 impl Ledger {
-    /// Reads it from a running service.
+    /// Reads the ledger of a running service.
     ///
     /// # Panics
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub async fn read(service: &str) -> Self {
         let lines = get(&format!("{service}/_ledger")).await;
         let line = |line| serde_json::from_str(line).expect("a ledger line is a key");
@@ -27,26 +27,27 @@ impl Ledger {
         }
     }
 
-    /// Reads the counts alone from a running service.
+    /// Reads only the counts of a running service.
     ///
     /// # Panics
-    /// When they cannot be read.
+    /// If they cannot be read.
     pub async fn summary(service: &str) -> Summary {
         let summary = get(&format!("{service}/_ledger/summary")).await;
         serde_json::from_str(&summary).expect("the summary is JSON")
     }
 
-    /// Calls that have arrived under a key.
+    /// Number of calls with a key.
     #[must_use]
     pub fn calls(&self, key: &str) -> u32 {
         let found = self.keys.iter().find(|k| k.key == key);
         found.map_or(0, |k| k.calls)
     }
 
-    /// Nothing was applied or compensated more than once, by key or by step, and something was applied.
+    /// Asserts that no effect was applied or compensated more than once, by key or by step, and that there was an
+    /// effect.
     ///
     /// # Panics
-    /// Naming the first that was; or on a ledger without an effect, which shows nothing.
+    /// Naming the first violation; or on a ledger without an effect, which proves nothing.
     pub fn assert_nothing_twice(&self) {
         assert!(self.summary.total.applied > 0, "the ledger has no effect");
         assert!(!self.keys.is_empty(), "the ledger has no key");
@@ -64,12 +65,11 @@ impl Ledger {
         assert!(twice.is_empty(), "applied twice: {twice:?}");
     }
 
-    /// Each order, as `triad get --json` prints it, ended as what was done for it says: Processed
-    /// with every effect in place, Compensated with none left, Error at or after the step
-    /// `pivot`.
+    /// Asserts that each order, as `triad get --json` prints it, ended according to its effects: Processed with every
+    /// effect in place, Compensated with none left, Error at or after the step `pivot`.
     ///
     /// # Panics
-    /// At the first order that did not; or where there is no order.
+    /// At the first order that did not; or if there is no order.
     pub fn assert_justifies(&self, orders: &[Value], pivot: &str) {
         assert!(!orders.is_empty(), "there is no order to justify");
         self.assert_nothing_twice();

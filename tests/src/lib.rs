@@ -1,4 +1,4 @@
-//! What tests over real processes and protocols share: processes, engines, topics, orders.
+//! Shared helpers for tests over real processes and protocols: processes, engines, topics, orders.
 
 pub mod bad;
 pub mod browser;

@@ -1,4 +1,4 @@
-//! A function under a Runtime API, invoked by the mapping emulator's pollers; and what they gave up.
+//! A function under a Runtime API, invoked by the mapping emulator's pollers; and the records that they gave up.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use triad_mapping_emulator::{GivenUp, Invoke, Invoked, Keep};
 
 use crate::runtime_api::{Answer, Function, InvokeError, RuntimeApi};
 
-/// One execution environment. As on Lambda, a process that is gone is followed by a new one.
+/// One execution environment. As on Lambda, a process that has ended is replaced by a new one.
 pub struct Environment {
     api: RuntimeApi,
     binary: PathBuf,
@@ -18,7 +18,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Of a function binary whose invocations may take so long.
+    /// An environment of a function binary, with a limit of an invocation's time.
     pub fn new(binary: &Path, within: Duration) -> Self {
         Self {
             api: RuntimeApi::start(),
@@ -29,7 +29,7 @@ impl Environment {
         }
     }
 
-    /// The events that it was invoked with.
+    /// The events of its invocations.
     pub fn events(&self) -> Vec<String> {
         lock(&self.events).clone()
     }
@@ -62,7 +62,7 @@ impl Invoke for Environment {
 pub struct Kept(Mutex<Vec<GivenUp>>);
 
 impl Kept {
-    /// What is in it.
+    /// Its content.
     pub fn all(&self) -> Vec<GivenUp> {
         lock(&self.0).clone()
     }

@@ -1,4 +1,4 @@
-//! Talking to `triad mcp`, a line at a time.
+//! A conversation with `triad mcp`, a line at a time.
 
 use std::process::{ExitStatus, Stdio};
 
@@ -16,7 +16,7 @@ pub struct Mcp {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     asked: u64,
-    /// Tools that were called so far.
+    /// Number of tool calls so far.
     pub calls: usize,
 }
 
@@ -25,17 +25,17 @@ pub struct Mcp {
 pub struct Ended {
     /// The process's exit status.
     pub status: ExitStatus,
-    /// What it said that nobody had read.
+    /// Output that the test has not read.
     pub out: String,
-    /// What it said on standard error.
+    /// Output on standard error.
     pub err: String,
 }
 
 impl Mcp {
-    /// Starts it beside a running system, and says nothing yet.
+    /// Starts it beside a running system, without a handshake.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn open(dev: &Dev, args: &[&str]) -> Self {
         let mut command = command("triad");
         command
@@ -56,10 +56,10 @@ impl Mcp {
         }
     }
 
-    /// Starts it, and begins to talk as a client of the revision of June 2025.
+    /// Starts it, and does the handshake as a client of the revision of June 2025.
     ///
     /// # Panics
-    /// When it does not answer as a server does.
+    /// If its answer is invalid.
     pub async fn start(dev: &Dev, args: &[&str]) -> Self {
         let mut talk = Self::open(dev, args);
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
@@ -71,19 +71,19 @@ impl Mcp {
         talk
     }
 
-    /// Sends a line, whatever it is.
+    /// Sends a line, whatever its content.
     ///
     /// # Panics
-    /// When nobody reads.
+    /// If the process has closed its input.
     pub async fn say(&mut self, line: &[u8]) {
         let line = [line, b"\n"].concat();
         self.input.write_all(&line).await.expect("it reads");
     }
 
-    /// The next line that it says.
+    /// The next line of its output.
     ///
     /// # Panics
-    /// When there is none in time, or it is not JSON.
+    /// If there is none in time, or it is not JSON.
     pub async fn hear(&mut self) -> Value {
         let mut line = String::new();
         let read = tokio::time::timeout(PATIENCE, self.output.read_line(&mut line)).await;
@@ -94,10 +94,10 @@ impl Mcp {
         serde_json::from_str(&line).expect("a line of JSON and nothing else")
     }
 
-    /// Asks, and takes the answer.
+    /// Sends a request, and returns the answer.
     ///
     /// # Panics
-    /// As [`hear`](Self::hear), and when it answers something else.
+    /// As [`hear`](Self::hear), and if the answer belongs to another request.
     pub async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.asked += 1;
         let id = self.asked;
@@ -108,13 +108,13 @@ impl Mcp {
         said
     }
 
-    /// Calls a tool: what it answers, or its problem.
+    /// Calls a tool; returns its answer.
     ///
     /// # Errors
-    /// What the tool says if it fails.
+    /// The tool's problem.
     ///
     /// # Panics
-    /// As [`ask`](Self::ask), and when there is no such tool.
+    /// As [`ask`](Self::ask), and if there is no such tool.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, Value> {
         self.calls += 1;
         let params = json!({"name": tool, "arguments": arguments});
@@ -128,10 +128,10 @@ impl Mcp {
         }
     }
 
-    /// Ends its input and waits for its end.
+    /// Closes its input and waits for its end.
     ///
     /// # Panics
-    /// When it does not end in time.
+    /// If it does not end in time.
     pub async fn end(self) -> Ended {
         let Self {
             mut child,

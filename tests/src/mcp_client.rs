@@ -1,71 +1,70 @@
-//! A client of `triad mcp` that finds out what is wrong, by a fixed strategy: it decides by what the tools
-//! answer, and knows nothing else of the system.
+//! A client of `triad mcp` that diagnoses a system by a fixed strategy, only from the tools' answers.
 
 use serde_json::{Value, json};
 
 use crate::mcp::Mcp;
 
-/// What is wrong, as far as somebody has to know to mend it.
+/// The cause of a problem, in the detail that its cure needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Culprit {
-    /// Somebody has stopped calls to a downstream.
+    /// An operator has stopped calls to a downstream.
     Stopped {
         /// The downstream.
         downstream: String,
-        /// Who did it.
+        /// The operator's name.
         by: String,
     },
-    /// Somebody has paused a step.
+    /// An operator has paused a step.
     StepPaused {
-        /// WORKFLOW/STEP.
+        /// `WORKFLOW/STEP`.
         step: String,
-        /// Who did it.
+        /// The operator's name.
         by: String,
     },
-    /// A service does not do what it is asked to.
+    /// A service fails.
     Service {
         /// The downstream.
         downstream: String,
-        /// The code of what comes of the calls.
+        /// The code of the failure.
         code: String,
     },
     /// A compensation fails.
     Compensation {
         /// The step that is not compensated.
         step: String,
-        /// The downstream that is asked to.
+        /// Its downstream.
         downstream: String,
     },
-    /// Nobody knows whether an effect happened.
+    /// An effect is in doubt.
     InDoubt {
         /// The step.
         step: String,
-        /// The downstream that knows it.
+        /// The downstream that can resolve it.
         downstream: String,
     },
-    /// A definition asks for what an order does not have.
+    /// A definition uses a field that an order lacks.
     Definition {
-        /// WORKFLOW/STEP.
+        /// `WORKFLOW/STEP`.
         step: String,
     },
-    /// A record cannot be taken.
+    /// A record cannot be handled.
     Record {
-        /// Why: the letter's cause.
+        /// The letter's cause.
         cause: String,
-        /// The topic that it came from.
+        /// The topic of the record.
         topic: String,
         /// The order's id, if the record has one.
         order: Option<String>,
     },
 }
 
-/// Finds what is wrong; `None`: nothing is. The tools that it called are counted in `talk`.
+/// Finds the cause of a problem; `None` if there is none. `talk` counts the tool calls.
 ///
 /// # Panics
-/// When a tool fails.
+/// If a tool fails.
 pub async fn find(talk: &mut Mcp) -> Option<Culprit> {
     let seen = call_tool(talk, "overview", json!({})).await;
-    // What a person has done explains what came of it.
+    // A person's act explains its consequences, so it is checked first.
     if let Some(culprit) = list(&seen["downstreams_held"]).iter().find_map(by_hand) {
         return Some(culprit);
     }
@@ -115,7 +114,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// What an operator has stopped.
+/// An act of an operator that holds a downstream.
 fn by_hand(held: &Value) -> Option<Culprit> {
     let record = &held["record"];
     if record["forced"]["to"] == "open" {
@@ -131,7 +130,7 @@ fn by_hand(held: &Value) -> Option<Culprit> {
     })
 }
 
-/// What is wrong with an order that needs an operator.
+/// The cause for an order that needs an operator.
 async fn of_order(talk: &mut Mcp, order: &Value) -> Culprit {
     let failure = &order["failure"];
     let step = text(&failure["step"]);
@@ -157,7 +156,7 @@ async fn of_order(talk: &mut Mcp, order: &Value) -> Culprit {
     }
 }
 
-/// What is behind a breaker that has opened by itself: what an order that waits has met.
+/// The cause of an open breaker: the failure of a waiting order.
 async fn behind(talk: &mut Mcp, held: &Value) -> Culprit {
     let waiting = json!({"state": "Processing", "limit": 1});
     let found = call_tool(talk, "find_orders", waiting).await;
@@ -174,7 +173,7 @@ async fn behind(talk: &mut Mcp, held: &Value) -> Culprit {
     }
 }
 
-/// The code in a line of a timeline that tells of a failure of a service.
+/// The code in a timeline line about a service's failure.
 fn code_of(line: &str) -> Option<String> {
     let kinds = ["transient/", "timed-out/", "permanent/"];
     let at = kinds.iter().find_map(|kind| line.find(kind))?;
@@ -197,13 +196,13 @@ async fn service(talk: &mut Mcp, order: &Value, step: &Value) -> Culprit {
     }
 }
 
-/// The workflow that an order runs on, and its version.
+/// The workflow and version of an order.
 fn pinned(order: &Value) -> (&str, &str) {
     let named = order["workflow"].as_str().and_then(|w| w.split_once('@'));
     named.expect("an order has a workflow and its version")
 }
 
-/// The downstream of a step, as the definition says that the order runs on.
+/// The downstream of a step, by the order's definition.
 async fn agent(talk: &mut Mcp, order: &Value, step: &str) -> String {
     let (workflow, version) = pinned(order);
     let which = json!({"workflow": workflow, "version": version});

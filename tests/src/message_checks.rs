@@ -1,4 +1,4 @@
-//! What applications and operators were told, held against the process records.
+//! Compares statuses and alerts with the process records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ fn json(record: &InputRecord) -> Value {
     serde_json::from_slice(value).expect("a message is JSON")
 }
 
-/// Each order's statuses came in the order of their sequence, from 1, without a gap once
-/// repetitions are left out, up to the sequence of its record.
+/// Asserts that each order's statuses came in the order of their sequence, from 1, without a gap once repetitions are
+/// removed, up to the sequence of its record.
 ///
 /// # Panics
-/// At the first order of which that is not so.
+/// At the first order that violates this.
 pub fn assert_statuses(statuses: &[InputRecord], orders: &[Value]) {
     let mut told: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    // What is told of a record that was refused is no status of an order.
+    // The message about a refused record is no status of an order.
     let of_orders = statuses
         .iter()
         .map(json)
@@ -44,10 +44,10 @@ pub fn assert_statuses(statuses: &[InputRecord], orders: &[Value]) {
     );
 }
 
-/// There is an alert of an order exactly where it ended in Error or CompensationFailed.
+/// Asserts that an order has an alert exactly if it ended in Error or CompensationFailed.
 ///
 /// # Panics
-/// Naming the orders of which that is not so.
+/// Naming the orders that violate this.
 pub fn assert_alerts(alerts: &[InputRecord], orders: &[Value]) {
     let alerted: BTreeSet<String> = alerts
         .iter()

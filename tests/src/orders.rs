@@ -1,11 +1,11 @@
-//! Orders for tests, made from a number so that each run has the same ones.
+//! Orders for tests, generated from a number, so that each run has the same ones.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-/// The built-in workflow, as it is published by `triad dev`.
+/// The built-in workflow of `triad dev`.
 pub const FULFILMENT: &str = include_str!("../../examples/workflows/order-fulfilment.yaml");
 
 /// An order of the built-in workflow.
@@ -27,7 +27,7 @@ pub fn order(id: &str, number: usize) -> Value {
     })
 }
 
-/// So many orders, with ids that begin with `prefix`.
+/// This many orders, with ids that begin with `prefix`.
 pub fn orders(prefix: &str, count: usize) -> Vec<Value> {
     let one = |number| order(&format!("{prefix}-{number}"), number);
     (0..count).map(one).collect()
@@ -46,16 +46,16 @@ pub fn lines(orders: &[Value]) -> String {
 pub struct Files(tempfile::TempDir);
 
 impl Files {
-    /// An empty one.
+    /// An empty directory.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be created.
     #[expect(clippy::new_without_default, reason = "it makes a directory")]
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a directory can be made"))
     }
 
-    /// Where a file of this name is, or would be.
+    /// The path of a file of this name.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -65,10 +65,10 @@ impl Files {
         self.path(name).display().to_string()
     }
 
-    /// Writes a file and returns where it is.
+    /// Writes a file and returns its path.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn write(&self, name: &str, text: &str) -> String {
         std::fs::write(self.path(name), text).expect("a file can be written");
         self.arg(name)

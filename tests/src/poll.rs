@@ -1,26 +1,26 @@
-//! Waiting for a condition, for a bounded time, instead of sleeping.
+//! Bounded waits for a condition, instead of sleeps.
 
 use std::time::{Duration, Instant};
 
-/// Between two looks at a condition.
+/// Interval between two checks of a condition.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// How long a test waits for what should happen soon. A bound against hanging, not a measure:
-/// machines that run many tests at once are slow.
+/// Longest wait for an event that should happen soon. It detects hangs and measures nothing: machines that run many
+/// tests at once are slow.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Looks until `look` finds something.
+/// Repeats `look` until it finds something.
 ///
 /// # Panics
-/// With `what` when nothing was found within [`PATIENCE`].
+/// With `what` if nothing was found within [`PATIENCE`].
 pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
     until_within(PATIENCE, what, look).await
 }
 
-/// Looks until `look` finds something, for work that takes long.
+/// Repeats `look` until it finds something, for work that takes long.
 ///
 /// # Panics
-/// With `what` when nothing was found within `patience`.
+/// With `what` if nothing was found within `patience`.
 pub async fn until_within<T>(
     patience: Duration,
     what: &str,

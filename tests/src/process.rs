@@ -10,11 +10,11 @@ use tokio::task::JoinHandle;
 
 use crate::poll::{PATIENCE, until};
 
-/// A binary of the workspace, from the directory that the running test was built into, or from the one that
-/// `TRIAD_TEST_BINARIES` names, which may be of another profile.
+/// A binary of the workspace, from the directory of the running test's build, or from the directory in
+/// `TRIAD_TEST_BINARIES`, which may be of another profile.
 ///
 /// # Panics
-/// When it has not been built, with the command that builds it.
+/// If it has not been built, with the command that builds it.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own file");
     let beside = test
@@ -40,7 +40,7 @@ pub fn command(name: &str) -> Command {
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// A running process and what it has said. It is killed when dropped.
+/// A running process and its output. It is killed when dropped.
 pub struct Process {
     child: Child,
     out: Lines,
@@ -52,7 +52,7 @@ impl Process {
     /// Starts a command.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -86,7 +86,7 @@ impl Process {
     /// Waits for its first line of standard output.
     ///
     /// # Panics
-    /// When it ends without one, with what it said.
+    /// If it ends without one, with its output.
     pub async fn first_line(&mut self) -> String {
         loop {
             if let Some(line) = self.out().into_iter().next() {
@@ -104,10 +104,10 @@ impl Process {
         }
     }
 
-    /// Waits for a line of standard error that holds `part`.
+    /// Waits for a line of standard error that contains `part`.
     ///
     /// # Panics
-    /// When there is none in time.
+    /// If there is none in time.
     pub async fn err_line(&self, part: &str) -> String {
         until(&format!("standard error holds {part:?}"), async || {
             self.err().into_iter().find(|line| line.contains(part))
@@ -115,7 +115,7 @@ impl Process {
         .await
     }
 
-    /// Ends its standard input, where that is a pipe.
+    /// Closes its standard input, if that is a pipe.
     pub fn end_input(&mut self) {
         self.child.stdin = None;
     }
@@ -123,17 +123,17 @@ impl Process {
     /// Interrupts it, as Ctrl-C does.
     ///
     /// # Panics
-    /// When it had ended before.
+    /// If it had ended before.
     pub fn interrupt(&self) {
         let id = self.child.id().expect("it runs");
         let id = rustix::process::Pid::from_raw(id.cast_signed()).expect("a process has an id");
         rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
     }
 
-    /// Kills it as `kill -9` does, and waits until it is gone.
+    /// Kills it (SIGKILL), and waits for its end.
     ///
     /// # Panics
-    /// When it had ended before.
+    /// If it had ended before.
     pub async fn kill(&mut self) {
         assert!(
             self.child.id().is_some(),
@@ -143,10 +143,10 @@ impl Process {
         self.child.kill().await.expect("a child can be killed");
     }
 
-    /// Waits for its end and for the last of its output.
+    /// Waits for its end and the rest of its output.
     ///
     /// # Panics
-    /// When it does not end in time, with what it said.
+    /// If it does not end in time, with its output.
     pub async fn ended(&mut self) -> ExitStatus {
         let Ok(status) = tokio::time::timeout(PATIENCE, self.child.wait()).await else {
             panic!(

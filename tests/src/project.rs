@@ -1,4 +1,4 @@
-//! Services of projects that `triad new` writes, held against the contract.
+//! Checks the services of projects that `triad new` writes against the contract.
 
 use std::net::TcpStream;
 
@@ -7,7 +7,7 @@ use crate::orders::Files;
 use crate::poll::until;
 use crate::process::Process;
 
-/// A service of a new project, run by itself.
+/// The service of a new project, run without `triad dev`.
 struct Service {
     process: Process,
     url: String,
@@ -54,7 +54,7 @@ fn free_port() -> u16 {
 /// Runs `triad check-service` with the hotel of a project's service.
 ///
 /// # Panics
-/// When it does not end in time.
+/// If it does not end in time.
 pub async fn check(url: &str) -> Ran {
     let input = r#"{"city": "Praha", "nights": 2, "guests": 2}"#;
     let arguments = [
@@ -73,11 +73,10 @@ pub async fn check(url: &str) -> Ran {
     triad(&arguments, &[], b"").await
 }
 
-/// Holds the service of a project, started by a program with its source, against the contract, and its keys
-/// over a kill.
+/// Checks a project's service, started by a program with its source, against the contract, and its keys over a kill.
 ///
 /// # Panics
-/// When it does not honour it.
+/// If it violates the contract.
 pub async fn honours_the_contract(program: &str, source: &str) {
     let (data, port) = (Files::new(), free_port());
     let mut service = Service::start(&data, program, source, port).await;

@@ -1,13 +1,12 @@
-//! Saying that a test has checked nothing, for want of something that this machine does not have.
+//! Reports a test that checked nothing, because this machine lacks something.
 
 use std::io::Write;
 
-/// Says that `name` is not checked, and why. Where `TRIAD_SKIPS` names a file, which is so under
-/// `tests/verify.sh`, a line is added to it: the run lists it at its end, and fails if it may not be left
-/// out (`tests/skips-allowed.txt`).
+/// Reports that `name` is not checked, and why. If `TRIAD_SKIPS` names a file, as under `tests/verify.sh`, a line is
+/// added to it: the run lists it at its end, and fails if it must not be skipped (`tests/skips-allowed.txt`).
 ///
 /// # Panics
-/// When the line cannot be written: nobody would hear of it.
+/// If the line cannot be written, because the skip would go unnoticed.
 #[expect(
     clippy::disallowed_methods,
     reason = "where to write is a setting of the test run alone"
@@ -21,7 +20,7 @@ pub fn skipped(name: &str, why: &str) {
         .append(true)
         .create(true)
         .open(file);
-    // One write, so that lines of tests that run at once do not mix.
+    // One write, so that lines of concurrent tests do not mix.
     let line = format!("{name}\t{why}\n");
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
     written.expect("what is skipped is written down");

@@ -1,4 +1,4 @@
-//! Writing and reading records as any Kafka client does.
+//! Writes and reads records as any Kafka client does.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::poll::PATIENCE;
 /// Longest wait for one answer of a broker.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// A record to be written, of any bytes.
+/// A record to write, of any bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Raw {
     /// Topic.
@@ -27,21 +27,21 @@ pub struct Raw {
     pub headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
-/// Where a record was written: topic, partition, offset.
+/// Position of a record: topic, partition, offset.
 pub type Place = (String, i32, i64);
 
-/// Writes records in their order and returns where each was put.
+/// Writes records in order and returns their positions.
 ///
 /// # Panics
-/// When the broker does not take one.
+/// If the broker refuses one.
 pub async fn write(brokers: &str, records: &[Raw]) -> Vec<Place> {
     write_with(&producer(brokers), records).await
 }
 
-/// A producer for [`write_with`], for who writes more than once.
+/// A producer for [`write_with`], for several writes.
 ///
 /// # Panics
-/// When its settings are not sound.
+/// If its settings are invalid.
 pub fn producer(brokers: &str) -> FutureProducer {
     ClientConfig::new()
         .set("bootstrap.servers", brokers)
@@ -52,10 +52,10 @@ pub fn producer(brokers: &str) -> FutureProducer {
         .expect("the settings are sound")
 }
 
-/// The same as [`write()`], through a producer that is there already.
+/// The same as [`write()`], with an existing producer.
 ///
 /// # Panics
-/// When the broker does not take a record.
+/// If the broker refuses a record.
 pub async fn write_with(producer: &FutureProducer, records: &[Raw]) -> Vec<Place> {
     let mut deliveries = Vec::with_capacity(records.len());
     for raw in records {
@@ -93,16 +93,16 @@ pub async fn write_with(producer: &FutureProducer, records: &[Raw]) -> Vec<Place
 /// Opens topics at their beginning.
 ///
 /// # Panics
-/// When the broker does not answer.
+/// If the broker does not answer.
 pub fn open(brokers: &str, topics: &[&str]) -> Reader {
     let config = KafkaConfig::new(brokers);
     Reader::open(&config, topics, ReaderStart::Beginning, ANSWER).expect("the topics can be read")
 }
 
-/// Reads topics from their beginning until `enough` says so.
+/// Reads topics from their beginning until `enough` returns true.
 ///
 /// # Panics
-/// When that does not happen in time, with the number of records that were read.
+/// If that does not happen in time, with the number of records read.
 pub async fn read_until(
     brokers: &str,
     topics: &[&str],
@@ -124,10 +124,10 @@ pub async fn read_until(
     records
 }
 
-/// Everything that topics hold at the moment of the call.
+/// All records that the topics hold now.
 ///
 /// # Panics
-/// When the broker does not answer, or what it says to hold does not come.
+/// If the broker does not answer, or a record that it claims to hold does not come.
 pub async fn read_all(brokers: &str, topics: &[&str]) -> Vec<InputRecord> {
     let client: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", brokers)

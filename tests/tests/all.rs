@@ -1,4 +1,4 @@
-//! Tests that cross crates, but for the long ones. One binary: each of its own would link everything once more.
+//! Tests that cross crates, except the long ones. One binary, because each binary would link everything again.
 
 mod browser;
 mod bus;

@@ -1,7 +1,5 @@
-//! The line: the way of a handler to the broker, which refuses topics that the role may not write.
-//!
-//! The broker itself refuses them, as one with access lists does. What is noted here is who asked for
-//! what, and what was acknowledged.
+//! The handler's bus. The broker refuses the topics that the role may not write, as one with access lists does; this
+//! bus notes the requested topics and the acknowledged messages.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +11,7 @@ use triad_runtime::{Bus, BusError, InputRecord};
 use super::required::to_write;
 use super::rights::Rights;
 
-/// A bus over the broker. Clones are the same line.
+/// A bus over the broker. Clones share it.
 #[derive(Clone)]
 pub struct CheckedBus {
     bus: KafkaBus,
@@ -27,11 +25,10 @@ struct Sent {
     taken: usize,
 }
 
-/// Has the broker refuse each topic that the role may not write. `refused` is the directory that the
-/// broker was given.
+/// Has the broker refuse each topic that the role may not write. `refused` is the broker's directory for that.
 ///
 /// # Panics
-/// When the directory cannot be written.
+/// If the directory cannot be written.
 pub fn refuse(refused: &Path, topics: &[String], rights: &Rights) {
     for topic in topics.iter().filter(|t| !rights.allow(&to_write(t))) {
         std::fs::write(refused.join(topic), "").expect("a file can be written");
@@ -39,7 +36,7 @@ pub fn refuse(refused: &Path, topics: &[String], rights: &Rights) {
 }
 
 impl CheckedBus {
-    /// A line over a bus. Without `rights` MSK's access control says nothing of its topics.
+    /// A checked bus over a bus. Without `rights`, MSK's access control does not apply to its topics.
     #[must_use]
     pub fn new(bus: KafkaBus, rights: Option<Rights>) -> Self {
         Self {
@@ -49,13 +46,13 @@ impl CheckedBus {
         }
     }
 
-    /// All that the broker has acknowledged.
+    /// All acknowledged messages.
     #[must_use]
     pub fn sent(&self) -> Vec<Envelope> {
         self.lock().all.clone()
     }
 
-    /// What it has acknowledged since the last call, as whoever reads it finds it.
+    /// The messages acknowledged since the last call, as their readers get them.
     #[must_use]
     pub fn taken(&self) -> Vec<InputRecord> {
         let mut sent = self.lock();

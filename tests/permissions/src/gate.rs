@@ -1,11 +1,11 @@
-//! The gate: an HTTP endpoint before the tables, which answers for SNS and Secrets Manager itself. What
-//! the role may not do is refused as the service refuses it.
+//! The gate: an HTTP endpoint before the tables, which also answers for SNS and Secrets Manager. A request that the
+//! role may not make is refused in the service's form.
 //!
 //! Sources of the refusals' forms: DynamoDB and Secrets Manager API references, "Common Errors"
 //! (`AccessDeniedException`, HTTP 400, JSON with `__type`); Amazon SNS API reference, Publish, "Errors"
 //! (`AuthorizationError`, HTTP 403, XML).
 //!
-//! It listens on loopback alone, and ends when it is dropped.
+//! It listens only on loopback, and ends when it is dropped.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use super::policy::Permission;
 use super::required::{PermissionRequest, request};
 use super::rights::Rights;
 
-/// What is handed on of a request, and of an answer.
+/// Headers of requests and answers that are passed on.
 const HEADERS: [&str; 7] = [
     "content-type",
     "x-amz-target",
@@ -43,7 +43,7 @@ const SECRETS_FORM: &str = "application/x-amz-json-1.1";
 pub struct IamGate {
     addr: SocketAddr,
     shared: Arc<GateState>,
-    /// Ends its task with itself.
+    /// Dropping it ends its task.
     _serving: JoinSet<()>,
 }
 
@@ -57,11 +57,11 @@ struct GateState {
 }
 
 impl IamGate {
-    /// Listens on a free port of the loopback interface, before the tables at `tables`. `secrets` are the
-    /// texts that Secrets Manager holds, by ARN.
+    /// Listens on a free port of the loopback interface, before the tables at `tables`. `secrets` are Secrets
+    /// Manager's texts, by ARN.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     pub async fn start(tables: String, rights: Rights, secrets: BTreeMap<String, String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let addr = listener.local_addr().expect("it has an address");
@@ -75,7 +75,7 @@ impl IamGate {
         let routes = Router::new().fallback(handle).with_state(shared.clone());
         let mut serving = JoinSet::new();
         serving.spawn(async move {
-            // Ends with the gate; an error shows as requests that are not answered.
+            // Ends with the gate; an error shows as unanswered requests.
             let _ = axum::serve(listener, routes).await;
         });
         Self {
@@ -85,13 +85,13 @@ impl IamGate {
         }
     }
 
-    /// Where the function reaches it.
+    /// The URL for the function.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// The forms of the messages that were published to SNS.
+    /// The forms of the messages published to SNS.
     #[must_use]
     pub fn published(&self) -> Vec<String> {
         let published = self.shared.published.lock();
@@ -107,7 +107,7 @@ async fn handle(
     let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
     match request(target, &body) {
         PermissionRequest::Tables(wanted) => {
-            // All are asked for: a transaction that lacks two permissions notes both.
+            // All are checked: a transaction that lacks two permissions notes both.
             let denied: Vec<_> = wanted.iter().filter(|w| !shared.rights.ask(w)).collect();
             match denied.first() {
                 Some(permission) => refused(TABLES_FORM, permission),

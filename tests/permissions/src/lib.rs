@@ -1,14 +1,14 @@
-//! Least privilege: what the roles of the Terraform module may do, held against what the functions do.
+//! Least privilege: compares the roles of the Terraform module with the requests of the functions.
 //!
-//! [`policy`] reads what the module gives each role, as Terraform renders it. A [`world`] is what is
-//! around one handler: tables, topics, a clock. What the handler asks for goes through the [`gate`], which
-//! stands before the tables, SNS and Secrets Manager, and through the [`line`], which is its way to the
-//! broker; both refuse what the role may not do, in the words of the service, and note in its [`rights`]
-//! what was asked for. [`asked`] says which permissions a request needs. The [`runs`] go through what each
-//! function does, and [`verdict`] compares a run with the whole policy to runs without one permission.
+//! [`policy`] reads each role's permissions, as Terraform renders them. A [`world`] is the surroundings of one
+//! handler: tables, topics, a clock. The handler's requests go through the [`gate`], which is before the tables, SNS
+//! and Secrets Manager, and through the [`checked_bus`] to the broker; both refuse what the role may not do, in the
+//! service's form, and note the requests in its [`rights`]. [`required`] has the permissions that a request needs.
+//! The [`runs`] cover the work of each function, and [`verdict`] compares a run with the whole policy to runs without
+//! one permission.
 //!
-//! Architecture invariant: nothing here knows what a role is given. A permission that the module adds or
-//! drops is met by the runs alone.
+//! Architecture invariant: no code here depends on a role's actual permissions. Only the runs react to a permission
+//! that the module adds or drops.
 
 pub mod checked_bus;
 pub mod gate;

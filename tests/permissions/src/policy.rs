@@ -1,4 +1,4 @@
-//! What each role may do, read from what Terraform renders of the module.
+//! The permissions of each role, read from what Terraform renders of the module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Where `tests/infra/render.sh` has put it.
+/// The output of `tests/infra/render.sh`.
 const RENDERED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../infra/tests/permissions.json"
 );
 
-/// Leave to do one thing with one resource.
+/// Permission for one action on one resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Permission {
     /// IAM's name of the action, such as `dynamodb:PutItem`.
@@ -32,7 +32,7 @@ impl Permission {
         }
     }
 
-    /// Whether who has this one may do the other.
+    /// Whether this permission includes the other.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let is_of = match self.resource.strip_suffix('*') {
@@ -49,11 +49,11 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What one role may do: every action with every resource of its statements.
+/// The permissions of one role: every action with every resource of its statements.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
     allowed: BTreeSet<Permission>,
-    /// Actions of which a statement says more than the runs can judge: it denies, or has a condition.
+    /// Actions with a statement that the runs cannot judge: it denies, or has a condition.
     restricted: BTreeSet<String>,
 }
 
@@ -73,7 +73,7 @@ impl Policy {
     /// Reads a policy's statements.
     ///
     /// # Errors
-    /// When one has another form than those of the module.
+    /// If one has another form than those of the module.
     pub fn read(statements: &Value) -> Result<Self> {
         let statements = Vec::<Statement>::deserialize(statements).context("statements")?;
         let mut policy = Self::default();
@@ -95,12 +95,12 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Every permission that it has.
+    /// Every permission of the policy.
     pub fn permissions(&self) -> impl Iterator<Item = &Permission> {
         self.allowed.iter()
     }
 
-    /// Whether it allows something.
+    /// Whether it allows an action on a resource.
     #[must_use]
     pub fn allows(&self, wanted: &Permission) -> bool {
         self.allowed
@@ -108,7 +108,7 @@ impl Policy {
             .any(|permission| permission.covers(wanted))
     }
 
-    /// Whether a statement denies an action, or allows it on a condition only.
+    /// Whether a statement denies an action, or allows it only on a condition.
     #[must_use]
     pub fn restricts(&self, action: &str) -> bool {
         self.restricted.contains(action)
@@ -123,21 +123,21 @@ impl Policy {
     }
 }
 
-/// One installation, as the module would make it.
+/// One installation, as the module would create it.
 #[derive(Debug, Clone)]
 pub struct Installation {
     /// Name of the run in `infra/tests/reviews` that plans it.
     pub name: String,
-    /// What each role may do, by role; the functions' are called as the functions.
+    /// The policy of each role, by role; the functions' roles have the functions' names.
     pub roles: BTreeMap<String, Policy>,
     /// The variables of each function, by function.
     pub variables: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// The installations that are rendered.
+/// The rendered installations.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub fn installations() -> Result<Vec<Installation>> {
     let text = std::fs::read_to_string(RENDERED).context(RENDERED)?;
     let rendered: BTreeMap<String, Value> = serde_json::from_str(&text).context(RENDERED)?;

@@ -1,11 +1,10 @@
-//! Which permissions a request needs.
+//! The permissions that a request needs.
 //!
-//! Sources: the Service Authorization Reference (actions and resource types of DynamoDB, SNS and Secrets
-//! Manager); DynamoDB Developer Guide, "Using IAM with DynamoDB transactions": a transaction has no action
-//! of its own, each of its parts needs that of the single operation, and a check of a condition
-//! `ConditionCheckItem`. A batch has an action of its own, for each of its tables. A query of an index
-//! needs the index and not the table. What is read back of an item whose condition does not hold, and a
-//! condition on the item that is written, need nothing more.
+//! Sources: the Service Authorization Reference (actions and resource types of DynamoDB, SNS and Secrets Manager);
+//! DynamoDB Developer Guide, "Using IAM with DynamoDB transactions": a transaction has no action of its own, each of
+//! its parts needs that of the single operation, and a check of a condition `ConditionCheckItem`. A batch has its own
+//! action, for each of its tables. A query of an index needs the index and not the table. Returning an item whose
+//! condition does not hold, and a condition on the written item, need no further permission.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +12,34 @@ use serde_json::Value;
 
 use super::policy::Permission;
 
-/// What the tables' ARNs begin with, in the account of `infra/tests/mocks`.
+/// Prefix of the tables' ARNs, in the account of `infra/tests/mocks`.
 const TABLES: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/";
-/// What the topics' ARNs begin with, in the cluster of `infra/tests/reviews`.
+/// Prefix of the topics' ARNs, in the cluster of `infra/tests/reviews`.
 const TOPICS: &str =
     "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/";
-/// The action that lets records be written to a topic of a cluster with MSK's access control.
+/// The action for writing records to a topic of a cluster with MSK's access control.
 pub const WRITE: &str = "kafka-cluster:WriteData";
 
-/// A request, and what it needs.
+/// A request, and the permissions that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionRequest {
-    /// One to DynamoDB, with the permissions that it needs.
+    /// A request to DynamoDB, with its permissions.
     Tables(Vec<Permission>),
     /// A message to an SNS topic.
     Publish(Permission),
-    /// A secret; its id is the permission's resource.
+    /// A read of a secret; its id is the permission's resource.
     Secret(Permission),
-    /// Another one: what it is, as far as it can be told.
+    /// Any other request, described as far as possible.
     Unknown(String),
 }
 
-/// Leave to write records to a topic.
+/// The permission to write records to a topic.
 #[must_use]
 pub fn to_write(topic: &str) -> Permission {
     Permission::new(WRITE, format!("{TOPICS}{topic}"))
 }
 
-/// Reads a request by its `x-amz-target`, if it has one, and its body.
+/// Parses a request by its `x-amz-target`, if it has one, and its body.
 #[must_use]
 pub fn request(target: Option<&str>, body: &[u8]) -> PermissionRequest {
     let Some((service, operation)) = target.and_then(|target| target.split_once('.')) else {
@@ -61,21 +60,21 @@ pub fn request(target: Option<&str>, body: &[u8]) -> PermissionRequest {
     known.unwrap_or_else(|| PermissionRequest::Unknown(format!("{service}.{operation}")))
 }
 
-/// SNS takes forms.
+/// Parses a form, which SNS uses.
 fn form(body: &[u8]) -> PermissionRequest {
     let text = String::from_utf8_lossy(body);
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
     let fields: BTreeMap<&str, &str> = pairs.collect();
     match (fields.get("Action"), fields.get("TopicArn")) {
         (Some(&"Publish"), Some(topic)) => {
-            // Of the characters of an ARN a form escapes the colon alone.
+            // Of an ARN's characters, a form escapes only the colon.
             PermissionRequest::Publish(Permission::new("sns:Publish", topic.replace("%3A", ":")))
         }
         (action, _) => PermissionRequest::Unknown(format!("a form with the action {action:?}")),
     }
 }
 
-/// The permissions that an operation of DynamoDB needs; none if it is not one that is known here.
+/// The permissions of a DynamoDB operation; `None` if it is unknown.
 fn tables(operation: &str, body: &Value) -> Option<Vec<Permission>> {
     let on = |operation: &str, table: &Value| {
         let resource = format!("{TABLES}{}", table.as_str()?);

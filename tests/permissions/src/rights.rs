@@ -1,30 +1,30 @@
-//! The rights of one role in one run: what it may do, what it asked for and what it was denied.
+//! The rights of one role in one run: allowed, used and denied permissions.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::policy::{Permission, Policy};
 
-/// The rights of one role in one run. Clones share what is noted.
+/// The rights of one role in one run. Clones share the notes.
 #[derive(Debug, Clone)]
 pub struct Rights {
     policy: Arc<Policy>,
     noted: Arc<Mutex<UsedRights>>,
 }
 
-/// What is noted of a run.
+/// Permissions noted in a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsedRights {
-    /// What was asked for and allowed.
+    /// Requested and allowed.
     pub used: BTreeSet<Permission>,
-    /// What was asked for and denied.
+    /// Requested and denied.
     pub denied: BTreeSet<Permission>,
-    /// What nobody knows the permissions of, and answers that fit no policy.
+    /// Requests with unknown permissions, and answers that fit no policy.
     pub strange: BTreeSet<String>,
 }
 
 impl Rights {
-    /// Those of a policy; nothing was asked for yet.
+    /// The rights of a policy, without notes.
     #[must_use]
     pub fn of(policy: &Policy) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Rights {
         }
     }
 
-    /// Whether something may be done; it is noted either way.
+    /// Whether something is allowed; it is noted either way.
     #[must_use]
     pub fn ask(&self, wanted: &Permission) -> bool {
         let is_allowed = self.policy.allows(wanted);
@@ -46,18 +46,18 @@ impl Rights {
         is_allowed
     }
 
-    /// Whether something may be done; it is not asked for.
+    /// Whether something is allowed, without a note.
     #[must_use]
     pub fn allow(&self, wanted: &Permission) -> bool {
         self.policy.allows(wanted)
     }
 
-    /// Notes what must not happen in a run.
+    /// Notes an event that must not happen in a run.
     pub fn note_strange(&self, what: impl Into<String>) {
         self.lock().strange.insert(what.into());
     }
 
-    /// What was noted so far.
+    /// The notes so far.
     #[must_use]
     pub fn noted(&self) -> UsedRights {
         self.lock().clone()

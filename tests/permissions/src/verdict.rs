@@ -1,9 +1,9 @@
-//! Whether a role may do what it needs, and nothing else.
+//! Checks that a role has the permissions that it needs, and no others.
 //!
-//! A run with the whole policy must be denied nothing, and must use every permission; a run without one of
-//! them must be denied it, and come to something else. Runs are compared by their facts: what a handler said
-//! of its records, what became of orders, what was sent. Whether operators are told of what is missing is
-//! found out too.
+//! A run with the whole policy must be denied nothing, and must use every permission; a run without one permission
+//! must be denied it, and have another result. Runs are compared by their facts: the handler's results for its
+//! records, the orders' states, the sent messages. A missing permission must also be visible to operators, or be
+//! listed as quiet.
 
 use std::collections::BTreeSet;
 
@@ -12,36 +12,36 @@ use super::required::WRITE;
 use super::runs;
 use super::world::Run;
 
-/// Services of which every request of a run goes through the gate.
+/// Services all of whose requests go through the gate.
 const SERVICES: [&str; 3] = ["dynamodb:", "secretsmanager:", "sns:"];
 
-/// An action that no run shows to be needed, and why it is granted all the same.
+/// An action that no run proves to be needed, and why it is granted all the same.
 #[derive(Debug, Clone, Copy)]
 pub struct UnprovenGrant {
     /// IAM's name of the action.
     pub action: &'static str,
-    /// Who needs it, and why no run shows that.
+    /// Why it is needed, and why no run proves that.
     pub why: &'static str,
 }
 
-/// What was found of one role of one installation.
+/// Result for one role of one installation.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Permissions whose absence was tried and noticed.
+    /// Permissions whose absence was tried and had an effect.
     pub needed: Vec<Permission>,
-    /// Those of them without which work is not done, and no alert or failed record or start says so.
+    /// Those of them whose absence prevents work without an alert, a failed record or a failed start.
     pub quiet: Vec<Permission>,
-    /// What is wrong, each as a sentence.
+    /// Problems, each as a sentence.
     pub problems: Vec<String>,
 }
 
-/// Whether the runs can show that an action is needed.
+/// Whether the runs can prove that an action is needed.
 #[must_use]
 pub fn is_tried(action: &str) -> bool {
     action == WRITE || SERVICES.iter().any(|service| action.starts_with(service))
 }
 
-/// A part of what a role's function does.
+/// A part of the work of a role's function.
 #[derive(Clone, Copy)]
 enum FunctionPart {
     Work,
@@ -60,7 +60,7 @@ impl FunctionPart {
 /// Tries a role of an installation: with its whole policy, and without each permission that can be tried.
 ///
 /// # Panics
-/// When what is around the role's function does not work.
+/// If the surroundings of the role's function do not work.
 pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGrant]) -> Verdict {
     let policy = &installation.roles[role];
     let mut verdict = Verdict::default();
@@ -68,7 +68,7 @@ pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGr
     for part in [FunctionPart::Work, FunctionPart::Start] {
         if let Some(whole) = part.run(installation, role, policy).await {
             verdict.whole(&whole);
-            // A run that differs from its like would make every permission seem to be needed.
+            // If two equal runs differed, every permission would seem to be needed.
             let again = part.run(installation, role, policy).await;
             if let Some(again) = again.filter(|again| again.facts != whole.facts) {
                 verdict.say(format!(
@@ -126,7 +126,7 @@ pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGr
 }
 
 impl Verdict {
-    /// What a run with the whole policy must not come to.
+    /// Problems of a run with the whole policy.
     fn whole(&mut self, run: &Run) {
         for denied in &run.noted.denied {
             self.say(format!("{denied}: it is needed, and not granted"));
@@ -141,8 +141,8 @@ impl Verdict {
     }
 }
 
-/// Whether a fact, which a run with the whole policy does not have, is one that operators are told of: a
-/// record that comes again is a lag that grows, what has failed is an error of the function.
+/// Whether a fact, absent with the whole policy, is visible to operators: a redelivered record is a growing lag, a
+/// failure is an error of the function.
 fn tells(fact: &str) -> bool {
     fact.starts_with("sent to alerts:") || fact.ends_with(": again") || fact.ends_with(": failed")
 }

@@ -1,5 +1,5 @@
-//! What is around one handler in a run: tables, topics, a clock, and the other handlers, which may do
-//! everything. Only the handler of the role that is looked at goes through the gate and the line.
+//! The surroundings of one handler in a run: tables, topics, a clock, and the other handlers, which may do
+//! everything. Only the handler of the tested role goes through the gate and the checked bus.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +29,7 @@ use triad_tests::engines::{Store, workflow};
 
 /// The workflows of the runs. Agents are those of the rendered installations.
 const WORKFLOWS: [&str; 4] = [
-    // Two steps side by side.
+    // Two parallel steps.
     "
 workflow: shop
 details_schema: { type: object, required: [amount] }
@@ -47,13 +47,13 @@ steps:
     supervisor: { failure_threshold: 1 }
     compensation: { action: unpack }
 ",
-    // One that has a cap where the installation sets any.
+    // With a cap, if the installation sets any.
     "
 workflow: small
 steps:
   - { id: pack, agent: inventory, action: pack, compensation: none }
 ",
-    // One that stops for an operator.
+    // With orders that stop for an operator.
     "
 workflow: strict
 steps:
@@ -63,7 +63,7 @@ steps:
     supervisor: { failure_threshold: 0, then: error }
     compensation: none
 ",
-    // One whose calls are counted in the ledger.
+    // With calls that are counted in the ledger.
     "
 workflow: counted
 steps:
@@ -76,15 +76,15 @@ steps:
 ",
 ];
 
-/// The tables, for those that may do everything.
+/// The tables, without restrictions.
 pub type AdminTables = DynamoStore<SystemClock>;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// What was done and told, each as a line: by which a run without a permission differs.
+    /// Results and alerts, a line each; runs are compared by these.
     pub facts: BTreeSet<String>,
-    /// What was asked for.
+    /// Requested permissions.
     pub noted: UsedRights,
 }
 
@@ -102,7 +102,7 @@ pub struct Submitted<'a> {
 }
 
 impl<'a> Submitted<'a> {
-    /// One on the normal lane, that names no reply topic.
+    /// An order on the normal lane, without a reply topic.
     #[must_use]
     pub fn new(id: &'a str, workflow: &'a str) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl<'a> Submitted<'a> {
         }
     }
 
-    /// The same on the high lane, with a reply topic of its own.
+    /// The same on the high lane, with its own reply topic.
     #[must_use]
     pub fn high(self) -> Self {
         Self {
@@ -146,7 +146,7 @@ pub fn record(topic: &str, value: &Value) -> InputRecord {
     }
 }
 
-/// A record that nobody can read.
+/// A record that cannot be handled.
 #[must_use]
 pub fn poison(topic: &str) -> InputRecord {
     InputRecord {
@@ -161,13 +161,13 @@ pub fn wake(id: &str) -> InputRecord {
     record(topics::SCHEDULER, &json!({"type": "wake", "order_id": id}))
 }
 
-/// What an agent answers that has done what was asked.
+/// The reply of an agent whose call has succeeded.
 #[must_use]
 pub fn succeeded() -> Value {
     json!({"result": "succeeded", "output": null})
 }
 
-/// What an agent answers whose call has failed; `kind` is the failure's class.
+/// The reply of an agent whose call has failed; `kind` is the failure's class.
 #[must_use]
 pub fn failed(kind: &str) -> Value {
     json!({"result": "failed", "maybe_applied": false,
@@ -203,11 +203,11 @@ pub fn is_request(record: &InputRecord, step: &str) -> bool {
 pub struct World {
     /// The clock of all handlers.
     pub clock: ManualClock,
-    /// The clients of the handler that is looked at, made as its function makes them.
+    /// The clients of the tested handler, made as its function makes them.
     pub wiring: Wiring<triad_bootstrap::Store>,
-    /// Its way to the broker.
+    /// The handler's bus.
     pub line: CheckedBus,
-    /// What the handlers around it send.
+    /// Messages of the surrounding handlers.
     pub around: MemoryBus,
     tables: Store,
     rights: Rights,
@@ -218,11 +218,11 @@ pub struct World {
 }
 
 impl World {
-    /// Starts tables, broker and gate, and makes the clients of a role's function from the variables that
-    /// the module gives it, but for where the services are and how it logs in.
+    /// Starts tables, broker and gate, and makes the clients of a role's function from the variables that the module
+    /// gives it, except for the services' addresses and the login.
     ///
     /// # Panics
-    /// When one does not start, or the variables are no configuration.
+    /// If something does not start, or the variables are no valid configuration.
     pub async fn start(installation: &Installation, role: &str, policy: &Policy) -> Self {
         let mut variables = installation.variables[role].clone();
         let tables = Store::with_prefix(&variables["TRIAD_TABLE_PREFIX"]).await;
@@ -268,7 +268,7 @@ impl World {
             .await
             .expect("sound settings");
         Self {
-            // What expires does so by the clock of the tables.
+            // Items expire by the clock of the tables.
             clock: ManualClock::at(SystemClock.now().0),
             line: CheckedBus::new(wiring.bus.clone(), is_governed.then(|| rights.clone())),
             wiring,
@@ -282,20 +282,20 @@ impl World {
         }
     }
 
-    /// The handlers' settings, as the module has them.
+    /// The handlers' settings, as the module sets them.
     #[must_use]
     pub fn settings(&self) -> Settings {
         self.wiring.config.settings.clone()
     }
 
-    /// The tables, for those that may do everything.
+    /// The tables, without restrictions.
     #[must_use]
     pub fn open(&self) -> AdminTables {
         let details = self.wiring.config.details_retention;
         self.tables.store().keeping_details(details)
     }
 
-    /// A Submission that may do everything.
+    /// A Submission without restrictions.
     #[must_use]
     pub fn submission(&self) -> Submission<AdminTables, MemoryBus, ManualClock> {
         Submission::new(
@@ -306,7 +306,7 @@ impl World {
         )
     }
 
-    /// A Scheduler that may do everything, and lets nobody in for an order that ends.
+    /// A Scheduler without restrictions that admits no order after another one's end.
     #[must_use]
     pub fn scheduler(&self) -> Scheduler<AdminTables, MemoryBus, ManualClock, SystemEntropy> {
         let mut settings = self.settings();
@@ -320,7 +320,7 @@ impl World {
         )
     }
 
-    /// A Supervisor that may do everything.
+    /// A Supervisor without restrictions.
     #[must_use]
     pub fn supervisor(&self) -> Supervisor<AdminTables, MemoryBus, ManualClock, SystemEntropy> {
         Supervisor::new(
@@ -332,10 +332,10 @@ impl World {
         )
     }
 
-    /// Has orders stored by a Submission that may do everything; returns their announcements.
+    /// Has an unrestricted Submission store orders; returns their announcements.
     ///
     /// # Panics
-    /// When one is not taken.
+    /// If one is refused.
     pub async fn stored(&self, orders: &[Submitted<'_>]) -> Vec<InputRecord> {
         let records: Vec<_> = orders.iter().map(Submitted::record).collect();
         let handled = self.submission().handle(&records).await;
@@ -346,10 +346,10 @@ impl World {
             .collect()
     }
 
-    /// Has orders stored and claimed by handlers that may do everything; returns the requests.
+    /// Has unrestricted handlers store and claim orders; returns the requests.
     ///
     /// # Panics
-    /// When one is not taken.
+    /// If one is refused.
     pub async fn claimed(&self, orders: &[Submitted<'_>]) -> Vec<InputRecord> {
         let announced = self.stored(orders).await;
         let handled = self.scheduler().handle(&announced).await;
@@ -360,7 +360,7 @@ impl World {
             .collect()
     }
 
-    /// What the handlers around have sent since the last call.
+    /// Messages of the surrounding handlers since the last call.
     #[must_use]
     pub fn told_around(&self) -> Vec<InputRecord> {
         std::iter::from_fn(|| self.around.next()).collect()
@@ -371,18 +371,18 @@ impl World {
         self.tables.damage(id, "Steps", "no JSON").await;
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub fn pass(&self, span: Millis) {
         self.clock.advance(span);
     }
 
-    /// Notes something that has been done.
+    /// Notes a fact.
     pub fn note(&self, fact: impl Into<String>) {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         facts.insert(fact.into());
     }
 
-    /// Notes what a handler said of its records.
+    /// Notes a handler's results for its records.
     pub fn note_handled(&self, what: &str, handled: &[Handled]) {
         for (at, handled) in handled.iter().enumerate() {
             let told = if handled.is_done() { "done" } else { "again" };
@@ -390,10 +390,10 @@ impl World {
         }
     }
 
-    /// Notes where orders are: their state, and what their steps have come to.
+    /// Notes the states of orders and of their steps.
     ///
     /// # Panics
-    /// When the tables cannot be read.
+    /// If the tables cannot be read.
     pub async fn note_orders(&self, ids: &[&str]) {
         for id in ids {
             let order = self.order(id).await;
@@ -424,10 +424,10 @@ impl World {
         found.remove(0).map_err(|_| "it cannot be read".to_owned())
     }
 
-    /// Which of these records of the control store are there.
+    /// Which of these control records exist.
     ///
     /// # Panics
-    /// When the tables cannot be read.
+    /// If the tables cannot be read.
     pub async fn control(&self, keys: &[String]) -> Vec<bool> {
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -437,10 +437,10 @@ impl World {
         found
     }
 
-    /// Notes which of these records of the control store are there.
+    /// Notes which of these control records exist.
     ///
     /// # Panics
-    /// When the tables cannot be read.
+    /// If the tables cannot be read.
     pub async fn note_control(&self, keys: &[&str]) {
         let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
         for (key, found) in keys.iter().zip(self.control(&keys).await) {
@@ -448,7 +448,7 @@ impl World {
         }
     }
 
-    /// What the run came to.
+    /// Result of the run.
     #[must_use]
     pub fn end(self) -> Run {
         for message in self.line.sent() {
@@ -468,7 +468,7 @@ impl World {
         }
     }
 
-    /// A moment by the clock, in milliseconds since the Unix epoch.
+    /// The clock's time, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn now(&self) -> u64 {
         self.clock.now().0

@@ -1,15 +1,15 @@
-//! Least privilege: every permission of every role that the Terraform module makes, taken away once.
+//! Least privilege: every permission of every role of the Terraform module is removed once.
 //!
-//! What the roles may do is read from what Terraform renders (`infra/tests/permissions.json`, which
-//! `tests/infra.sh` holds against the module). With its whole policy a role's function is denied nothing;
-//! without any one permission something that it does is not done.
+//! The roles' permissions are read from what Terraform renders (`infra/tests/permissions.json`, which
+//! `tests/infra.sh` compares with the module). With its whole policy a role's function is denied nothing; without any
+//! one permission a part of its work fails.
 
 use std::collections::BTreeSet;
 
 use triad_permissions::policy::{Installation, Permission, installations};
 use triad_permissions::verdict::{UnprovenGrant, of_role};
 
-/// What is granted and no run shows to be needed: the whole list.
+/// The whole list of granted actions that no run proves to be needed.
 const LEFT: [UnprovenGrant; 27] = [
     // Lambda's own work with a function's role, before the function runs and around it.
     left(
@@ -51,18 +51,18 @@ const LEFT: [UnprovenGrant; 27] = [
     ),
     left("kms:DescribeKey", "DynamoDB looks at the key of a table"),
     left("kms:GenerateDataKey", "SNS and S3 encrypt what is written"),
-    // Lambda's mappings read topics with a function's role; the tests' mapping logs in to nothing.
+    // Lambda's mappings read topics with a function's role; the tests' mapping has no login.
     left("kafka:DescribeClusterV2", MAPPING),
     left("kafka:GetBootstrapBrokers", MAPPING),
     left("kafka-cluster:AlterGroup", MAPPING),
     left("kafka-cluster:DescribeClusterDynamicConfiguration", MAPPING),
     left("kafka-cluster:DescribeGroup", MAPPING),
     left("kafka-cluster:ReadData", MAPPING),
-    // The embedded broker has access lists for what is written, and no others.
+    // The embedded broker has access lists only for writes.
     left("kafka-cluster:Connect", PRODUCER),
     left("kafka-cluster:DescribeTopic", PRODUCER),
     left("kafka-cluster:WriteDataIdempotently", PRODUCER),
-    // No function of ours has this role.
+    // No function of Triad has this role.
     left(
         "lambda:InvokeFunction",
         "EventBridge Scheduler starts the Supervisor",
@@ -72,8 +72,8 @@ const NETWORK: &str = "Lambda makes the functions' network interfaces with their
 const MAPPING: &str = "Lambda finds and reads the topics of a function with its role";
 const PRODUCER: &str = "a producer connects, asks for its topics and gets an id for its writes";
 
-/// Permissions without which work is not done and operators are not told: role, action, end of the resource,
-/// and what becomes of the work. The whole list.
+/// The whole list of permissions without which work fails invisibly: role, action, end of the resource, and the
+/// consequence.
 const QUIET: [(&str, &str, &str, &str); 7] = [
     (
         "console",
@@ -123,7 +123,7 @@ const fn left(action: &'static str, why: &'static str) -> UnprovenGrant {
     UnprovenGrant { action, why }
 }
 
-/// What a role's function does; all agents do the same.
+/// Kind of a role's function; all agents are alike.
 fn kind(role: &str) -> &str {
     match role.starts_with("agent-") {
         true => "agent",
@@ -141,8 +141,8 @@ fn rendered() -> Vec<Installation> {
     installations
 }
 
-/// Holds the roles of one kind against what their functions do; as many permissions must be shown to be
-/// needed, in all.
+/// Checks the roles of one kind against their functions; at least this many permissions must be proved to be needed,
+/// in total.
 async fn holds(of: &str, at_least: usize) {
     let mut problems = Vec::new();
     let mut needed = 0;
@@ -224,7 +224,7 @@ fn every_role_is_of_a_kind_that_is_looked_at() {
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), known);
 }
 
-/// The runs say nothing of who reads topics and looks at them; what is written they hold.
+/// The runs do not prove who reads topics; they prove the writes.
 #[test]
 fn who_may_look_at_a_topic_writes_or_reads_it() {
     let mut looked_at = 0;

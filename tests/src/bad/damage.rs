@@ -1,4 +1,4 @@
-//! Sound records with random damage, the same ones in every run.
+//! Valid records with random damage, the same in every run.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use triad_fuzz::damage::damage;
 use super::mixture::is_fit;
 use crate::orders::order;
 
-/// Values for a topic: so many that are unfit, and those among them whose damage did no harm.
+/// Values for a topic: this many invalid ones, and those whose damage was harmless.
 pub fn values(topic: &str, unfit: usize) -> Vec<Vec<u8>> {
     let mut random = StdRng::seed_from_u64(topic.len() as u64);
     let mut seen = BTreeSet::new();
     let (mut values, mut bad) = (Vec::new(), 0);
-    // Bounded: most damage makes a new and unfit value.
+    // Bounded: most damage makes a new and invalid value.
     for n in 0..unfit * 20 {
         if bad == unfit {
             return values;
@@ -30,8 +30,8 @@ pub fn values(topic: &str, unfit: usize) -> Vec<Vec<u8>> {
     panic!("{bad} of {unfit} unfit values of {topic}");
 }
 
-/// The `n`th sound record for a topic; about orders that do not exist, and requests that are
-/// long over, so that whatever survives does nothing.
+/// The `n`th valid record for a topic; about orders that do not exist, and requests past their deadline, so that a
+/// record which stays valid has no effect.
 fn sound(topic: &str, n: usize) -> Value {
     let id = format!("damaged-{n}");
     match topic {

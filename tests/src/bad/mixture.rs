@@ -1,4 +1,4 @@
-//! Bad records between good orders, and what must have become of each.
+//! Bad records between good orders, and the expected result of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use super::records;
 use crate::orders::orders;
 use crate::topics::{Place, Raw, header, write};
 
-/// Topics that the records are on.
+/// Topics with bad records.
 pub const TOPICS: [&str; 3] = ["orders", "scheduler", "agent.payment"];
 
-/// Whether a value can be taken as what its topic is for.
+/// Whether a value is valid for its topic.
 pub fn is_fit(topic: &str, value: Option<&[u8]>) -> bool {
     match topic {
         "orders" => Submission::decode(value)
@@ -24,21 +24,21 @@ pub fn is_fit(topic: &str, value: Option<&[u8]>) -> bool {
     }
 }
 
-/// What was written, and where.
+/// The written records, and their positions.
 pub struct Mixture {
     /// Ids of the good orders.
     pub good: Vec<String>,
-    /// The unfit ones.
+    /// The invalid records.
     bad: BTreeMap<Place, Raw>,
-    /// Those that are damaged and fit all the same, with the order that they are about.
+    /// Damaged records that stayed valid, with the order that they are about.
     survived: BTreeMap<Place, Option<String>>,
 }
 
 impl Mixture {
-    /// Writes at least `bad` unfit records with `good` orders between them.
+    /// Writes at least `bad` invalid records with `good` orders between them.
     ///
     /// # Panics
-    /// When the broker does not take one.
+    /// If the broker refuses one.
     pub async fn write(brokers: &str, bad: usize, good: usize) -> Self {
         let each = bad.div_ceil(TOPICS.len());
         let mut lists: Vec<_> = TOPICS
@@ -49,7 +49,7 @@ impl Mixture {
         let submitted = orders("good", good);
         let mut waiting = submitted.iter();
         let mut all = Vec::with_capacity(total + good);
-        // By turns from each topic, so that good ones stand between bad ones of every kind.
+        // In turn from each list, so that good ones are between bad ones of every kind.
         while lists.iter().any(|l| l.len() > 0) {
             for list in &mut lists {
                 if all.len() % (total / good) == 0
@@ -71,7 +71,7 @@ impl Mixture {
             bad: BTreeMap::new(),
             survived: BTreeMap::new(),
         };
-        // In pieces that a producer's queue holds.
+        // In pieces that fit into a producer's queue.
         for piece in all.chunks(10_000) {
             for (place, raw) in write(brokers, piece).await.into_iter().zip(piece) {
                 mixture.note(place, raw);
@@ -95,17 +95,17 @@ impl Mixture {
         }
     }
 
-    /// How many records are unfit.
+    /// Number of invalid records.
     pub fn unfit(&self) -> usize {
         self.bad.len()
     }
 
-    /// Holds the dead letters and alerts against what was written: each unfit record once, as it
-    /// came and with a cause; no other but those whose damage shows later; each with its alert, once.
-    /// Of what survived its damage, every submission without a letter is among `stored`.
+    /// Compares the dead letters and alerts with the written records: each invalid record once, unchanged and with a
+    /// cause; no other except those whose damage shows later; each with its alert, once. Of the damaged records that
+    /// stayed valid, every submission without a letter is among `stored`.
     ///
     /// # Panics
-    /// When one is missing, there twice, changed or without a cause; or when a topic had no unfit record.
+    /// If a letter is missing, duplicated, changed or without a cause; or if a topic had no invalid record.
     pub fn assert_letters(
         &self,
         letters: &[InputRecord],
@@ -146,7 +146,7 @@ impl Mixture {
     }
 }
 
-/// Dead letters by cause.
+/// Number of dead letters by cause.
 pub fn kind_counts(letters: &[InputRecord]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for letter in letters {
@@ -161,7 +161,7 @@ fn id_of(order: &Value) -> String {
     order["order_id"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The first header of a name is Triad's own; a bad record may bring one of the same name.
+/// The first header of a name is Triad's own; a bad record may bring another one.
 fn first<'a>(letter: &'a InputRecord, name: &str) -> &'a str {
     header(letter, name).unwrap_or_default()
 }
@@ -181,7 +181,7 @@ fn alert_id(record: &InputRecord) -> Option<String> {
     (alert["kind"] == "dead-letter").then(|| id.to_owned())
 }
 
-/// Key and value are byte for byte what was written, the value up to its bound.
+/// Key and value are equal to the written ones, the value up to its bound.
 fn assert_kept(letter: &InputRecord, raw: &Raw) {
     assert_eq!(letter.key, raw.key);
     let value = raw.value.as_deref().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Records that nobody could take, each different from every other: kinds that were thought of,
-//! and sound records with random damage.
+//! Records that cannot be handled, all different: known kinds of bad records, and valid records with random damage.
 
 use serde_json::{Value, json};
 
@@ -14,7 +13,7 @@ pub use mixture::{Mixture, TOPICS, kind_counts};
 /// One kind of bad record: makes the bytes of its `n`th.
 type Maker = fn(usize) -> Option<Vec<u8>>;
 
-/// Bad for whatever topic they are on.
+/// Bad on every topic.
 const ANYWHERE: [Maker; 12] = [
     |n| Some(format!("{{\"order_id\": \"cut-{n}\", ").into_bytes()),
     |n| Some([&[0xff, 0xfe, 0xc0][..], n.to_string().as_bytes()].concat()),
@@ -118,9 +117,8 @@ fn with(n: usize, field: &str, value: Value) -> Option<Vec<u8>> {
     Some(order.to_string().into_bytes())
 }
 
-/// Records for a topic, of which so many and some more are bad: half of them of kinds that were
-/// thought of, half by damage, which some survive. Keys and headers vary too: none, null, odd
-/// bytes, many.
+/// Records for a topic, of which at least this many are bad: half of known kinds, half by damage, which some survive.
+/// Keys and headers vary, too: none, null, odd bytes, many.
 pub fn records(topic: &str, count: usize) -> Vec<Raw> {
     let special: &[Maker] = match topic {
         "orders" => &SUBMISSIONS,
@@ -152,7 +150,7 @@ pub fn records(topic: &str, count: usize) -> Vec<Raw> {
     records
 }
 
-/// Of [`records`], those that nobody can take.
+/// Those of [`records`] that cannot be handled.
 pub fn unfit(topic: &str, count: usize) -> Vec<Raw> {
     let mut records = records(topic, count);
     records.retain(|r| !is_fit(topic, r.value.as_deref()));
@@ -178,7 +176,7 @@ fn headers(n: usize) -> Vec<(String, Option<Vec<u8>>)> {
             .map(|h| header(&format!("h{h}"), &[0; 9]))
             .collect(),
         4 => vec![header("long", &vec![0x80; 20_000])],
-        // A record that says it has been dead-lettered before, from elsewhere.
+        // A record with a header of an earlier dead letter, from elsewhere.
         5 => vec![
             header("triad-topic", b"elsewhere"),
             header("triad-offset", b"-1"),

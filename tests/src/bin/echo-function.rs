@@ -1,4 +1,4 @@
-//! A function that does what its records say, to test the shell and the Runtime API.
+//! A function that its records control, for tests of the shell and the Runtime API.
 
 use std::process::exit;
 use std::time::Duration;

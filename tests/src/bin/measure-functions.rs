@@ -1,7 +1,7 @@
-//! Measures functions as they are deployed: process start to first response, and resident memory.
+//! Measures functions as deployed: process start to first response, and resident memory.
 //!
-//! `measure-functions DIR NAME…` starts `DIR/NAME/bootstrap` under a Runtime API over embedded
-//! engines and prints a table in Markdown.
+//! `measure-functions DIR NAME…` starts `DIR/NAME/bootstrap` under a Runtime API over embedded engines and prints a
+//! table in Markdown.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use triad_tests::runtime_api::RuntimeApi;
 
 /// Starts of each function.
 const STARTS: usize = 20;
-/// Invocations of each start after the first.
+/// Further invocations after each start.
 const MORE: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A batch without records: the shell, the clients, and no work.
+/// A batch without records: measures the shell and the clients.
 const EMPTY: &str = r#"{"eventSource": "aws:kafka", "records": {}}"#;
-/// To the console's URL: a page for somebody who is not known.
+/// A request to the console's URL: a page for an unknown caller.
 const VISIT: &str =
     r#"{"version": "2.0", "rawPath": "/console/", "requestContext": {"http": {"method": "GET"}}}"#;
 
 struct Figures {
-    /// To the first response, in milliseconds, sorted.
+    /// Times to the first response, in milliseconds, sorted.
     cold: Vec<f64>,
-    /// To later responses, in milliseconds, sorted.
+    /// Times to later responses, in milliseconds, sorted.
     warm: Vec<f64>,
     /// Largest resident memory, in MB.
     resident: f64,
@@ -110,7 +110,7 @@ fn at(sorted: &[f64], percent: usize) -> f64 {
     sorted[(sorted.len() - 1) * percent / 100]
 }
 
-/// The largest resident memory that a process has had (Linux).
+/// The largest resident memory of a process so far (Linux).
 fn resident_mb(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));

@@ -35,7 +35,7 @@ pub const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 /// Invocations that may wait for the function at once.
 const MAX_QUEUED: usize = 1_000;
 
-/// What a function answered.
+/// Answer of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// A response; the event source mapping reads it.
@@ -65,7 +65,7 @@ impl Answer {
 /// Why a function did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvokeError {
-    /// It reported that it could not start.
+    /// It reported a failed start.
     #[error("the function did not start: {error_type}: {message}")]
     Init {
         /// `errorType` of its report.
@@ -76,7 +76,7 @@ pub enum InvokeError {
     /// Its process ended.
     #[error("the function's process ended: {0}")]
     Exited(ExitStatus),
-    /// It did not answer in time. Its process has been told to end.
+    /// It did not answer in time. Its process is being killed.
     #[error("the function did not answer in time")]
     TimedOut,
     /// The payload is larger than [`MAX_PAYLOAD`].
@@ -106,7 +106,7 @@ struct Shared {
     /// Invocations without an answer, by request id.
     waiting: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
     init_error: watch::Sender<Option<InvokeError>>,
-    /// Number of the process that is served; polls of any other are turned away.
+    /// Number of the served process; polls of any other are refused.
     served: watch::Sender<u64>,
 }
 
@@ -117,7 +117,7 @@ impl Shared {
             .expect("nothing panics while it holds the map")
     }
 
-    /// Turns the polls of process `number` away from now on.
+    /// Refuses the polls of process `number` from now on.
     fn retire(&self, number: u64) {
         self.served.send_if_modified(|served| {
             let current = *served == number;
@@ -136,7 +136,7 @@ impl Shared {
     }
 }
 
-/// What the routes of one process know.
+/// State of the routes of one process.
 #[derive(Clone)]
 struct Served {
     shared: Arc<Shared>,
@@ -186,11 +186,11 @@ impl RuntimeApi {
         Ok((addr, server))
     }
 
-    /// Starts a function binary with the variables that Lambda sets and those given. Its output
-    /// goes where the test's goes. From now on invocations go to this process alone.
+    /// Starts a function binary with the variables that Lambda sets and the given ones. Its output goes to the test's
+    /// output. From now on only this process gets invocations.
     ///
     /// # Errors
-    /// When no port can be listened on, or the binary cannot be started.
+    /// If no port can be listened on, or the binary cannot be started.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -225,12 +225,12 @@ impl RuntimeApi {
                 status = child.wait() => status,
                 // An invocation timed out, or the API is gone.
                 _ = killed.changed() => {
-                    // It may have ended by itself just now.
+                    // It may have just ended.
                     let _ = child.start_kill();
                     child.wait().await
                 }
             };
-            // A process that was replaced meanwhile says nothing about its successor.
+            // The status of a replaced process does not concern its successor.
             if let Ok(status) = status
                 && *shared.served.borrow() == number
             {
@@ -247,8 +247,8 @@ impl RuntimeApi {
         })
     }
 
-    /// Hands `payload` to the function and waits for its answer, for at most `within`; that is
-    /// also the deadline that the function is told.
+    /// Sends `payload` to the function and waits for its answer, for at most `within`, which is also the function's
+    /// deadline.
     ///
     /// # Errors
     /// [`InvokeError`]; a function error is an answer, not an error.
@@ -280,8 +280,8 @@ impl RuntimeApi {
         let (mut process, mut init) =
             (self.process.subscribe(), self.shared.init_error.subscribe());
         tokio::select! {
-            // An answer counts even when the process ended right after it, and an init error
-            // says more than the end of the process that follows it.
+            // An answer counts even if the process ended right after it, and an init error is more precise than the
+            // end of its process.
             biased;
             Ok(answer) = answered => Ok(answer),
             Ok(error) = init.wait_for(Option::is_some) => {
@@ -299,7 +299,7 @@ impl RuntimeApi {
     }
 }
 
-/// Forgets an invocation that nobody waits for any more, also when `invoke` is dropped.
+/// Removes an invocation without a waiting caller, also when `invoke` is dropped.
 struct Forget<'a> {
     shared: &'a Shared,
     id: &'a str,
@@ -330,7 +330,7 @@ impl Function {
     /// Waits until the process has ended.
     ///
     /// # Errors
-    /// When it has not ended within `within`.
+    /// If it has not ended within `within`.
     pub async fn ended(&mut self, within: Duration) -> Result<ExitStatus, InvokeError> {
         let ended = self.process.wait_for(|state| *state != Process::Alive);
         match tokio::time::timeout(within, ended).await {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Answer, InvokeError, MAX_PAYLOAD, Queued, Served, Shared};
 
-/// The routes that one process sees.
+/// The routes of one process.
 pub(super) fn routes(served: Served) -> Router {
     Router::new()
         .route("/2018-06-01/runtime/invocation/next", get(next))
@@ -45,7 +45,7 @@ async fn next(State(served): State<Served>) -> Response<Body> {
     built.unwrap_or_else(|_| empty(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
-/// The next invocation that somebody still waits for; none once the server has stopped.
+/// The next invocation with a waiting caller; `None` once the server has stopped.
 async fn wanted(shared: &Shared) -> Option<Queued> {
     let mut queue = shared.queue.lock().await;
     loop {

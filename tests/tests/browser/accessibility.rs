@@ -1,4 +1,4 @@
-//! The pages are for everybody: by keys alone, in the reader's zone, narrow, and in either scheme.
+//! Accessibility of the pages: keyboard only, the reader's time zone, narrow screens, both colour schemes.
 
 use serde_json::json;
 use triad_tests::browser::Browser;
@@ -7,8 +7,7 @@ use triad_tests::poll::until;
 
 use super::{FAILED, figure, world};
 
-/// Every text with less contrast to what is behind it than WCAG 2.2 asks for (1.4.3): 4.5 to 1, and 3 to 1 of
-/// large ones.
+/// Every text whose contrast to its background is below WCAG 2.2 (1.4.3): 4.5 to 1, and 3 to 1 for large text.
 const FAINT: &str = r#"(() => {
   const pixel = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const rgba = colour => {
@@ -28,7 +27,7 @@ const FAINT: &str = r#"(() => {
     }
     return [255, 255, 255, 255];
   };
-  // What is drawn stands on the last box that is drawn under it.
+  // The background of a drawn text is the last box drawn under it.
   const under = drawn => {
     const at = drawn.getBoundingClientRect();
     const [x, y] = [at.x + at.width / 2, at.y + at.height / 2];
@@ -62,7 +61,7 @@ async fn a_cause_is_tried_by_keys_alone() {
     let dev = world().await;
     browser.go(&dev.console).await;
     browser.tab_to("[aria-label='Causes'] tbody a").await;
-    // The page changes by itself meanwhile, and the link keeps the focus.
+    // The page is refreshed meanwhile, and the link keeps the focus.
     let text = lines(&orders("late", 1));
     let submitted = dev.triad_reading(&["submit", "-"], text.as_bytes());
     let _ = submitted.await.good();
@@ -119,7 +118,7 @@ async fn pages_can_be_read_narrow_and_wide_light_and_dark_in_the_readers_zone() 
         }
     }
     browser.go(&format!("{}orders/good-0", dev.console)).await;
-    // The browser is in Berlin.
+    // The browser's time zone is Berlin.
     let in_berlin = "[...document.querySelectorAll(\"[aria-label='Timeline'] time\")].every(t => \
         t.innerText.includes(new Date(t.title).toLocaleTimeString('en-GB', { timeZone: 'Europe/Berlin' })))";
     assert_eq!(browser.value(in_berlin).await, true);

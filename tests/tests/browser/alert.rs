@@ -1,5 +1,5 @@
-//! From an alert, as it comes by mail, to its cure: the order, its trace, its cause, and the act on all that
-//! failed for it, in five clicks.
+//! From an alert in a mail to its cure in five clicks: the order, its trace, its cause, and the act on all orders
+//! that failed for it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ const FAILED: usize = 4;
 /// Most clicks from the alert to the end of the act.
 const MOST_CLICKS: usize = 5;
 
-/// Another site than the console's: where mail is read, and where traces are looked at.
+/// Another site than the console's, with the mail and the traces.
 #[derive(Clone, Default)]
 struct Elsewhere {
     mail: Arc<Mutex<String>>,
@@ -58,7 +58,7 @@ impl Elsewhere {
     }
 }
 
-/// A console beside `triad dev` that asks for a token and knows where traces are; its address, and the token.
+/// A console beside `triad dev` with tokens and a trace address; its address, and a token.
 async fn console(dev: &Dev, files: &Files, traces: &str) -> (Process, String, String) {
     let made = dev
         .triad(&["token", "ann", "--role", "operate"])
@@ -76,7 +76,7 @@ async fn console(dev: &Dev, files: &Files, traces: &str) -> (Process, String, St
     (beside, address, made.err.trim().to_owned())
 }
 
-/// Orders whose last step is refused, each in a trace of its submitter's.
+/// Orders whose last step is refused, each in its submitter's trace.
 async fn planted(dev: &Dev) {
     dev.services(json!({"notification": {"permanent": 1.0}}))
         .await;
@@ -124,7 +124,7 @@ async fn from_an_alert_the_order_its_trace_its_cause_and_the_act_on_all_are_five
         .lock()
         .unwrap_or_else(PoisonError::into_inner) = at.of(&place);
 
-    // She has logged in some time ago.
+    // The operator has logged in earlier.
     ann.go(&address).await;
     ann.write("input[name=token]", &token).await;
     ann.click("button.do", true).await;

@@ -1,5 +1,4 @@
-//! A campaign from the page: tried, started, watched to its end without loading the page again, and another one
-//! stopped and gone on with.
+//! A campaign on the page: tried, started, followed to its end without a reload, and another one stopped and resumed.
 
 use serde_json::json;
 use triad_tests::browser::Browser;
@@ -11,7 +10,7 @@ use super::{figure, picture};
 
 const FAILED: usize = 12;
 
-/// Waits until the page says how the campaign stands, by itself.
+/// Waits until the refreshed page shows this state of the campaign.
 async fn stands(browser: &mut Browser, how: &str) {
     until(&format!("the page says {how}"), async || {
         let said = browser.text("#standing").await;
@@ -25,7 +24,7 @@ async fn stands(browser: &mut Browser, how: &str) {
     );
 }
 
-/// Stops the campaign of the page, or has it go on.
+/// Stops or resumes the campaign of the page.
 async fn change(browser: &mut Browser, what: &str) {
     browser.write("input[name=by]", "ann").await;
     browser.write("input[name=why]", "the service").await;
@@ -52,7 +51,7 @@ async fn a_campaign_is_tried_started_watched_stopped_and_gone_on_with_from_the_p
     ann.click("[aria-label='Causes'] tbody a", true).await;
     ann.write("input[name=by]", "ann").await;
     ann.write("input[name=why]", "mail is back").await;
-    // What is told to stop by itself is told before: here the cause is not cured.
+    // A campaign that would stop early is stopped before that: here the cause is not cured.
     ann.click("button[value=try]", true).await;
     let tried = format!("{FAILED} would be done, 0 refused, 0 failed");
     assert_eq!(ann.text("#tally").await, tried);
@@ -63,7 +62,7 @@ async fn a_campaign_is_tried_started_watched_stopped_and_gone_on_with_from_the_p
     assert_eq!(acted, "3", "an uncured cause costs three orders");
     picture(&mut ann, "campaign-stopped").await;
 
-    // Orders that wait for their service come to no end: it can be stopped in the middle.
+    // Orders that wait for their service do not end, so the campaign can be stopped in the middle.
     dev.services(json!({"notification": {"down": true}})).await;
     change(&mut ann, "resume").await;
     until("it has acted on one more", async || {
@@ -91,7 +90,7 @@ async fn a_campaign_is_tried_started_watched_stopped_and_gone_on_with_from_the_p
         ann.text("#done").await,
         shown[0]["orders"]["done"].to_string()
     );
-    // Each was acted on once: those that failed again before the cause was cured are left to be done.
+    // Each order was acted on once, so those that failed again before the cure are left.
     let orders = dev.orders().await;
     let well = orders.iter().filter(|order| order["state"] == "Processed");
     assert_eq!(well.count(), FAILED - 3);

@@ -1,4 +1,4 @@
-//! The drill of docs/tutorial/drill.md, carried out on the pages alone: what is wrong is seen there, and cured there.
+//! The drill of docs/tutorial/drill.md, only with the pages: each problem is visible there, and cured there.
 
 use std::time::UNIX_EPOCH;
 
@@ -31,7 +31,7 @@ impl Desk {
         self.ann.go(&address).await;
     }
 
-    /// Waits until a part of the page says something, by itself or after the page is loaded again.
+    /// Waits until a part of the page shows this text, by a refresh or a reload.
     async fn says(&mut self, path: &str, selector: &str, part: &str) {
         let address = format!("{}{path}", self.dev.console);
         let ann = &mut self.ann;
@@ -42,8 +42,7 @@ impl Desk {
         .await;
     }
 
-    /// The figures of the overview are those of the list of all orders: nothing is told twice and differs. So many
-    /// are said to be under way.
+    /// Compares the overview's figures with the list of all orders; this number is under way.
     async fn figures(&mut self, under_way: u64) {
         until("the overview tells what is listed", async || {
             self.go("").await;
@@ -72,13 +71,13 @@ impl Desk {
         .await;
     }
 
-    /// Says who, and why.
+    /// Fills in the operator's name and reason.
     async fn sign(&mut self, why: &str) {
         self.ann.write("input[name=by]", "ann").await;
         self.ann.write("input[name=why]", why).await;
     }
 
-    /// Tries what the form says, then does it; so many orders or letters are acted on.
+    /// Makes the dry run of a form, then the act on this many orders or letters.
     async fn tried_and_done(&mut self, count: usize) {
         self.ann.click("button[value=try]", true).await;
         let tried = self.ann.text("#tally").await;
@@ -91,7 +90,7 @@ impl Desk {
         assert!(done.starts_with(&format!("{count} done")), "{done}");
     }
 
-    /// The rows of the work list: how many orders, in which state, for which cause.
+    /// The rows of the work list: number of orders, state, cause.
     async fn causes(&mut self) -> Vec<(String, String, String)> {
         self.go("causes").await;
         let cells = self.ann.texts("[aria-label='Causes'] tbody td").await;
@@ -101,7 +100,7 @@ impl Desk {
     }
 }
 
-/// Whether a moment, as a list has it, is less than a minute ago.
+/// Whether a moment of a list is less than a minute ago.
 fn is_within_a_minute(moment: &Value) -> bool {
     let at = moment
         .as_str()
@@ -171,7 +170,7 @@ async fn orders_are_refused_and_others_half_compensated(desk: &mut Desk) {
     let refused = group(4, "Error", "permanent/notify/declined");
     let half = group(3, "CompensationFailed", "permanent/charge-payment/declined");
     assert_eq!(causes, [refused, half]);
-    // What is wrong is the first thing that is seen.
+    // The problem is at the top of the page.
     desk.says("", "#main", "11 orders are stored").await;
     assert_eq!(figure(&mut desk.ann, "CompensationFailed").await, "3");
     desk.figures(0).await;
@@ -186,7 +185,7 @@ async fn orders_are_refused_and_others_half_compensated(desk: &mut Desk) {
     beginning(&mut desk.ann, "half-compensated").await;
 }
 
-/// Refunds work again: one was made by hand and is closed, the others are tried again.
+/// Refunds work again: one was made by hand and its order is closed, the others are retried.
 async fn what_is_half_compensated_is_resolved(desk: &mut Desk) {
     desk.dev
         .services(json!({"notification": {"permanent": 1.0}}))
@@ -199,7 +198,7 @@ async fn what_is_half_compensated_is_resolved(desk: &mut Desk) {
     desk.go("orders?state=CompensationFailed").await;
     desk.ann.choose("select[name=scope]", "all").await;
     desk.sign("refunds work again").await;
-    // What such orders wait for is offered first.
+    // The usual act for such orders is preselected.
     desk.tried_and_done(2).await;
     for id in ["half-0", "half-1"] {
         desk.says(&format!("orders/{id}"), "#state", "Compensated")
@@ -212,7 +211,7 @@ async fn what_is_half_compensated_is_resolved(desk: &mut Desk) {
     );
 }
 
-/// Somebody has sent half an order: it is mended and sent again to where it came from.
+/// A record with half an order is corrected and replayed to its topic.
 async fn a_poison_record_is_mended(desk: &mut Desk) {
     let half = Raw {
         topic: "orders".to_owned(),
@@ -241,7 +240,7 @@ async fn a_poison_record_is_mended(desk: &mut Desk) {
     );
 }
 
-/// The notification service works again: all that it refused are done again.
+/// The notification service works again: all orders that it refused are resubmitted.
 async fn all_of_a_cause_are_done_again(desk: &mut Desk) {
     desk.dev.services(json!({})).await;
     let causes = desk.causes().await;

@@ -1,7 +1,7 @@
-//! The console in a real browser, against `triad dev` with faults: what is seen is what the command line
-//! says, a cause is redriven from the page, and another browser sees it.
+//! The console in a real browser, against `triad dev` with faults: it shows the same as the command line, a cause is
+//! cured from the page, and another browser sees that.
 //!
-//! With `TRIAD_SCREENSHOTS` naming a directory the main pages are saved there: those of docs/console.
+//! If `TRIAD_SCREENSHOTS` names a directory, screenshots of the main pages are saved there: those of docs/console.
 
 mod accessibility;
 mod alert;
@@ -31,17 +31,17 @@ async fn saved(browser: &mut Browser, name: &str, most: u64) {
     }
 }
 
-/// Saves what a page looks like.
+/// Saves a screenshot of a whole page.
 async fn picture(browser: &mut Browser, name: &str) {
     saved(browser, name, 1_400).await;
 }
 
-/// Saves what is seen of a page at first.
+/// Saves a screenshot of a page's beginning.
 async fn beginning(browser: &mut Browser, name: &str) {
     saved(browser, name, 840).await;
 }
 
-/// A running installation: orders that are processed, and orders in Error for one cause.
+/// A running installation with processed orders, and orders in Error with one cause.
 async fn world() -> Dev {
     let dev = Dev::start(&[]).await;
     let text = lines(&orders("good", 3));
@@ -55,7 +55,7 @@ async fn world() -> Dev {
     dev
 }
 
-/// What the page of an order shows is what `triad get` says.
+/// Compares an order's page with `triad get`.
 async fn same_as_get(browser: &mut Browser, dev: &Dev, id: &str) -> Value {
     browser.go(&format!("{}orders/{id}", dev.console)).await;
     let said = dev.triad(&["get", id, "--json"]).await.good();
@@ -118,7 +118,7 @@ async fn a_cause_is_found_and_redriven_from_the_page_and_another_browser_sees_it
     assert_eq!(before["state"], "Error");
     picture(&mut ann, "order").await;
     same_as_get(&mut ann, &dev, "good-0").await;
-    // A moment is shown in the reader's zone.
+    // Moments are in the reader's time zone.
     let shown = ann.text("[aria-label='Timeline'] time").await;
     let exact = ann
         .value("document.querySelector(\"[aria-label='Timeline'] time\").title")
@@ -172,7 +172,7 @@ async fn a_cause_is_found_and_redriven_from_the_page_and_another_browser_sees_it
     other_pages(&mut ann, &dev).await;
 }
 
-/// The other pages are there, narrow and dark too.
+/// Checks the other pages, also narrow and dark.
 async fn other_pages(browser: &mut Browser, dev: &Dev) {
     for path in [
         "workflows/order-fulfilment/present",

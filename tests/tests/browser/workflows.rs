@@ -1,4 +1,4 @@
-//! From the list of versions to what a version changed, and to what another one did.
+//! From the list of versions to the changes of one version, and to those of another.
 
 use triad_tests::browser::Browser;
 use triad_tests::dev::Dev;
@@ -6,10 +6,10 @@ use triad_tests::orders::{FULFILMENT, Files, lines, orders};
 
 use super::{beginning, saved};
 
-/// What is changed since the version that is shown.
+/// The changes since the shown version.
 const CHANGES: &str = "h2 + ul li code";
 
-/// Publishes the built-in workflow with a text in it replaced; the hash of the version that is then there.
+/// Publishes the built-in workflow with a text replaced; returns the version's hash.
 async fn published(dev: &Dev, files: &Files, (from, to): (&str, &str)) -> String {
     assert!(FULFILMENT.contains(from), "{from}");
     let file = files.write("changed.yaml", &FULFILMENT.replace(from, to));

@@ -1,5 +1,5 @@
-//! Orders that other clients write: in every codec, with headers of any bytes, and next to batches that
-//! nobody can read. In the worker shell and in the Lambda shell.
+//! Orders of other clients: in every codec, with headers of any bytes, and next to unreadable batches. In the worker
+//! shell and in the Lambda shell.
 
 use rdkafka::ClientConfig;
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn text(order: &Value) -> Vec<u8> {
     order.to_string().into_bytes()
 }
 
-/// Writes all of it; how many orders there are.
+/// Writes all records; returns the number of orders.
 async fn write(brokers: &str) -> usize {
     let all = orders("foreign", OF_EACH * CODECS.len() + 2);
     let (of_codecs, odd) = all.split_at(OF_EACH * CODECS.len());
@@ -59,7 +59,7 @@ async fn write(brokers: &str) -> usize {
     all.len()
 }
 
-/// The causes of all letters, once there are so many.
+/// The causes of all letters, once there are this many.
 async fn causes(brokers: &str, count: usize) -> Vec<String> {
     let letters = read_until(brokers, &["dead-letter"], |r| r.len() >= count).await;
     let cause = |l: &InputRecord| header(l, "triad-cause").map(str::to_owned);
@@ -102,7 +102,7 @@ async fn functions_take_every_order_that_can_be_read() {
         (engines.ids().await.len() == count).then_some(())
     })
     .await;
-    // Of an event's batches none is unreadable: the service's own pollers have met those.
+    // Events have no unreadable batches: the service's own pollers would meet those.
     until("the bad records have their letters", async || {
         let _ = submission.turn().await;
         let letters = triad_tests::topics::read_all(&brokers, &["dead-letter"]).await;

@@ -1,4 +1,4 @@
-//! The high lane goes first: the worker's loops over records, and whole workers over orders.
+//! The high lane has precedence: the worker's loops over records, and whole workers over orders.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const GROUP: &str = "test";
 const HIGH: &str = "work.high";
 const NORMAL: &str = "work";
 
-/// A broker with both lanes of a topic; one partition each, so that one fetch brings all of it.
+/// A broker with both lanes of a topic; one partition each, so that one fetch returns all records.
 struct Lanes {
     broker: BrokerHandle,
     /// Records whose handling has begun, and those that are done.
@@ -92,7 +92,7 @@ impl Lanes {
         self.done.send_modify(|done| done.extend(lanes));
     }
 
-    /// Waits until so many records of a lane are done.
+    /// Waits until this many records of a lane are done.
     async fn done(&self, lane: &str, count: usize) {
         let mut done = self.done.subscribe();
         let enough = done.wait_for(|done| count_of(done, lane) >= count);
@@ -119,7 +119,7 @@ fn count_of(all: &[&str], lane: &str) -> usize {
     all.iter().filter(|l| **l == lane).count()
 }
 
-/// What a group has committed of partition 0 of a topic.
+/// A group's commit for partition 0 of a topic.
 fn committed(brokers: &str, group: &str, topic: &str) -> Option<i64> {
     let client: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", brokers)
@@ -163,10 +163,10 @@ async fn high_records_go_before_all_normal_ones_but_the_batch_in_hand() {
             async move {
                 lanes.begin(&records);
                 if lane(&records[0]) == NORMAL {
-                    // A batch in hand that ends only after a high record has been handled.
+                    // The normal batch in hand ends only after a high record has been handled.
                     lanes.done(HIGH, 1).await;
                 } else {
-                    // Room for a normal batch, if one were taken up now.
+                    // Time for another normal batch to begin, which must not happen.
                     for _ in 0..200 {
                         tokio::task::yield_now().await;
                     }
@@ -186,7 +186,7 @@ async fn high_records_go_before_all_normal_ones_but_the_batch_in_hand() {
     lanes.committed("test.high", HIGH, 100).await;
 }
 
-/// Hands back all records of one lane until told otherwise, and takes the others.
+/// Asks for redelivery of all records of one lane until the end, and handles the others.
 async fn a_stuck_lane_leaves_the_other_alone(stuck: &'static str, other: &'static str) {
     let lanes = Lanes::new().await;
     lanes.write(stuck, 30).await;
@@ -234,7 +234,7 @@ async fn a_high_record_that_cannot_be_handled_holds_up_no_normal_one() {
     a_stuck_lane_leaves_the_other_alone(HIGH, NORMAL).await;
 }
 
-/// Another member joins the group of the normal lane, is there until both have their partitions, and goes.
+/// Another member joins the group of the normal lane, stays until both have their partitions, and leaves.
 async fn another_member_comes_and_goes(lanes: &Lanes) {
     let other: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", lanes.brokers())
@@ -245,7 +245,7 @@ async fn another_member_comes_and_goes(lanes: &Lanes) {
         .unwrap();
     other.subscribe(&[NORMAL]).unwrap();
     until("both are in the group", async || {
-        // What it may have read is not committed, and comes again.
+        // The records that it may have read are not committed, and are redelivered.
         other.poll(Duration::ZERO);
         let groups = other.fetch_group_list(Some(GROUP), PATIENCE).unwrap();
         let of_two = |g: &GroupInfo| g.state() == "Stable" && g.members().len() == 2;
@@ -254,7 +254,7 @@ async fn another_member_comes_and_goes(lanes: &Lanes) {
     .await;
 }
 
-/// librdkafka keeps a pause beyond the assignment, and of a partition that was away nothing waits any more.
+/// librdkafka keeps a pause across assignments, and a partition that was away has no pending redelivery any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_that_comes_back_while_its_records_cannot_be_handled_is_read_again() {
     let lanes = Lanes::new().await;
@@ -275,7 +275,7 @@ async fn a_partition_that_comes_back_while_its_records_cannot_be_handled_is_read
         }
     };
     let _running = batches(&lanes, 10, handle);
-    // Handed over twice: the partition is paused.
+    // The second handling shows that the partition is paused.
     let mut begun = lanes.begun.subscribe();
     begun.wait_for(|b| b.len() > 10).await.unwrap();
     another_member_comes_and_goes(&lanes).await;
@@ -360,7 +360,7 @@ async fn an_order_of_the_high_lane_is_wholly_in_it() {
     let all = lines(&orders("urgent", 10));
     let submitted = dev.triad_reading(&["submit", "-", "--priority", "high"], all.as_bytes());
     let _ = submitted.await.good();
-    // Failed attempts and work that an open breaker has deferred are both asked for again.
+    // A failed attempt and a deferral by an open breaker both lead to another request.
     until("the Supervisor asks for an order again", async || {
         kinds(&dev.kafka).await.contains("wake").then_some(())
     })
@@ -422,8 +422,8 @@ async fn a_slow_service_holds_up_no_other_ones_requests_and_each_agent_has_its_g
         ),
         ..Raw::default()
     };
-    // No more are started than were ever seen to be answered in time: of a service that answers
-    // nothing, as many as a Scheduler begins with.
+    // No more orders are started than the service was seen to answer in time: with no answers, the Scheduler's first
+    // window.
     let slow: Vec<_> = (0..300)
         .map(|n| order(format!("slow-{n}"), "slow"))
         .collect();

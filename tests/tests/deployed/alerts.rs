@@ -1,4 +1,4 @@
-//! The alerts function as it is deployed, in front of an SNS that refuses some messages.
+//! The deployed alerts function, with an SNS that refuses some messages.
 
 use std::sync::{Arc, Mutex};
 

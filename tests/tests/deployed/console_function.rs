@@ -1,5 +1,4 @@
-//! The console function as it is deployed: requests to its URL, under a Runtime API, in front of real tables
-//! and a real broker.
+//! The deployed console function: requests to its URL, under a Runtime API, over real tables and a real broker.
 
 use std::path::Path;
 
@@ -46,7 +45,7 @@ struct Sandbox {
     _function: Function,
 }
 
-/// What a request was answered.
+/// The answer to a request.
 struct Said {
     status: u64,
     headers: Value,
@@ -60,7 +59,7 @@ impl Sandbox {
         Self { api, _function }
     }
 
-    /// Hands an event over; the invocation must not fail.
+    /// Invokes the function with an event; the invocation must not fail.
     async fn take(&self, event: &Value) -> Said {
         let answer = self.api.invoke(event.to_string(), INVOCATION).await;
         let answer = answer.expect("it answers").json();
@@ -101,7 +100,7 @@ impl Sandbox {
         self.send("GET", path, headers, "").await
     }
 
-    /// A form as a browser with this cookie sends it.
+    /// Posts a form as a browser with this cookie does.
     async fn form(&self, path: &str, cookie: &str, form: &[(&str, &str)]) -> Said {
         let pairs = form.iter().map(|(name, value)| format!("{name}={value}"));
         let body = pairs.collect::<Vec<_>>().join("&");
@@ -111,13 +110,13 @@ impl Sandbox {
 }
 
 impl Said {
-    /// The cookie that it sets.
+    /// The cookie in the answer.
     fn cookie(&self) -> String {
         let set = self.cookies.first().expect("a cookie");
         set.split(';').next().unwrap_or_default().to_owned()
     }
 
-    /// The word of the page's forms.
+    /// The CSRF token in the page's forms.
     fn word(&self) -> String {
         let behind = self.body.split("name=\"word\" value=\"").nth(1);
         let word = behind.expect("a form").split('"').next();
@@ -129,7 +128,7 @@ impl Said {
     }
 }
 
-/// Has Submission take a record of `orders`.
+/// Has Submission handle a record of `orders`.
 async fn submit(engines: &Engines, value: &Value) {
     let submission = binary("triad-submission");
     let (api, _function) = start_function(&submission, &engines.variables(&engines.brokers()));
@@ -224,7 +223,7 @@ async fn who_listens_is_told_once_and_asks_again() {
     let again = console.get(path, &[bearer, ("last-event-id", id)]).await;
     assert_eq!(again.body, format!("retry: 10000\nid: {id}\n\n"));
     submit(&engines, &order("o-1", 1)).await;
-    // One look is shared for two seconds, and another sandbox has not looked yet.
+    // A look is cached for two seconds; another sandbox has none yet.
     let later = Sandbox::start(&variables(&engines, &[]));
     let later = later.get(path, &[bearer, ("last-event-id", id)]).await;
     assert!(later.body.contains("event: counts\n"), "{}", later.body);

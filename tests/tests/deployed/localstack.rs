@@ -1,4 +1,4 @@
-//! LocalStack's hook, against the embedded engines: the same script that the container runs.
+//! LocalStack's hook against the embedded engines: the same script that the container runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -52,7 +52,7 @@ async fn the_hook_makes_tables_topics_and_workflow_and_may_be_run_again() {
     let known = sh(command(&cli).args(["workflows", "--table-prefix", "triad-"])).await;
     let known = String::from_utf8(known.stdout).unwrap();
     assert!(known.contains("three-steps"), "{known}");
-    // Topics that are not there would be a panic: the broker makes none.
+    // Missing topics would fail the test, because the broker does not create them.
     let topics = [
         "orders",
         "orders.high",

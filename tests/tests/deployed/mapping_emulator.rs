@@ -1,5 +1,5 @@
-//! The emulated mappings, with each answer that a function can give: the shell in a real process,
-//! records from a real broker.
+//! The emulated mappings, with each kind of a function's answer: the shell in a real process, records from a real
+//! broker.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -42,8 +42,8 @@ fn batch(values: &[&str]) -> Vec<InputRecord> {
     values.iter().enumerate().map(record).collect()
 }
 
-/// Works a batch with the shell; returns the offsets in the order in which they were resolved,
-/// what was given up, and how often the function was invoked.
+/// Handles a batch with the shell; returns the offsets in the order in which they were resolved, the records given
+/// up, and the number of invocations.
 async fn worked(values: &[&str], settings: Settings) -> (Vec<i64>, Vec<(Vec<i64>, Why)>, usize) {
     let environment = Environment::new(echo(), Duration::from_secs(3));
     let (kept, resolved) = (Kept::default(), Mutex::new(Vec::new()));
@@ -68,7 +68,7 @@ async fn a_success_resolves_the_batch_at_once() {
 
 #[tokio::test]
 async fn each_answer_for_one_bad_record_gives_up_that_record_alone_and_keeps_the_order() {
-    // Named in the answer; the process gone; a panic; not back by the deadline; killed at it.
+    // A failure in the answer; the process exits; a panic; no answer by the deadline; killed at it.
     for bad in ["fail", "crash", "panic", "hang", "block"] {
         let (resolved, given_up, _) = worked(&["ok", "ok", bad, "ok"], settings()).await;
         assert_eq!(resolved, [0, 1, 2, 3], "{bad}");
@@ -89,7 +89,7 @@ async fn without_bisection_what_stands_behind_a_bad_record_is_given_up_with_it()
     assert_eq!(given_up, [(vec![0, 1, 2], Why::RetryAttemptsExhausted)]);
 }
 
-/// A function that says what it is told to.
+/// A scripted function.
 struct Script<F>(F);
 
 impl<F: Fn(String) -> Invoked + Send + Sync> Invoke for Script<F> {
@@ -115,7 +115,7 @@ async fn throttles_are_not_counted_and_an_answer_of_another_form_is() {
     assert_eq!(kept.all().len(), 1);
 }
 
-/// A destination that is away at first.
+/// A destination that fails at first.
 #[derive(Default)]
 struct Away(AtomicU32);
 
@@ -169,7 +169,7 @@ async fn produce(kafka: &KafkaConfig, values: &[&str]) {
     write(&kafka.brokers, &all).await;
 }
 
-/// The values of an event, in its order.
+/// The values of an event, in order.
 fn values(event: &str) -> Vec<String> {
     let records = triad_lambda::parse_event(event.as_bytes()).expect("it is an event");
     let value = |record| match record {
@@ -189,7 +189,7 @@ async fn a_batch_is_bounded_by_its_size_and_offsets_are_committed_on_success_onl
     };
     let seen = Mutex::new(Vec::new());
     let stop = CancellationToken::new();
-    // Succeeds with the first batch and is stopped in the second, which never gets an answer.
+    // Succeeds with the first batch and is stopped in the second, which gets no answer.
     let function = Script(|event: String| {
         seen.lock().unwrap().push(values(&event));
         if seen.lock().unwrap().len() == 1 {

@@ -1,4 +1,4 @@
-//! What is deployed, as it is deployed: functions, workers, mappings.
+//! The deployed programs: functions, workers, mappings.
 
 mod alerts;
 mod console_function;

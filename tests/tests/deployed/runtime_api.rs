@@ -18,7 +18,7 @@ fn echo() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_echo-function"))
 }
 
-/// An event with one record a value, in one partition; the values are base64.
+/// An event with one record for each value, in one partition; the values are base64.
 fn event(values: &[&str]) -> String {
     let record = |(offset, value): (usize, &&str)| {
         json!({"topic": "orders", "partition": 0, "offset": offset, "timestamp": 1,

@@ -1,5 +1,5 @@
-//! Records that nobody can take, between orders that must go through: in the worker shell and in
-//! the Lambda shell. `TRIAD_BAD_RECORDS` says how many.
+//! Records that cannot be handled, between good orders: in the worker shell and in the Lambda shell.
+//! `TRIAD_BAD_RECORDS` gives their number.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use triad_tests::topics::{read_all, read_until};
 
 const GOOD: usize = 60;
 
-/// The built-in workflow's name with one step, so that one agent is enough. Its deadline outlives
-/// the backlog that the bad records are.
+/// A workflow of one step with the built-in workflow's name, so that one agent is enough. Its deadline is longer than
+/// the handling of all bad records.
 const ONE_STEP: &str = "workflow: order-fulfilment
 defaults: { attempt_timeout: 30m }
 steps:
@@ -39,7 +39,7 @@ fn wanted() -> usize {
     wanted
 }
 
-/// How long all records may take: more for more of them, since each costs a busy machine some time.
+/// Longest wait for all records, in proportion to their number.
 fn patience() -> Duration {
     PATIENCE + Duration::from_millis(10) * u32::try_from(wanted()).expect("a number of records")
 }
@@ -49,7 +49,7 @@ async fn told(brokers: &str, unfit: usize) -> [Vec<InputRecord>; 2] {
     let enough = |records: &[InputRecord]| records.len() >= unfit;
     read_until(brokers, &["dead-letter"], enough).await;
     read_until(brokers, &["alerts"], enough).await;
-    // Nothing comes after what was waited for.
+    // No further record comes.
     [
         read_all(brokers, &["dead-letter"]).await,
         read_all(brokers, &["alerts"]).await,
@@ -64,7 +64,7 @@ async fn a_worker_dead_letters_each_bad_record_once_and_holds_up_nobody() {
     let mixture = Mixture::write(&dev.kafka, wanted(), GOOD).await;
     assert!(mixture.unfit() >= wanted());
     let is_good = |id: &serde_json::Value| mixture.good.iter().any(|g| id == g.as_str());
-    // What survived its damage is an order like any other, and may end badly.
+    // A damaged record that stayed valid is an order, which may end badly.
     let ended = until_within(patience(), "every order has finished", async || {
         let orders = dev.orders().await;
         let good = orders.iter().filter(|o| is_good(&o["order_id"]));
@@ -90,7 +90,7 @@ async fn a_worker_dead_letters_each_bad_record_once_and_holds_up_nobody() {
     );
 }
 
-/// Invokes functions until a round of all finds nothing. The bound is the records there are.
+/// Invokes functions until a round finds nothing. Bounded by the number of records.
 async fn take_all(sources: &mut [EventSource]) {
     for _ in 0..20 * wanted() {
         let mut taken = 0;
@@ -122,8 +122,8 @@ async fn functions_dead_letter_each_bad_record_once_and_hold_up_nobody() {
     let variables = engines.variables(&brokers);
     let (api, _supervisor) = start_function(&binary("triad-supervisor"), &variables);
     take_all(&mut sources).await;
-    // That a round finds nothing is no end: a broker may be slow to answer, and a request that has waited
-    // longer behind bad ones than an agent begins it after is deferred, and asked for again by a sweep.
+    // An empty round is not the end: a broker may be slow to answer, and a request that has waited too long behind
+    // bad records is deferred, and repeated by a sweep.
     let what = "every good order has ended, and every unfit record has its letter";
     until(what, async || {
         sweep(&api).await;

@@ -1,5 +1,5 @@
-//! The chaos program in a small size: one fault of each kind, every check taken, and once over an
-//! installation that does break its promise.
+//! The chaos program at a small size: one fault of each kind with every check, and once over an installation that
+//! breaks its promise.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,7 +12,7 @@ use triad_tests::cli::Ran;
 use triad_tests::orders::Files;
 use triad_tests::process::{binary, command};
 
-/// A bound against hanging. The program has bounds of its own, and says which one was met.
+/// Detects hangs. The program has its own bounds, and reports which one was exceeded.
 const LONGEST: Duration = Duration::from_secs(900);
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn every_guarantee_holds_over_a_fault_of_each_kind() {
     assert!(files.path("history.jsonl").exists(), "it is exported");
 }
 
-/// Outages of these, in a small size: what does not need them goes on, and nothing is harmed.
+/// These outages, at a small size: orders that do not need the failed part continue, and none is harmed.
 async fn stops_nothing_that_does_not_need_it(outages: &[&str]) {
     let mut args = vec!["--outages", "5s", "--orders", "120"];
     args.extend(outages.iter().flat_map(|outage| ["--only", outage]));
@@ -68,8 +68,8 @@ async fn a_topic_that_refuses_stops_nothing_that_does_not_need_it() {
     stops_nothing_that_does_not_need_it(&["alerts", "requests"]).await;
 }
 
-/// The same installation over a store that acknowledges one write of a record in ten and drops it:
-/// whatever else becomes of the run, the judge must see it.
+/// The same installation over a store that acknowledges one write of a record in ten and drops it: the judge must
+/// find that, whatever else happens.
 #[tokio::test]
 async fn a_store_that_lies_is_convicted() {
     let ended = chaos(&[
@@ -93,7 +93,7 @@ async fn a_store_that_lies_is_convicted() {
     );
 }
 
-/// The same program, over a broker that keeps nothing: what it acknowledged is gone after a kill.
+/// The same program, over a broker without storage: acknowledged records are lost by a kill.
 #[tokio::test]
 async fn a_broker_that_forgets_is_found_out() {
     let files = Files::new();
@@ -118,8 +118,7 @@ async fn a_broker_that_forgets_is_found_out() {
         &data,
         "--orders",
         "40",
-        // A plan of one fault, of the broker, once two orders have ended: it does not wait for those that a
-        // slow machine has not come to.
+        // One fault, of the broker, after two orders have ended, so that it does not wait for a slow machine.
         "--faults",
         "1",
         "--seed",
@@ -137,7 +136,7 @@ async fn a_broker_that_forgets_is_found_out() {
     assert!(files.path("data/ledger.jsonl").exists(), "it is kept");
 }
 
-/// Adds a number of all checks of a guarantee up.
+/// Sums a number over all checks of a guarantee.
 fn sum(report: &Value, guarantee: &str, number: &str) -> u64 {
     let checks = report["checks"].as_array().expect("checks");
     let of_it = checks.iter().filter(|c| c["guarantee"] == guarantee);
@@ -158,7 +157,7 @@ async fn chaos(args: &[&str]) -> Ran {
     let mut ended = std::pin::pin!(child.wait_with_output());
     let ended = match tokio::time::timeout(LONGEST, &mut ended).await {
         Ok(ended) => ended,
-        // It ends its processes itself when it is asked to.
+        // On SIGTERM it ends its processes itself.
         Err(_) => {
             interrupt(pid);
             ended.await

@@ -52,7 +52,7 @@ impl RemoteService for Service {
     }
 }
 
-/// About one kilobyte, as a shop would write it.
+/// About one kilobyte, like an order of a shop.
 fn details(number: usize) -> Value {
     let line = |n: usize| {
         json!({"productID": 11 + n, "productName": format!("Queso Cabrales {n}"),
@@ -76,12 +76,12 @@ fn details(number: usize) -> Value {
     })
 }
 
-/// Runs orders through all handlers and returns what one cost, on the average.
+/// Runs orders through all handlers; returns the average cost of one.
 async fn cost(cached_orders: usize) -> Units {
     cost_of(YAML, cached_orders).await
 }
 
-/// The same of orders of another workflow of that name.
+/// The same for orders of another workflow of that name.
 async fn cost_of(yaml: &str, cached_orders: usize) -> Units {
     let engine = Store::start().await;
     engine.publish(&workflow(yaml)).await;
@@ -181,10 +181,10 @@ where
     handled.iter().all(triad_runtime::Handled::is_done)
 }
 
-/// The least that is written if all of it is counted. The transaction that stores the order writes two items,
-/// twice a unit each; then the order is claimed, goes from step to step twice and ends: four more writes.
+/// Lower bound of the writes, if all are counted. The transaction that stores the order writes two items, at two
+/// units each; then the order is claimed, goes from step to step twice and ends: four more writes.
 const WRITTEN_AT_LEAST: f64 = 8.0;
-/// The least that is read without copies: the record before each of these four writes, half a unit each.
+/// Lower bound of the reads without a cache: the record before each of these four writes, half a unit each.
 const READ_AT_LEAST: f64 = 2.0;
 
 fn assert_within_budget(units: &Units) {
@@ -217,7 +217,7 @@ fn searched(keys: &str) -> String {
 async fn each_search_key_of_an_order_costs_one_write_unit() {
     let cached = Settings::default().cached_orders;
     let none = cost_of(YAML, cached).await;
-    // This one has no value, and so no row.
+    // This key has no value, and so no row.
     let missing = cost_of(&searched("k: '${details.nothing}'"), cached).await;
     let one = cost_of(&searched("customer: '${details.customerID}'"), cached).await;
     let two = "customer: '${details.customerID}', invoice: '${details.orderID}'";
@@ -228,7 +228,7 @@ async fn each_search_key_of_an_order_costs_one_write_unit() {
     assert_eq!((one.read, two.read), (none.read, none.read));
 }
 
-/// What a search for a customer with one order consumes, among so many other orders.
+/// Cost of a search for a customer with one order, among this many other orders.
 async fn search_among(stored: usize) -> Units {
     let engine = Store::start().await;
     let capacity = Arc::new(Capacity::metered());

@@ -1,13 +1,13 @@
-//! The tutorials are followed word for word, one after the other in the same two terminals: what they say to type
-//! is typed, and what they show comes.
+//! The tutorials are followed word for word, one after the other in the same two terminals: every command is run, and
+//! its output compared.
 
 use std::path::PathBuf;
 
 use triad_tests::guide::{Followed, follow};
 
-/// In the order in which a reader comes to them.
+/// In reading order.
 const PAGES: [&str; 4] = ["first-workflow", "own-service", "mistakes", "in-node"];
-/// Stands between two pages when they are followed as one.
+/// Separates two pages that are followed as one.
 const NEXT: &str = "<!-- the next page -->\n";
 
 fn file(page: &str) -> PathBuf {
@@ -39,8 +39,8 @@ async fn who_follows_the_tutorials_word_for_word_sees_what_they_show() {
     );
 }
 
-/// Puts what comes in place of what the pages show, where the two differ. Read the difference before it is
-/// kept, and put `…` where lines differ from run to run.
+/// Rewrites the output in the pages where it differs. Check the diff before committing, and use `…` where lines
+/// differ from run to run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "it writes docs/tutorial"]
 async fn the_tutorials_are_written_anew() {

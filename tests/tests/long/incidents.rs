@@ -1,5 +1,5 @@
-//! Incidents that are planted, one at a time: a client of `triad mcp` that knows nothing of them finds what is
-//! wrong, always by the same strategy, in eight calls at most. Where nothing is wrong it finds nothing.
+//! Planted incidents, one at a time: a client of `triad mcp` without prior knowledge finds each cause by the same
+//! strategy, in at most eight calls. In a healthy system it finds nothing.
 
 use serde_json::{Value, json};
 use triad_tests::dev::Dev;
@@ -9,7 +9,7 @@ use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
 use triad_tests::poll::until;
 use triad_tests::topics::{Raw, read_until, write};
 
-/// Most calls of tools until the cause is found.
+/// Most tool calls until the cause is found.
 const MOST_CALLS: usize = 8;
 
 async fn submit(dev: &Dev, orders: &[Value]) {
@@ -18,7 +18,7 @@ async fn submit(dev: &Dev, orders: &[Value]) {
     let _ = ran.good();
 }
 
-/// Waits until an order is in a state, or a step of it.
+/// Waits until an order, or a step of it, is in a state.
 async fn is(dev: &Dev, id: &str, state: &str) {
     until(&format!("{id} is {state}"), async || {
         let ran = dev.triad(&["get", id, "--json"]).await;
@@ -48,7 +48,7 @@ async fn hold(dev: &Dev, what: &[&str]) {
     let _ = dev.triad(&[what, &who].concat()).await.good();
 }
 
-/// What the client finds.
+/// The client's finding.
 async fn found(dev: &Dev) -> Option<Culprit> {
     let mut talk = Mcp::start(dev, &[]).await;
     let found = find(&mut talk).await;
@@ -67,14 +67,14 @@ fn service(downstream: &str, code: &str) -> Option<Culprit> {
     })
 }
 
-/// A running system in which orders have been processed, with one workflow more.
+/// A running system with processed orders, and one more workflow.
 async fn healthy_with(files: &Files, workflow: &str) -> Dev {
     let usual = files.write("usual.yaml", FULFILMENT);
     let further = files.write("further.yaml", workflow);
     healthy(&["--workflow", &usual, "--workflow", &further]).await
 }
 
-/// A running system in which orders have been processed.
+/// A running system with processed orders.
 async fn healthy(args: &[&str]) -> Dev {
     let dev = Dev::start(args).await;
     submit(&dev, &orders("good", 2)).await;
@@ -105,7 +105,7 @@ async fn a_service_that_is_down() {
     submit(&dev, &orders("bad", 30)).await;
     breaker_is_open(&dev, "payment").await;
     let found = found(&dev).await;
-    // An order that came once the breaker was open has met nothing else.
+    // An order that came after the breaker had opened has no other failure.
     let known = ["down", "breaker-open"].map(|code| service("payment", code));
     assert!(known.contains(&found), "{found:?}");
 }
@@ -181,7 +181,7 @@ steps:
 async fn a_step_that_somebody_has_paused() {
     let dev = healthy(&[]).await;
     hold(&dev, &["pause", "--step-type", "order-fulfilment/pack"]).await;
-    // For half a second an agent goes by what it knew: an order may still go through.
+    // An agent uses a cached state for half a second: an order may still go through.
     let mut submitted = 0;
     until("an order is deferred", async || {
         submitted += 1;
@@ -246,7 +246,7 @@ steps:
     assert_eq!(found(&dev).await, Some(wanted));
 }
 
-/// What the client finds of a record that is put into the topic of orders.
+/// The client's finding for a record in the topic of orders.
 async fn found_of_record(value: &[u8]) -> Option<Culprit> {
     let dev = healthy(&[]).await;
     let record = Raw {

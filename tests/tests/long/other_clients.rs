@@ -1,9 +1,9 @@
-//! Clients of other makes against `triad dev`: confluent-kafka, kafka-python, kafkajs and boto3, each
-//! Kafka client in every codec.
+//! Other clients against `triad dev`: confluent-kafka, kafka-python, kafkajs and boto3, each Kafka client in every
+//! codec.
 //!
-//! The Python ones run in `.venv` at the root of the repository, or in the Python that `TRIAD_PYTHON`
-//! names; kafkajs runs in Node with what is installed in `tests/node`. Without them the tests say
-//! that they are skipped. `tests/verify.sh --all` installs both.
+//! The Python ones run in `.venv` at the root of the repository, or in the Python that `TRIAD_PYTHON` names; kafkajs
+//! runs in Node with the packages in `tests/node`. Without them the tests are skipped, with a note. `tests/verify.sh
+//! --all` installs both.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use triad_tests::dev::Dev;
 use triad_tests::poll::PATIENCE;
 use triad_tests::skipped::skipped;
 
-/// Codecs there are, no compression among them: orders that a client sends.
+/// Number of codecs, including no compression: each client sends one order for each.
 const CODECS: usize = 5;
 
 #[expect(
@@ -39,7 +39,7 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-/// Runs a client to its end; the line of JSON that it prints.
+/// Runs a client to its end; returns its line of JSON.
 async fn ran(program: &OsStr, script: &str, args: &[&str]) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
     let run = Command::new(program)
@@ -54,12 +54,12 @@ async fn ran(program: &OsStr, script: &str, args: &[&str]) -> Value {
     serde_json::from_slice(&ran.stdout).expect("one line of JSON")
 }
 
-/// Every order was told of from `received` to `completed`, without a gap.
+/// Asserts that every order has its statuses from `received` to `completed`, without a gap.
 fn assert_told(found: &Value) {
     let statuses = found["statuses"].as_object().unwrap();
     assert_eq!(statuses.len(), CODECS, "{found}");
     for told in statuses.values() {
-        // A repeated message is the same one again.
+        // A repeated message is equal to the first one.
         let mut told = told.as_array().unwrap().clone();
         told.dedup();
         for (place, status) in told.iter().enumerate() {

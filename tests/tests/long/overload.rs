@@ -1,7 +1,6 @@
-//! More orders at once than are borne, and nothing wrong with any of them: in `triad dev`, through
-//! workers and through the functions (G12). What is asserted is what became of the orders, never how
-//! long it took. `TRIAD_OVERLOAD=full` makes those large that show an outage, of up to a quarter
-//! of an hour each: for `cargo test --release`, one at a time. Each prints its figures.
+//! Overload: more concurrent orders than the system can handle, and no other fault, in `triad dev`, through workers
+//! and through the functions (G12). Results of orders are asserted, never times. `TRIAD_OVERLOAD=full` enlarges the
+//! outage tests, up to a quarter of an hour each: for `cargo test --release`, one at a time. Each prints its figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,21 +23,21 @@ use triad_tests::process::{Process, binary, command};
 use triad_tests::topics::{Raw, producer, write_with};
 use triad_workflow::{AgentName, Millis, StepId};
 
-/// More than the clocks of one machine differ by.
+/// More than the clock differences of one machine.
 const SKEW: Millis = Millis(500);
 /// Steps of an order.
 const STEPS: u64 = 5;
-/// Between two parts of a steady load.
+/// Interval between two parts of a steady load.
 const TICK: Duration = Duration::from_millis(250);
-/// Without one more effect in this time, none is to come: less than the patience of a test.
+/// Without a further effect in this time, none is expected: less than the patience of a test.
 const STALLED: Duration = Duration::from_secs(150);
-/// Most orders that are handed to a producer at once.
+/// Most orders that are passed to a producer at once.
 const AT_ONCE: usize = 10_000;
-/// The downstream that is away, which the orders of [`RESTOCK`] do not need.
+/// The failed downstream, which the orders of [`RESTOCK`] do not need.
 const AWAY: &str = "payment";
 /// The downstream of the last step of both workflows.
 const LAST: &str = "notification";
-/// The step whose calls are counted, in [`counted`].
+/// The step with counted calls, in [`counted`].
 const COUNTED: &str = "charge-payment";
 
 /// A workflow that needs some of the downstreams of [`FULFILMENT`].
@@ -48,7 +47,7 @@ steps:
   - {id: count-stock, agent: inventory, action: count, compensation: none}
   - {id: tell-shop, agent: notification, action: send, compensation: none}
 ";
-/// Steps of an order of it.
+/// Steps of its orders.
 const RESTOCK_STEPS: u64 = 2;
 
 #[expect(
@@ -74,7 +73,7 @@ fn slow(latency_ms: u64) -> Faults {
     }
 }
 
-/// The same, with one downstream away.
+/// The same, with one downstream down.
 fn away(latency_ms: u64) -> Faults {
     let down = FaultPlan {
         down: true,
@@ -86,7 +85,7 @@ fn away(latency_ms: u64) -> Faults {
     }
 }
 
-/// The built-in workflow, with one step whose calls are counted.
+/// The built-in workflow, with counted calls in one step.
 fn counted() -> String {
     let step = format!("  - id: {COUNTED}\n");
     let retry = "    retry: { calls_per_attempt: 4, calls_per_run: 9, initial: 50ms, max: 1s }\n";
@@ -122,7 +121,7 @@ async fn submit(engines: &Engines, prefix: &str, count: usize) {
     send(engines, &orders(prefix, count)).await;
 }
 
-/// Submits orders at a steady pace, whatever becomes of them, and counts them.
+/// Submits orders at a steady rate, whatever their results, and counts them.
 async fn submit_steadily(
     engines: &Engines,
     orders: &[Value],
@@ -139,8 +138,8 @@ async fn submit_steadily(
     }
 }
 
-/// A worker with short spans; in full only the queue's, and an order that waits is announced again
-/// as seldom as in an installation.
+/// A worker with short time spans; at full size only the queue's is short, and waiting orders are announced as rarely
+/// as in an installation.
 fn worker(engines: &Engines) -> Process {
     let mut command = command("triad-worker");
     command
@@ -152,7 +151,7 @@ fn worker(engines: &Engines) -> Process {
     Process::start(command)
 }
 
-/// Effects that one service has applied, or all of them.
+/// Effects that one service, or all, have applied.
 fn applied(engines: &Engines, service: Option<&str>) -> u64 {
     let summary = engines.service.summary();
     match service {
@@ -161,7 +160,7 @@ fn applied(engines: &Engines, service: Option<&str>) -> u64 {
     }
 }
 
-/// Waits until so many effects have been applied, for as long as more and more are.
+/// Waits for this many effects, as long as their number grows.
 async fn wait_for_effects(engines: &Engines, service: Option<&str>, wanted: u64) {
     let mut seen = 0;
     while seen < wanted {
@@ -179,7 +178,7 @@ async fn wait_for_effects(engines: &Engines, service: Option<&str>, wanted: u64)
     }
 }
 
-/// What is not processed: how many orders, and the first of them.
+/// Number of unprocessed orders, and the first of them.
 async fn left(engines: &Engines) -> String {
     let mut records = engines.records().await;
     let stored = records.len();
@@ -188,7 +187,7 @@ async fn left(engines: &Engines) -> String {
     format!("{} of {stored} orders, as {first:#?}", records.len())
 }
 
-/// Waits until all orders are processed, which takes so many effects, and returns their records.
+/// Waits until all orders are processed, with this many effects, and returns their records.
 async fn all_processed(engines: &Engines, effects: u64) -> BTreeMap<OrderId, Order> {
     wait_for_effects(engines, None, effects).await;
     until("every order is processed", async || {
@@ -199,8 +198,8 @@ async fn all_processed(engines: &Engines, effects: u64) -> BTreeMap<OrderId, Ord
     .await
 }
 
-/// Every one of the orders was Processed, with each effect once: no failure was counted but of the
-/// attempts in `taken`, nothing was compensated, and nothing is in doubt.
+/// Asserts that all orders were Processed, with each effect once: only the attempts in `taken` have counted failures,
+/// nothing was compensated, and nothing is in doubt.
 async fn nothing_failed_but(
     engines: &Engines,
     submitted: &[Value],
@@ -236,7 +235,7 @@ async fn nothing_failed(engines: &Engines, prefix: &str, count: usize) {
     nothing_failed_but(engines, &orders(prefix, count), &records, &BTreeSet::new()).await;
 }
 
-/// What was seen of some orders, for who wants figures.
+/// Prints the figures of some orders.
 fn print_figures(what: &str, began: Instant, records: &BTreeMap<OrderId, Order>, prefix: &str) {
     let of_prefix = records
         .values()
@@ -316,7 +315,7 @@ async fn workers_that_are_killed_one_after_the_other_fail_no_order() {
     nothing_failed_but(&engines, &all, &records, &BTreeSet::new()).await;
 }
 
-/// Attempts that are out and have not passed their complete-by on every clock.
+/// Attempts under way that have not passed their complete-by on every clock.
 fn not_over(records: &[Order]) -> usize {
     let now = SystemClock.now();
     let steps = records.iter().flat_map(|order| &order.steps);
@@ -324,7 +323,7 @@ fn not_over(records: &[Order]) -> usize {
     deadlines.filter(|at| at.plus(SKEW) > now).count()
 }
 
-/// Whether an agent has taken the attempt that is out, by the call ledger.
+/// Whether an agent has taken the attempt under way, by the call ledger.
 async fn is_taken(engines: &Engines, order: &Order, step: &StepRecord) -> bool {
     let Some(out) = step.state.out().filter(|_| step.state.is_running()) else {
         return false;
@@ -338,8 +337,7 @@ async fn is_taken(engines: &Engines, order: &Order, step: &StepRecord) -> bool {
     })
 }
 
-/// The counted attempts that agents had taken when they died: the only ones that may have made
-/// calls nobody knows of.
+/// The counted attempts that agents had taken when they died: only these may have made unknown calls.
 async fn taken(engines: &Engines, records: &[Order]) -> BTreeSet<(OrderId, StepId)> {
     let mut taken = BTreeSet::new();
     for order in records {
@@ -354,7 +352,7 @@ async fn taken(engines: &Engines, records: &[Order]) -> BTreeSet<(OrderId, StepI
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_of_everything_beyond_every_deadline_fails_no_order() {
-    // In full, 100,000 are left when the first have ended.
+    // At full size, 100,000 are left when the first have ended.
     let (count, first, latency) = sized((100, 1, 200), (102_000, 1_000, 20));
     let engines = Engines::start(&counted(), slow(latency)).await;
     let all = orders("stop", count);
@@ -365,7 +363,7 @@ async fn a_stop_of_everything_beyond_every_deadline_fails_no_order() {
         worker.kill().await;
     }
     let stopped = Instant::now();
-    // Everything that is out has passed its complete-by: on every clock, and with its queue.
+    // Every attempt under way has passed its complete-by: on every clock, and with its queue.
     let records = until("every deadline has passed", async || {
         let records = engines.records().await;
         (not_over(&records) == 0).then_some(records)
@@ -401,7 +399,7 @@ async fn breaker(engines: &Engines) -> &'static str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downstream_that_is_away_holds_up_only_what_needs_it_and_fails_no_order() {
-    // In full, the others come for ten minutes.
+    // At full size, the others come for ten minutes.
     let (in_need, others) = sized((100, 50), (20_000, 12_000));
     let engines = Engines::start(FULFILMENT, away(5)).await;
     engines.store.publish(&workflow(RESTOCK)).await;
@@ -419,7 +417,7 @@ async fn a_downstream_that_is_away_holds_up_only_what_needs_it_and_fails_no_orde
         "away, the last of the others came after {:?}",
         began.elapsed()
     );
-    // Only the others can have told anybody.
+    // Only the other orders can have had this effect.
     wait_for_effects(&engines, Some(LAST), others as u64).await;
     assert_eq!(applied(&engines, Some(AWAY)), 0, "it is away");
     let calls = engines.service.summary().services[AWAY].calls;

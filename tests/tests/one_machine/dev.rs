@@ -1,4 +1,4 @@
-//! `triad dev` as a process: whole runs, misbehaving services, a kill, and wrong arguments.
+//! `triad dev` as a process: whole runs, faulty services, a kill, and wrong arguments.
 
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ async fn every_order_ends_as_the_ledger_of_a_misbehaving_service_justifies() {
     ] {
         assert!(causes.contains_key(&cause), "no {cause:?}: {causes:?}");
     }
-    // The last of them are sent after the records were written.
+    // The last status messages are sent after the records were written.
     let told = ended.iter().filter_map(|o| o["status_sequence"].as_u64());
     let told = usize::try_from(told.sum::<u64>()).unwrap();
     read_until(&dev.kafka, &["status"], |r| r.len() >= told).await;

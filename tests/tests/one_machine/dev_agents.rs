@@ -1,5 +1,5 @@
-//! Whose service an agent of `triad dev` calls, which agents it leaves to others, and what it, `publish` and
-//! a worker say of agents that nobody serves.
+//! Agents of `triad dev`: the services that they call, the ones left to other processes, and the reports of `dev`,
+//! `publish` and a worker about agents without a process.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use triad_tests::orders::{Files, lines};
 use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
 
-/// A loan: the second step reads what the first one was answered.
+/// A loan: the second step reads the output of the first one.
 const LOAN: &str = "workflow: loan
 defaults: { attempt_timeout: 5s, retry: { calls_per_attempt: 2, initial: 50ms, max: 100ms } }
 steps:
@@ -27,7 +27,7 @@ steps:
     compensation: { action: take-back }
 ";
 
-/// The same without the reading.
+/// The same, without that.
 fn simple() -> String {
     LOAN.replace(", rate: \"${steps.score.rate}\"", "")
 }
@@ -55,7 +55,7 @@ async fn agents_call_the_services_that_options_and_variables_name_and_the_others
     let orders = files.write("orders.jsonl", &lines(&[loan("l-1"), loan("l-2")]));
     let (by_option, by_variable) = (own_service().await, own_service().await);
     let bank = format!("bank=http://{}/mine", by_option.addr());
-    // The option's address takes the place of the variable's.
+    // The option's address overrides the variable's.
     let variable = json!({
         "credit": {"base_url": format!("http://{}/credit", by_variable.addr())},
         "bank": {"base_url": "http://127.0.0.1:1/nobody", "concurrency": 1},
@@ -95,7 +95,7 @@ async fn agents_call_the_services_that_options_and_variables_name_and_the_others
     assert_eq!(bank["address"], format!("http://{}/mine", by_option.addr()));
     assert_eq!(bank["workflows"], json!(["loan"]));
 
-    // For people it is a table.
+    // For people the output is a table.
     let arguments = [
         "dev",
         "--until-done",
@@ -130,7 +130,7 @@ async fn the_reference_service_answers_what_a_file_says_so_that_later_steps_get_
         "--orders",
         &orders,
     ];
-    // Without it the second step has no input, and the order does not end well: said by its cause.
+    // Without the output the second step has no input, and the order does not end well; the cause says so.
     let said = triad(&arguments, &[], b"").await.ended(1).json_lines();
     let badly = &summary(&said)["ended_badly"];
     assert_eq!(badly[0]["orders"], 1, "{badly}");
@@ -251,7 +251,7 @@ async fn an_agent_that_is_served_elsewhere_is_left_to_the_worker_beside_it() {
     worker.kill().await;
 }
 
-/// Waits until a worker's log has a line with this, colours aside.
+/// Waits until a worker's log has a line with this text, ignoring colours.
 async fn worker_says(worker: &Process, part: &str) {
     until(&format!("the worker says {part:?}"), async || {
         let plain = |line: String| {
@@ -292,7 +292,7 @@ async fn publish_and_a_worker_warn_of_agents_that_nobody_serves() {
     let files = Files::new();
     let served = files.write("loan.yaml", &simple());
     let dev = Dev::on_tables(&["--workflow", &served]).await;
-    // Until its consumers have joined, nobody serves them.
+    // Its agents are not served until its consumers have joined.
     until("the agents of dev are served", async || {
         let ran = dev.triad(&["publish", &served]).await.good();
         ran.err.is_empty().then_some(())

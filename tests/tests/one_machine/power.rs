@@ -1,7 +1,7 @@
-//! `triad serve` is killed, and robbed of what it had not synced, again and again while orders come in: what it
-//! has accepted is there afterwards, and is carried out once.
+//! `triad serve` is killed repeatedly while orders come in, in some cases with the loss of unsynced data: accepted
+//! orders are there afterwards, and are carried out once.
 //!
-//! `TRIAD_POWER_ORDERS=100000` has it with as many orders, 50 kills and 20 losses of power.
+//! `TRIAD_POWER_ORDERS=100000` sets the number of orders, with 50 kills and 20 losses of power.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -24,17 +24,17 @@ use triad_unsynced::{Lost, lose};
 
 use crate::one_machine::serve::{Place, Serve};
 
-/// Orders of a request.
+/// Orders in a request.
 const PART: usize = 20;
-/// Requests under way at once.
+/// Concurrent requests.
 const CLIENTS: usize = 8;
 /// Steps of the workflow; each has an effect.
 const STEPS: usize = 5;
 
-/// That so many more steps take effect is what is waited for, for a bounded time: what is left may take long.
+/// Each bounded wait is for this many further effects, because the rest may take long.
 const EFFECTS_AT_LEAST: u64 = 500;
 
-/// Orders of the test.
+/// Number of orders of the test.
 #[expect(
     clippy::disallowed_methods,
     reason = "the size of a test's run is no configuration of a process"
@@ -50,7 +50,7 @@ struct Death {
     takes_power: bool,
 }
 
-/// Deaths at random moments of a run, in their order.
+/// Ends of the process at random moments of a run, in order.
 fn deaths(random: &mut StdRng, orders: usize) -> Vec<Death> {
     let kills = 4 + orders * 46 / 100_000;
     let losses = 4 + orders * 16 / 100_000;
@@ -65,11 +65,11 @@ fn deaths(random: &mut StdRng, orders: usize) -> Vec<Death> {
     moments.into_iter().zip(kinds).map(death).collect()
 }
 
-/// One who has orders taken, part by part, until every one was accepted.
+/// A client that submits orders, part by part, until all are accepted.
 struct Client {
     next: Arc<AtomicUsize>,
     accepted: Arc<AtomicUsize>,
-    /// Where it is taken; `None` while nothing runs.
+    /// The server's address; `None` while it does not run.
     address: watch::Receiver<Option<String>>,
 }
 
@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Those of the orders that were accepted, now or before.
+    /// The orders that were accepted, now or before.
     async fn taken(&mut self, orders: &[Value]) -> HashSet<String> {
         let running = self.address.wait_for(Option::is_some).await;
         let address = running.expect("the test goes on").clone().expect("it runs");
@@ -102,7 +102,7 @@ impl Client {
             Ok(answer) => answer.text().await.unwrap_or_default(),
             Err(_) => String::new(),
         };
-        // The last line may be cut off.
+        // The last line may be incomplete.
         let told = answer
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -112,7 +112,7 @@ impl Client {
     }
 }
 
-/// Waits until so many orders are accepted: as long as it takes, while there are ever more.
+/// Waits until this many orders are accepted, as long as their number grows.
 async fn accepted_are(accepted: &AtomicUsize, many: usize) {
     let mut seen = accepted.load(Ordering::SeqCst);
     while seen < many {
@@ -123,7 +123,7 @@ async fn accepted_are(accepted: &AtomicUsize, many: usize) {
     }
 }
 
-/// A place whose server loses what it does not sync.
+/// A place whose server loses unsynced data.
 struct Fragile {
     place: Place,
     notes: tempfile::TempDir,

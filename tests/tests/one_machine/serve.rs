@@ -1,4 +1,4 @@
-//! `triad serve` as a user runs it: one process, one directory, HTTP and Kafka.
+//! `triad serve` as a process: one directory, HTTP and Kafka.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -215,7 +215,7 @@ async fn what_a_kill_leaves_goes_on_with_the_next_start() {
     serve.stop().await;
 }
 
-/// A log that fails and comes back: its files are out of reach for a while.
+/// A log that fails and recovers: its files cannot be reached for a while.
 #[tokio::test]
 async fn a_log_that_cannot_be_written_ends_the_process_with_its_reason_and_the_next_start_goes_on()
 {
@@ -228,7 +228,7 @@ async fn a_log_that_cannot_be_written_ends_the_process_with_its_reason_and_the_n
     let away = logs.with_extension("away");
     std::fs::rename(&logs, &away).expect("a directory");
     std::fs::write(&logs, b"no directory").expect("a file");
-    // More than what is kept of a partition before it is written to its file.
+    // More than is kept in memory of a partition before it is written to its file.
     let mut large = order("large", 2);
     large["details"]["note"] = json!("x".repeat(200_000));
     let sent = place.files.write("large.jsonl", &lines(&[large]));
@@ -352,7 +352,7 @@ async fn a_directory_on_which_nobody_runs_is_told_with_what_starts_it() {
     }
 }
 
-/// Commands that are given a data directory.
+/// Commands with a data directory.
 const GIVEN_A_DIRECTORY: [&[&str]; 7] = [
     &["status"],
     &["list"],
@@ -527,7 +527,7 @@ async fn with_tokens_the_kafka_port_asks_for_one_that_operates() {
     }
     let let_in = submit(&with(&ann.err)).await;
     assert_eq!(let_in.code, 0, "{let_in:?}");
-    // Who may read the data directory needs nothing else.
+    // Read access to the data directory is sufficient.
     let list = ["dead-letters", "list", "--data", &place.data()];
     let listed = triad(&list, &[], b"").await;
     assert_eq!(listed.code, 0, "{listed:?}");
@@ -538,7 +538,7 @@ async fn with_tokens_the_kafka_port_asks_for_one_that_operates() {
     serve.stop().await;
 }
 
-/// A token's line is its output, and the token itself what it says on standard error.
+/// A new token: its line is on standard output, the token on standard error.
 async fn new_token(name: &str, role: &str) -> Ran {
     let made = triad(&["token", name, "--role", role], &[], b"").await;
     made.good()
@@ -573,7 +573,7 @@ async fn the_schema_knows_every_setting_of_the_file() {
     }
 }
 
-/// The settings below a part of a schema, by their paths, with their defaults.
+/// The settings below a part of a schema, by path, with their defaults.
 fn settings_of(schema: &Value, part: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     let part = match part["$ref"].as_str() {
         Some(name) => &schema["$defs"][name.trim_start_matches("#/$defs/")],
@@ -614,7 +614,7 @@ async fn the_schema_and_the_reference_know_every_setting_of_an_agent_and_no_othe
         names
     });
     assert!(names.len() > 14, "{names:?}");
-    // A default that is a number stands in both.
+    // A numeric default is in both.
     for (name, default) in found.iter().filter(|(name, _)| name.contains('.')) {
         let default = match default {
             Value::String(text) => text.clone(),
@@ -627,7 +627,7 @@ async fn the_schema_and_the_reference_know_every_setting_of_an_agent_and_no_othe
     }
 }
 
-/// The status of a page or of the API.
+/// Status and body of a page or of the API.
 async fn status(address: &str) -> (u16, String) {
     let answer = client().get(address).send().await.expect("it answers");
     let status = answer.status().as_u16();
@@ -645,7 +645,7 @@ async fn operators_look_and_act_beside_the_orders_as_the_configuration_says() {
     let (told, listed) = status(&format!("{}/v1/operate/orders", serve.http)).await;
     assert!(told == 200 && listed.contains("\"seen\""), "{listed}");
 
-    // Another process beside it, to look alone.
+    // A second process beside it, read-only.
     let mut beside = command("triad");
     beside.args(["console", "--json", "--read-only", "--data", &place.data()]);
     let mut beside = Process::start(beside);

@@ -1,7 +1,7 @@
-//! A campaign over a running `triad serve`: a cause that is not cured stops it after a few orders, and a kill in
-//! the middle of one changes nothing.
+//! A campaign over a running `triad serve`: it stops early if the cause is not cured, and a kill in the middle
+//! changes nothing.
 //!
-//! `TRIAD_CAMPAIGN_ORDERS=100000` has it with as many failed orders as that.
+//! `TRIAD_CAMPAIGN_ORDERS=100000` sets the number of failed orders.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use triad_tests::poll::{PATIENCE, until, until_within};
 
 use crate::one_machine::serve::{Place, Serve};
 
-/// A service that refuses until it is mended, and knows which effects it was asked for.
+/// A service that refuses until the test says otherwise, and counts the requested effects.
 #[derive(Clone, Default)]
 struct Bank {
     is_mended: Arc<AtomicBool>,
@@ -78,7 +78,7 @@ steps:
     compensation: none
 ";
 
-/// Orders of the test.
+/// Number of orders of the test.
 #[expect(
     clippy::disallowed_methods,
     reason = "the size of a test's run is no configuration of a process"
@@ -92,7 +92,7 @@ async fn submit_all(serve: &Serve, count: usize) {
     let all: Vec<Value> = (0..count)
         .map(|n| json!({"order_id": format!("o-{n}"), "workflow": "one", "details": {"n": n}}))
         .collect();
-    // Refused ones, for want of room, come again with the next run: the others are repetitions then.
+    // Orders refused for lack of room are submitted again; the others are repetitions then.
     for part in all.chunks(500) {
         until("a part is accepted", async || {
             let (status, body) = serve
@@ -110,7 +110,7 @@ async fn submit_all(serve: &Serve, count: usize) {
     }
 }
 
-/// Starts a campaign over all that is in Error.
+/// Starts a campaign on all orders in Error.
 async fn start(place: &Place, further: &[&str]) -> Value {
     let data = place.data();
     let mut words = vec![
@@ -142,7 +142,7 @@ async fn shown(place: &Place, id: &str) -> Option<Value> {
     serde_json::from_str(first).ok()
 }
 
-/// What a page weighs does not grow with the orders, and what it takes is told (`--nocapture`).
+/// Asserts that the size of a page does not depend on the number of orders, and prints its time (`--nocapture`).
 async fn look_at_pages(serve: &Serve) {
     for page in [
         "/console/",
@@ -171,7 +171,7 @@ async fn an_uncured_cause_stops_it_and_a_kill_in_the_middle_of_the_next_changes_
     place.configure(&json!({"agents": {"bank": {"base_url": address}}}));
     let mut serve = place.serve().await;
     submit_all(&serve, count).await;
-    // A hundred orders a second, on any machine.
+    // At least a hundred orders a second, on any machine.
     let patience = PATIENCE + Duration::from_millis(10) * count as u32;
     until_within(patience, "every order has failed", async || {
         let status = triad(&["status", "--json", "--data", &place.data()], &[], b"").await;
@@ -191,7 +191,7 @@ async fn an_uncured_cause_stops_it_and_a_kill_in_the_middle_of_the_next_changes_
         (2..=20).contains(&tried),
         "{tried} orders were tried though the cause was not cured"
     );
-    // It need not have waited for the last of them.
+    // It may have ended before the last of them.
     let again = over["orders"]["again"].as_u64().expect("a number");
     assert!((2..=tried as u64).contains(&again), "{over}");
 

@@ -1,4 +1,4 @@
-//! What operators see and do with the commands that they have.
+//! Operators' commands against running systems.
 
 mod campaigns;
 mod dead_letters;

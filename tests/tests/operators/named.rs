@@ -1,5 +1,4 @@
-//! What goes wrong is said with the name of the thing: the table, the topic, the setting, the file, the order, the
-//! address; and with what to do next.
+//! Errors name the thing (the table, topic, setting, file, order or address) and the next step.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -16,7 +15,7 @@ use triad_tests::process::{Process, command};
 
 const WHO: [&str; 4] = ["--by", "ann", "--why", "as agreed"];
 
-/// The variables that say where a running `triad dev` is.
+/// The variables with the addresses of a running `triad dev`.
 fn at(dev: &Dev) -> [(&'static str, String); 2] {
     [
         ("TRIAD_BROKERS", dev.kafka.clone()),
@@ -171,7 +170,7 @@ async fn a_setting_with_a_wrong_value() {
             ],
             &["URL", "http://HOST:PORT"],
         ),
-        // Variables: they are named, not the options that nobody has typed.
+        // Variables: the error names them, not the options, which were not typed.
         settings(&["list"], &["TRIAD_SKEW: ", "soon"])
             .with("TRIAD_SKEW", "soon")
             .not(&["--skew"]),
@@ -198,7 +197,7 @@ async fn a_setting_with_a_wrong_value() {
     ];
     let contexts = ("TRIAD_CONTEXTS", files.arg("contexts.json"));
     check(cases, &[&at(&dev)[..], &[contexts]].concat()).await;
-    // A setting of the client below is its own to know.
+    // Only librdkafka can check its own settings.
     let unknown = ["dead-letters", "list", "--kafka-setting", "no.such=1"];
     let says = ["--kafka-setting", "no.such: there is no such setting"];
     let unknown = case("a setting that there is not", &unknown, 1, &says);
@@ -240,7 +239,7 @@ async fn a_wrong_setting_of_a_worker() {
     }
 }
 
-/// The commands that read a file, each with an option or words before it, and behind it.
+/// The commands that read a file, each with the words before and after it.
 fn readers<'a>(workflow: &'a str, order: &'a str) -> Vec<(Vec<&'a str>, Vec<&'a str>)> {
     vec![
         (vec!["submit"], vec![]),
@@ -259,7 +258,7 @@ fn readers<'a>(workflow: &'a str, order: &'a str) -> Vec<(Vec<&'a str>, Vec<&'a 
     ]
 }
 
-/// A file that nobody may read. Where the tests' own user may read everything, one that gives an error.
+/// An unreadable file. If the tests' user may read everything, a path that gives an error.
 fn unreadable(files: &Files) -> (String, &'static str) {
     use std::os::unix::fs::PermissionsExt;
     let path = files.write("secret", "secret");
@@ -339,7 +338,7 @@ async fn a_file_that_is_missing_or_a_directory_or_unreadable_or_no_text() {
     check(cases, &at(&dev)).await;
 }
 
-/// Tables with the order `bad`, of which the record is damaged.
+/// Tables with the order `bad`, whose record is damaged.
 async fn damaged() -> Store {
     let engine = Store::start().await;
     let yaml = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
@@ -475,7 +474,7 @@ async fn a_workflow_or_an_agent_or_a_step_or_a_letter_that_is_unknown() {
     check(cases, &at(&dev)).await;
 }
 
-/// A directory that nobody can write to: one of the system's, in which even its administrator makes no files.
+/// A directory without write access: one of the system's, where even root creates no files.
 fn read_only(files: &Files) -> String {
     use std::os::unix::fs::PermissionsExt;
     let path = files.path("read-only");

@@ -56,7 +56,7 @@ async fn close(engines: &Engines, id: &str, retention: &str) -> Ran {
     triad(&close, &variables, b"").await
 }
 
-/// Whether an order's record is there so many days from now.
+/// Whether an order's record still exists this many days from now.
 async fn is_there_in(engines: &Engines, id: &str, days: u64) -> bool {
     let then = SystemClock.now().0 + days * DAY_MS;
     let store = engines.store.store_at(ManualClock::at(then));
@@ -78,7 +78,7 @@ async fn an_order_that_is_closed_is_kept_for_the_installation_s_retention() {
     assert!(wrong.err.contains("TRIAD_RETENTION"), "{wrong:?}");
 }
 
-/// The next version of an order, in a state, of which all messages are out.
+/// The next version of an order, in a state, with all messages acknowledged.
 fn next(order: &Order, state: ProcessState, writer: Writer) -> Order {
     let mut next = Order {
         version: order.version.next(),

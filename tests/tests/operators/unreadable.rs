@@ -1,4 +1,4 @@
-//! A record that cannot be read hides no other: it is named, and the search goes on.
+//! An unreadable record hides no other: it is named, and the search continues.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! Every figure of the pages has a mark, and the command that makes it is in the list of `tests/figures.sh`.
+//! Every figure in the pages has a mark, and the list in `tests/figures.sh` has the command that measures it.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use super::tree::{page, pages, root};
 
-/// Names and pages of the marks of all pages.
+/// Names and pages of all marks.
 fn marked() -> Vec<(String, String)> {
     let of_page = |name: String| {
         let text = page(&name);
@@ -41,7 +41,7 @@ fn every_mark_is_in_the_list_and_every_figure_of_the_list_is_marked() {
     assert!(listed.len() >= 20, "{} figures", listed.len());
 }
 
-/// Each paragraph of the figures of the proof that begins with its subject is about figures.
+/// Each paragraph in the proof's figures that begins with its subject has figures.
 #[test]
 fn no_paragraph_of_figures_is_without_a_mark() {
     let page = page("docs/reference/figures.md");
@@ -56,7 +56,7 @@ fn no_paragraph_of_figures_is_without_a_mark() {
     assert!(bare.is_empty(), "these have no mark: {bare:?}");
 }
 
-/// What the README says of speed is said by the page that it leads to.
+/// The README's figures of speed are those of the page that it links to.
 #[test]
 fn the_figures_of_the_readme_are_those_of_the_benchmarks() {
     let readme = page("README.md");

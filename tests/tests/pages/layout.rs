@@ -1,5 +1,5 @@
-//! The folders say what depends on what: what is deployed links nothing that serves one machine,
-//! development or tests alone; and within a crate no modules depend on each other in a circle.
+//! Dependencies follow the folders: deployed code does not link code that only one machine, development or tests
+//! need; and the modules of a crate have no cyclic dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,22 +8,22 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Folders, and of which others crates in them may link crates.
+/// Folders, and the folders whose crates they may link.
 const MAY_LINK: [(&str, &[&str]); 8] = [
-    // Every deployment links these.
+    // Linked by every deployment.
     ("shared", &["shared"]),
     ("functions", &["shared"]),
     ("worker", &["shared"]),
     // The engines for one machine.
     ("engines", &["shared", "engines"]),
-    // What serves development and tests alone.
+    // Only for development and tests.
     ("testkit", &["shared", "testkit"]),
     ("examples", &["shared"]),
     // The command line runs all of it on one machine.
     ("cli", &["shared", "engines", "worker", "testkit"]),
     ("tests", &["shared", "engines", "testkit", "tests"]),
 ];
-/// Of the testkit the command line links the remote service that answers in `triad dev`, and no more.
+/// The only crate of the testkit that the command line links: the remote service of `triad dev`.
 const CLI_LINKS: &str = "triad-reference-service";
 
 fn folder(of: &Path) -> String {
@@ -77,8 +77,8 @@ fn crates_link_only_what_their_folder_may() {
     assert!(links > 50, "the links are seen: {links}");
 }
 
-/// For each folder of a crate, as a path of modules: the modules in it, each with those beside it that its
-/// production code names, itself or by way of the modules in it.
+/// For each folder of a crate, as a module path: its modules, each with the siblings that its production code names,
+/// directly or in its submodules.
 fn modules(source: &Path) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
     let mut files: Vec<(Vec<String>, String)> = Vec::new();
     let mut open = vec![source.to_path_buf()];
@@ -142,7 +142,7 @@ fn modules(source: &Path) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<Str
     found
 }
 
-/// Where a path leads that begins with `crate` or `super`, for code in a module.
+/// The module that a path with `crate` or `super` resolves to, for code in a module.
 fn resolved(module: &[String], path: Vec<String>) -> Vec<String> {
     let mut at = module.to_vec();
     for name in path {
@@ -157,7 +157,7 @@ fn resolved(module: &[String], path: Vec<String>) -> Vec<String> {
     at
 }
 
-/// The paths in a source that begin with `crate` or `super`, name by name; those of a group one by one.
+/// The paths in a source that begin with `crate` or `super`, split by names; groups are expanded.
 fn named(code: &str) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for (at, _) in code
@@ -172,7 +172,7 @@ fn named(code: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The paths with which a text begins: one, or those of a group.
+/// The paths at the beginning of a text: one, or those of a group.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let Some(group) = text.strip_prefix('{') else {
         let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
@@ -221,7 +221,7 @@ fn modules_of_a_group_are_seen() {
     assert_eq!(resolved(&module, path.to_vec()), ["log", "wal", "Writer"]);
 }
 
-/// What is left when every module is taken away that names none of those that are left.
+/// The modules that remain after repeatedly removing those without a dependency on a remaining one: the cycles.
 fn circle(mut modules: BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     loop {
         let left: BTreeSet<String> = modules.keys().cloned().collect();
@@ -232,7 +232,7 @@ fn circle(mut modules: BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     }
 }
 
-/// The arguments of the macros in a text by which lines of the log above debug are written, without their texts.
+/// The arguments of log macros above debug in a text, without their string literals.
 fn logged(code: &str) -> Vec<String> {
     let mut all = Vec::new();
     for level in ["error!(", "warn!(", "info!("] {
@@ -256,8 +256,7 @@ fn logged(code: &str) -> Vec<String> {
     all
 }
 
-/// A log is read by people and by programs: each value is a field of its own, and none has the form in which Rust
-/// shows its types to those who debug it.
+/// People and programs read the log: each value is a field of its own, and none has Rust's `Debug` form.
 #[test]
 fn no_line_of_the_log_has_a_value_in_the_form_of_rust() {
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What the repository says of itself: pages, figures, tables, the folders.
+//! Checks of the repository's pages, figures, tables and folders.
 
 mod figures;
 mod golden;

@@ -1,4 +1,4 @@
-//! What alarms and pages of documentation lead to is there: sections, pages of the console, pictures.
+//! Links from alarms and pages of documentation have targets: sections, pages of the console, pictures.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,13 @@ use triad_tests::http::client;
 
 use super::tree::{headings, page, pages, root};
 
-/// The texts of alarms that operators read.
+/// The alarm texts that operators read.
 const ALARMS: [&str; 2] = [
     include_str!("../../../dashboards/alerts.yaml"),
     include_str!("../../../infra/alarms.tf"),
 ];
 
-/// What stands behind a name in a text, up to the end of the part of a sentence.
+/// The text behind a name, up to the end of the clause.
 fn behind<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let parts = text.split(name).skip(1);
     let ends = |c: char| "\"),.;:\n".contains(c);

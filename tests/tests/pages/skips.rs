@@ -1,4 +1,4 @@
-//! What a run leaves out is listed at its end, and fails it where it may not be left out.
+//! Skipped tests are listed at the end of a run, which fails if one must not be skipped.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Runs lines of a script that has the functions for what is left out, with a file for it.
+/// Runs lines of a script with the functions for skips, with a file for them.
 fn run(files: &Files, lines: &str) -> Output {
     let script = format!("set -euo pipefail\n. tests/skips.sh\n: >> \"$TRIAD_SKIPS\"\n{lines}");
     Command::new("bash")
@@ -94,7 +94,7 @@ fn the_run_of_everything_reports_what_was_left_out() {
     assert!(!text.contains("SKIPPED"), "it is said by the one function");
 }
 
-/// The files of Rust in the repository that git knows or would add.
+/// The Rust files in the repository that git tracks or would add.
 fn sources() -> Vec<String> {
     let listed = Command::new("git")
         .args([
@@ -112,7 +112,7 @@ fn sources() -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
-/// Reasons for which a test does not run with the others: it is none, or another one runs it.
+/// Reasons for which a file has no tests of its own: it is no test, or another one runs it.
 const NO_TESTS: [&str; 7] = [
     "it writes docs/tutorial",
     "writes the golden file anew",
@@ -128,7 +128,7 @@ fn no_test_is_left_out_in_a_way_of_its_own() {
     let own = "tests/tests/pages/skips.rs";
     let (mut reasons, mut tellers) = (BTreeSet::new(), BTreeSet::new());
     for name in sources().into_iter().filter(|n| n != own) {
-        // One that was deleted is still known to git.
+        // Git still lists a deleted file.
         let Ok(text) = std::fs::read_to_string(root().join(&name)) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! The pages as a tree: each is in the index once, none is long, and every link leads to something that is there.
+//! The pages as a tree: each is in the index once, none is long, and every link has a target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ pub fn page(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// The README and the pages below `docs`, by their paths; what was decided and what a run has printed are none.
+/// The README and the pages below `docs`, by path, without decisions and outputs of runs.
 pub fn pages() -> Vec<String> {
     let files = files().into_iter();
     let is_page = |name: &String| {
@@ -27,7 +27,7 @@ pub fn pages() -> Vec<String> {
     files.filter(is_page).collect()
 }
 
-/// Every file of Markdown that git knows or would add.
+/// Every Markdown file that git tracks or would add.
 fn files() -> Vec<String> {
     let listed = Command::new("git")
         .args([
@@ -42,13 +42,13 @@ fn files() -> Vec<String> {
         .expect("git runs");
     assert!(listed.status.success(), "{listed:?}");
     let names = String::from_utf8(listed.stdout).expect("names are text");
-    // One that was deleted is still known to git.
+    // Git still lists a deleted file.
     let there = names.lines().filter(|name| root().join(name).exists());
     let there: BTreeSet<String> = there.map(str::to_owned).collect();
     there.into_iter().collect()
 }
 
-/// The lines that are in no fenced block.
+/// The lines outside of fenced blocks.
 fn prose(page: &str) -> impl Iterator<Item = &str> {
     let mut is_fenced = false;
     page.lines().filter(move |line| {
@@ -58,14 +58,14 @@ fn prose(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The texts of the headings, in their order.
+/// The texts of the headings, in order.
 pub fn headings(page: &str) -> Vec<String> {
     let headings = prose(page).filter_map(|line| line.split_once("# "));
     let headings = headings.filter(|(before, _)| before.chars().all(|c| c == '#'));
     headings.map(|(_, heading)| heading.to_owned()).collect()
 }
 
-/// The anchors of the headings, as GitHub makes them.
+/// The anchors of the headings, in GitHub's form.
 fn anchors(page: &str) -> BTreeSet<String> {
     let mut seen = BTreeMap::<String, usize>::new();
     let anchor = |heading: String| {
@@ -82,7 +82,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
     headings(page).into_iter().map(anchor).collect()
 }
 
-/// Where the links and pictures of a page lead, those to other hosts left out.
+/// The targets of a page's links and pictures, without those on other hosts.
 fn links(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     let text: Vec<&str> = prose(page).collect();
@@ -98,7 +98,7 @@ fn links(page: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with a link of a page.
+/// The problem of a link, if any.
 fn wrong(of: &str, text: &str, link: &str) -> Option<String> {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let folder = Path::new(of).parent().unwrap_or(Path::new(""));

@@ -1,4 +1,4 @@
-//! Exports, imports and backups: nothing lost, nothing doubled, from one store to the other and back.
+//! Exports, imports and backups lose and duplicate nothing, from one store to the other and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
@@ -18,11 +18,11 @@ use triad_workflow::Millis;
 
 use super::walk::{self, KINDS};
 
-/// Orders that are alive.
+/// Number of alive orders.
 const ALIVE: usize = 1_000;
-/// As many where their number does not matter.
+/// Number of orders where it does not matter.
 const FEW: usize = 150;
-/// Far from any clock, so that no engine deletes what the clock of the test has not expired.
+/// Far from any clock, so that no engine deletes items before the test's clock expires them.
 const NOW: Timestamp = Timestamp(4_102_444_800_000);
 const RETENTION: Millis = Millis(86_400_000);
 
@@ -31,7 +31,7 @@ fn sqlite(dir: &tempfile::TempDir) -> SqliteStore<ManualClock> {
     SqliteStore::open(dir.path(), clock, RETENTION).expect("a store")
 }
 
-/// Puts orders in the middle of their lives into a store, until so many are alive; what kinds there are.
+/// Stores orders in the middle of their lives, until this many are alive; returns their kinds.
 async fn fill<S>(store: &S, wanted: usize) -> BTreeSet<String>
 where
     S: StateStore + triad_runtime::DefinitionStore + ControlStore,
@@ -114,7 +114,7 @@ async fn imported<S: MovingStore>(store: &S, file: &[u8], dry_run: bool) -> Impo
     done.expect("the store works")
 }
 
-/// What is moved of everything, with expiries as every store can keep them.
+/// The moved form of everything, with expiries that every store can represent.
 fn moved(mut all: BTreeMap<String, StoredItem>) -> BTreeMap<String, StoredItem> {
     all.remove("control record rate/x");
     for kept in all.values_mut() {
@@ -158,7 +158,7 @@ async fn an_import_is_simply_done_again_and_what_has_gone_on_stays() {
     let [from, to] = dirs.each_ref().map(sqlite);
     let _ = fill(&from, FEW).await;
     let (file, counts) = exported(&from).await;
-    // As far as one that died has come.
+    // As far as a crashed import has come.
     let part = file.len() / 5 * 4;
     let cut = file[..part].iter().rposition(|byte| *byte == b'\n');
     let cut = cut.expect("there are lines") + 1;
@@ -194,7 +194,7 @@ async fn an_import_is_simply_done_again_and_what_has_gone_on_stays() {
     assert_eq!(to.load(vec![id]).await, [Ok(Some(next))]);
 }
 
-/// The first error that reading a file to its end meets.
+/// The first error of reading a file to its end.
 fn refused(file: &[u8]) -> FileError {
     let mut reader = match Reader::begin(Cursor::new(file)) {
         Ok(reader) => reader,
@@ -265,7 +265,7 @@ async fn what_has_expired_since_the_export_is_left_out() {
     let ports = (&to, None::<&MemoryBus>, &clock);
     let done = import(ports, &mut reader, false, |_| {}).await;
     let done = done.expect("the store works");
-    // Details are kept for ever, and keep the ids from being used again.
+    // Details are kept for ever, and prevent reuse of the ids.
     assert_eq!(done.orders.new, counts.orders);
     let later = to.keeping(RETENTION, clock.clone());
     let all = everything(&later).await;

@@ -1,4 +1,4 @@
-//! Orders in the middle of their lives: made by the core's own decisions on events drawn from a seed.
+//! Orders in the middle of their lives, made by the core's own decisions on events drawn from a seed.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use triad_core::{
 };
 use triad_workflow::Workflow;
 
-/// Three steps, of which two run side by side, with compensations.
+/// Three steps, two of them parallel, with compensations.
 pub const YAML: &str = "workflow: walk
 defaults: { supervisor: { failure_threshold: 1 } }
 steps:
@@ -21,9 +21,9 @@ steps:
   - { id: c, agent: y, action: go, after: [a], compensation: { action: back } }
   - { id: d, agent: y, action: go, after: [b, c], point_of_no_return: true }
 ";
-/// Events that are tried for one order, at most.
+/// Most events that are tried for one order.
 const EVENTS: usize = 16;
-/// The same of an order that is to come far.
+/// The same for an order that should progress far.
 const EVENTS_OF_FAR: usize = 60;
 
 /// How the services answer an order.
@@ -35,7 +35,7 @@ enum Mood {
     Good,
     /// Well until the last step, which is refused.
     RefusesTheLast,
-    /// So that it is compensated, and no compensation succeeds.
+    /// The order is compensated, and no compensation succeeds.
     RefusesToGoBack,
 }
 
@@ -60,12 +60,12 @@ pub fn new(workflow: &Workflow, id: OrderId, now: Timestamp, details: Value) -> 
     Order::new(&accepted, workflow, now)
 }
 
-/// What becomes of an order by a number of events, of which those that it does not allow are left out.
+/// The order after a number of events; events that it does not allow are skipped.
 #[must_use]
 pub fn walked(workflow: &Workflow, new: &Order, seed: u64) -> Order {
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut order, mut now) = (new.clone(), new.submitted_at);
-    // One in so many is set aside instead: it has not begun.
+    // A part of the orders is set aside instead and has not begun.
     if rng.random_range(0..12) == 0 {
         order.set_aside = Some(now);
         return order;
@@ -112,7 +112,7 @@ fn event(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Event {
     }
 }
 
-/// An answer to one of the requests that are out.
+/// A reply to one of the requests under way.
 fn reply(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Option<Event> {
     let out = order.steps.iter();
     let out: Vec<_> = out.filter_map(|s| Some((s, s.state.out()?))).collect();
@@ -156,7 +156,7 @@ fn reply(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Option<
     }))
 }
 
-/// What is to be said of an order, to see that orders of every kind were made.
+/// Properties of an order, to check that orders of every kind were made.
 #[must_use]
 pub fn kinds(order: &Order) -> BTreeSet<String> {
     let mut kinds = BTreeSet::from([order.state.name().to_owned()]);
@@ -184,7 +184,7 @@ pub fn kinds(order: &Order) -> BTreeSet<String> {
     kinds
 }
 
-/// What orders of a thousand walks must be, some of them.
+/// Properties that some of the orders of a thousand walks must have.
 pub const KINDS: [&str; 20] = [
     "Pending",
     "Processing",

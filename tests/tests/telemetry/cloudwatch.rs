@@ -1,10 +1,9 @@
-//! The alarms in CloudWatch ring over what the code tells, and are silent beside it.
+//! The alarms in CloudWatch ring for the metrics of the faults that they are for, and only for those.
 //!
-//! There is no CloudWatch here. What it does with the lines and the alarms of the module is short enough to be
-//! written down from its documentation
-//! (<https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html>): a series is a
-//! namespace, a name and dimensions; each period has a statistic; an alarm rings when so many of its last
-//! periods breach.
+//! There is no CloudWatch here. Its handling of the lines and the module's alarms is implemented from its
+//! documentation (<https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html>): a series
+//! is a namespace, a name and dimensions; each period has a statistic; an alarm rings when enough of its last periods
+//! breach.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +16,7 @@ use crate::telemetry::metrics::{sweep_over_a_breach, sweep_within};
 
 const NAMESPACE: &str = "Triad/shop";
 const MINUTE_MS: u64 = 60_000;
-/// Simulated worlds, each in a minute of its own.
+/// Simulated worlds, each in its own minute.
 const WORLDS: u64 = 60;
 
 /// The dimensions of a series, by name.
@@ -38,7 +37,7 @@ struct Alarm {
     is_missing_a_breach: bool,
 }
 
-/// What `name = value` says in a block of Terraform's language, where each stands on a line of its own.
+/// The value of `name = value` in a block of Terraform's language, with one setting on each line.
 fn said<'a>(block: &'a str, name: &str) -> Option<&'a str> {
     let of = |line: &'a str| {
         line.trim()
@@ -114,7 +113,7 @@ fn alarms() -> BTreeMap<String, Alarm> {
             alarms.insert(name.to_owned(), one);
             continue;
         }
-        // One for each entry of a map.
+        // One alarm for each entry of a map.
         for entry in locals
             .split(" = {\n")
             .skip(1)
@@ -136,15 +135,15 @@ fn alarms() -> BTreeMap<String, Alarm> {
     alarms
 }
 
-/// Values of one series: when, and each value as often as it was told.
+/// Values of one series: the time, the value, and how often it was reported.
 type Values = Vec<(u64, f64, f64)>;
 
-/// What CloudWatch has been told.
+/// The metrics that CloudWatch has received.
 #[derive(Default)]
 struct CloudWatch(BTreeMap<(String, String, Dimensions), Values>);
 
 impl CloudWatch {
-    /// Takes in a function's log lines in the embedded metric format.
+    /// Reads a function's log lines in the embedded metric format.
     fn read(&mut self, lines: &[String]) {
         for line in lines {
             let line: Value = serde_json::from_str(line).expect("a line is JSON");
@@ -171,7 +170,7 @@ impl CloudWatch {
         }
     }
 
-    /// AWS's own metric, told by nobody here.
+    /// A metric of AWS's own, which Triad does not report.
     fn of_aws(alarm: &Alarm, each_minute: &[f64]) -> Self {
         let series = (
             alarm.namespace.clone(),
@@ -183,7 +182,7 @@ impl CloudWatch {
         Self([(series, values.collect())].into())
     }
 
-    /// The alarm's statistic in the period from `begin`; `None` if nothing was told.
+    /// The alarm's statistic in the period from `begin`; `None` without a value.
     fn statistic(&self, alarm: &Alarm, begin: u64) -> Option<f64> {
         let series = (
             alarm.namespace.clone(),
@@ -221,7 +220,7 @@ impl CloudWatch {
     }
 }
 
-/// The values that a line has for a metric, each with how often.
+/// The values of a metric in a line, each with its count.
 fn values(told: &Value) -> Vec<(f64, f64)> {
     let numbers = |list: &Value| {
         let list = list.as_array().expect("a list").iter();
@@ -237,7 +236,7 @@ fn values(told: &Value) -> Vec<(f64, f64)> {
     }
 }
 
-/// What the code tells in each minute, done by this.
+/// The metrics reported in each minute while `work` runs.
 fn told_in_minutes(minutes: u64, mut work: impl FnMut(u64)) -> CloudWatch {
     let embedded = Embedded::new(NAMESPACE).expect("a namespace");
     metric::describe();
@@ -249,7 +248,7 @@ fn told_in_minutes(minutes: u64, mut work: impl FnMut(u64)) -> CloudWatch {
     told
 }
 
-/// How many of an event the code has told of in a minute, over all labels that the alarm's dimensions leave open.
+/// Number of an event in a minute, summed over all labels that the alarm's dimensions leave open.
 fn happened(told: &CloudWatch, alarm: &Alarm, minute: u64) -> f64 {
     let of_it = told.0.iter().filter(|((_, name, by), _)| {
         let fits = alarm
@@ -277,7 +276,7 @@ fn every_alarm_of_the_module_is_tried_here() {
     assert_eq!(names, tried.collect());
 }
 
-/// Events of which one is one too many.
+/// Alarms that ring at a single event.
 const OCCURRENCES: [&str; 6] = [
     "broken-invariants",
     "dead-letters",
@@ -286,9 +285,9 @@ const OCCURRENCES: [&str; 6] = [
     "open-breakers",
     "stuck-compensations",
 ];
-/// Alarms on metrics that AWS itself tells.
+/// Alarms on AWS's own metrics.
 const OF_AWS: [&str; 3] = ["errors", "lag", "throttles"];
-/// Alarms on what sweeps tell.
+/// Alarms on metrics of sweeps.
 const OF_SWEEPS: [&str; 2] = ["overdue", "supervisor_silent"];
 
 #[test]
@@ -301,7 +300,7 @@ fn one_event_that_a_handler_tells_of_rings_in_its_minute_and_no_other() {
     for name in OCCURRENCES {
         let alarm = &alarms[name];
         let (told, minutes) = match name {
-            // A fault of the software: no simulated world has one.
+            // A defect of Triad, which no simulated world has.
             "broken-invariants" => (&breach, 1),
             _ => (&worlds, WORLDS),
         };
@@ -323,7 +322,7 @@ fn a_supervisor_that_does_not_sweep_all_of_the_index_for_five_minutes_rings() {
     let alarm = &alarms()["supervisor_silent"];
     let whole = told_in_minutes(10, |_| on_one_thread(sweep_within(100)));
     assert!(!whole.rings(alarm, 10 * MINUTE_MS));
-    // Then nothing more is told.
+    // After that, no further metrics.
     assert!(!whole.rings(alarm, 14 * MINUTE_MS));
     assert!(whole.rings(alarm, 15 * MINUTE_MS));
     let truncated = told_in_minutes(10, |_| on_one_thread(sweep_within(0)));
@@ -335,7 +334,7 @@ fn an_order_that_stays_overdue_for_five_minutes_rings() {
     let alarm = &alarms()["overdue"];
     let from_third = told_in_minutes(8, |minute| match minute {
         0..3 => on_one_thread(sweep_within(100)),
-        // Over an order that has been due for an hour.
+        // A sweep over an order that has been due for an hour.
         _ => on_one_thread(sweep_over_a_breach()),
     });
     assert!(!from_third.rings(alarm, 7 * MINUTE_MS), "four minutes");

@@ -1,5 +1,5 @@
-//! What is measured: that the code tells of every metric in the table, that the page, the dashboards and
-//! the alarms name what there is, and that `triad serve` and `triad-worker` offer it.
+//! The metrics: the code reports every metric in the table; the page, the dashboards and the alarms name existing
+//! ones; and `triad serve` and `triad-worker` offer them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,20 +23,20 @@ use triad_workflow::hash::canonical_json;
 
 use crate::one_machine::serve::Place;
 
-/// Simulated worlds that are run at most until every metric of a handler has been met.
+/// Most simulated worlds until every metric of a handler was reported.
 const SEEDS: u64 = 600;
-/// What the loops tell that read topics, which the simulated world has not.
+/// Metrics of the loops that read topics, which the simulated world lacks.
 const OF_LOOPS: [&str; 2] = ["triad_oldest_record_age_seconds", "triad_lag_records"];
-/// The worker tells of it where the store counts.
+/// A metric of the worker, if the store counts its orders.
 const OF_WORKERS: [&str; 1] = ["triad_orders_needing_operator"];
-/// A fault of the software: no seed has one.
+/// A metric of a defect of Triad, which no seed has.
 const OF_FAULTS: [&str; 1] = ["triad_invariant_breaches_total"];
 
 fn names() -> BTreeSet<&'static str> {
     metric::ALL.iter().map(|metric| metric.name).collect()
 }
 
-/// An order that has failed oftener than it may: a fault of the software, as the Supervisor meets it.
+/// A sweep over an order that has failed more often than it may: a defect of Triad.
 pub(crate) async fn sweep_over_a_breach() {
     let table = Store::start().await;
     let store = table.store();
@@ -82,7 +82,7 @@ pub(crate) async fn sweep_over_a_breach() {
     assert_eq!(late, Some(past.0), "since when it is due");
 }
 
-/// One sweep over an empty table, which may take up so many orders; with 0 it is not whole.
+/// One sweep over an empty table, with this limit; with 0 it is incomplete.
 pub(crate) async fn sweep_within(sweep_limit: usize) {
     let table = Store::start().await;
     let settings = Settings {
@@ -94,7 +94,7 @@ pub(crate) async fn sweep_within(sweep_limit: usize) {
     supervisor.sweep(Millis(60_000)).await;
 }
 
-/// The metrics that the lines tell of. Each stands under all its labels, and CloudWatch is told its unit.
+/// The metrics in the lines. Each line has all labels, and the unit.
 fn told(lines: &[String]) -> BTreeSet<&'static str> {
     let mut told = BTreeSet::new();
     for line in lines {
@@ -121,7 +121,7 @@ fn the_code_tells_of_every_metric_of_the_table_and_of_no_other() {
     let embedded = Embedded::new("Triad/test").expect("a namespace");
     metric::describe();
     let mut met = BTreeSet::new();
-    // The handlers, in the simulated world, until they have told all that they can.
+    // Runs the handlers in simulated worlds, until they have reported all their metrics.
     let wanted = names().len() - OF_LOOPS.len() - OF_WORKERS.len() - OF_FAULTS.len();
     for seed in 0..SEEDS {
         metrics::with_local_recorder(&embedded, || {
@@ -168,7 +168,7 @@ fn a_sweep_that_was_not_whole_is_not_counted_as_done() {
     assert_eq!(results(0), ["truncated"]);
 }
 
-/// The page has a row for each, as the table has it.
+/// The page has a row for each metric in the table.
 #[test]
 fn the_page_lists_every_metric() {
     let page = include_str!("../../../docs/reference/metrics.md");
@@ -193,7 +193,7 @@ fn the_page_lists_every_metric() {
     }
 }
 
-/// Names of metrics in a text: what begins with the prefix, without what Prometheus adds to histograms.
+/// Names of metrics in a text: words with the prefix, without Prometheus's suffixes of histograms.
 fn named_in(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in text.match_indices("triad_") {
@@ -277,7 +277,7 @@ async fn serve_offers_what_it_measures() {
         ),
         ("triad_conflicts_total", ""),
     ];
-    // The address is there before the handlers are.
+    // The address is logged before the handlers start.
     until("the counters begin at 0", async || {
         let text = read(&address).await?;
         let has = |(name, labels): &(&str, &str)| samples(&text, name).contains(&(*labels, 0.0));
@@ -373,7 +373,7 @@ async fn dev_offers_what_it_measures_and_how_many_orders_are_in_error_until_none
     in_error(2.0).await;
 }
 
-/// The address that the log says.
+/// The address in the log.
 fn said_address(process: &Process) -> String {
     let said = process.err();
     let line = said.iter().find(|line| line.contains("\"metrics\""));

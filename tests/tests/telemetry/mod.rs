@@ -1,4 +1,4 @@
-//! What is measured, traced and alarmed about.
+//! Metrics, traces and alarms.
 
 mod cloudwatch;
 mod metrics;

@@ -1,4 +1,4 @@
-//! Traces of orders, as a collector gets them: `triad serve` against an OTLP receiver.
+//! Traces of orders at a collector: `triad serve` with an OTLP receiver.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use triad_tests::poll::until;
 
 use crate::one_machine::serve::{Place, Serve};
 
-/// What orders carry and no span may.
+/// A secret in orders that no span may have.
 const SECRET: &str = "nobody-may-see-this";
 
 const TRIP: &str = "
@@ -46,7 +46,7 @@ steps:
     compensation: { action: release }
 ";
 
-/// A collector: keeps the spans that are posted to it.
+/// A collector that keeps the posted spans.
 #[derive(Clone, Default)]
 pub(crate) struct Collector {
     spans: Arc<Mutex<Vec<Span>>>,
@@ -110,7 +110,7 @@ fn is_error(span: &Span) -> bool {
     status.is_some_and(|status| status.code() == SpanStatus::Error)
 }
 
-/// A remote service that answers each action in turn, the last answer again and again, and keeps the trace
+/// A remote service that gives the answers of each action in turn, the last one repeatedly, and keeps the trace
 /// contexts of its calls.
 #[derive(Clone)]
 struct Service {
@@ -156,7 +156,7 @@ impl Service {
     }
 }
 
-/// A machine whose services are this one, and whose spans go to this endpoint.
+/// A `triad serve` with this service, and this endpoint for spans.
 async fn serve(service: &str, endpoint: &str, sample: f64) -> (Place, Serve) {
     let place = Place::new().await;
     place.files.write("flows/trip.yaml", TRIP);
@@ -181,7 +181,7 @@ fn trip(id: &str) -> Value {
     json!({"order_id": id, "workflow": "trip", "details": {"to": SECRET}})
 }
 
-/// Submits an order and waits for its end; the name of the state.
+/// Submits an order and waits for its end; returns the record.
 async fn ended(serve: &Serve, order: &Value) -> Value {
     let body = order.to_string();
     let (status, body) = serve
@@ -191,16 +191,16 @@ async fn ended(serve: &Serve, order: &Value) -> Value {
     serde_json::from_str::<Value>(&body).expect("JSON")["order"]["state"].clone()
 }
 
-/// The spans by their names, and what is true of every tree: one trace, one root, no parent that is
-/// missing, no id twice, no link to nowhere, no secret.
+/// The spans by name, after checks of every tree: one trace, one root, no missing parent, no duplicate id, no
+/// dangling link, no secret.
 pub(crate) fn tree(spans: &[Span]) -> (Vec<&Span>, BTreeMap<&str, Vec<&Span>>) {
     let mut ids: BTreeMap<Vec<u8>, &Span> = BTreeMap::new();
     for span in spans {
         let Some(told) = ids.insert(span.span_id.clone(), span) else {
             continue;
         };
-        // Whoever cannot know that a message is out sends it again: the same one, and the same span. So
-        // does a start, beside the first orders; then what the message leads to is told twice, too.
+        // A process that cannot know whether a message was sent sends it again: the same message and the same span. A
+        // restart does so for the first orders, too, and then the message's consequences are reported twice.
         assert_eq!((&told.name, told.kind()), (&span.name, span.kind()));
         assert!(matches!(
             span.kind(),
@@ -241,7 +241,7 @@ pub(crate) fn values(spans: &[&Span], name: &str) -> Vec<String> {
 #[tokio::test]
 async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
     let (collector, endpoint) = Collector::start().await;
-    // Twice away, then not to be called for a second, then it refuses for good.
+    // Down twice, then a pause of a second, then a permanent refusal.
     let (service, address) = Service::start(&[("reserve", &[503, 503, 429, 422])]).await;
     let (_place, serve) = serve(&address, &endpoint, 1.0).await;
     assert_eq!(ended(&serve, &trip("t-1")).await, "Compensated");
@@ -260,7 +260,7 @@ async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
     assert_eq!(root.trace_id, own.trace_id().to_be_bytes());
     assert_eq!(root.span_id, own.hop_id().to_be_bytes());
 
-    // The calls, each with what it was answered.
+    // The calls with their answers.
     let calls = &by_name["POST /hotel/reserve"];
     assert_eq!(
         values(calls, "http.response.status_code"),
@@ -299,7 +299,7 @@ async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
     let numbers: BTreeSet<_> = values(attempts, "triad.attempt").into_iter().collect();
     assert!(numbers.len() >= 3, "{numbers:?}");
 
-    // Who took it up again links to the attempts before.
+    // A new request links to the attempts before.
     let requests = &by_name["send agent.hotel"];
     let requests: BTreeSet<_> = requests.iter().map(|s| s.span_id.clone()).collect();
     let takes_up = |name: &str| {
@@ -311,7 +311,7 @@ async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
     assert!(takes_up("sweep") > 0, "sweeps link to attempts");
     assert!(takes_up("take-up scheduler") > 0, "claims link to attempts");
 
-    // Every hop between, by the conventions.
+    // Every hop in between, named by the conventions.
     for (name, kind) in [
         ("send scheduler", SpanKind::Producer),
         ("claim scheduler", SpanKind::Consumer),
@@ -416,7 +416,7 @@ async fn an_order_is_in_its_submitters_trace_and_of_others_only_failures_are_tol
     names.sort_unstable();
     let calls = names.iter().filter(|name| name.starts_with("POST"));
     assert_eq!(calls.count(), 1, "{names:?}");
-    // A request that a start has sent once more is answered from memory, as another attempt span.
+    // A request that a restart has sent again is answered from memory, with another attempt span.
     names.dedup();
     assert_eq!(names, ["POST /hotel/reserve", "attempt agent.hotel"]);
     for span in &others {
@@ -429,7 +429,7 @@ async fn an_order_is_in_its_submitters_trace_and_of_others_only_failures_are_tol
 #[tokio::test]
 async fn a_collector_that_hangs_or_is_away_costs_no_order() {
     let (_service, address) = Service::start(&[]).await;
-    // Accepts connections, and nobody reads from them.
+    // Accepts connections without reading from them.
     let hangs = tokio::net::TcpListener::bind("127.0.0.1:0").await;
     let hangs = hangs.expect("a port");
     let away = tokio::net::TcpListener::bind("127.0.0.1:0").await;

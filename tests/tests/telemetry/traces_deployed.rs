@@ -1,4 +1,4 @@
-//! Traces of what is deployed, as a collector gets them: the functions under a Runtime API, and workers.
+//! Traces of the deployed programs at a collector: the functions under a Runtime API, and workers.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::telemetry::traces::{Collector, said, tree, values};
 /// The steps of the workflow; each is one request, one call and one reply.
 const STEPS: usize = 5;
 
-/// The variables of a process that traces every order under this name.
+/// The variables of a process that traces every order under this service name.
 fn traced(engines: &Engines, endpoint: &str, service: &'static str) -> Vec<(&'static str, String)> {
     let mut variables = engines.variables(&engines.brokers());
     variables.extend([
@@ -45,7 +45,7 @@ fn of_order(spans: &[Span], id: &str) -> Vec<Span> {
     spans.cloned().collect()
 }
 
-/// The spans are one tree, from the submission to the last write, over every hop between.
+/// Asserts that the spans are one tree, from the submission to the last write, over every hop.
 fn assert_whole(spans: &[Span], id: &str) {
     let (roots, by_name) = tree(spans);
     let own = TraceContext::of_order(&OrderId::new(id).expect("an id"));
@@ -80,8 +80,8 @@ fn assert_whole(spans: &[Span], id: &str) {
     assert_eq!(states.last().map(String::as_str), Some("Processed"));
 }
 
-/// A sandbox is frozen once it has answered, so whatever an invocation did must be out by then: nothing here
-/// waits for a span.
+/// A sandbox may be frozen once it has answered, so all spans must have been sent by then: the test does not wait for
+/// them.
 #[tokio::test]
 async fn functions_send_their_spans_before_they_answer() {
     let (collector, endpoint) = Collector::start().await;
@@ -116,7 +116,7 @@ async fn functions_send_their_spans_before_they_answer() {
     );
 }
 
-/// Workers send by the second, and what is left when they are ended in order.
+/// Workers send spans every second, and the rest when they are stopped.
 #[tokio::test]
 async fn an_order_that_goes_through_three_workers_is_one_tree() {
     let (collector, endpoint) = Collector::start().await;

@@ -1,5 +1,5 @@
-//! An agent: requests on both lanes, one whose calls are counted, a service that fails, and records that
-//! nobody can take.
+//! Run of an agent: requests on both lanes, one with counted calls, a failing service, and records that cannot be
+//! handled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use crate::world::{Run, World, poison, record};
 /// Failed calls that open the circuit breaker.
 const FAILURES: u32 = 2;
 
-/// A service that works until it is told not to.
+/// A service that works until the flag is set.
 #[derive(Clone, Default)]
 struct Service(Arc<AtomicBool>);
 
@@ -97,7 +97,7 @@ pub(super) async fn run(installation: &Installation, agent: &str, policy: &Polic
         )
         .await;
     }
-    // What others have written meanwhile is read.
+    // Reads records that others have written meanwhile.
     world.pass(Millis(60_000));
     take(
         "one while the service is away",

@@ -1,4 +1,4 @@
-//! The console: every question of its API, and every kind of act, as an operator asks them over HTTP.
+//! Run of the console: every query of its API, and every kind of act, over HTTP.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use triad_workflow::{AgentName, Millis, WorkflowName};
 use crate::policy::{Installation, Policy};
 use crate::world::{Run, Submitted, World, failed, record, reply};
 
-/// The key of the sessions, which Terraform makes.
+/// The key of the sessions, which Terraform generates.
 pub(super) const KEY: &str = "a secret that is long enough for it";
-/// The token whose digest the installations' list has.
+/// The token whose digest is in the installation's list.
 const TOKEN: &str = "Bearer test";
 /// Longer than an attempt and its patience.
 const LONG: Millis = Millis(150_000);
@@ -47,7 +47,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
     world.end()
 }
 
-/// Orders that have stopped for an operator.
+/// Orders that need an operator.
 async fn in_error(world: &World) {
     let orders = [
         Submitted::new("again", "strict"),
@@ -63,7 +63,7 @@ async fn in_error(world: &World) {
     let _told = world.told_around();
 }
 
-/// The console, and who is let in.
+/// The console, and its accepted callers.
 struct Desk {
     console: Arc<dyn Answers>,
     keys: Arc<dyn Keys>,
@@ -71,7 +71,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// As its function makes it, but for the clock and the topic of dead letters.
+    /// Made as its function makes it, except for the clock and the topic of dead letters.
     fn of(installation: &Installation, world: &World) -> Self {
         let lookup = |name: &str| match name {
             "TRIAD_CONSOLE_KEY" => Some(KEY.to_owned()),
@@ -105,7 +105,7 @@ impl Desk {
         }
     }
 
-    /// Asks everything that can be asked.
+    /// Makes every query.
     async fn look(&self, world: &World) {
         let shop = WorkflowName::new("shop").expect("a name");
         let present = world.open().current(shop).await;
@@ -133,7 +133,7 @@ impl Desk {
         }
     }
 
-    /// Does everything that can be done.
+    /// Makes every act.
     async fn act(&self, world: &World) {
         let on = |act: &str, order: &str| json!({"act": act, "orders": [order], "why": "w", "dry_run": false});
         let corrected = json!({"act": "resubmit", "orders": ["again-high"], "why": "w",
@@ -185,7 +185,7 @@ impl Desk {
     }
 }
 
-/// Whether a request was answered, and what came of what it asked for.
+/// Whether a request was answered, and the result in the answer.
 fn status_and_body(said: &Response<Bytes>) -> (&'static str, String) {
     let body: Value = serde_json::from_slice(said.body()).unwrap_or_default();
     let tally = ["done", "refused", "failed", "replayed", "tally"];

@@ -1,7 +1,7 @@
-//! What only a function's own process does: the alerts function, and how every function logs in to Kafka.
+//! Runs of a function's own process: the alerts function, and every function's login to Kafka.
 //!
-//! The process has the variables that the module gives its function, and is told by the SDK's own
-//! (`AWS_ENDPOINT_URL`) that AWS is the gate.
+//! The process has the variables that the module gives its function; the SDK's own variable (`AWS_ENDPOINT_URL`)
+//! directs its requests to the gate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,10 +22,10 @@ use triad_tests::process::binary;
 use triad_tests::runtime_api::{Answer, RuntimeApi};
 use triad_tests::topics::read_all;
 
-/// Where nobody listens.
+/// An address without a listener.
 const NOWHERE: &str = "127.0.0.1:1";
 
-/// The alerts function: an alert, and a record that is none of an event.
+/// The alerts function: an alert, and a record that is not one.
 pub(super) async fn alerts(installation: &Installation, policy: &Policy) -> Run {
     let rights = Rights::of(policy);
     let refused = tempfile::tempdir().expect("a directory");
@@ -86,7 +86,7 @@ pub(super) async fn alerts(installation: &Installation, policy: &Policy) -> Run 
     }
     facts.insert(format!("published: {}", gate.published().len()));
     drop(function);
-    // The process asks the broker itself: what it was allowed is in the topics, what not is told by it.
+    // The process writes to the broker directly, so its writes are derived from the topics and the policy.
     for topic in &written {
         let sent = read_all(&brokers, &[topic]).await.len();
         facts.insert(format!("sent to {topic}: {sent}"));
@@ -106,7 +106,7 @@ pub(super) async fn start(installation: &Installation, role: &str, policy: &Poli
     let rights = Rights::of(policy);
     let mut variables = installation.variables[role].clone();
     let secret = |name: &str| variables.get(name).cloned();
-    // For a connection that is not made.
+    // Settings of a connection that is not made.
     let login = json!({"username": role, "password": role});
     let certificate = rcgen::generate_simple_self_signed(vec![role.to_owned()]);
     let certificate = certificate.expect("a name is enough").cert.pem();
@@ -130,7 +130,7 @@ pub(super) async fn start(installation: &Installation, role: &str, policy: &Poli
         role
     };
     if kind == "console" {
-        // Terraform makes it when it is applied.
+        // Terraform generates it at apply.
         variables.insert("TRIAD_CONSOLE_KEY".into(), super::console::KEY.into());
     }
     let api = RuntimeApi::start();
@@ -165,7 +165,7 @@ fn spawn(
         ("AWS_ENDPOINT_URL", url.as_str()),
         ("AWS_ACCESS_KEY_ID", "test"),
         ("AWS_SECRET_ACCESS_KEY", "test"),
-        // What it says of a refusal belongs to the test, and not to its output.
+        // The refusals belong to the test, and not into its output.
         ("TRIAD_LOG", "off"),
     ];
     let told = variables

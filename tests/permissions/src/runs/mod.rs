@@ -1,7 +1,7 @@
-//! What each function does, every path of it that asks something of AWS or Kafka, as one run a role.
+//! One run for each role: every path of its function that sends a request to AWS or Kafka.
 //!
-//! A run goes on whatever is denied: it notes what was done. Its records, and the handlers around, are the
-//! same in every run of a role, so that two runs differ by what the role may do alone.
+//! A run continues after denials, and notes results. Its records, and the surrounding handlers, are the same in every
+//! run of a role, so that two runs differ only by the role's permissions.
 
 mod agent;
 mod console;
@@ -13,10 +13,10 @@ mod supervisor;
 use super::policy::{Installation, Policy};
 use super::world::Run;
 
-/// Goes through what a role's function does; none for a role that no function of ours has.
+/// Runs a role's function; `None` for a role without a function of Triad.
 ///
 /// # Panics
-/// When what is around the function does not work.
+/// If the surroundings of the function do not work.
 pub async fn work(installation: &Installation, role: &str, policy: &Policy) -> Option<Run> {
     let run = match role {
         "submission" => submission::run(installation, policy).await,
@@ -32,11 +32,11 @@ pub async fn work(installation: &Installation, role: &str, policy: &Policy) -> O
     Some(run)
 }
 
-/// Starts a role's function as it logs in to Kafka; none for a role that no function of ours has, and
-/// where the installation logs in without secrets.
+/// Starts a role's function and its login to Kafka; `None` for a role without a function of Triad, and if the
+/// installation logs in without secrets.
 ///
 /// # Panics
-/// When what is around the function does not work.
+/// If the surroundings of the function do not work.
 pub async fn start(installation: &Installation, role: &str, policy: &Policy) -> Option<Run> {
     let has_secret = installation
         .variables

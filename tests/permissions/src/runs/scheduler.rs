@@ -1,5 +1,5 @@
-//! The Scheduler: orders from their announcement to their end, orders of which it has to read everything,
-//! records that nobody can take, what waits for room, and who is let in when an order has ended.
+//! Run of the Scheduler: orders from their announcement to their end, orders that it must read completely, records
+//! that cannot be handled, orders that wait for room, and the admission after an order's end.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use triad_tests::clock::ManualClock;
 
 type Role = Scheduler<triad_bootstrap::Store, CheckedBus, ManualClock, SystemEntropy>;
 
-/// More orders than a downstream bears at first.
+/// More orders than a downstream's first window.
 const MANY: usize = 20;
 
 pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
@@ -36,7 +36,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
     world.end()
 }
 
-/// A Scheduler process that has just started, and knows no order.
+/// A new Scheduler process, without cached orders.
 fn role(world: &World) -> Role {
     Scheduler::new(
         world.wiring.store.clone(),
@@ -76,7 +76,7 @@ async fn to_the_end(world: &World) {
     world.note_orders(&["a", "h"]).await;
 }
 
-/// Orders of which this process knows nothing: one alone, several at once.
+/// Orders that this process has not cached: one alone, several at once.
 async fn unread(world: &World) {
     let ids = ["b", "c", "d"];
     let _lost = world
@@ -93,8 +93,8 @@ async fn unread(world: &World) {
     world.note_orders(&ids).await;
 }
 
-/// Of an order that the Supervisor has released for another attempt, the other step is refused: it is to
-/// be compensated, and nobody holds it, so that a Scheduler has to be asked for.
+/// The Supervisor has released an order for another attempt, and the other step is refused. The order is to be
+/// compensated without a claim, so a wake is needed.
 async fn turned_round(world: &World) {
     let orders = [
         Submitted::new("e", "shop"),
@@ -123,7 +123,7 @@ async fn turned_round(world: &World) {
     world.note_orders(&["e", "f"]).await;
 }
 
-/// An order has ended, and another one of its workflow is set aside, where that has a cap.
+/// An order has ended, and another one of its workflow is set aside, if that has a cap.
 async fn replaced(world: &World) {
     let role = role(world);
     let ids = ["k", "l"];
@@ -148,14 +148,14 @@ async fn replaced(world: &World) {
     world.note_orders(&ids).await;
 }
 
-/// More orders than there is room for: operators are told what waits.
+/// More orders than there is room for: the report of waiting orders is written.
 async fn waiting(world: &World) {
     let role = role(world);
     let ids: Vec<String> = (0..MANY).map(|n| format!("m-{n}")).collect();
     let orders: Vec<_> = ids.iter().map(|id| Submitted::new(id, "shop")).collect();
     let announced = world.stored(&orders).await;
     take(world, &role, "many announcements", &announced).await;
-    // Which of its places a process has drawn is by chance.
+    // A process draws the key of its report at random.
     let keys: Vec<String> = (0..8).map(|n| format!("pressure/{n}")).collect();
     let told: BTreeSet<bool> = world.control(&keys).await.into_iter().collect();
     world.note(format!("what waits is told: {}", told.contains(&true)));

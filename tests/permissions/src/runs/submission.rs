@@ -1,4 +1,4 @@
-//! Submission: new orders, repeated ones, records that nobody can take, and how far it may run ahead.
+//! Run of Submission: new orders, repeated ones, records that cannot be handled, and the bound of its backlog.
 
 use triad_core::topics;
 use triad_runtime::settings::Settings;
@@ -34,7 +34,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
         &[stranger],
     )
     .await;
-    // Of a workflow with a cap, where there is any: the second is set aside.
+    // With a cap, if the workflow has one: the second is set aside.
     let capped = ["c", "d"].map(|id| Submitted::new(id, "small").record());
     take(&world, &role, "orders of a workflow with a cap", &capped).await;
     ahead(&world).await;
@@ -44,7 +44,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
     world.end()
 }
 
-/// Two orders are let in and taken up; whoever wants a third in has to see that.
+/// Two orders are admitted and claimed; before a third one is admitted, Submission must read that.
 async fn ahead(world: &World) {
     let settings = Settings {
         unstarted: 2,
@@ -72,7 +72,7 @@ fn role(world: &World, settings: Settings) -> Role {
     )
 }
 
-/// Hands records over; while the handler waits for room its clock is moved on.
+/// Submits records; the clock is advanced while the handler waits for room.
 async fn take(world: &World, role: &Role, what: &str, records: &[InputRecord]) {
     let push = async {
         loop {

@@ -1,5 +1,5 @@
-//! The Supervisor: orders that nobody has taken up, attempts that nobody answers, orders to give up, orders
-//! whose last messages are not known to be out, records that nobody can read, and who is let in.
+//! Run of the Supervisor: orders without a claim, attempts without an answer, orders to give up, orders whose last
+//! messages may not be sent, unreadable records, and the admission of set-aside orders.
 
 use serde_json::json;
 use triad_core::due::{SHARDS, shard_of};
@@ -26,7 +26,7 @@ type Role = Supervisor<triad_bootstrap::Store, CheckedBus, ManualClock, SystemEn
 /// Longer than an attempt, an announcement and a confirmation may take.
 const LONG: Millis = Millis(150_000);
 
-/// A bus that takes nothing.
+/// A bus that refuses every message.
 struct Deaf;
 
 impl Bus for Deaf {
@@ -95,7 +95,7 @@ async fn sweep(world: &World, role: &Role, what: &str) {
     ));
 }
 
-/// An operator's campaign over what is in Error: it reads the orders' details, to correct an input.
+/// An operator's campaign on orders in Error: it reads the orders' details, to correct an input.
 async fn campaign(world: &World) {
     let (store, bus, clock) = (
         world.wiring.store.clone(),
@@ -118,7 +118,7 @@ async fn campaign(world: &World) {
         },
         filter: Filter {
             state: Some("Error".parse().expect("a state")),
-            // One alone: a second would wait for its turn, and the clock stands.
+            // Only one order: a second would wait for the rate, and the clock does not move.
             id: Some("strict-high".to_owned()),
             ..Filter::default()
         },
@@ -145,7 +145,7 @@ fn alike() -> [String; 2] {
     [first, second.expect("there are few shards")]
 }
 
-/// An id of an order in a shard that has no other order of the run: its record is read by itself.
+/// An order id in a shard without another order of the run: its record is read alone.
 fn apart(from: &str) -> String {
     let shard = |id: &str| shard_of(&OrderId::new(id).expect("an id"));
     let others = [
@@ -165,7 +165,7 @@ fn apart(from: &str) -> String {
     ids.find(|id| !others.contains(&shard(id))).expect("one is")
 }
 
-/// Steps that have failed above their failure_threshold: their orders stop in Error.
+/// Steps that have failed more often than their failure_threshold: their orders stop in Error.
 async fn given_up(world: &World) {
     let orders = [
         Submitted::new("strict", "strict"),
@@ -177,8 +177,7 @@ async fn given_up(world: &World) {
     }
 }
 
-/// Attempts whose calls are counted, and of which nobody was heard: one that an agent has taken, one that
-/// none has.
+/// Attempts with counted calls and without an answer: one that an agent has taken, one that none has.
 async fn unanswered(world: &World) {
     let orders = ["taken", "untaken"].map(|id| Submitted::new(id, "counted"));
     let _unanswered = world.claimed(&orders).await;
@@ -198,7 +197,7 @@ async fn unanswered(world: &World) {
     assert_eq!(world.open().write(mark).await, Ok(Written::Written));
 }
 
-/// An order that has ended badly, and whose messages nobody has taken.
+/// An order that has ended badly, and whose messages are not acknowledged.
 async fn unsent(world: &World) {
     let requests = world.claimed(&[Submitted::new("unsent", "counted")]).await;
     let scheduler = Scheduler::new(
@@ -215,7 +214,7 @@ async fn unsent(world: &World) {
     }
 }
 
-/// An order that is set aside, where its workflow has a cap, and whose place has become free.
+/// An order that is set aside, if its workflow has a cap, after room has become free.
 async fn set_aside(world: &World) {
     let announced = world
         .stored(&["k", "l"].map(|id| Submitted::new(id, "small")))
