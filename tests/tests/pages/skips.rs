@@ -112,7 +112,7 @@ fn sources() -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
-/// Reasons for which a file has no tests of its own: it is no test, or another one runs it.
+/// Reasons of ignored tests that check nothing themselves, or that another test runs.
 const NO_TESTS: [&str; 7] = [
     "it writes docs/tutorial",
     "writes the golden file anew",

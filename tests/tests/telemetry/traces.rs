@@ -181,7 +181,7 @@ fn trip(id: &str) -> Value {
     json!({"order_id": id, "workflow": "trip", "details": {"to": SECRET}})
 }
 
-/// Submits an order and waits for its end; returns the record.
+/// Submits an order and waits for its end; returns the name of its state.
 async fn ended(serve: &Serve, order: &Value) -> Value {
     let body = order.to_string();
     let (status, body) = serve
