@@ -118,7 +118,7 @@ pub struct Engines {
     /// What publishes workflows, and knows which agents they need.
     pub publisher: Publisher,
     /// Who waits for the ends of orders over HTTP.
-    pub ends: Ends,
+    pub ends: OrderEndWaiters,
     _lock: Option<File>,
 }
 

@@ -76,7 +76,7 @@ pub fn tell_metrics() {
 
 /// What a handler is told about its invocation: its deadline, and where to note what is done.
 #[derive(Debug, Clone)]
-pub struct Invocation {
+pub struct HandlerContext {
     /// When the handler must have answered. A handler that has not is dropped half a second later, and every
     /// record that it has not noted as done is then delivered again.
     pub until: Timestamp,
@@ -85,7 +85,7 @@ pub struct Invocation {
     places: Arc<[usize]>,
 }
 
-impl Invocation {
+impl HandlerContext {
     /// Notes that the record at `index` (from 0) of those that this handler was given is done: its
     /// effects are stored, and all its messages are acknowledged. Other places are ignored.
     pub fn done(&self, index: usize) {
@@ -108,7 +108,7 @@ impl Invocation {
 /// Outside of Lambda, where the variables that Lambda sets are missing.
 pub async fn run_batches<F, R>(wiring: Wiring<Store>, handle: F) -> Result<(), RunError>
 where
-    F: Fn(Arc<Vec<InputRecord>>, Invocation) -> R + Send + Sync + 'static,
+    F: Fn(Arc<Vec<InputRecord>>, HandlerContext) -> R + Send + Sync + 'static,
     R: Future<Output = Vec<Handled>> + Send + 'static,
 {
     let config = RunConfig {
@@ -152,7 +152,7 @@ async fn batch<B, F, R>(
 ) -> Vec<RecordOutcome>
 where
     B: Bus,
-    F: Fn(Arc<Vec<InputRecord>>, Invocation) -> R,
+    F: Fn(Arc<Vec<InputRecord>>, HandlerContext) -> R,
     R: Future<Output = Vec<Handled>>,
 {
     let mut outcomes: Vec<Option<RecordOutcome>> = vec![None; records.len()];
@@ -198,8 +198,8 @@ where
 }
 
 /// What a handler is told of the records at these places of the event.
-fn turn(invocation: &Invocation, places: &[usize]) -> Invocation {
-    Invocation {
+fn turn(invocation: &Invocation, places: &[usize]) -> HandlerContext {
+    HandlerContext {
         until: Timestamp(invocation.deadline.epoch_ms()),
         progress: invocation.progress.clone(),
         places: places.into(),
@@ -271,7 +271,7 @@ mod tests {
     async fn a_record_that_cannot_be_read_is_done_once_its_letter_is_acknowledged() {
         let event = br#"{"records": {"orders-0": [7,
             {"topic": "orders", "partition": 0, "offset": 5, "value": "e30="}]}}"#;
-        let handle = async |records: Arc<Vec<InputRecord>>, _: Invocation| {
+        let handle = async |records: Arc<Vec<InputRecord>>, _: HandlerContext| {
             vec![Handled::Done; records.len()]
         };
         let invocation = Invocation {
@@ -328,7 +328,7 @@ mod tests {
             {"topic": "agent.payment", "partition": 0, "offset": 5, "value": "e30="},
             {"topic": "agent.payment", "partition": 0, "offset": 6, "value": "e30="}]}}"#;
         // Of the two that it is given the handler ends the first, and hangs on the second.
-        let slow = async |_: Arc<Vec<InputRecord>>, turn: Invocation| {
+        let slow = async |_: Arc<Vec<InputRecord>>, turn: HandlerContext| {
             turn.done(0);
             turn.done(9);
             std::future::pending().await
@@ -369,7 +369,7 @@ mod tests {
                 {"topic": "orders", "partition": 0, "offset": 7, "value": "Mg=="}],
             "orders-1": [{"topic": "orders", "partition": 1, "offset": 6, "value": "Mw=="}]}}"#;
         let handled = std::sync::Mutex::new(Vec::new());
-        let panics = async |records: Arc<Vec<InputRecord>>, turn: Invocation| {
+        let panics = async |records: Arc<Vec<InputRecord>>, turn: HandlerContext| {
             for (at, record) in records.iter().enumerate() {
                 assert_ne!(record.value.as_deref(), Some(&b"die"[..]), "as it is told");
                 turn.done(at);
