@@ -122,8 +122,8 @@ pub enum ReplyContent {
     Done(Value),
     /// Not done.
     Failed,
-    /// Put off, which is not counted.
-    PutOff,
+    /// Deferred, which is not counted.
+    Deferred,
 }
 
 /// Whether a direction is that of compensations. The probe asks about the forward effect.
