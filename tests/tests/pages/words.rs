@@ -25,8 +25,12 @@ fn texts() -> Vec<(String, String)> {
         .expect("git lists the files");
     let names = String::from_utf8(listed.stdout).expect("names are text");
     let is_ours = |name: &&str| {
-        !["docs/proof/", "docs/benchmarks/"].iter().any(|dir| name.starts_with(dir))
-            && ![".lock", ".svg", "package-lock.json"].iter().any(|end| name.ends_with(end))
+        !["docs/proof/", "docs/benchmarks/"]
+            .iter()
+            .any(|dir| name.starts_with(dir))
+            && ![".lock", ".svg", "package-lock.json"]
+                .iter()
+                .any(|end| name.ends_with(end))
             && *name != "docs/reference/glossary.md"
     };
     names
@@ -49,7 +53,9 @@ fn ruled_out() -> Vec<(Vec<String>, Vec<String>)> {
     let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let words = cells[1].split(", ").map(|word| word.trim_matches('`').to_lowercase());
+        let words = cells[1]
+            .split(", ")
+            .map(|word| word.trim_matches('`').to_lowercase());
         let but = cells[2].split('`').skip(1).step_by(2).map(str::to_owned);
         (words.collect(), but.collect())
     })
@@ -60,7 +66,8 @@ fn ruled_out() -> Vec<(Vec<String>, Vec<String>)> {
 fn has_word(line: &str, word: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     line.match_indices(word).any(|(at, _)| {
-        !is_letter(line[..at].chars().next_back()) && !is_letter(line[at + word.len()..].chars().next())
+        !is_letter(line[..at].chars().next_back())
+            && !is_letter(line[at + word.len()..].chars().next())
     })
 }
 
@@ -78,7 +85,9 @@ fn words_that_the_glossary_rules_out_stand_nowhere() {
     for (name, text) in texts() {
         for (number, line) in text.lines().enumerate() {
             for (words, but) in &rules {
-                let rest = but.iter().fold(line.to_owned(), |line, text| line.replace(text, ""));
+                let rest = but
+                    .iter()
+                    .fold(line.to_owned(), |line, text| line.replace(text, ""));
                 let rest = rest.to_lowercase();
                 if let Some(word) = words.iter().find(|word| has_word(&rest, word)) {
                     found.push(format!("{name}:{}: {word}: {}", number + 1, line.trim()));
@@ -86,13 +95,21 @@ fn words_that_the_glossary_rules_out_stand_nowhere() {
             }
         }
     }
-    assert!(found.is_empty(), "{} lines:\n{}", found.len(), found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "{} lines:\n{}",
+        found.len(),
+        found.join("\n")
+    );
 }
 
 #[test]
 fn comments_name_who_acts() {
     let mut found = Vec::new();
-    for (name, text) in texts().into_iter().filter(|(name, _)| name.ends_with(".rs")) {
+    for (name, text) in texts()
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(".rs"))
+    {
         for (number, line) in text.lines().enumerate() {
             let line = line.trim_start();
             let is_doc = line.starts_with("///") || line.starts_with("//!");
@@ -102,5 +119,9 @@ fn comments_name_who_acts() {
         }
     }
     let many = found.len();
-    assert!(many <= MOST_RIDDLES, "{many}, at most {MOST_RIDDLES}:\n{}", found.join("\n"));
+    assert!(
+        many <= MOST_RIDDLES,
+        "{many}, at most {MOST_RIDDLES}:\n{}",
+        found.join("\n")
+    );
 }

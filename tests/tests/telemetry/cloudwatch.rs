@@ -100,10 +100,7 @@ fn alarms() -> BTreeMap<String, Alarm> {
             periods,
             datapoints: count("datapoints_to_alarm").unwrap_or(periods),
             comparison: word("comparison_operator").to_owned(),
-            threshold: number(
-                said(block, "threshold").expect("a threshold"),
-                variables,
-            ),
+            threshold: number(said(block, "threshold").expect("a threshold"), variables),
             is_missing_a_breach: match word("treat_missing_data") {
                 "breaching" => true,
                 "notBreaching" => false,
