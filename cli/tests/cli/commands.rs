@@ -255,7 +255,7 @@ steps:
     }
     let short = files.write("short.yaml", &text.replace("4m", "29s"));
     let ran = triad(&["validate", &short], &[], b"").await.ended(2);
-    let why = "short.yaml:3:15: order_timeout: 29s cannot hold: the steps may take 30s in one attempt each";
+    let why = "short.yaml:3:16: order_timeout: 29s cannot hold: the steps may take 30s in one attempt each";
     assert!(ran.err.contains(why), "{}", ran.err);
 }
 

@@ -73,8 +73,8 @@ fn has_word(line: &str, word: &str) -> bool {
 
 #[test]
 fn a_word_is_found_only_as_a_whole() {
-    assert!(has_word("an undo_request", "undo"));
-    assert!(!has_word("foundorders", "undo"));
+    assert!(has_word("an order_request", "order"));
+    assert!(!has_word("foundorders", "order"));
 }
 
 #[test]
