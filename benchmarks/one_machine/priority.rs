@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use triad_core::message::StatusMessage;
 use triad_core::status::Status;
 use triad_core::{Envelope, Priority, topics};
-use triad_kafka::{Read, Reader, ReaderStart};
+use triad_kafka::{Polled, Reader, ReaderStart};
 use triad_runtime::Bus;
 
 use super::load::{Running, order};
@@ -219,7 +219,7 @@ impl Ends {
             let stop = stop.clone();
             async move {
                 while !stop.is_cancelled() {
-                    if let Read::Record(record) = reader.next(EVERY).await
+                    if let Polled::Record(record) = reader.next(EVERY).await
                         && let Some((id, status)) = end_of(record.value.as_deref())
                     {
                         let at = Instant::now();

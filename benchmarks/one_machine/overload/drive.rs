@@ -11,7 +11,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::MissedTickBehavior;
 use triad_core::{Envelope, Priority, topics};
-use triad_kafka::{KafkaBus, Read, Reader, ReaderStart};
+use triad_kafka::{KafkaBus, Polled, Reader, ReaderStart};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
@@ -136,7 +136,7 @@ impl Driver {
     pub async fn read_rest(self) -> Result<Self> {
         on_own_thread(
             async move |mut driver: Self| {
-                while let Read::Record(record) = driver.statuses.next(QUIET).await {
+                while let Polled::Record(record) = driver.statuses.next(QUIET).await {
                     driver.notes.take(&record);
                 }
                 driver.notes.forget_after(driver.followed_ms);
@@ -152,7 +152,7 @@ impl Driver {
         publish(&self.bus, vec![first]).await?;
         let since = Instant::now();
         while since.elapsed() < START_WITHIN {
-            if let Read::Record(record) = self.statuses.next(QUIET).await
+            if let Polled::Record(record) = self.statuses.next(QUIET).await
                 && record
                     .key
                     .is_some_and(|key| key.starts_with(FIRST.as_bytes()))
@@ -195,7 +195,7 @@ impl Driver {
                 _ = tick.tick() => {}
                 Some(sent) = high.next() => sent?,
                 Some(sent) = normal.next() => sent?,
-                read = self.statuses.next(TICK) => if let Read::Record(record) = read
+                read = self.statuses.next(TICK) => if let Polled::Record(record) = read
                     && self.notes.take(&record)
                 {
                     news = Instant::now();

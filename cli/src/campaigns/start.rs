@@ -38,7 +38,7 @@ and with them --workflow and --older-than. Only orders that fit when it is start
 pub(super) struct StartArgs {
     /// The act on each order
     #[arg(value_enum)]
-    what: CampaignAct,
+    what: ActName,
     #[command(flatten)]
     filter: FilterArgs,
     /// Stop the campaign if more than this percentage of orders fails again; 100 disables this
@@ -87,7 +87,7 @@ pub(super) struct StartArgs {
 
 /// The acts of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CampaignAct {
+enum ActName {
     Resubmit,
     Cancel,
     #[value(name = "retry-compensation")]
@@ -105,14 +105,14 @@ impl StartArgs {
 
     async fn campaign_act(&self, store: &Store) -> Result<CampaignAct> {
         let corrects = self.step.is_some();
-        if corrects && self.what != CampaignAct::Resubmit {
+        if corrects && self.what != ActName::Resubmit {
             return Err(Usage("a corrected input is for resubmit".into()).into());
         }
-        if self.to_workflow.is_some() != (self.what == CampaignAct::Migrate) {
+        if self.to_workflow.is_some() != (self.what == ActName::Migrate) {
             return Err(Usage("--to-workflow is for migrate, which needs it".into()).into());
         }
         Ok(match self.what {
-            CampaignAct::Resubmit => match &self.step {
+            ActName::Resubmit => match &self.step {
                 None => CampaignAct::Resubmit,
                 Some(step) => CampaignAct::Correct {
                     step: StepId::new(step.clone())
@@ -123,12 +123,12 @@ impl StartArgs {
                     },
                 },
             },
-            CampaignAct::Cancel => CampaignAct::Cancel,
-            CampaignAct::RetryCompensation => CampaignAct::RetryCompensation,
-            CampaignAct::Close => CampaignAct::Close,
-            CampaignAct::Pause => CampaignAct::Pause,
-            CampaignAct::Resume => CampaignAct::Resume,
-            CampaignAct::Migrate => {
+            ActName::Cancel => CampaignAct::Cancel,
+            ActName::RetryCompensation => CampaignAct::RetryCompensation,
+            ActName::Close => CampaignAct::Close,
+            ActName::Pause => CampaignAct::Pause,
+            ActName::Resume => CampaignAct::Resume,
+            ActName::Migrate => {
                 let stored = store.versions().await?;
                 let name = self.to_workflow.as_deref().unwrap_or_default();
                 let to = versions::find(&stored, name, self.to_version.as_deref());

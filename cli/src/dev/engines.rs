@@ -118,7 +118,7 @@ pub struct Engines {
     /// Publishes workflows and serves the agents that they need.
     pub publisher: Publisher,
     /// Callers that wait over HTTP for the ends of orders.
-    pub ends: Ends,
+    pub ends: OrderEndWaiters,
     _lock: Option<File>,
 }
 

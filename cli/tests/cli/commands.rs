@@ -249,13 +249,13 @@ steps:
     for part in [
         "at worst 5m 6s until it is processed".to_owned(),
         format!("is noticed {detection} after its complete-by, with sweeps every 1m"),
-        "warning: attempt_timeout 4m is less than the worst case".to_owned(),
+        "warning: order_timeout 4m is less than the worst case".to_owned(),
     ] {
         assert!(ran.out.contains(&part), "{part} in {}", ran.out);
     }
     let short = files.write("short.yaml", &text.replace("4m", "29s"));
     let ran = triad(&["validate", &short], &[], b"").await.ended(2);
-    let why = "short.yaml:3:18: attempt_timeout: 29s cannot hold: the steps may take 30s in one attempt each";
+    let why = "short.yaml:3:16: order_timeout: 29s cannot hold: the steps may take 30s in one attempt each";
     assert!(ran.err.contains(why), "{}", ran.err);
 }
 

@@ -74,7 +74,7 @@ pub fn tell_metrics() {
 
 /// A handler's view of its invocation: the deadline, and the notes of finished records.
 #[derive(Debug, Clone)]
-pub struct Invocation {
+pub struct HandlerContext {
     /// When the handler must have answered. A handler that has not is dropped half a second later, and every record
     /// that it has not noted as done is then redelivered.
     pub until: Timestamp,
@@ -83,7 +83,7 @@ pub struct Invocation {
     places: Arc<[usize]>,
 }
 
-impl Invocation {
+impl HandlerContext {
     /// Notes that the handler's record at `index` (from 0) is done: its effects are stored, and all its messages are
     /// acknowledged. Other indexes are ignored.
     pub fn done(&self, index: usize) {
@@ -105,7 +105,7 @@ impl Invocation {
 /// Outside of Lambda, where the variables that Lambda sets are missing.
 pub async fn run_batches<F, R>(wiring: Wiring<Store>, handle: F) -> Result<(), RunError>
 where
-    F: Fn(Arc<Vec<InputRecord>>, Invocation) -> R + Send + Sync + 'static,
+    F: Fn(Arc<Vec<InputRecord>>, HandlerContext) -> R + Send + Sync + 'static,
     R: Future<Output = Vec<Handled>> + Send + 'static,
 {
     let config = RunConfig {
@@ -149,7 +149,7 @@ async fn batch<B, F, R>(
 ) -> Vec<RecordOutcome>
 where
     B: Bus,
-    F: Fn(Arc<Vec<InputRecord>>, Invocation) -> R,
+    F: Fn(Arc<Vec<InputRecord>>, HandlerContext) -> R,
     R: Future<Output = Vec<Handled>>,
 {
     let mut outcomes: Vec<Option<RecordOutcome>> = vec![None; records.len()];
@@ -194,9 +194,9 @@ where
         .collect()
 }
 
-/// The invocation for a handler that gets only the records at these indexes of the event.
-fn turn(invocation: &Invocation, places: &[usize]) -> Invocation {
-    Invocation {
+/// The context of a handler that gets only the records at these indexes of the event.
+fn turn(invocation: &Invocation, places: &[usize]) -> HandlerContext {
+    HandlerContext {
         until: Timestamp(invocation.deadline.epoch_ms()),
         progress: invocation.progress.clone(),
         places: places.into(),
@@ -268,7 +268,7 @@ mod tests {
     async fn a_record_that_cannot_be_read_is_done_once_its_letter_is_acknowledged() {
         let event = br#"{"records": {"orders-0": [7,
             {"topic": "orders", "partition": 0, "offset": 5, "value": "e30="}]}}"#;
-        let handle = async |records: Arc<Vec<InputRecord>>, _: Invocation| {
+        let handle = async |records: Arc<Vec<InputRecord>>, _: HandlerContext| {
             vec![Handled::Done; records.len()]
         };
         let invocation = Invocation {
@@ -325,7 +325,7 @@ mod tests {
             {"topic": "agent.payment", "partition": 0, "offset": 5, "value": "e30="},
             {"topic": "agent.payment", "partition": 0, "offset": 6, "value": "e30="}]}}"#;
         // The handler finishes the first of its two records, and hangs on the second.
-        let slow = async |_: Arc<Vec<InputRecord>>, turn: Invocation| {
+        let slow = async |_: Arc<Vec<InputRecord>>, turn: HandlerContext| {
             turn.done(0);
             turn.done(9);
             std::future::pending().await
@@ -366,7 +366,7 @@ mod tests {
                 {"topic": "orders", "partition": 0, "offset": 7, "value": "Mg=="}],
             "orders-1": [{"topic": "orders", "partition": 1, "offset": 6, "value": "Mw=="}]}}"#;
         let handled = std::sync::Mutex::new(Vec::new());
-        let panics = async |records: Arc<Vec<InputRecord>>, turn: Invocation| {
+        let panics = async |records: Arc<Vec<InputRecord>>, turn: HandlerContext| {
             for (at, record) in records.iter().enumerate() {
                 assert_ne!(record.value.as_deref(), Some(&b"die"[..]), "as it is told");
                 turn.done(at);

@@ -416,6 +416,7 @@ fn suggested_field(name: &str) -> Option<&'static str> {
         ("id", "order_id"),
         ("order", "order_id"),
         ("deadline", "order_timeout"),
+        ("complete_within", "order_timeout"),
     ];
     let known = FIELDS.iter().map(|(field, _)| *field);
     triad_workflow::nearest(name, known).or_else(|| {

@@ -292,7 +292,7 @@ impl BusState {
     fn deliver(&mut self, r: RequestHead) {
         let direction = match r.direction {
             Direction::Forward => "forward",
-            Direction::Compensate => "change",
+            Direction::Compensate => "compensate",
             Direction::Probe => "probe",
         };
         let key = (r.idempotency_key, direction, r.attempt);

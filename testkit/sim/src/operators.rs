@@ -150,7 +150,7 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
     }
     let stopped = matches!(name, "Error" | "CompensationFailed");
     if stopped && state.kernel.rng.chance(400) {
-        return some_settlement(state, order);
+        return some_resolution(state, order);
     }
     let mut action = state.kernel.rng.pick(&choices).clone();
     if let Action::Resubmit { input } = &mut action
@@ -183,7 +183,7 @@ fn some_correction(state: &mut State, order: &Order) -> Option<(StepId, Value)> 
 }
 
 /// Resolves some doubt, truthfully.
-fn some_settlement(state: &mut State, order: &Order) -> Option<Action> {
+fn some_resolution(state: &mut State, order: &Order) -> Option<Action> {
     let index = usize::try_from(state.kernel.rng.below(order.steps.len() as u64)).unwrap_or(0);
     resolution(state, order, index)
 }

@@ -72,7 +72,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
         }
         let hurries = rng.chance(100);
         if hurries {
-            body["attempt_timeout"] = json!(format!("{}s", rng.between(1, 90)));
+            body["order_timeout"] = json!(format!("{}s", rng.between(1, 90)));
         }
         let conflict = (rng.chance(80) && conflicts).then(|| {
             let mut other = body.clone();

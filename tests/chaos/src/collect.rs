@@ -206,7 +206,7 @@ impl Evidence {
                     said: match reply.outcome {
                         ReplyOutcome::Succeeded { output } => ReplyContent::Done(output),
                         ReplyOutcome::Failed { .. } => ReplyContent::Failed,
-                        ReplyOutcome::Deferred { .. } => ReplyContent::PutOff,
+                        ReplyOutcome::Deferred { .. } => ReplyContent::Deferred,
                     },
                     at_ms,
                 });

@@ -123,7 +123,7 @@ pub enum ReplyContent {
     /// Failure.
     Failed,
     /// Deferral, which is not counted.
-    PutOff,
+    Deferred,
 }
 
 /// Whether a direction is that of compensations. A probe is about the forward effect.

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::child_process::ChildProcess;
 use super::installation::Installation;
-use super::progress::print_progress;
+use super::progress_lines::print_progress;
 use super::schedule::{Fault, Kind};
 
 /// Number of faults carried out, by kind.

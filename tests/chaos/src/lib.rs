@@ -26,7 +26,7 @@ pub mod options;
 pub mod outages;
 mod ports;
 pub mod progress;
-pub mod progress;
+pub mod progress_lines;
 pub mod quiet;
 pub mod report;
 pub mod run;

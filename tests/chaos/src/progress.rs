@@ -1,12 +1,103 @@
-//! Prints progress on standard error, with the seconds since the first line.
+//! Follows the run: counts the ended orders, by their status messages.
 
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-static BEGAN: OnceLock<Instant> = OnceLock::new();
+use anyhow::Result;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use triad_core::message::StatusMessage;
+use triad_core::status::Status;
+use triad_core::topics;
+use triad_kafka::{KafkaConfig, Polled, Reader, ReaderStart};
 
-/// Prints a line.
-pub fn print_progress(line: &str) {
-    let since = BEGAN.get_or_init(Instant::now).elapsed();
-    eprintln!("{:>7.1} s  {line}", since.as_secs_f64());
+use super::child_process::START;
+use super::installation::REPLY_TOPIC;
+use super::progress_lines::print_progress;
+
+/// Longest wait for one answer of the broker.
+const ANSWER: Duration = Duration::from_secs(20);
+/// Interval between two progress lines.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Longest time without an order's end after `ended` orders, in a run whose last fault comes after `faulty` of them.
+/// There is no wait for the workers' start, and a run that stops before its faults proves nothing. So until the
+/// faults have come, and an order has ended, the bound is at least the longest start of a process.
+fn longest(patience: Duration, ended: usize, faulty: usize) -> Duration {
+    if ended < faulty.max(1) {
+        patience.max(START)
+    } else {
+        patience
+    }
+}
+
+/// Counts ended orders into `ended` until there are `count`, or none has ended for `patience` ([`START`] at least
+/// until there are `faulty`): then it prints that, and closes `ended`.
+///
+/// # Errors
+/// If the broker does not answer.
+pub async fn follow(
+    brokers: &str,
+    count: usize,
+    faulty: usize,
+    patience: Duration,
+    ended: watch::Sender<usize>,
+) -> Result<Option<String>> {
+    let config = KafkaConfig::new(brokers);
+    let read = [topics::STATUS, REPLY_TOPIC];
+    let reader = Reader::open(&config, &read, ReaderStart::Beginning, ANSWER)?;
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let (mut last, mut told) = (Instant::now(), Instant::now());
+    while known.len() < count {
+        if told.elapsed() > TELL_EVERY {
+            told = Instant::now();
+            print_progress(&format!("{:>6} of {count} orders ended", known.len()));
+        }
+        let longest = longest(patience, known.len(), faulty);
+        if last.elapsed() > longest {
+            let why = format!(
+                "no order has ended for {longest:?}; {} of {count} have",
+                known.len()
+            );
+            print_progress(&why);
+            return Ok(Some(why));
+        }
+        let Polled::Record(record) = reader.next(Duration::from_millis(200)).await else {
+            continue;
+        };
+        let value = record.value.unwrap_or_default();
+        let Ok(status) = serde_json::from_slice::<StatusMessage>(&value) else {
+            // The check of the statuses reports it, too.
+            continue;
+        };
+        if is_end(status.status) && known.insert(status.order_id.to_string()) {
+            last = Instant::now();
+            ended.send_replace(known.len());
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a status is that of an order's end.
+#[must_use]
+pub fn is_end(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Completed | Status::Compensated | Status::CompensationFailed | Status::Failed
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn until_the_last_fault_has_come_processes_have_the_time_for_their_start() {
+        let short = Duration::from_secs(20);
+        assert_eq!(longest(short, 6, 7), START);
+        assert_eq!(longest(short, 7, 7), short);
+        assert_eq!((longest(short, 0, 0), longest(short, 1, 0)), (START, short));
+        let long = START * 2;
+        assert_eq!((longest(long, 0, 7), longest(long, 7, 7)), (long, long));
+    }
 }

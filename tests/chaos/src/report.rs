@@ -216,7 +216,7 @@ fn counts(e: &Evidence) -> BTreeMap<&'static str, usize> {
             "attempts deferred",
             e.replies
                 .iter()
-                .filter(|r| r.said == ReplyContent::PutOff)
+                .filter(|r| r.said == ReplyContent::Deferred)
                 .count(),
         ),
         (

@@ -17,7 +17,7 @@ use super::collect::collect;
 use super::installation::{Installation, WORKFLOW, bin_dir};
 use super::load::Submission;
 use super::options::Options;
-use super::progress::print_progress;
+use super::progress_lines::print_progress;
 use super::quiet::wait_until_quiet;
 use super::report::{Report, Times};
 use super::submit::submit;
@@ -243,14 +243,14 @@ async fn on(
     verdicts.extend(carried_out(planned, &faults));
     print_progress("judging the history");
     let judged = judge_verdicts::of_run(installation, &evidence).await?;
-    verdicts.extend(judge_verdicts::verdicts(&judge_verdicts));
+    verdicts.extend(judge_verdicts::verdicts(&judged));
     verdicts.sort_by_key(|v| v.guarantee);
     let times = Times {
         under_faults,
         to_quiet,
         in_all: began.elapsed(),
     };
-    Ok(Report::new(options, &evidence, verdicts, &faults, times).with(judge_verdicts))
+    Ok(Report::new(options, &evidence, verdicts, &faults, times).with(judged))
 }
 
 /// Whether every planned fault was carried out. A run without planned faults has no verdict here.

@@ -198,15 +198,9 @@ async fn a_directory_that_was_not_imported_anywhere_goes_on() {
     let act = ["cancel", "1", "--by", "ann", "--why", "w", "--data", &data];
     let act = run(&act).await.ended(1);
     assert!(act.err.contains(&moved), "{}", act.err);
-    let compensation = ["export", "--revert", "--json", "--data", &data];
-    assert_eq!(
-        run(&compensation).await.good().summary()["compensated"],
-        true
-    );
-    assert_eq!(
-        run(&compensation).await.good().summary()["compensated"],
-        false
-    );
+    let revert = ["export", "--revert", "--json", "--data", &data];
+    assert_eq!(run(&revert).await.good().summary()["reverted"], true);
+    assert_eq!(run(&revert).await.good().summary()["reverted"], false);
     let serve = place.serve().await;
     all_processed(&serve, &all).await;
     serve.stop().await;

@@ -9,4 +9,5 @@ mod proof;
 mod readme;
 mod skips;
 mod tree;
+mod words;
 mod wrong;

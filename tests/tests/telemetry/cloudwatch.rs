@@ -33,7 +33,7 @@ struct Alarm {
     periods: u64,
     datapoints: u64,
     comparison: String,
-    failure_threshold: f64,
+    threshold: f64,
     is_missing_a_breach: bool,
 }
 
@@ -99,10 +99,7 @@ fn alarms() -> BTreeMap<String, Alarm> {
             periods,
             datapoints: count("datapoints_to_alarm").unwrap_or(periods),
             comparison: word("comparison_operator").to_owned(),
-            failure_threshold: number(
-                said(block, "failure_threshold").expect("a threshold"),
-                variables,
-            ),
+            threshold: number(said(block, "threshold").expect("a threshold"), variables),
             is_missing_a_breach: match word("treat_missing_data") {
                 "breaching" => true,
                 "notBreaching" => false,
@@ -209,9 +206,9 @@ impl CloudWatch {
                 return alarm.is_missing_a_breach;
             };
             match &*alarm.comparison {
-                "GreaterThanThreshold" => statistic > alarm.failure_threshold,
-                "GreaterThanOrEqualToThreshold" => statistic >= alarm.failure_threshold,
-                "LessThanThreshold" => statistic < alarm.failure_threshold,
+                "GreaterThanThreshold" => statistic > alarm.threshold,
+                "GreaterThanOrEqualToThreshold" => statistic >= alarm.threshold,
+                "LessThanThreshold" => statistic < alarm.threshold,
                 other => panic!("a comparison {other}"),
             }
         };
@@ -348,12 +345,12 @@ fn what_aws_tells_of_functions_rings_at_its_threshold() {
         let alarm = &alarms[name];
         CloudWatch::of_aws(alarm, each_minute).rings(alarm, 5 * MINUTE_MS)
     };
-    let lag = alarms["lag"].failure_threshold;
+    let lag = alarms["lag"].threshold;
     assert!(rings("lag", &[lag + 1.0; 5]));
     assert!(!rings("lag", &[lag; 5]), "as many as allowed");
     assert!(!rings("lag", &[lag + 1.0; 4]), "in four minutes of five");
     for name in ["errors", "throttles"] {
-        let enough = alarms[name].failure_threshold;
+        let enough = alarms[name].threshold;
         assert!(rings(name, &[0.0, enough - 1.0, 1.0]), "{name}, together");
         assert!(!rings(name, &[0.0, enough - 1.0]), "{name}, one less");
     }

@@ -79,7 +79,7 @@ impl Leg {
     }
 
     /// A new run: failures and calls are counted from zero, attempts are numbered on.
-    pub(crate) fn begin_round(&mut self) {
+    pub(crate) fn begin_run(&mut self) {
         self.failures = 0;
         self.calls = 0;
         self.before = self.in_all();

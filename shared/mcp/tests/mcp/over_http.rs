@@ -14,7 +14,7 @@ use triad_runtime::{Bus, Clock};
 use triad_workflow::Millis;
 
 use crate::console::client::Said;
-use crate::console::{World, cookie, send_form, text, word};
+use crate::console::{World, cookie, csrf_token, send_form, text};
 
 /// A clock that a test sets.
 #[derive(Debug, Clone, Default)]
@@ -478,7 +478,7 @@ async fn the_documentation_is_read_by_its_pages() {
 async fn a_session_of_a_browser_counts_for_nothing() {
     let talk = Talk::acting().await;
     let page = talk.world.get("/console/").await;
-    let (jar, form) = (cookie(&page), word(&text(&page)));
+    let (jar, form) = (cookie(&page), csrf_token(&text(&page)));
     let login = [("word", form.as_str()), ("token", &talk.ann)];
     let said = send_form(&talk.world, "/console/login", &jar, &login).await;
     let session = cookie(&said);

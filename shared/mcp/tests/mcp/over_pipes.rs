@@ -51,11 +51,11 @@ impl Talk {
         let mut talk = Self::open(world);
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}});
-        let said = serve.ask("initialize", hello).await;
+        let said = talk.ask("initialize", hello).await;
         assert_eq!(said["result"]["serverInfo"]["name"], "triad", "{said}");
         let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        serve.say(begun.to_string().as_bytes()).await;
-        serve
+        talk.say(begun.to_string().as_bytes()).await;
+        talk
     }
 
     async fn say(&mut self, line: &[u8]) {
@@ -107,21 +107,21 @@ async fn rubbish_ends_nothing_and_is_answered_where_it_can_be() {
     let world = World::start().await;
     let mut talk = Talk::begin(&world).await;
     for rubbish in [&b"{"[..], b"", b"\xff\xfe\x00", b"plain words", b"[1, 2"] {
-        serve.say(rubbish).await;
+        talk.say(rubbish).await;
     }
     // Longer than the bound, so the whole line is skipped.
     let long = vec![b' '; 2 * MAX_LINE_BYTES];
-    serve.say(&long).await;
-    let unknown = serve.ask("orders/destroy", json!({})).await;
+    talk.say(&long).await;
+    let unknown = talk.ask("orders/destroy", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
-    let unknown = serve.ask("tools/call", json!({"name": "destroy"})).await;
+    let unknown = talk.ask("tools/call", json!({"name": "destroy"})).await;
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    let wrong = serve.call("get_order", json!({"order": 7})).await;
+    let wrong = talk.call("get_order", json!({"order": 7})).await;
     assert_eq!(wrong, Err("bad-arguments".into()));
-    let none = serve.call("get_order", json!({"order_id": "none"})).await;
+    let none = talk.call("get_order", json!({"order_id": "none"})).await;
     assert_eq!(none, Err("no-such-order".into()));
     assert!(talk.call("overview", json!({})).await.is_ok());
-    serve.end().await;
+    talk.end().await;
 }
 
 #[tokio::test]
@@ -137,17 +137,17 @@ async fn a_client_of_the_present_revision_needs_no_handshake() {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {}});
-    let found = serve.ask("server/discover", json!({"_meta": meta})).await;
+    let found = talk.ask("server/discover", json!({"_meta": meta})).await;
     let versions = found["result"]["supportedVersions"].as_array();
     assert!(
         versions.is_some_and(|v| v.contains(&json!("2026-07-28"))),
         "{found}"
     );
     let params = json!({"name": "overview", "arguments": {}, "_meta": meta});
-    let said = serve.ask("tools/call", params).await;
+    let said = talk.ask("tools/call", params).await;
     assert_eq!(
         said["result"]["structuredContent"]["kind"], "overview",
         "{said}"
     );
-    serve.end().await;
+    talk.end().await;
 }

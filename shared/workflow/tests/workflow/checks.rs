@@ -575,7 +575,7 @@ steps:
         "4:5: step number 2: is \"charge\", and has to be a mapping",
         "5:53: step c: compensation.actoin: unknown key, did you mean `action`?",
         "5:93: step c: attempt_timeout: is 30, and has to be a duration; say of what: `30ms`",
-        "5:99: step c: input: `1 +` is not an expression",
+        "5:107: step c: input: `1 +` is not an expression",
         "6:13: step d: agnt: unknown key, did you mean `agent`?",
         "6:51: step d: compensation: is \"nothing\", and cannot be used; write `none`, or a mapping with `action`",
         "6:74: step d: at_most_once: is \"yes\", and has to be true or false; write `true`",

@@ -36,7 +36,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
     let deferred: BTreeSet<&str> = e
         .replies
         .iter()
-        .filter(|r| r.said == ReplyContent::PutOff)
+        .filter(|r| r.said == ReplyContent::Deferred)
         .map(|r| r.id.order.as_str())
         .collect();
     let mut allowances: BTreeMap<&AttemptId, u32> = BTreeMap::new();

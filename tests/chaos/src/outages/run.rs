@@ -18,7 +18,7 @@ use crate::collect::collect;
 use crate::installation::Installation;
 use crate::judge_verdicts;
 use crate::options::Options;
-use crate::progress::print_progress;
+use crate::progress_lines::print_progress;
 use crate::quiet::wait_until_quiet;
 use crate::submit::submit;
 use crate::watch::Sightings;
@@ -113,14 +113,8 @@ async fn on(
     let evidence = collect(installation, Vec::new(), Sightings::default(), resolved).await?;
     let judged = judge_verdicts::of_run(installation, &evidence).await?;
     let mut all = verdicts(&lasted, &evidence, died);
-    all.extend(judge_verdicts::verdicts(&judge_verdicts));
-    Ok(Report::new(
-        options,
-        &lasted,
-        all,
-        judge_verdicts,
-        began.elapsed(),
-    ))
+    all.extend(judge_verdicts::verdicts(&judged));
+    Ok(Report::new(options, &lasted, all, judged, began.elapsed()))
 }
 
 /// One outage: it begins, orders of both kinds are sent while it lasts, and it ends after those that do not need the

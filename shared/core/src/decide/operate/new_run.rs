@@ -60,7 +60,7 @@ pub(super) fn try_again(record: &mut StepRecord) {
         StepState::Completed { .. } => return,
         _ => {}
     }
-    record.action.begin_round();
+    record.action.begin_run();
     record.state = StepState::due(attempt);
 }
 
@@ -73,8 +73,8 @@ fn from_the_beginning(record: &mut StepRecord) {
         record.compensation.earlier = attempt.0;
     }
     record.key += 1;
-    record.action.begin_round();
-    record.compensation.begin_round();
+    record.action.begin_run();
+    record.compensation.begin_run();
     doubt::lift(record);
     record.state = StepState::Waiting;
 }
@@ -244,7 +244,7 @@ pub(super) fn compensate_again(ctx: &Context<'_>, order: &mut Order, now: Timest
     };
     for record in &mut order.steps {
         if let StepState::NotCompensated { attempt, applied } = record.state.clone() {
-            record.compensation.begin_round();
+            record.compensation.begin_run();
             record.state = StepState::Compensating {
                 work: Work::due(attempt),
                 applied,
