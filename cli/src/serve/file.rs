@@ -35,7 +35,7 @@ pub struct File {
     #[serde(default)]
     tls: Option<Tls>,
     /// The operators' API and pages beside the HTTP interface: true, false, or read-only; without it true.
-    /// Without tokens whoever is on this machine may act. Variable: TRIAD_CONSOLE.
+    /// Without tokens every program on this machine may act. Variable: TRIAD_CONSOLE.
     #[serde(default)]
     console: Option<Mode>,
     /// The header in which an authenticating proxy on this machine says who asks for the operators' pages;

@@ -24,7 +24,7 @@ pub type Digest = [u8; 32];
 
 /// The callers whose requests a listener answers. The server that owns the listener implements it.
 pub trait Keys: Send + Sync {
-    /// Whether a request without a token is answered too. If true, everybody who can reach the listener may
+    /// Whether a request without a token is answered too. If true, every client that can reach the listener may
     /// read and operate.
     fn is_open(&self) -> bool;
 

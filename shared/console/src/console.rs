@@ -33,8 +33,8 @@ pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
     /// too.
     fn answer(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> BoxFuture<'_, Answer>;
 
-    /// Who sends a request with these headers, judged by its token, by the header of a proxy, or by the rule
-    /// that everybody is let in. A browser's session does not count.
+    /// The caller of a request with these headers, by its token, by the header of a proxy, or because the
+    /// listener accepts every caller. A browser's session does not count.
     ///
     /// # Errors
     /// If the caller is not let in: the answer that the server should send, with the status 401.

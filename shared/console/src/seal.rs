@@ -20,8 +20,8 @@ const SAID: usize = NONCE + 32 + 8;
 /// Bytes of a sealed cookie.
 pub(crate) const BYTES: usize = SAID + 32;
 
-/// The key for sessions in cookies, which all processes of a console must share. Whoever has it can log in as
-/// anybody whose token's digest they know. `Debug` does not show it.
+/// The key for sessions in cookies, which all processes of a console must share. A holder of the key can log in as
+/// the owner of any token whose digest is known. `Debug` does not show it.
 #[derive(Clone)]
 pub struct SessionKey(hmac::Key);
 
@@ -45,7 +45,7 @@ impl SessionKey {
     /// # Example
     /// ```
     /// use triad_console::SessionKey;
-    /// assert!(SessionKey::of("a text that somebody has thought of").is_ok());
+    /// assert!(SessionKey::of("a text that is random and long enough").is_ok());
     /// assert!(SessionKey::of("too short").is_err());
     /// ```
     pub fn of(secret: &str) -> Result<Self, ShortSecret> {

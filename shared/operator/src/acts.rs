@@ -15,12 +15,12 @@ use crate::correction::{Correction, Difference, differences};
 use crate::outcome::ActOutcome;
 use crate::resolving::lacking;
 
-/// Does `operation` on many orders, one after the other, and calls `report` with what came of each. `how` has
+/// Does `operation` on many orders, one after the other, and calls `report` with the result of each. `how` has
 /// the rate, and whether this is a dry run. When `stop` completes, no further order is acted on. The returned
 /// counts, and the other cases in which orders are left, are those of [`each`].
 ///
 /// An order of which a step is to be resolved with an output is not acted on if the output lacks what other
-/// steps read of it: see [`Outcome::OutputLacks`].
+/// steps read of it: see [`ActOutcome::OutputLacks`].
 ///
 /// # Errors
 /// The error that `report` returns; no further order is acted on then. The failure of an act on one order is
@@ -84,7 +84,7 @@ where
 /// Computes the input that a step of an order has now, or says why it has none.
 ///
 /// # Errors
-/// [`Outcome::NotFound`] if there is no such order, [`Outcome::Failed`] if the order, its details or its
+/// [`ActOutcome::NotFound`] if there is no such order, [`ActOutcome::Failed`] if the order, its details or its
 /// definition cannot be read.
 pub async fn input_of<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
@@ -120,7 +120,7 @@ pub struct Corrected<'a> {
 /// Resubmits many orders with a corrected input of one step, one after the other. Each order's new input is
 /// made from its own present one. Before an order is acted on, and in a dry run too, `show` is called with
 /// the differences between the two inputs, if the new one can be made; afterwards `report` is called with
-/// what came of the order. `how` has the rate, and whether this is a dry run. When `stop` completes, no
+/// the result of the order. `how` has the rate, and whether this is a dry run. When `stop` completes, no
 /// further order is acted on. The returned counts, and the other cases in which orders are left, are those of
 /// [`each`].
 ///
@@ -198,7 +198,7 @@ where
 }
 
 /// Moves many orders to the version `to` of their workflow, one after the other, and calls `report` with
-/// what came of each. `act` says who does it and why; `how` has the rate, and whether this is a dry run. When
+/// the result of each. `act` says who does it and why; `how` has the rate, and whether this is a dry run. When
 /// `stop` completes, no further order is acted on. The returned counts, and the other cases in which orders
 /// are left, are those of [`each`].
 ///

@@ -135,7 +135,7 @@ where
 /// has been pinned to it since is not noticed.
 ///
 /// # Errors
-/// [`RemoveError::Needed`] if [`Version::needed`] is set, and nothing is asked of the store;
+/// [`RemoveError::Needed`] if [`Version::needed`] is set, and the store is not called;
 /// [`RemoveError::Store`] if the store fails, or the version is the present one by now.
 pub async fn remove(store: &impl OperatorStore, version: &Version) -> Result<(), RemoveError> {
     let (workflow, hash) = (version.workflow.clone(), version.version.clone());

@@ -83,7 +83,7 @@ pub(crate) struct GetOrder {
 pub(crate) struct GetCampaign {
     /// The campaign's id.
     pub(crate) campaign: String,
-    /// One of the campaign's batches, from 1 on: its orders, and what came of each.
+    /// One of the campaign's batches, from 1 on: its orders, and the result of each.
     #[serde(default)]
     pub(crate) batch: Option<u32>,
 }

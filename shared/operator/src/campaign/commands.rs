@@ -268,8 +268,8 @@ pub async fn by_id<S: ControlStore>(
     Ok(status_of(store, found.value).await?)
 }
 
-/// Reads the batch of a campaign with this `number`, which is counted from 1: its orders, and what came of
-/// each. `None` if the campaign has no such batch, or its record has expired.
+/// Reads the batch of a campaign with this `number`, which is counted from 1: its orders, and the result
+/// of each. `None` if the campaign has no such batch, or its record has expired.
 ///
 /// # Errors
 /// [`StoreError`] if the store fails; it is [`StoreError::Item`] if the record cannot be read.

@@ -2,7 +2,7 @@
 //! not need it end within a bound; afterwards the others end, too, and none was harmed.
 //!
 //! The processes are those of the run with kills ([`super::installation`]), and none is killed. The outages do not
-//! overlap, so their effects can be told apart. [`plan`] has the outages, the orders that each holds up, and the
+//! overlap, so their effects are distinct. [`plan`] has the outages, the orders that each holds up, and the
 //! bounds of an order's time; `follow` notes when orders end; [`run`] carries the outages out; `verdict` judges the
 //! notes.
 

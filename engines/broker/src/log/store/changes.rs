@@ -138,7 +138,7 @@ impl Store {
                     };
                     self.total_bytes = self.total_bytes.saturating_sub(log.bytes());
                     self.tail_bytes = self.tail_bytes.saturating_sub(log.tail_bytes());
-                    // Removed when the deletion is durable: until then a crash undoes it, and the records must still
+                    // Removed when the deletion is durable: until then a crash reverts it, and the records must still
                     // exist. Recovery removes leftovers.
                     let deleted_at = self.end();
                     let dir = log.dir().map(|dir| Doomed::Log(dir.to_owned()));
