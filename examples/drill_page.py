@@ -42,7 +42,7 @@ WAITING = re.compile(r"^ ?\S+( \S+)? (normal|high) \d+ SPAN \d+ \d+ SPAN ")
 # The same: it has been answered when the order turns to compensation, or is waited for no longer.
 ANSWERED = re.compile(r"^ TIME pack: (completed|attempt 1 is waited for no longer)$")
 # What happens side by side: acts on several orders, and the two steps that wait for nothing of each other.
-ASIDE = re.compile(r"^ORDER (would be )?(resubmitted|told to compensate again|closed): |^ TIME (pack|book-carrier): completed$")
+ASIDE = re.compile(r"^ORDER (would be )?(resubmitted|set to compensate again|closed): |^ TIME (pack|book-carrier): completed$")
 
 
 def normal(text: str) -> list[str]:

@@ -62,7 +62,7 @@ pub fn nobody_runs(data: &Path) -> Option<String> {
     let shown = quoted(&data.display().to_string());
     let next = format!("{} --data {shown}", last_command(data));
     Some(moved_away(data).unwrap_or_else(|| {
-        format!("nobody runs in this data directory, and nothing goes on: {next}")
+        format!("no process runs in this data directory, so its orders do not progress: {next}")
     }))
 }
 

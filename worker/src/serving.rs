@@ -64,11 +64,11 @@ pub async fn watch<S: WholeStore, B: Broker>(
                 for agent in now.difference(&missing) {
                     tracing::warn!(
                         %agent,
-                        "nobody serves an agent that a published workflow names: its steps wait"
+                        "no process serves an agent that a published workflow names: its steps wait"
                     );
                 }
                 for agent in missing.difference(&now) {
-                    tracing::info!(%agent, "an agent that nobody served is served");
+                    tracing::info!(%agent, "an agent without a process is served again");
                 }
                 missing = now;
             }

@@ -263,7 +263,7 @@ async fn check_points(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
     );
     let another = tested.compensate("once-compensated-again", "once").await;
     note(
-        "another one of what is compensated is no error",
+        "a second compensation of the same call is no error",
         another.map(drop).map_err(|fault| fault_text(&fault)),
     );
     note(

@@ -330,7 +330,7 @@ impl KafkaArgs {
             }
             let start = data::last_command(Path::new(dir));
             return Err(anyhow::anyhow!(
-                "nobody runs in {from}, so there is no broker: start {start} with --data and this directory; nothing was done"
+                "no process runs in {from}, so there is no broker: start {start} with --data and this directory; nothing was done"
             ));
         }
         let auth = AuthConfig {

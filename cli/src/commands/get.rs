@@ -95,7 +95,7 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
 /// Text for an order that does not exist.
 pub fn no_order(id: &str) -> String {
     format!(
-        "there is no order {id}: triad list shows those that are there, triad dead-letters list what was not taken"
+        "there is no order {id}: triad list shows existing orders, triad dead-letters list shows refused ones"
     )
 }
 

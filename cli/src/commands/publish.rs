@@ -108,7 +108,7 @@ async fn warn_of_unserved(kafka: &KafkaArgs, workflows: &[Workflow]) -> Result<(
         let named: Vec<&str> = named.map(|w| w.name.as_str()).collect();
         let named = named.join(", ");
         eprintln!(
-            "warning: nobody serves the agent {agent}: the steps of {named} that name it wait until a worker has it in TRIAD_AGENTS, or a function reads agent.{agent}"
+            "warning: no process serves the agent {agent}: the steps of {named} that name it wait until a worker has it in TRIAD_AGENTS, or a function reads agent.{agent}"
         );
     }
     Ok(())

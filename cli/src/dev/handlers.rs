@@ -61,7 +61,7 @@ impl AgentHandlers {
         };
         let ended = ended.context("an agent's handler panicked");
         let error = ended.and_then(|ended| ended).err();
-        let error = error.unwrap_or_else(|| anyhow!("nobody told them to stop"));
+        let error = error.unwrap_or_else(|| anyhow!("they ended without a request to stop"));
         error.context("the handlers of the agents have ended")
     }
 

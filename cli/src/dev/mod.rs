@@ -191,7 +191,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         // Engines without handlers look alive and do nothing, so the process ends.
         ended = &mut worker => {
             let ended = ended.context("the worker panicked").and_then(|ended| ended);
-            let error = ended.err().unwrap_or_else(|| anyhow!("nobody told it to stop"));
+            let error = ended.err().unwrap_or_else(|| anyhow!("it ended without a request to stop"));
             let error = error.context("the handlers have ended");
             tracing::error!("{error:#}");
             // Ignored: the first error is already logged.

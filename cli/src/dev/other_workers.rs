@@ -46,7 +46,7 @@ impl AgentsReported {
             if by(agent) == 0 {
                 if self.missing.insert(agent.clone()) {
                     lines.push(format!(
-                        "nobody serves the agent {agent} yet: start a triad-worker that has it in TRIAD_AGENTS"
+                        "no process serves the agent {agent} yet: start a triad-worker that has it in TRIAD_AGENTS"
                     ));
                 }
             } else if self.missing.remove(agent) {

@@ -99,7 +99,7 @@ fn may_write(dir: &Path, user: u32, owner: u32) -> Result<(), Usage> {
         return Ok(());
     }
     Err(Usage(format!(
-        "--data {}: nobody runs on it, and it belongs to user {owner}, whose files root must not make here: sudo -u '#{owner}' triad …",
+        "--data {}: no process runs on it, and it belongs to user {owner}, whose files root must not make here: sudo -u '#{owner}' triad …",
         dir.display()
     )))
 }

@@ -78,7 +78,7 @@ pub async fn run(args: AuditArgs) -> Result<ExitCode> {
             }
         }
         None => eprintln!(
-            "triad: what was done about dead letters is not told: give --brokers, or set TRIAD_BROKERS"
+            "triad: acts on dead letters are not included: give --brokers, or set TRIAD_BROKERS"
         ),
     }
     if args.json {

@@ -210,7 +210,7 @@ impl Progress<'_> {
 fn unsent(tally: Tally, done: &str) -> String {
     let written = count(tally.unsent as u64, "order", "orders");
     let sent = format!(
-        "Kafka does not answer: {written} {done} and written, but not told of yet; the Supervisor sends those messages at one of its next sweeps, nothing is to be done for it."
+        "Kafka does not answer: {written} {done} and stored, but their messages are not sent yet; the Supervisor sends them at one of its next sweeps, without an act of yours."
     );
     match tally.left {
         0 => sent,

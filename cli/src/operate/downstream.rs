@@ -266,7 +266,7 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         let Some(brokers) = args.brokers else {
             return Err(
                 Usage(
-                    "--brokers is missing, and TRIAD_BROKERS is not set: the change is told through Kafka; give its address, as triad dev prints it".into(),
+                    "--brokers is missing, and TRIAD_BROKERS is not set: the change is announced through Kafka; give its address, as triad dev prints it".into(),
                 )
                 .into(),
             );

@@ -267,7 +267,7 @@ fn done(action: &Action) -> &'static str {
     match action {
         Action::Resubmit { .. } => "resubmitted",
         Action::Cancel => "cancelled",
-        Action::RetryCompensation => "told to compensate again",
+        Action::RetryCompensation => "set to compensate again",
         Action::Close => "closed",
         Action::Pause => "paused",
         Action::Resume => "resumed",

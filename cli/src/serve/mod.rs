@@ -252,7 +252,7 @@ impl Machine {
                 let ended = ended.context("a handler panicked").and_then(|ended| ended);
                 let error = ended
                     .err()
-                    .unwrap_or_else(|| anyhow!("nobody told them to stop"));
+                    .unwrap_or_else(|| anyhow!("they ended without a request to stop"));
                 Err(error.context("the handlers have ended"))
             }
             None => self.handlers.await.context("a handler panicked")?,

@@ -70,7 +70,7 @@ impl Front {
 
     async fn of_operators(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
         let Some(operators) = &self.operators else {
-            return Err(Problem::internal("nobody answers operators"));
+            return Err(Problem::internal("this server does not serve operators"));
         };
         let (head, body) = request.into_parts();
         self.access.reached(&head.uri, &head.headers)?;

@@ -75,7 +75,7 @@ impl Problem {
     pub(crate) fn of_stranger(self) -> Self {
         match self.status {
             StatusCode::PAYLOAD_TOO_LARGE => {
-                let text = "nobody here knows who sends this, so it is not read";
+                let text = "the caller is not logged in, so its body is not read";
                 Self::new(StatusCode::UNAUTHORIZED, "token", text)
                     .next("Send the header `Authorization: Bearer TOKEN`, or log in at /console/.")
                     .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"triad\"")

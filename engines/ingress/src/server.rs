@@ -229,7 +229,7 @@ fn access(settings: &Settings) -> Result<Access, StartError> {
     let read = move || match (Tokens::read(&of), is_first.swap(false, Ordering::Relaxed)) {
         // All tokens were removed from the file.
         (Err(TokensError::Empty), false) => {
-            tracing::warn!(file = %of.display(), "there is no token any more: nobody is let in");
+            tracing::warn!(file = %of.display(), "the file has no token any more: every request is refused");
             Ok(Tokens::default())
         }
         (read, _) => read,
@@ -360,7 +360,7 @@ impl<S: Serves> Door<S> {
                 }
             });
             if let Err(e) = looked.await {
-                tracing::error!(error = %e, "files were not looked at");
+                tracing::error!(error = %e, "the files of tokens and TLS were not checked");
             }
         }
     }

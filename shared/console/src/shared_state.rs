@@ -86,7 +86,7 @@ impl<I: Installation> Desk<I> {
     pub(crate) fn may_act(&self, caller: &Caller) -> Result<(), Problem> {
         let forbidden = http::StatusCode::FORBIDDEN;
         if self.settings.read_only {
-            let text = "nobody may act here: it is read-only";
+            let text = "this console is read-only and refuses every act";
             return Err(Problem::new(forbidden, "read-only", text));
         }
         if caller.role < Role::Operate {

@@ -80,7 +80,7 @@ pub(crate) fn unusable(error: &RdError) -> KafkaError {
             format!("{name}: there is no such setting")
         }
         RdError::ClientConfig(_, _, name, _) => {
-            format!("{name}: its value is none that this setting takes")
+            format!("{name}: its value is not valid for this setting")
         }
         other => other.to_string(),
     })

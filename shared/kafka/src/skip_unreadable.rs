@@ -29,7 +29,7 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 /// slow for a while.
 const SURE_WITHIN: Duration = Duration::from_secs(20);
 /// Reason of a batch that librdkafka does not report.
-const SILENT: &str = "what the batch holds are no records";
+const SILENT: &str = "the batch holds no valid records";
 /// Longest wait for a broker's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Interval between two checks whether the consumer that needs the probe has ended.
@@ -128,7 +128,7 @@ impl Looks {
         };
         if let Err(error) = thread::Builder::new().name("look".into()).spawn(look) {
             // The batch will be met again, and probed then.
-            tracing::warn!(%error, "there is no thread to look for the end of what cannot be read");
+            tracing::warn!(%error, "no thread could be started to find the end of an unreadable batch");
             self.lock().under_way.remove(&partition);
         }
     }

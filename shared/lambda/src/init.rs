@@ -33,7 +33,7 @@ pub async fn init<T, E: Display>(start: impl Future<Output = Result<T, E>>) -> R
             let message = error.to_string();
             let reported = tokio::time::timeout(REPORT_WITHIN, report(&message)).await;
             if !matches!(reported, Ok(Ok(()))) {
-                tracing::warn!("Lambda could not be told that the function did not start");
+                tracing::warn!("the failed start could not be reported to Lambda");
             }
             Err(RunError::Init(message))
         }

@@ -28,10 +28,10 @@ pub(crate) enum NotPermitted {
         "there is no such dry run: it was forgotten, or made before the server started; make one with `dry_run`"
     )]
     Unknown,
-    #[error("this dry run is somebody else's: make your own with `dry_run`")]
+    #[error("this dry run belongs to another caller: make your own with `dry_run`")]
     Foreign,
     #[error(
-        "this dry run was used: each permits one act; look what came of it, or make another with `dry_run`"
+        "this dry run was used already, and permits only one act: check its result, or make another with `dry_run`"
     )]
     Used,
     #[error(

@@ -229,7 +229,7 @@ async fn an_agent_that_is_served_elsewhere_is_left_to_the_worker_beside_it() {
     let all: Vec<Value> = (0..20).map(|n| loan(&format!("l-{n}"))).collect();
     std::fs::write(&orders, lines(&all)).expect("a file");
     let dev = Dev::start(&["--workflow", &workflow, "--external-agent", "bank"]).await;
-    said(&dev, "nobody serves the agent bank yet").await;
+    said(&dev, "no process serves the agent bank yet").await;
     let own = own_service().await;
     let agents = json!({"bank": {"base_url": format!("http://{}/bank", own.addr())}});
     let mut worker = worker(&dev, &agents, "agent");
@@ -304,7 +304,7 @@ async fn publish_and_a_worker_warn_of_agents_that_nobody_serves() {
     let other = files.write("gift.yaml", &other);
     let ran = dev.triad(&["publish", &other]).await.good();
     assert!(
-        ran.err.contains("nobody serves the agent shop"),
+        ran.err.contains("no process serves the agent shop"),
         "{}",
         ran.err
     );
@@ -317,7 +317,7 @@ async fn publish_and_a_worker_warn_of_agents_that_nobody_serves() {
     let worker = worker(&dev, &json!({}), "supervisor");
     worker_says(
         &worker,
-        "nobody serves an agent that a published workflow names",
+        "no process serves an agent that a published workflow names",
     )
     .await;
     let lines = worker.err().join("\n");

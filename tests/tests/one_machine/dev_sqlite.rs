@@ -105,7 +105,7 @@ async fn operators_look_and_act_by_the_data_directory_while_it_runs_and_look_aft
         vec!["dead-letters", "list"],
     ] {
         let nobody = at(&data, &command).await.ended(1);
-        let said = format!("nobody runs in the data directory {data}");
+        let said = format!("no process runs in the data directory {data}");
         assert!(nobody.err.contains(&said), "{nobody:?}");
     }
 }
@@ -146,7 +146,7 @@ async fn what_a_kill_has_left_is_seen_and_gone_on_with() {
     let seen = at(&data, &all).await.good().json_lines();
     assert!(!seen.is_empty());
     let nobody = at(&data, &act(&["cancel", "durable-1"])).await.ended(1);
-    assert!(nobody.err.contains("nobody runs"), "{nobody:?}");
+    assert!(nobody.err.contains("no process runs"), "{nobody:?}");
 
     let mut again = command("triad");
     // It continues with its existing store.

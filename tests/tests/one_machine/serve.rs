@@ -331,13 +331,13 @@ async fn a_directory_on_which_nobody_runs_is_told_with_what_starts_it() {
     let place = Place::new().await;
     let data = place.data();
     let start = format!(
-        "nobody runs in this data directory, and nothing goes on: triad serve --data {data}"
+        "no process runs in this data directory, so its orders do not progress: triad serve --data {data}"
     );
     let status = ["status", "--data", &data];
     for killed in [true, false] {
         let mut serve = place.serve().await;
         let running = triad(&status, &[], b"").await;
-        assert!(!running.out.contains("nobody runs"), "{}", running.out);
+        assert!(!running.out.contains("no process runs"), "{}", running.out);
         match killed {
             true => serve.process.kill().await,
             false => serve.stop().await,
@@ -382,14 +382,17 @@ async fn a_directory_without_a_store_that_can_be_read_is_told_by_every_command()
         .open(later.join("state.sqlite"));
     let written = file.and_then(|file| file.write_all_at(&99_u32.to_be_bytes(), 60));
     written.expect("a version");
-    let without = ["no store", "no broker", "nobody runs"];
+    let without = ["no store", "no broker", "no process runs"];
     for (dir, said) in [
         ("absent", &without[..]),
         ("empty", &without),
-        ("foreign", &["not a database", "no broker", "nobody runs"]),
+        (
+            "foreign",
+            &["not a database", "no broker", "no process runs"],
+        ),
         (
             "later",
-            &["use a later version", "no broker", "nobody runs"],
+            &["use a later version", "no broker", "no process runs"],
         ),
     ] {
         let copy = files.arg("copy");

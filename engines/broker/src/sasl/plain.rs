@@ -11,7 +11,7 @@ pub(crate) fn user_and_password(message: &[u8]) -> Result<(&str, &str), &'static
         return Err("the message has not three parts");
     };
     if !acts_for.is_empty() && acts_for != user {
-        return Err("nobody may act for somebody else");
+        return Err("acting for another user is not supported");
     }
     if user.is_empty() || password.is_empty() {
         return Err("the user name or the password is empty");

@@ -105,7 +105,7 @@ impl<'a> ClientFirst<'a> {
             .ok_or("the nonce is wrong")?;
         let same = |asked| unescape(asked).is_some_and(|asked| asked == user);
         if !identity.is_empty() && !identity.strip_prefix("a=").is_some_and(same) {
-            return Err("nobody may act as somebody else");
+            return Err("acting as another user is not supported");
         }
         Ok(Self {
             header: &message[..message.len() - bare.len()],

@@ -186,7 +186,8 @@ impl LoginGate {
             {
                 Err(LoginRefusal {
                     reason: format!("{name:?} logs in on the connection of {:?}", before.name),
-                    told: "Authentication failed: the connection is somebody else's".to_owned(),
+                    told: "Authentication failed: the connection belongs to another user"
+                        .to_owned(),
                 })
             }
             (_, step) => Ok(step),

@@ -58,7 +58,7 @@ fn campaign() -> Markup {
         details { summary { "All that fit, however many: a campaign" }
             p { "The Supervisor carries it out in batches of 1, 2, 5, 20 and more, whatever becomes of this page, and stops by itself where orders fail again." }
             div class="fields" {
-                label { "Stop beyond so many of 100 that fail again" input name="stop_share" type="number" min="1" max="100" placeholder="20" size="4"; }
+                label { "Stop if more than this percentage fails again" input name="stop_share" type="number" min="1" max="100" placeholder="20" size="4"; }
                 label { "Wait for a batch at most" input name="patience" placeholder="10m" size="6"; }
                 button class="do" type="submit" name="do" value="campaign" { "Start a campaign" }
             }
@@ -270,7 +270,7 @@ fn result_page<I: Installation>(
                 "."
             }
             @if done.dry_run { p { "Nothing was written." } }
-            @if tally.unsent > 0 { p { (tally.unsent) " are written and not told of yet: the Supervisor sends those messages by itself." } }
+            @if tally.unsent > 0 { p { (tally.unsent) " are stored, and their messages are not sent yet: the Supervisor sends them." } }
             @if done.more { p { "The filter fits further orders: " (MAX_AT_ONCE) " are taken at once, and all of them by a campaign." } }
             p class="soft" { "By " (done.by.by) ": " (done.by.why) }
         }

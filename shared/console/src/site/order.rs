@@ -27,7 +27,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
     let id = order_id(id)?;
     let (desk, timing) = (visit.desk, visit.desk.of.operator().timing());
     let text = format!(
-        "there is no order {id}, or it has expired; what was not taken is among the dead letters"
+        "there is no order {id}, or it has expired; a refused order is among the dead letters"
     );
     let order = by_id(desk.of.store(), id.clone()).await?;
     let order = order.ok_or_else(|| Problem::missing("no-such-order", text))?;

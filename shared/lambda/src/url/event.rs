@@ -103,12 +103,12 @@ impl Event {
         }
         let mut request = Request::new(Bytes::from(body));
         *request.method_mut() = Method::from_bytes(self.request_context.http.method.as_bytes())
-            .map_err(|_| bad("the method is none"))?;
+            .map_err(|_| bad("the method is not valid"))?;
         *request.uri_mut() = uri(&self.raw_path, &self.raw_query_string)?;
         let headers = request.headers_mut();
         for (name, value) in &self.headers {
             let name =
-                HeaderName::try_from(name).map_err(|_| bad("the name of a header is none"))?;
+                HeaderName::try_from(name).map_err(|_| bad("the name of a header is not valid"))?;
             headers.insert(name, header(value)?);
         }
         if !self.cookies.is_empty() {
@@ -126,16 +126,16 @@ fn uri(path: &str, query: &str) -> Result<Uri, NoRequest> {
     };
     let uri: Uri = text
         .parse()
-        .map_err(|_| bad("the path or the query is none"))?;
+        .map_err(|_| bad("the path or the query is not valid"))?;
     // Absolute URLs are refused: they would name another server.
     match uri.authority().is_none() && uri.path().starts_with('/') {
         true => Ok(uri),
-        false => Err(bad("the path is none")),
+        false => Err(bad("the path is not valid")),
     }
 }
 
 fn header(value: &str) -> Result<HeaderValue, NoRequest> {
-    HeaderValue::from_bytes(value.as_bytes()).map_err(|_| bad("the value of a header is none"))
+    HeaderValue::from_bytes(value.as_bytes()).map_err(|_| bad("the value of a header is not valid"))
 }
 
 fn bad(detail: &'static str) -> NoRequest {

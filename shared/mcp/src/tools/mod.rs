@@ -145,7 +145,7 @@ impl Call {
             "get_workflow" => Self::GetWorkflow(read(arguments)?),
             "read_docs" => Self::ReadDocs(read(arguments)?),
             "dry_run" | "act" if !acts => {
-                let text = "acting over MCP is not allowed here: whoever runs the server allows it (`triad docs mcp`)";
+                let text = "acting over MCP is not allowed here: the operator of the server can allow it (`triad docs mcp`)";
                 return Err(Unread::Arguments(problem("acts-not-allowed", text)));
             }
             "dry_run" => Self::DryRun(Box::new(read(arguments)?)),

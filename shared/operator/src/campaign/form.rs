@@ -229,7 +229,7 @@ impl CampaignEnd {
                 format!("{again} of the last {of} orders failed again: the cause is not cured")
             }
             Self::Stalled { open } => {
-                format!("{open} orders of a batch have come to no end in time")
+                format!("{open} orders of a batch have not ended in time")
             }
         }
     }

@@ -564,7 +564,7 @@ where
                 .publish(vec![alert(campaign, &end.text(), at)])
                 .await;
             if let Some(e) = sent.into_iter().find_map(Result::err) {
-                tracing::warn!(campaign = %id, error = %e, "nobody could be alerted that a campaign has stopped; the next turn tries again");
+                tracing::warn!(campaign = %id, error = %e, "the alert that a campaign has stopped was not sent; the next turn tries again");
                 return;
             }
         }
