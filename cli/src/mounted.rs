@@ -17,7 +17,7 @@ pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
 pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
     if acts {
         tracing::warn!(
-            "models were to act at /mcp, and this program was built without it: --features mcp"
+            "acts at /mcp are enabled, and this program was built without MCP: build it with --features mcp"
         );
     }
     api

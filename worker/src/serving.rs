@@ -73,7 +73,7 @@ pub async fn watch<S: WholeStore, B: Broker>(
                 missing = now;
             }
             // The loops of the agents log this, and keep trying.
-            Err(error) => tracing::debug!("who serves agents cannot be seen: {error:#}"),
+            Err(error) => tracing::debug!("the served agents cannot be listed: {error:#}"),
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}

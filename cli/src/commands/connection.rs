@@ -171,7 +171,7 @@ impl StoreArgs {
                 aws()
             }
             None => Err(Usage(
-                "where the tables are is not said: give --dynamodb URL or --data DIR (as triad dev prints it), --context NAME, --from-terraform DIR, or --aws for the AWS account of this session"
+                "the address of the tables is missing: give --dynamodb URL or --data DIR (as triad dev prints it), --context NAME, --from-terraform DIR, or --aws for the AWS account of this session"
                     .into(),
             )),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => {

@@ -93,7 +93,7 @@ pub async fn run(args: PublishArgs) -> Result<ExitCode> {
         };
         // Only a warning: the files are published all the same.
         if let Err(e) = warn_of_unserved(&kafka, &workflows).await {
-            eprintln!("warning: who serves its agents cannot be seen: {e:#}");
+            eprintln!("warning: the processes that serve its agents cannot be listed: {e:#}");
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -14,7 +14,7 @@ pub fn operator_name(by: Option<&str>) -> Result<String, Usage> {
     let by = by.or_else(|| environment("USER").or_else(|| environment("LOGNAME")));
     let by = by.map(|name| name.trim().to_owned());
     by.filter(|name| !name.is_empty()).ok_or_else(|| {
-        let text = "who does this is not known: give --by NAME (without it the variables USER and LOGNAME are asked, and neither is set)";
+        let text = "the operator's name is unknown: give --by NAME (its default is the variable USER or LOGNAME, and neither is set)";
         Usage(text.into())
     })
 }

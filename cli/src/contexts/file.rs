@@ -103,7 +103,7 @@ pub fn path() -> Option<PathBuf> {
 pub fn known_path() -> Result<PathBuf, Usage> {
     path().ok_or_else(|| {
         let text = format!(
-            "where the file of contexts is cannot be known: set {FILE}, XDG_CONFIG_HOME or HOME"
+            "the path of the file of contexts is unknown: set {FILE}, XDG_CONFIG_HOME or HOME"
         );
         Usage(text)
     })

@@ -74,7 +74,7 @@ pub async fn watch(
                     say.warning(&line);
                 }
             }
-            Err(e) => tracing::debug!("who serves agents cannot be seen: {e}"),
+            Err(e) => tracing::debug!("the served agents cannot be listed: {e}"),
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}

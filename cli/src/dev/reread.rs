@@ -10,7 +10,7 @@ use super::agents::{AgentRow, Agents};
 use super::project::Project;
 
 /// Advice for a change that needs a new start.
-const NEXT_START: &str = "start triad dev anew to have it count";
+const NEXT_START: &str = "restart triad dev for it to take effect";
 
 /// Changes of the file, a line each: services, workflow files, and settings that need a new start.
 pub fn of_file(before: &Project, after: &Project) -> Vec<String> {
@@ -19,7 +19,7 @@ pub fn of_file(before: &Project, after: &Project) -> Vec<String> {
         match before.services.get(name) {
             None => lines.push(format!("added    service {name}")),
             Some(old) if old != service => {
-                lines.push(format!("changed  service {name}: it is started anew"));
+                lines.push(format!("changed  service {name}: it is restarted"));
             }
             Some(_) => {}
         }
@@ -34,7 +34,7 @@ pub fn of_file(before: &Project, after: &Project) -> Vec<String> {
     let gone = gone.filter(|file| !after.workflows.contains(file));
     lines.extend(gone.map(|file| {
         let file = file.display();
-        format!("removed  workflow file {file}: what it has published stays")
+        format!("removed  workflow file {file}: its published versions stay")
     }));
     let others: [(&str, &Option<PathBuf>, &Option<PathBuf>); 2] = [
         ("orders", &before.orders, &after.orders),
@@ -118,11 +118,11 @@ services: { two: { command: ./two }, three: { command: ./three, port: 4711 }, fo
             of_file(&before, &after),
             [
                 "added    service four",
-                "changed  service three: it is started anew",
+                "changed  service three: it is restarted",
                 "removed  service one: it is stopped",
                 "added    workflow file c.yaml",
-                "removed  workflow file a.yaml: what it has published stays",
-                "changed  orders: start triad dev anew to have it count",
+                "removed  workflow file a.yaml: its published versions stay",
+                "changed  orders: restart triad dev for it to take effect",
             ]
         );
     }

@@ -177,7 +177,7 @@ async fn write(
     }
     if at_work(place).await? != before {
         bail!(
-            "orders went on while they were exported: disable the triggers of the functions and stop all workers, wait until what is under way has ended, and export again; nothing was written"
+            "orders progressed during the export: disable the triggers of the functions and stop all workers, wait until what is under way has ended, and export again; nothing was written"
         );
     }
     let (file, counts) = writer.finish()?;

@@ -91,7 +91,7 @@ fn console(
         Some("false") => return Ok(None),
         Some(other) => {
             return Err(format!(
-                "TRIAD_CONSOLE: {other:?} is none of true, false, read-only"
+                "TRIAD_CONSOLE: {other:?} is not one of true, false, read-only"
             ));
         }
     };
@@ -182,7 +182,7 @@ impl Settings {
             (None, None) => None,
             _ => {
                 problems.push(
-                    "TRIAD_TLS_CERTIFICATE, TRIAD_TLS_KEY: one is said without the other".into(),
+                    "TRIAD_TLS_CERTIFICATE, TRIAD_TLS_KEY: one is set without the other".into(),
                 );
                 None
             }
@@ -196,7 +196,9 @@ impl Settings {
             None | Some("false") => false,
             Some("true") => true,
             Some(other) => {
-                problems.push(format!("TRIAD_MCP_ACTS: {other:?} is none of true, false"));
+                problems.push(format!(
+                    "TRIAD_MCP_ACTS: {other:?} is not one of true, false"
+                ));
                 false
             }
         };

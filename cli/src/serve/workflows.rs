@@ -194,7 +194,7 @@ pub async fn watch(
             let file = config.display();
             tracing::warn!(
                 %file,
-                "the configuration has changed, and counts from the next start on: triad serve --check looks at it, and a restart takes it up"
+                "the configuration has changed, and takes effect at the next start: check it with triad serve --check, then restart"
             );
         }
     }
@@ -213,9 +213,7 @@ impl Looked {
             tracing::info!(%workflow, "published");
         }
         for why in &self.refused {
-            tracing::error!(
-                "a workflow is not published, and what was published before stays: {why}"
-            );
+            tracing::error!("a workflow is not published, and its present version stays: {why}");
         }
         for (agent, workflow) in &self.unserved {
             tracing::warn!(%agent, %workflow, "the configuration has no such agent: its steps wait");

@@ -51,7 +51,7 @@ impl<S: StateStore> Service<S> {
     ) -> Result<Answer, Problem> {
         if query.wait.is_some() {
             let text =
-                "a batch is not waited for; ask for each order with GET /v1/orders/{id}?wait";
+                "?wait is not allowed for a batch; query each order with GET /v1/orders/{id}?wait";
             return Err(Problem::bad("bad-query", text));
         }
         let limits = &self.front.limits;

@@ -95,7 +95,7 @@ impl Memory {
         let units = u32::try_from(units).unwrap_or(u32::MAX);
         let held = Arc::clone(&self.0).try_acquire_many_owned(units);
         held.map_err(|_| {
-            let text = "the bodies of other requests take all the memory for them";
+            let text = "the memory for request bodies is full";
             Problem::again(StatusCode::TOO_MANY_REQUESTS, "queue-full", text, 1)
         })
     }

@@ -58,7 +58,7 @@ impl<S: StateStore> Service<S> {
     async fn route(&self, request: Request<Incoming>) -> Result<Answer, Problem> {
         let (head, body) = request.into_parts();
         let Some(path) = Path::of(head.uri.path()) else {
-            let text = "there is nothing of this path";
+            let text = "this path does not exist";
             return Err(Problem::new(StatusCode::NOT_FOUND, "no-such-path", text));
         };
         let reads = matches!(head.method, Method::GET | Method::HEAD);
@@ -96,7 +96,7 @@ impl<S: StateStore> Service<S> {
             return Err(Problem::again(unavailable, "stopping", text, 5));
         }
         if !self.queue.has_room() {
-            let text = "as many orders wait to be stored as may";
+            let text = "too many orders wait to be stored";
             return Err(Problem::again(unavailable, "queue-full", text, 1));
         }
         let last = *self.ready_at();
@@ -146,7 +146,7 @@ fn media(headers: &HeaderMap) -> Result<Media, Problem> {
         .get(CONTENT_ENCODING)
         .is_some_and(|v| v != "identity")
     {
-        return Err(unsupported("a body is taken without Content-Encoding"));
+        return Err(unsupported("Content-Encoding is not supported"));
     }
     let told = headers
         .get(CONTENT_TYPE)

@@ -23,7 +23,7 @@ pub enum Way {
 
 /// The error of reading a [`Way`]: the text, given here, is none of their names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is none of none, tls, scram, mtls, msk-iam")]
+#[error("{0:?} is not one of none, tls, scram, mtls, msk-iam")]
 pub struct UnknownWay(pub String);
 
 impl std::str::FromStr for Way {

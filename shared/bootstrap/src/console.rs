@@ -45,11 +45,11 @@ impl ConsoleConfig {
     /// [`ConfigError`] with every setting that is missing or wrong. The key is not quoted.
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let mut r = Reader::new(lookup);
-        let lines = "give a line of `triad token NAME --role operate` for each who is let in";
+        let lines = "give a line of `triad token NAME --role operate` for each operator";
         let tokens = r.needed("TRIAD_CONSOLE_TOKENS", lines, |text| {
             text.parse::<Tokens>().map_err(|e| e.to_string())
         });
-        let random = "give a random text, the same to every sandbox";
+        let random = "give a random text, the same for every sandbox";
         let key = r.needed("TRIAD_CONSOLE_KEY", random, |text| {
             SessionKey::of(text).map_err(|e| e.to_string())
         });

@@ -82,7 +82,7 @@ impl Problem {
 
     /// The path does not exist.
     pub(crate) fn no_path() -> Self {
-        Self::missing("no-such-path", "there is nothing of this path")
+        Self::missing("no-such-path", "this path does not exist")
     }
 
     /// The path allows only these methods.

@@ -56,7 +56,7 @@ impl<I: Installation> Desk<I> {
 
     /// Takes one of the [`REQUESTS`](crate::settings::REQUESTS) permits.
     pub(crate) fn enter(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        let text = "as many requests are being answered as may";
+        let text = "too many requests are being answered";
         let place = self.requests.try_acquire();
         place.map_err(|_| Problem::later("busy", text, 1))
     }
@@ -90,7 +90,7 @@ impl<I: Installation> Desk<I> {
             return Err(Problem::new(forbidden, "read-only", text));
         }
         if caller.role < Role::Operate {
-            let text = "you may look and not act: the role operate is needed";
+            let text = "this role permits only reading: the role operate is needed";
             return Err(Problem::new(forbidden, "role", text));
         }
         Ok(())

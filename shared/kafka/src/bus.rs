@@ -95,10 +95,7 @@ impl Shared {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         if slot.fatal().is_some() {
-            tracing::error!(
-                reason,
-                "the producer cannot go on; a new one takes its place"
-            );
+            tracing::error!(reason, "the producer has failed; a new one replaces it");
             let next = Producer::new(&self.config)
                 .map_err(|e| BusError::Transient(format!("no new producer: {e}")))?;
             let before = std::mem::replace(&mut *slot, next);

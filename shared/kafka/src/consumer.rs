@@ -27,7 +27,7 @@ impl ConsumerContext for Context {
             // librdkafka keeps a pause across assignments: a partition that is revoked and assigned again would stay
             // paused, and would not be read.
             if let Err(error) = consumer.resume(partitions) {
-                tracing::warn!(%error, "partitions that have come could not be resumed");
+                tracing::warn!(%error, "assigned partitions could not be resumed");
             }
         }
     }

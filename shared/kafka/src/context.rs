@@ -127,7 +127,7 @@ fn advice(reason: &str) -> Option<&'static str> {
         ),
         (
             "Disconnected",
-            "if it goes on: is TLS configured on one side only, or a login?",
+            "if this persists: is TLS configured on one side only, or a login?",
         ),
     ];
     KNOWN

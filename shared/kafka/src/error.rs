@@ -34,7 +34,7 @@ pub enum KafkaError {
     Refused(String),
     /// A client has met an error after which it cannot be used any more, such as that another member has its name.
     /// The caller must start a new client.
-    #[error("the Kafka client cannot go on: {0}")]
+    #[error("the Kafka client has failed and cannot be used any more: {0}")]
     Fatal(String),
 }
 

@@ -121,7 +121,7 @@ impl Looks {
                     topic = place.topic,
                     partition = place.partition,
                     offset = place.offset,
-                    "what cannot be read has no end yet"
+                    "the end of an unreadable batch is not found yet"
                 ),
             }
             looks.0.ended.notify_all();

@@ -134,9 +134,9 @@ fn of_order(order: &Order) -> Option<NextAct> {
         } => Some(match is_asked(order) {
             true => next(
                 Some(*at),
-                "a Scheduler takes it up; if none has by then, the Supervisor asks again",
+                "a Scheduler claims it; if none has by then, the Supervisor wakes one",
             ),
-            false => next(Some(*at), "the Supervisor asks a Scheduler to take it up"),
+            false => next(Some(*at), "the Supervisor wakes a Scheduler"),
         }),
         ProcessState::Compensating {
             locked_by: None,
@@ -144,7 +144,7 @@ fn of_order(order: &Order) -> Option<NextAct> {
             ..
         } => Some(next(
             Some(*complete_by),
-            "a Scheduler goes on with the compensation; if none has by then, the Supervisor asks again",
+            "a Scheduler continues the compensation; if none has by then, the Supervisor wakes one",
         )),
         ProcessState::Processing(_) | ProcessState::Compensating { .. } => None,
         ProcessState::Processed { .. } => Some(next(None, "nothing: it is done")),
@@ -164,7 +164,7 @@ fn of_order(order: &Order) -> Option<NextAct> {
             &["resolve", "resubmit", "cancel", "close"],
         )),
         ProcessState::Error { .. } => Some(for_an_operator(
-            "nothing until an operator has it done again, compensated or closed",
+            "nothing until an operator resubmits, cancels or closes it",
             &["resubmit", "cancel", "close"],
         )),
         ProcessState::CompensationFailed { .. } if in_doubt => Some(for_an_operator(
@@ -172,7 +172,7 @@ fn of_order(order: &Order) -> Option<NextAct> {
             &["resolve", "retry-compensation", "close"],
         )),
         ProcessState::CompensationFailed { .. } => Some(for_an_operator(
-            "nothing until an operator has the compensation tried again, or closes it",
+            "nothing until an operator retries the compensation, or closes it",
             &["retry-compensation", "close"],
         )),
     }

@@ -159,7 +159,7 @@ impl fmt::Display for ActOutcome {
                 let lacking = lacking.join(", ");
                 write!(
                     f,
-                    "the output of {step} lacks what is read of it: {lacking}"
+                    "the output of {step} lacks fields that other steps read: {lacking}"
                 )
             }
             Self::Refused(refusal) => refusal.fmt(f),

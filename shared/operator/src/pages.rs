@@ -57,7 +57,7 @@ pub enum PageError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The cursor came from a page of a filter that is answered by another index.
-    #[error("the cursor is of another filter")]
+    #[error("the cursor belongs to another filter")]
     Cursor,
 }
 

@@ -6,7 +6,7 @@
 //! kernel.
 //!
 //! [`load`] and [`schedule`] are generated from a seed before the run. [`installation`] has the processes, [`faults`]
-//! kills and freezes them, [`submit`] sends, [`progress`] prints progress, [`watch`] reads records while they change,
+//! kills and freezes them, [`submit`] sends, [`progress`] counts ended orders, [`watch`] reads records while they change,
 //! [`quiet`] waits for the end, [`collect`] reads all [`evidence`], [`checks`] judges only that, [`report`] prints.
 //! [`outages`] are runs of another kind, over the same processes.
 //!

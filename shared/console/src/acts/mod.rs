@@ -25,12 +25,12 @@ fn act(caller: &Caller, by: Option<&str>, why: &str) -> Result<OperatorAct, Prob
         (Some(name), None) => name,
         (Some(name), Some(by)) if name == by => name,
         (Some(_), Some(_)) => {
-            let text = "who acts is known from the token or the proxy: leave `by` out";
+            let text = "the operator's name comes from the token or the proxy: leave `by` out";
             return Err(Problem::bad("bad-by", text));
         }
         (None, Some(by)) => by,
         (None, None) => {
-            let text = "who does this is not known: say so in `by`";
+            let text = "the operator's name is unknown: give it in `by`";
             return Err(Problem::bad("bad-by", text));
         }
     };

@@ -56,7 +56,7 @@ pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) ->
 fn campaign() -> Markup {
     html! {
         details { summary { "All that fit, however many: a campaign" }
-            p { "The Supervisor carries it out in batches of 1, 2, 5, 20 and more, whatever becomes of this page, and stops by itself where orders fail again." }
+            p { "The Supervisor carries it out in batches of 1, 2, 5, 20 and more, even if this page is closed, and stops it early if too many orders fail again." }
             div class="fields" {
                 label { "Stop if more than this percentage fails again" input name="stop_share" type="number" min="1" max="100" placeholder="20" size="4"; }
                 label { "Wait for a batch at most" input name="patience" placeholder="10m" size="6"; }
@@ -170,7 +170,7 @@ fn request(form: &Params) -> Result<Request, Problem> {
         && form.one("do") != Some("campaign")
         && !form.all("orders").is_empty()
     {
-        let text = "some orders are chosen, and all that fit the filter are asked for: say which of the two";
+        let text = "the form has both chosen orders and the choice of all that fit the filter: send one of the two";
         return Err(bad(text));
     }
     let act = form.one("act").and_then(OrderAct::of);
@@ -266,7 +266,7 @@ fn result_page<I: Installation>(
             p {
                 strong id="tally" { (tally.done) (if done.dry_run { " would be done, " } else { " done, " })
                     (tally.refused) " refused, " (tally.failed) " failed" }
-                @if tally.left > 0 { ", " (tally.left) " not reached in the time of one request: do it again" }
+                @if tally.left > 0 { ", " (tally.left) " not reached within the time of one request: repeat it" }
                 "."
             }
             @if done.dry_run { p { "Nothing was written." } }

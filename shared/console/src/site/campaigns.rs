@@ -25,7 +25,7 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     let all: Vec<View> = found.iter().map(View::of).collect();
     let content = html! {
         h1 { "Campaigns" }
-        p { "One act on many orders, carried out by the Supervisor in batches that grow. It stops by itself where orders fail again. Start one from a list of " a href="/console/orders" { "orders" } " or a " a href="/console/causes" { "cause" } "." }
+        p { "One act on many orders, carried out by the Supervisor in batches that grow. It stops early if too many orders fail again. Start one from a list of " a href="/console/orders" { "orders" } " or a " a href="/console/causes" { "cause" } "." }
         @if all.is_empty() { p { "There is none." } }
         @else {
             div class="scroll" tabindex="0" role="region" aria-label="Campaigns" {

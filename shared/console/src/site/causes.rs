@@ -20,7 +20,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     let orders: u64 = found.groups.iter().map(|group| group.orders).sum();
     let content = html! {
         h1 { "By cause" }
-        p { "Orders in Error and CompensationFailed that nobody has closed. Follow a cause to its orders, choose some or all, try it, and do it with a reason." }
+        p { "Orders in Error and CompensationFailed that no operator has closed. Follow a cause to its orders, choose some or all, try it, and do it with a reason." }
         @if found.groups.is_empty() { p { "No order needs an operator." } }
         @else {
             (table(&found, now))

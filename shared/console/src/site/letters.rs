@@ -40,7 +40,7 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
             p class="soft" {
                 (found.letters.len()) " letters, the oldest first"
                 @if found.more { "; older ones are left out" }
-                @if found.unreadable > 0 { "; " (found.unreadable) " records of the topic are no letters" }
+                @if found.unreadable > 0 { "; " (found.unreadable) " records of the topic are not dead letters" }
                 "."
             }
             @if visit.may_act() && !found.letters.is_empty() { (act_fields(visit, None)) }
@@ -264,7 +264,7 @@ fn result_page<I: Installation>(
                     (done.tally.before) " done before, " (done.tally.failed) " failed" } "."
             }
             @if done.dry_run { p { "Nothing was sent." } }
-            @if done.more { p { "A bound of one request was reached: do it again for the rest." } }
+            @if done.more { p { "A bound of one request was reached: repeat it for the rest." } }
         }
         @if done.dry_run && done.tally.replayed > 0 {
             form method="post" action="/console/dead-letters/act" {

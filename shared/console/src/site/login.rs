@@ -53,7 +53,7 @@ pub(super) fn begin<I: Installation>(
     if keys.of(&token).is_none() {
         let word = form.one("word").unwrap_or_default();
         let wanted: Uri = to.parse().unwrap_or_default();
-        let why = "This token is not known here, or has neither of the roles.";
+        let why = "This token is unknown, or has neither the role read nor operate.";
         return Ok(page(&desk.settings, word, &wanted, Some(why)));
     }
     let cookie = desk.sessions.begin(token, desk.now())?;

@@ -203,7 +203,7 @@ fn messages(order: &Order) -> Markup {
     html! {
         @if !messages.is_empty() {
             details {
-                summary { "Messages that are not known to be sent: " (messages.len()) }
+                summary { "Messages that are not noted as acknowledged: " (messages.len()) }
                 ul { @for message in &messages { li { (message_line(message)) } } }
             }
         }
@@ -222,7 +222,7 @@ fn message_line(message: &MessageView<'_>) -> Markup {
 
 fn message_in_words(message: &Emission) -> String {
     match message {
-        Emission::Wake => "the Scheduler is to take it up".to_owned(),
+        Emission::Wake => "a wake for the Scheduler".to_owned(),
         Emission::Request {
             step,
             direction,

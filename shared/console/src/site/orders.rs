@@ -81,7 +81,7 @@ fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
 fn table<I: Installation>(found: &Found, visit: &Visit<'_, I>) -> Markup {
     html! {
         @if found.orders.is_empty() {
-            p { @if found.sampled { "None among those that were looked at." } @else { "No orders." } }
+            p { @if found.sampled { "None among the records that were read." } @else { "No orders." } }
         } @else {
             div class="scroll" tabindex="0" role="region" aria-label="Orders" {
                 table {

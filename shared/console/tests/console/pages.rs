@@ -275,7 +275,7 @@ async fn what_an_order_has_to_send_is_told_with_its_keys_on_its_page_and_by_the_
         (&json!("order-late"), &json!("alerts"))
     );
     let page = text(&world.get("/console/orders/o").await);
-    assert!(page.contains("not known to be sent: 2"), "{page}");
+    assert!(page.contains("not noted as acknowledged: 2"), "{page}");
     for part in [
         "request for pay, action, attempt 2",
         "o/pay/forward/1/forward/2",

@@ -124,7 +124,9 @@ impl Drop for Polling {
             // SAFETY: it is not used any more.
             unsafe { ManuallyDrop::drop(&mut self.consumer) };
         } else {
-            tracing::warn!("a consumer did not leave its group in time; the group will notice");
+            tracing::warn!(
+                "a consumer did not leave its group in time; the group removes it after its session timeout"
+            );
         }
     }
 }

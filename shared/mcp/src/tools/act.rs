@@ -64,7 +64,7 @@ async fn change_campaign<C: Clock, E: Entropy>(
 ) -> Tried {
     if !matches!(what.act.as_str(), "stop" | "resume") {
         let text =
-            "a campaign that there is takes stop and resume; to start one leave `campaign` out";
+            "an existing campaign accepts only stop and resume; to start one leave `campaign` out";
         return Err(problem("bad-act", text));
     }
     let path = format!("/campaigns/{}", in_path(id));

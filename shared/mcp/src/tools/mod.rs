@@ -103,7 +103,7 @@ pub(crate) fn all(acts: bool) -> Vec<Tool> {
     if acts {
         tools.push(tool::<args::DryRun>("dry_run", "What an act would do, to which orders, without doing it. The answer has `dry_run`, an id for `act`, if anything would be done.")
             .with_annotations(hints().read_only(true)));
-        tools.push(tool::<args::ActArguments>("act", "Does what a dry run of yours has tried, that very request. The id holds for one act and five minutes. Who and why are kept in the record.")
+        tools.push(tool::<args::ActArguments>("act", "Carries out exactly the request of your dry run. Its id permits one act within five minutes. The operator and the reason are stored in the record.")
             .with_annotations(hints().read_only(false).destructive(true).idempotent(false)));
     }
     tools

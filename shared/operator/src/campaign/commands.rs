@@ -51,7 +51,7 @@ pub enum CampaignError {
     )]
     NoIndex,
     /// The [`stop_share`](Pace::stop_share) that was asked for, which is not from 1 to 100 (in percent).
-    #[error("a share from 1 to 100 of a hundred may fail again, not {0}")]
+    #[error("the share of orders that may fail again is from 1 to 100 percent, not {0}")]
     StopShare(u8),
     /// [`MAX_ALIVE`] campaigns are under way already.
     #[error(
@@ -74,7 +74,7 @@ pub enum CampaignError {
         is: &'static str,
     },
     /// Other processes changed this campaign between each read and write, in all tries. Trying again is safe.
-    #[error("campaign {0} changes too fast; try again")]
+    #[error("campaign {0} was changed at the same time; try again")]
     Contended(CampaignId),
 }
 
