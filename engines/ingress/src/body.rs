@@ -48,7 +48,7 @@ impl Memory {
         if told > limit.saturating_add(THROWN_AWAY) {
             return Err(too_large(limit));
         }
-        // Without a wait if the body has arrived already.
+        // Sets no timer if the body has arrived already.
         let read = tokio::time::timeout(within, self.collect(body, limit, told));
         let late = |_| {
             Problem::new(

@@ -1,8 +1,8 @@
 //! One connection: reads frames and sends answers in the order of the requests.
 //!
 //! Requests are begun as they arrive and answered in order, so several produce requests of a client share a sync. A
-//! long poll at the head of the queue ends early if another request is behind it, because that request's answer has
-//! to come later.
+//! long poll at the head of the queue ends early if another request is behind it, because no later request can be
+//! answered before it.
 //!
 //! Bounds: `max_in_flight` begun requests, `max_request_bytes` a request, all large requests together by a budget,
 //! and [`MAX_UNSENT`] bytes of finished answers before the next long answer is made. Data beyond a bound waits in the
