@@ -1,8 +1,7 @@
-//! What a decision wants sent, as values.
+//! The messages of a decision, as values.
 //!
-//! A decision makes them once. Where a record's messages may not have gone out they are made again
-//! from the record, and come out the same: [`of_record`]. Where what was sent may be lost, what an order
-//! waits for is made once more: [`under_way`].
+//! A decision makes them once. If a record's messages may be unsent, [`of_record`] makes the same ones again from the
+//! record. If sent messages may be lost, [`under_way`] makes those that an order waits for again.
 
 use serde_json::Value;
 use triad_workflow::StepIndex;
@@ -19,14 +18,14 @@ use crate::outbox::Emission;
 use crate::status::Status;
 use crate::step::Out;
 
-/// One message that a decision wants sent.
+/// One message of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// A status message to the submitting application.
     Status(StatusMessage),
     /// An alert to operators.
     Alert(Alert),
-    /// A message that has the Scheduler look at the order: it is to claim it.
+    /// A message that wakes the Scheduler, so that it claims the order.
     Wake,
     /// A request to an agent.
     Request(Box<StepRequest>),
@@ -40,7 +39,7 @@ pub enum SendOrder {
     /// Before the wakes: the bus must have acknowledged the message before the Scheduler is woken, because
     /// the Scheduler may then write the record without this message in its outbox.
     First,
-    /// After the bus has acknowledged every effect whose turn is [`Turn::First`].
+    /// After the bus has acknowledged every effect whose turn is [`SendOrder::First`].
     Then,
     /// Never. Only the Scheduler sends the message, because it handles the order's events one after the
     /// other.
@@ -145,13 +144,13 @@ pub fn under_way(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Result<Vec
     Ok(effects)
 }
 
-/// Whether the record's last write has asked for a Scheduler. Submission does so for each new order.
+/// Whether the record's last write woke a Scheduler. Submission does so for each new order.
 fn is_asked_for(order: &Order) -> bool {
     let was_asked = || order.outbox.entries.contains(&Emission::Wake);
     order.paused.is_none() && order.set_aside.is_none() && (is_new(order) || was_asked())
 }
 
-/// Whether nobody has written to the record since Submission has made it.
+/// Whether Submission's write is still the only one.
 fn is_new(order: &Order) -> bool {
     matches!(order.state, ProcessState::Pending { complete_by: None })
 }

@@ -137,21 +137,19 @@ impl Envelope {
     }
 }
 
-/// The body of every message on the topics `scheduler` and `scheduler.high`, told apart by its
-/// field `type`.
+/// The body of every message on the topics `scheduler` and `scheduler.high`; its field `type` selects the variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum SchedulerMessage {
-    /// An order was accepted and stored; it waits for its first claim.
+    /// An order was accepted and stored, and waits for its first claim.
     Accepted(Accepted),
-    /// An order waits to be claimed again: a Scheduler is to take it up.
+    /// An order waits for a Scheduler to claim it again.
     Wake(Wake),
     /// An agent has answered a request.
     Reply(Reply),
 }
 
-/// An order was accepted: what its first process record was made of, and its details, so that the
-/// claim needs no read.
+/// An order was accepted: all fields of its first process record, and its details, so that the claim needs no read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
     /// Id of the order.
@@ -211,9 +209,8 @@ pub struct StepRequest {
     /// a redelivery after a crash cannot use it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
-    /// True if an earlier attempt of this run has called the remote service for this effect, or may have:
-    /// then even the first call for this request repeats one. A run begins when an operator has something
-    /// done again.
+    /// True if an earlier attempt of this run has called the remote service for this effect, or may have: then the
+    /// first call for this request repeats an earlier one. An operator begins a new run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeats: bool,
     /// Upper bound of the wait after the first call, in milliseconds.
@@ -276,8 +273,7 @@ pub struct Reply {
     pub pace: Option<Pace>,
 }
 
-/// What an agent measured about one request: the signal from which the Scheduler learns how much
-/// a downstream bears.
+/// An agent's measurements for one request, from which the Scheduler learns the downstream's capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pace {
     /// From when the request was written to the agent's topic until the agent took it, in
@@ -327,7 +323,7 @@ pub enum ReplyOutcome {
 /// outputs of all its steps.
 pub const MAX_OUTPUT_BYTES: usize = 8 * 1024;
 
-/// A status message: what the submitting application is told about its order.
+/// A status message to the submitting application about its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatusMessage {
     /// Id of the order.
@@ -349,7 +345,7 @@ pub struct StatusMessage {
     pub at: Timestamp,
 }
 
-/// An alert: what an operator must know.
+/// An alert to operators.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
     /// Identity of the alert: the same however often it is sent.
@@ -398,12 +394,11 @@ pub enum AlertKind {
     /// The circuit breaker of a downstream has changed its state, or an operator has changed the record of
     /// the downstream.
     Breaker,
-    /// A handler cannot go on until somebody mends the installation: rights, credentials, a table or a
-    /// topic that is missing.
+    /// A handler cannot continue until an operator repairs the installation: rights, credentials, a missing table or
+    /// topic.
     Misconfigured,
-    /// An operator's campaign has stopped by itself: too many of its orders failed again or did not finish.
+    /// A campaign has stopped without an operator's command: too many of its orders failed again or did not finish.
     CampaignStopped,
-    /// An order's record cannot be read, or does not fit its definition: the order goes on only once
-    /// somebody has mended it.
+    /// An order's record cannot be read, or does not fit its definition: the order continues only after a repair.
     Unreadable,
 }

@@ -1,4 +1,4 @@
-//! An operator's word on an effect in doubt.
+//! Resolution of an effect in doubt by an operator.
 
 use serde_json::Value;
 use triad_workflow::{StepId, bounds};
@@ -16,8 +16,8 @@ use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState, Work};
 
-/// Says whether an effect in doubt happened, of a step as it was at an attempt. The order goes on when nothing
-/// else is in doubt that may not be repeated; until then it stays as it is, and asks for the next word.
+/// Records whether an effect in doubt happened, for a step as it was at an attempt. The order continues when no other
+/// step in doubt forbids repetition; until then it waits for the next resolution.
 pub(super) fn resolve(
     ctx: &Context<'_>,
     order: &Order,
@@ -83,12 +83,12 @@ pub(super) fn resolve(
             compensate_again(ctx, &mut next, now);
             Ok(next)
         }
-        // Nothing waited for it but a later run.
+        // Only a later run depends on it.
         _ => Ok(next),
     }
 }
 
-/// The step, if there is something to say about it.
+/// The step, if it can be resolved.
 fn resolved_step(
     ctx: &Context<'_>,
     order: &Order,
@@ -129,7 +129,7 @@ fn resolved_step(
     Ok(index)
 }
 
-/// Refuses a word that is about an earlier attempt: whoever said it has not asked the service since.
+/// Refuses a resolution of an earlier attempt: the operator has not checked with the service since.
 fn is_of_the_latest(record: &StepRecord, attempt: Option<Attempt>) -> Result<(), Halt> {
     match attempt.map(|attempt| attempt.0) {
         Some(said) if said != record.actions() => Err(Halt::Refused(OperationRefusal::Step {
@@ -143,8 +143,7 @@ fn is_of_the_latest(record: &StepRecord, attempt: Option<Attempt>) -> Result<(),
     }
 }
 
-/// Refuses the word that an effect has not happened while a request may still be carried out: whoever
-/// asks the service then is told what is true for now.
+/// Refuses the resolution "not happened" while a request may still be carried out: the service's answer may change.
 fn cannot_happen_later(record: &StepRecord, now: Timestamp) -> Result<(), Halt> {
     match doubt::open_until(record) {
         Some(until) if until > now => Err(Halt::Refused(OperationRefusal::Step {
@@ -182,7 +181,7 @@ fn did_not_happen(record: &mut StepRecord) {
         StepState::Ambiguous { attempt } => {
             record.state = StepState::Refused { attempt: *attempt };
         }
-        // A request that is out would be taken as in doubt again.
+        // Otherwise the request that is out would put the effect in doubt again.
         StepState::Acting(Work::Out(out)) if out.direction == Direction::Forward => {
             record.state = StepState::due(out.attempt);
         }
