@@ -1,9 +1,8 @@
-//! What a handler says of a record.
+//! A handler's result for a record.
 
 use crate::ports::{BusError, StoreError};
 
-/// What a handler answers about one input record: the shell acknowledges the record, or has it
-/// delivered again.
+/// A handler's result for one input record: the shell acknowledges the record, or has it redelivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Handled {
     /// Everything that the record led to is stored and sent: the shell may acknowledge it. A record
@@ -34,8 +33,8 @@ pub enum Redelivery {
     /// An earlier record of the same order or partition must be delivered again, so this one waits for it.
     #[error("one before it is to be delivered again")]
     Behind,
-    /// A newer version of Triad may have sent the message, and this process cannot read it: another one may, to
-    /// which it comes while a deployment rolls. The text says what it cannot read.
+    /// A newer version of Triad may have sent the message, and this process cannot read it: during a rolling
+    /// deployment it reaches a process that can. The text says what cannot be read.
     #[error("it may be of a newer version of Triad: {0}")]
     Newer(String),
     /// The time that this process was given is over, so the work was not begun or was broken off.
@@ -64,9 +63,9 @@ impl Redelivery {
 }
 
 impl Redelivery {
-    /// Whether redelivery cannot succeed until somebody mends the installation: permissions,
-    /// credentials, a missing table or topic, a topic that takes too little. True for
-    /// [`StoreError::Configuration`] and where [`BusError::needs_an_operator`] is.
+    /// Whether redelivery cannot succeed until an operator repairs the installation: permissions, credentials, a
+    /// missing table or topic, a topic with too small a limit. True for [`StoreError::Configuration`] and if
+    /// [`BusError::needs_an_operator`] is.
     #[must_use]
     pub fn needs_an_operator(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What a shell hands to a handler: one record of a topic, as it came, undecoded.
+//! One record of a topic as a shell hands it to a handler: unchanged and not decoded.
 
 use triad_core::TraceContext;
 use triad_core::message::TRACEPARENT;

@@ -1,4 +1,4 @@
-//! Names of the headers of letters and markers: written by one module, read by another.
+//! Names of the headers of letters and markers, for their writer and their reader.
 
 pub(super) const CE_SPECVERSION: &str = "ce_specversion";
 pub(super) const CE_TYPE: &str = "ce_type";

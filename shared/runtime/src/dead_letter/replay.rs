@@ -1,8 +1,7 @@
-//! Replaying a dead letter: what is sent again, and the marker that says so.
+//! Replay of a dead letter: its message, and its marker.
 //!
-//! A replay is sent first and marked when it is acknowledged. Whoever dies between the two leaves
-//! a letter that looks open and may be replayed again: what it leads to is the same as that of
-//! any redelivered record.
+//! A replay is sent first and marked after its acknowledgement. If the process dies in between, the letter looks open
+//! and may be replayed again, which is as safe as any redelivery.
 
 use triad_core::message::SOURCE;
 use triad_core::{Envelope, topics};
@@ -113,15 +112,15 @@ pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, R
     })
 }
 
-/// The marker which says that letter `of` was replayed; it is for the topic `dead-letter`. Its key
-/// is the letter's id as text, and its value the corrected value, or empty without one.
+/// The marker that letter `of` was replayed, for the topic `dead-letter`. Its key is the letter's id as text, and its
+/// value the corrected value, or empty without one.
 #[must_use]
 pub fn marker(of: &LetterId, act: &ReplayAct, corrected: Option<Vec<u8>>) -> Envelope {
     mark(of, act, corrected, names::REPLAYED, "replayed")
 }
 
-/// The marker which says that letter `of` was dismissed: nobody need look at it any more. It is for the
-/// topic `dead-letter`; its key is the letter's id as text, and its value empty.
+/// The marker that letter `of` was dismissed, for the topic `dead-letter`: the letter needs no further action. Its
+/// key is the letter's id as text, and its value is empty.
 #[must_use]
 pub fn dismissal(of: &LetterId, act: &ReplayAct) -> Envelope {
     mark(of, act, None, names::DISMISSED, "dismissed")

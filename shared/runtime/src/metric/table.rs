@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use metrics::{Key, KeyName, Label, Level, Metadata, Unit};
 
-/// Upper bounds, inclusive, of the classes of every histogram, in seconds; one more class has the values
-/// above the last bound. They reach from the time of one sync of a disk to the longest time that a step
-/// usually has.
+/// Upper bounds, inclusive, of the classes of every histogram, in seconds; one more class has the values above the
+/// last bound. They range from one sync of a disk to the usual longest step.
 pub const BUCKETS_SECONDS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
     600.0,
@@ -33,8 +32,8 @@ pub struct Metric {
     pub kind: Kind,
     /// The unit of its values.
     pub unit: Unit,
-    /// The names of its labels. Their values are names from the configuration and from published
-    /// workflows, or words of the code; never anything that a record brings with it.
+    /// The names of its labels. Their values are names from the configuration and from published workflows, or fixed
+    /// words; never content of a record.
     pub labels: &'static [&'static str],
     /// What the metric counts or measures, in one sentence for people.
     pub help: &'static str,
@@ -43,7 +42,7 @@ pub struct Metric {
 /// A label's value.
 pub(super) type Value = Cow<'static, str>;
 
-/// Whether somebody takes the numbers.
+/// Whether a recorder takes the numbers.
 static MEASURED: AtomicBool = AtomicBool::new(false);
 static ANY: Metadata<'static> = Metadata::new("triad", Level::INFO, None);
 
@@ -77,7 +76,7 @@ impl Metric {
         }
     }
 
-    /// Has a counter begin at 0. One that appears with its first count shows no growth to whoever reads it.
+    /// Starts a counter at 0. A counter that first appears with its first count shows no increase to its readers.
     pub(super) fn begin<const N: usize>(&self, values: [Value; N]) {
         if is_measured() {
             let key = self.key(values);
