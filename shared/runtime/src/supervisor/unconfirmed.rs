@@ -2,7 +2,7 @@
 //!
 //! They stay in the due index until their last status is sent, at the head of their shards. If every sweep sent them
 //! again before all newer orders, some thousands of them would take up whole sweeps. So each is deferred for as long
-//! as it has been waiting already, within bounds ([`Carried::kept_due`](triad_core::pass::Carried::kept_due)), and
+//! as it has been waiting already, within bounds ([`kept_due`](triad_core::pass::kept_due)), and
 //! once a topic has refused one page of them, the sweep sends no more of them to it.
 
 use std::collections::BTreeSet;

@@ -1,12 +1,12 @@
-//! What is said of an expression that has no value for an order.
+//! Error texts of an expression that has no value for an order.
 //!
-//! Values are not said, only what kind they are of: they are an order's own, and what is said here goes into
-//! alerts, statuses and logs. The library would say them, and a mapping in another order each time, though the
-//! same order is to fail the same way on every machine. A name is said if it is written in the expression.
+//! A text names the kind of a value, never the value: values belong to an order, and the text goes into alerts,
+//! statuses and logs. The library's own texts would show values, and mappings in a random order, although the same
+//! order must fail with the same text on every machine. A text may show a name that is written in the expression.
 
 use cel::{ExecutionError, Value as CelValue};
 
-/// The library's name for a failure of this crate's own functions, whose text is fit to be said.
+/// The library's name for a failure of this crate's own functions, whose text may be shown.
 pub(super) const OWN: &str = "@triad";
 
 /// A failure of one of this crate's own functions.
@@ -14,7 +14,7 @@ pub(super) fn execution_error(reason: String) -> ExecutionError {
     ExecutionError::function_error(OWN, reason)
 }
 
-/// Why an expression, written as `source`, has no value.
+/// Why the expression `source` has no value.
 pub(super) fn error_text(source: &str, error: &ExecutionError) -> String {
     use ExecutionError as E;
     let written = |text: &str| (source.contains(text)).then(|| format!(": {text}"));
@@ -58,7 +58,7 @@ pub(super) fn error_text(source: &str, error: &ExecutionError) -> String {
     }
 }
 
-/// What kind of value it is.
+/// The kind of a value.
 pub(super) fn kind(value: &CelValue) -> &'static str {
     match value {
         CelValue::Null => "null",
@@ -76,7 +76,7 @@ fn index_of(index: &CelValue) -> String {
     format!("element under {}", kind(index))
 }
 
-/// Whether it is the name of a type, and no value that is shown.
+/// Whether a text is the name of a type, and not a value.
 fn is_type(text: &str) -> bool {
     text.bytes()
         .all(|b| b.is_ascii_lowercase() || b"._".contains(&b))
