@@ -234,7 +234,7 @@ fn write_all(db: Connection, mut calls: mpsc::Receiver<Box<dyn WriteCall>>, coun
         write_group(&db, &mut group);
     }
     if let Err((_, e)) = db.close() {
-        tracing::warn!(error = %e, "the store did not close in order; its log is read at the next start");
+        tracing::warn!(error = %e, "the store was not closed cleanly; its log is read at the next start");
     }
 }
 

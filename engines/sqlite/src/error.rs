@@ -25,7 +25,9 @@ pub enum OpenError {
         dir: PathBuf,
     },
     /// There is no store in the directory, and the call does not create one.
-    #[error("{dir} has no store in it: name the directory of one that has been started before")]
+    #[error(
+        "{dir} has no store in it: name the data directory of an installation that has been started before"
+    )]
     Missing {
         /// The directory without a store.
         dir: PathBuf,
@@ -55,7 +57,9 @@ pub enum OpenError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Foreign {
     /// A later version of this program wrote it.
-    #[error("it has version {version} and this program knows {known}: use a later version of it")]
+    #[error(
+        "it has version {version}, and this program supports up to {known}: use a later version of triad"
+    )]
     Later {
         /// The version of the file's schema.
         version: i32,
@@ -64,7 +68,7 @@ pub enum Foreign {
     },
     /// An earlier version wrote it, and this process does not own it and so may not upgrade it.
     #[error(
-        "it has version {version}, and this program brings it to {known} when it is started with it as its own: do that first"
+        "it has version {version}: start this program once as the owner of the directory, which upgrades it to version {known}"
     )]
     Earlier {
         /// The version of the file's schema.

@@ -32,7 +32,7 @@ impl<C: Clock + Clone> SqliteStore<C> {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(e) => {
-                        tracing::warn!(error = %e, "what has expired could not be deleted");
+                        tracing::warn!(error = %e, "expired records could not be deleted");
                         break;
                     }
                 }

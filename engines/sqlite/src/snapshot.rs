@@ -23,13 +23,13 @@ pub enum SnapshotError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The file of the copy, which is given here, exists already; it is left as it is.
-    #[error("{0} is there already")]
+    #[error("{0} is there already: name another directory")]
     There(PathBuf),
     /// SQLite failed while the store was copied or the copy was checked.
     #[error("the store cannot be copied: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// Another process kept the store's file locked for ten seconds.
-    #[error("the store's file is locked by another process")]
+    #[error("another process has kept the store's file locked for ten seconds: try again")]
     Locked,
     /// SQLite's check has found a fault in the copy; the text says which.
     #[error("the copy is damaged: {0}")]

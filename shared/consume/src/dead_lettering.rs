@@ -123,7 +123,7 @@ impl<B: Broker> Aside<B> {
             offset = record.offset,
             next = letter.next,
             cause = cause.message,
-            "put aside: a dead letter stands for it"
+            "record put aside as a dead letter"
         );
         Ok(())
     }

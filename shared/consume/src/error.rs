@@ -9,6 +9,6 @@ pub enum ConsumeError {
     Join(String),
     /// A consumer had an error after which it is unusable, or the task of a loop has panicked; the text says which.
     /// The process must end, or start the loop again.
-    #[error("the consumer cannot go on: {0}")]
+    #[error("the consumer cannot be used any more: {0}")]
     Fatal(String),
 }

@@ -34,8 +34,8 @@ pub(crate) fn log_redelivery(record: &InputRecord, why: &Redelivery) {
     if why.is_for_room() {
         tracing::debug!(topic, partition, offset, %why, "no room for a record yet");
     } else if why.needs_an_operator() {
-        tracing::error!(topic, partition, offset, %why, "nothing goes on here until the installation is mended");
+        tracing::error!(topic, partition, offset, %why, "nothing continues here until the installation is repaired");
     } else {
-        tracing::warn!(topic, partition, offset, %why, "record to be handled again");
+        tracing::warn!(topic, partition, offset, %why, "record redelivered");
     }
 }

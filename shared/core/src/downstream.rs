@@ -238,9 +238,7 @@ impl Downstream {
                     return Err(OperationRefusal::Already("paused"));
                 }
                 if self.paused.len() >= MAX_PAUSED_STEPS {
-                    return Err(OperationRefusal::Already(
-                        "holding as many paused steps as it can",
-                    ));
+                    return Err(OperationRefusal::Already("at its limit of paused steps"));
                 }
                 next.paused.push(PausedStep {
                     workflow: workflow.clone(),

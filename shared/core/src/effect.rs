@@ -66,7 +66,7 @@ impl Effect {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unmade {
     /// The input of a request has expressions that are to be computed, and [`Context::details`] is `None`.
-    #[error("the details that a request's input is computed from are not there")]
+    #[error("the input of a request needs the order's details, which were not read")]
     NeedsDetails,
     /// A request's input has no value any more, although it had one when the record was written:
     /// the record or its definition is damaged.

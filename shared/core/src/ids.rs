@@ -325,7 +325,7 @@ pub struct CampaignId(u64);
 /// The error of reading a [`CampaignId`]: the text, given here, is not `c-` and 16 lower-case hexadecimal
 /// digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no id of a campaign, such as c-00c0ffee00c0ffee")]
+#[error("{0:?} is not the id of a campaign, such as c-00c0ffee00c0ffee")]
 pub struct InvalidCampaignId(pub String);
 
 impl CampaignId {

@@ -155,12 +155,14 @@ pub enum OperationRefusal {
     },
     /// The order cannot be cancelled: this step is its point of no return, and was skipped or may
     /// have had its effect.
-    #[error("step {0} is its point of no return and has been started: it can only go forward")]
+    #[error(
+        "step {0} is the order's point of no return and has been started: the order can no longer be cancelled"
+    )]
     PastPivot(StepId),
     /// It is not known whether the effect of this step happened, and it may not be repeated: the operator must
     /// resolve it first.
     #[error(
-        "it is not known whether step {0} has had its effect, which may not be repeated: find out, and say so with triad resolve"
+        "it is not known whether step {0} has had its effect, which may not be repeated: check with its service, then record the answer with triad resolve"
     )]
     InDoubt(StepId),
     /// The action cannot be done to the step that it names: the workflow does not have it, it is in
@@ -173,7 +175,7 @@ pub enum OperationRefusal {
         why: String,
     },
     /// The act is part of a campaign that has acted on the order before.
-    #[error("campaign {0} has acted on it already")]
+    #[error("campaign {0} has acted on the order already")]
     ActedOn(CampaignId),
     /// The action would change nothing, or the downstream has as many paused step types as it may have; the
     /// text says what the order or downstream is already.

@@ -113,9 +113,9 @@ fn meaning(code: &str, message: &str) -> Meaning {
 /// Advice for an operator about an error of the installation, if the error's text gives none.
 fn advice(code: &str) -> &'static str {
     if code.contains("AccessDenied") || code == "NotAuthorized" {
-        "; who runs this needs that right: see the roles in infra/"
+        "; the process needs that right: see the roles in infra/"
     } else if code.contains("Token") || code.contains("Signature") || code.contains("AccessKey") {
-        "; log in again, and see that the clock is right"
+        "; renew the credentials, and check that the clock is right"
     } else if code == "ResourceNotFoundException" {
         "; are the prefix of the tables and the region right? `triad init` makes the tables"
     } else if code == UNKNOWN {
@@ -176,7 +176,7 @@ where
     let told = error_of_sdk.as_service_error().and_then(|e| e.message());
     if told.is_some_and(|message| message.contains(NO_INDEX)) {
         return StoreError::Configuration(format!(
-            "table {table} has no index {index}: orders are found by search keys when it has been added, by `terraform apply` with the module of this version; those that have keys already come into it by themselves"
+            "table {table} has no index {index}: to find orders by search keys, add it by `terraform apply` with the module of this version; DynamoDB then adds the orders that have keys already"
         ));
     }
     classify(error_of_sdk, table)
@@ -214,7 +214,7 @@ where
         SdkError::ConstructionFailure(_) => "the call cannot be made",
         SdkError::DispatchFailure(failure) if failure.is_user() => "the call cannot be signed",
         SdkError::DispatchFailure(_) => "no connection",
-        _ => "an answer that is none of DynamoDB",
+        _ => "the answer is not one of DynamoDB",
     };
     let mut deepest: &dyn std::error::Error = error;
     // Bounded: a chain of causes is finite.

@@ -103,5 +103,5 @@ pub async fn catch<R: Future>(
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or(panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a word")
+    text.unwrap_or("without a message")
 }

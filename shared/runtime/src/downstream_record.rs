@@ -94,7 +94,7 @@ pub(crate) async fn publish_change<S: ControlStore, B: Bus, C: Clock, E: Entropy
     let told = record.told();
     let written = write(ports, agent, &told, Some(version)).await;
     if let Err(error) = &written {
-        tracing::warn!(%agent, %error, "that operators were told is not written down: they are told once more");
+        tracing::warn!(%agent, %error, "an alert was sent and not recorded as sent: it is sent once more");
     }
     Ok(matches!(written, Ok(Written::Written)).then_some((told, version + 1)))
 }

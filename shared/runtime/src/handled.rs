@@ -28,17 +28,17 @@ pub enum Redelivery {
     Outside(String),
     /// Other processes changed the order between each read and write, in every try that one
     /// delivery has.
-    #[error("others changed the order every time")]
+    #[error("other processes changed the order in every try")]
     Raced,
     /// An earlier record of the same order or partition must be delivered again, so this one waits for it.
-    #[error("one before it is to be delivered again")]
+    #[error("an earlier record of the same order or partition must be redelivered first")]
     Behind,
     /// A newer version of Triad may have sent the message, and this process cannot read it: during a rolling
     /// deployment it reaches a process that can. The text says what cannot be read.
-    #[error("it may be of a newer version of Triad: {0}")]
+    #[error("this process cannot read it, and a newer version of Triad may have sent it: {0}")]
     Newer(String),
     /// The time that this process was given is over, so the work was not begun or was broken off.
-    #[error("the time of this invocation is up")]
+    #[error("the time of this process is over")]
     OutOfTime,
     /// Nothing has failed: too many orders are in flight or not yet started. The text says which
     /// bound is reached.

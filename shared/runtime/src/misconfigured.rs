@@ -93,7 +93,7 @@ impl Misconfigured {
         tracing::error!(
             handler = self.handler,
             why,
-            "work stands still until the installation is mended"
+            "work stops until the installation is repaired"
         );
         let sent = alerts::publish(bus, clock, vec![self.alert(&why, now)]).await;
         if !matches!(sent.as_deref(), Ok([Ok(())])) {

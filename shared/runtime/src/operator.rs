@@ -77,7 +77,7 @@ pub enum OperateError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Other processes changed the record between each read and write, in each of eight tries.
-    #[error("the order changes too fast; try again")]
+    #[error("other processes changed it in every try; try again")]
     Contended,
     /// The record and its definition do not fit, or a part is missing. The text is for people;
     /// trying again does not help.

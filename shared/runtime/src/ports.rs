@@ -16,11 +16,11 @@ use triad_workflow::{DefinitionHash, Millis, SearchKey, WorkflowName};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Transient: the store is throttled, has timed out or cannot be reached. Try again later.
-    #[error("the store failed for now: {0}")]
+    #[error("the store failed, try again later: {0}")]
     Transient(String),
     /// Needs a repair by an operator: a permission, credentials, a table or a key is wrong. It does not concern the
     /// item, so no order is given up because of it.
-    #[error("the store cannot be used as it is set up: {0}")]
+    #[error("the store needs a repair of its setup: {0}")]
     Configuration(String),
     /// Permanent, and only about this item: it cannot be read, is missing, or is larger than the store takes.
     #[error("{0}")]
@@ -32,19 +32,19 @@ pub enum StoreError {
 pub enum BusError {
     /// Transient: no broker can be reached, too few replicas are in sync, or the client's queue is full. Try again
     /// later.
-    #[error("the bus failed for now: {0}")]
+    #[error("the bus failed, try again later: {0}")]
     Transient(String),
     /// Not acknowledged in time, though other topics or partitions may work: this one has no
     /// leader, for instance. The message may still be delivered, and later messages for its
     /// partition wait behind it.
-    #[error("the bus does not get on with it: {0}")]
+    #[error("the bus has not acknowledged the message in time: {0}")]
     Late(String),
     /// The message is larger than the topic or the client takes. It cannot be sent until an operator changes the
     /// topic's settings.
     #[error("the message is too large: {0}")]
     TooLarge(String),
     /// Needs a repair by an operator: there is no such topic, or no permission.
-    #[error("the bus refused: {0}")]
+    #[error("the bus refused the message: {0}")]
     Permanent(String),
 }
 

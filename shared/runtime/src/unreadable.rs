@@ -106,7 +106,7 @@ async fn write_down<S: ControlStore, E: Entropy>(
 }
 
 fn log_untold(error: &dyn std::error::Error) {
-    tracing::warn!(%error, "nobody was told of a record that cannot be read, or it is not written down");
+    tracing::warn!(%error, "an alert about an unreadable record could not be sent or recorded");
 }
 
 fn alert(subject: &Subject, why: &str, now: Timestamp) -> Envelope {

@@ -271,7 +271,7 @@ fn reason(error: &ValidationError<'_>) -> String {
             "has none of the allowed forms".to_owned()
         }
         ValidationErrorKind::OneOfMultipleValid { .. } => {
-            "has several of the forms of which one is allowed".to_owned()
+            "fits several forms of which only one is allowed".to_owned()
         }
         _ => format!("does not fit: {}", cut(&error.masked().to_string())),
     }

@@ -92,7 +92,8 @@ impl<C: Clock + Clone> DynamoStore<C> {
             Ok(_) => Ok(Keeping::New),
             Err(e) => match e.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(_)) => {
-                    let why = format!("table {table}: others write there at the same moment");
+                    let why =
+                        format!("table {table}: another process writes there at the same moment");
                     Err(StoreError::Transient(why))
                 }
                 _ => Err(classify(&e, &table)),

@@ -230,7 +230,7 @@ impl Guard {
             CallResult::Answered => {
                 self.lock().window.answered(order, &settings);
                 if pass.is_probe {
-                    self.change(ports, "the probes went well", |d| {
+                    self.change(ports, "the probes succeeded", |d| {
                         d.breaker.probe_succeeded(&settings, now)
                     })
                     .await;
@@ -256,7 +256,9 @@ impl Guard {
                 if is_bad || pass.is_probe || binds_all {
                     let asked = asked.filter(|_| binds_all || pass.is_probe);
                     let why = match asked {
-                        Some(asked) => format!("{code}, and it asks to be left alone for {asked}"),
+                        Some(asked) => {
+                            format!("{code}, and the service asks for a wait of {asked}")
+                        }
                         None if pass.is_probe => format!("a probe failed: {code}"),
                         None => {
                             format!("the last calls of {failed} of {all} orders failed: {code}")
@@ -293,7 +295,7 @@ impl Guard {
         let now = ports.clock.now();
         let random = ports.entropy.next_u64();
         let why = format!(
-            "{code}: the service does not accept this agent; mend its credentials, rights or address"
+            "{code}: the service does not accept this agent; repair its credentials, rights or address"
         );
         self.change(ports, &why, |d| match refusal {
             Refusal::OfAll => d.breaker.tripped(&settings, None, random, now),
@@ -435,7 +437,7 @@ impl Guard {
             }
             let (record, version) = self.present();
             let breaker = record.breaker.probing(&self.settings.breaker, now);
-            let next = record.with_breaker(breaker, "a probe is made", now);
+            let next = record.with_breaker(breaker, "a probe is sent", now);
             if self.write(ports, next, version).await {
                 return Ok(());
             }
@@ -444,7 +446,11 @@ impl Guard {
         Err(Wait {
             until,
             opens: Some(until),
-            why: Failure::new(FailureKind::Transient, "breaker-open", "others probe"),
+            why: Failure::new(
+                FailureKind::Transient,
+                "breaker-open",
+                "another instance probes the service",
+            ),
         })
     }
 

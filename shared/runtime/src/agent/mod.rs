@@ -80,7 +80,7 @@ impl Remotes {
 /// Outcome of a request that has waited in its topic for so long that the step's attempt timeout no longer fits
 /// before complete-by. No call was made and nothing has failed.
 fn waited_too_long(now: Timestamp) -> ReplyOutcome {
-    let text = "it waited too long in the agent's topic to be begun";
+    let text = "the request waited too long in the agent's topic to be started";
     ReplyOutcome::Deferred {
         until: now,
         opens: None,
@@ -339,7 +339,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 self.send(reply, hop).await
             }
             Worked::Silence => {
-                tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "silent: complete-by has come, or is too near to begin, or another delivery has taken the attempt");
+                tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "no reply: complete-by has come or is too near, or another delivery has taken the attempt");
                 Handled::Done
             }
             Worked::Interrupted { .. } => Handled::Redeliver(Redelivery::OutOfTime),
@@ -377,7 +377,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     /// Gives back an attempt that was claimed without a call. If that fails, it counts as taken.
     async fn give_back(&self, request: &StepRequest) {
         if let Err(e) = ledger::give_back(&self.control, &self.entropy, request).await {
-            tracing::warn!(order = %request.order_id, step = %request.step, attempt = %request.attempt, error = %e, "an attempt that nobody made could not be given back");
+            tracing::warn!(order = %request.order_id, step = %request.step, attempt = %request.attempt, error = %e, "an attempt without a call could not be given back in the call ledger");
         }
     }
 

@@ -28,16 +28,16 @@ pub enum ReplayRefusal {
     /// The letter holds the Lambda event in which the record came, not the record: cause
     /// [`MALFORMED_EVENT_RECORD`].
     #[error(
-        "the record came in an event that could not be read, and is not kept itself; give its value"
+        "the letter holds the Lambda event that could not be read, and not the record; give the record's value"
     )]
     OfAnEvent,
     /// The letter stands for a whole batch and holds nothing of it: cause [`UNREADABLE_BATCH`].
     #[error(
-        "the letter is about a batch that could not be read, and no record of it is kept; give one's value"
+        "the letter is about a batch that could not be read, and holds no record of it; give the value to send"
     )]
     OfABatch,
     /// The record came from this topic, from which Triad takes no input: a value does not help.
-    #[error("{0:?} is no topic from which Triad takes its input")]
+    #[error("Triad reads no topic {0:?}, so nothing can be replayed to it")]
     Elsewhere(String),
 }
 

@@ -71,7 +71,7 @@ where
                 // The order waits for a process that can read its definition. It is in the due index, and a sweep of
                 // such a process has already sent again what is lost here.
                 Err(StoreError::Item(why)) => {
-                    tracing::warn!(order = %work.id, why, "an event is passed over: the order waits for its definition");
+                    tracing::warn!(order = %work.id, why, "an event is skipped: the order waits for a process that can read its definition");
                 }
                 Err(e) => batch.redeliver(work.index, e.into()),
             }

@@ -496,9 +496,9 @@ where
     fn leave(&self, order: &OrderId, why: &BusError) -> Handled {
         self.misconfigured.note_bus(why);
         if why.needs_an_operator() {
-            tracing::error!(%order, %why, "a message is refused: a sweep sends it once the installation is mended");
+            tracing::error!(%order, %why, "a message is refused: a sweep sends it once the installation is repaired");
         } else {
-            tracing::warn!(%order, %why, "a message is not acknowledged: a sweep sees to it");
+            tracing::warn!(%order, %why, "a message is not acknowledged: a sweep sends it again");
         }
         Handled::Done
     }

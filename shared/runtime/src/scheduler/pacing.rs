@@ -77,7 +77,7 @@ where
             InboxEntry::Start => true,
             InboxEntry::Waits => false,
             InboxEntry::Full => {
-                tracing::debug!(order = %work.id, "too many orders wait here: left to the Supervisor");
+                tracing::debug!(order = %work.id, "too many orders wait in this process: the Supervisor announces this one later");
                 false
             }
         })
@@ -187,7 +187,7 @@ where
         let token = self.entropy.next_u64();
         let told = pressure::report(&self.store, self.told.place, &report, token).await;
         if let Err(e) = &told {
-            tracing::warn!(error = %e, "what is held back could not be told");
+            tracing::warn!(error = %e, "the report of held-back orders could not be written");
         }
         if told != Ok(Written::Written) {
             // If the report could not be cleared, the next batch tries again.

@@ -119,8 +119,9 @@ where
             match self.gate.sets_aside(&self.store, workflow, now).await? {
                 true => Room::Aside,
                 false => {
-                    let why =
-                        format!("the definition of {workflow} cannot be read, and too many wait");
+                    let why = format!(
+                        "the definition of {workflow} cannot be read, and too many of its orders wait"
+                    );
                     Room::Full(NoRoom::Unread(why))
                 }
             },

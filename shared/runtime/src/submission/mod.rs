@@ -181,7 +181,7 @@ where
                 .filter(|(id, order)| {
                     if held.holds(id) {
                         answers[order.index] =
-                            Submitted::Later(Redelivery::NoRoom("one before it waits".into()));
+                            Submitted::Later(Redelivery::NoRoom("an earlier order waits".into()));
                     }
                     !held.holds(id)
                 })

@@ -166,7 +166,7 @@ async fn send<B: Bus, C: Clock>(
             // The records behind in the partition do not need this order's reply topic. The sweep sends `received`
             // before it announces the order.
             (why, _) if stored.contains(&index) && why.needs_an_operator() => {
-                tracing::warn!(error = %why, "an order is not told to be received: a sweep sees to it");
+                tracing::warn!(error = %why, "the status `received` of an order is not sent yet: a sweep sends it");
                 misconfigured.note_bus(why);
                 left.insert(index);
             }
@@ -181,7 +181,7 @@ async fn send<B: Bus, C: Clock>(
         match why {
             // The sweep's wake for the order is small.
             BusError::TooLarge(_) if stored.contains(&index) => {
-                tracing::error!(error = %why, "an order is not announced: a sweep sees to it");
+                tracing::error!(error = %why, "a stored order is not announced yet: a sweep announces it");
                 misconfigured.note_bus(&why);
             }
             why => answers[index] = why.into(),
@@ -191,7 +191,7 @@ async fn send<B: Bus, C: Clock>(
     for (index, why) in publish(beside).await {
         match why {
             BusError::Permanent(_) => {
-                tracing::warn!(error = %why, "nobody is told that a record was refused");
+                tracing::warn!(error = %why, "the status `rejected` of a refused record could not be sent");
                 misconfigured.note_bus(&why);
             }
             why => answers[index] = why.into(),

@@ -64,12 +64,12 @@ impl Driven {
                 sent,
                 failed,
                 unread,
-                "not every order could be driven on"
+                "some unfinished orders could not be resumed"
             );
         } else if alive > 0 {
-            tracing::info!(alive, sent, failed, unread, "orders driven on");
+            tracing::info!(alive, sent, failed, unread, "unfinished orders resumed");
         } else {
-            tracing::debug!(alive, sent, failed, unread, "orders driven on");
+            tracing::debug!(alive, sent, failed, unread, "unfinished orders resumed");
         }
     }
 }
@@ -169,7 +169,7 @@ where
                 }),
                 Err(e) => {
                     self.misconfigured.note_store(&e);
-                    tracing::warn!(order = %read.order.id, error = %e, "an order could not be driven on");
+                    tracing::warn!(order = %read.order.id, error = %e, "an unfinished order could not be resumed");
                     driven.failed += 1;
                 }
             }
@@ -229,7 +229,7 @@ where
 
 impl Driven {
     fn unmade(&mut self, order: &OrderId, unmade: &Unmade) {
-        tracing::warn!(%order, error = %unmade, "an order could not be driven on");
+        tracing::warn!(%order, error = %unmade, "an unfinished order could not be resumed");
         self.failed += 1;
     }
 }

@@ -485,5 +485,5 @@ impl Report {
 }
 
 fn log_failure(e: &StoreError) {
-    tracing::warn!(error = %e, "an overdue record could not be taken up; the next sweep meets it again");
+    tracing::warn!(error = %e, "an overdue order could not be handled; the next sweep tries again");
 }

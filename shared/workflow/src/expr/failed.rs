@@ -52,7 +52,7 @@ pub(super) fn error_text(source: &str, error: &ExecutionError) -> String {
         E::DuplicateKey(_) => "a mapping has a key twice".to_owned(),
         E::FunctionError { function, message } if function == OWN => message.clone(),
         E::FunctionError { function, .. } => {
-            format!("`{function}` can make nothing of what it is given")
+            format!("`{function}` does not accept its arguments")
         }
         _ => "it has no value".to_owned(),
     }
@@ -169,10 +169,7 @@ mod tests {
             ("details.holder * 0", "a mapping and a number have no `mul`"),
             ("details.n / 0", "a division by zero"),
             ("details.list[5]", "a list has no such element"),
-            (
-                "int(details.card)",
-                "`int` can make nothing of what it is given",
-            ),
+            ("int(details.card)", "`int` does not accept its arguments"),
             (
                 "{1: 2, '1': 3}",
                 "two keys of a mapping are the same in JSON",

@@ -193,7 +193,7 @@ fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusa
 pub(super) fn has_told(order: &Order) -> Result<(), OperationRefusal> {
     match order.outbox.is_full() {
         true => Err(OperationRefusal::Already(
-            "at its bound of messages that could not be sent; mend their topic first, and it is",
+            "at its limit of unsent messages (repair their topic first)",
         )),
         false => Ok(()),
     }
