@@ -22,7 +22,7 @@ pub enum SnapshotError {
     /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The file of the copy, which is given here, exists already; it is left as it is.
+    /// The file of the copy, named here, exists already; it is not changed.
     #[error("{0} is there already: name another directory")]
     There(PathBuf),
     /// SQLite failed while the store was copied or the copy was checked.

@@ -1,7 +1,7 @@
 //! The loop of handlers that take single records, many at once: the agents.
 //!
-//! Every record is a task of its own, so that one slow record does not hold up the others of its
-//! partition. An offset is committed when all before it are done.
+//! Every record has its own task, so that one slow record does not delay the others of its partition. An offset is
+//! committed when all records before it are done.
 
 use std::collections::VecDeque;
 use std::future::Future;

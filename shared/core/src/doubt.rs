@@ -67,7 +67,7 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
         }
         StepState::Completed { .. } => Happened::Yes,
         StepState::Compensating { applied, .. } | StepState::NotCompensated { applied, .. } => {
-            // If the action may not be repeated, an operator may have said that its effect happened.
+            // If the action may not be repeated, an operator may have resolved it as happened.
             let known =
                 applied.position.is_some() || !(record.in_doubt.is_some() || step.repeat.is_safe());
             if known {
@@ -86,13 +86,13 @@ pub enum NextAttempt<'a> {
     Act,
     /// The attempt asks the service whether an earlier one has had its effect.
     Probe(&'a Probe),
-    /// There is no attempt until an operator has said whether the effect happened.
+    /// There is no attempt until an operator has resolved the effect.
     Operator,
 }
 
-/// What the next attempt at a step does. If the effect has not happened, or the action is safe to repeat,
-/// it carries out the action. Otherwise it probes the service, if the step declares a probe. Otherwise
-/// there is no attempt until an operator has said whether the effect happened.
+/// The next attempt at a step. If the effect has not happened, or the action is safe to repeat, it carries out the
+/// action. Otherwise it probes the service, if the step declares a probe. Otherwise there is no attempt until an
+/// operator has resolved the effect.
 ///
 /// Call it only while no attempt is out (sent, and its end not yet known): an action that is out counts as
 /// in doubt.
@@ -110,9 +110,8 @@ pub(crate) fn has_passed(record: &StepRecord, step: &Step) -> bool {
     happened(record, step) != Happened::No || record.state == StepState::Skipped
 }
 
-/// Whether a step's effect is in doubt and may not be repeated as it is ([`Repeat::Probe`] or
-/// [`Repeat::Never`]). Such a step is not compensated before an operator has said whether its
-/// effect happened.
+/// Whether a step's effect is in doubt and may not be repeated ([`Repeat::Probe`] or [`Repeat::Never`]). Such a step
+/// is not compensated before an operator has resolved its effect.
 #[must_use]
 pub fn stops_compensation(record: &StepRecord, step: &Step) -> bool {
     happened(record, step) == Happened::Maybe && !step.repeat.is_safe()
@@ -129,9 +128,8 @@ pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
     }
 }
 
-/// Whether an operator can say of this step that its effect happened or did not: [`StepRecord::in_doubt`] is
-/// some, or a request for its action is out. [`crate::Action::Resolve`] names the states of the order in which
-/// that is allowed.
+/// Whether an operator can resolve the effect of this step: [`StepRecord::in_doubt`] is some, or a request for its
+/// action is out. [`crate::Action::Resolve`] names the states of the order in which that is allowed.
 #[must_use]
 pub fn can_be_resolved(record: &StepRecord) -> bool {
     record.in_doubt.is_some() || record.state.is_running()

@@ -16,7 +16,7 @@ pub const HELD_RECHECK: Millis = Millis(30_000);
 /// Most step types of one downstream that can be paused at once, inclusive.
 pub const MAX_PAUSED_STEPS: usize = 64;
 
-/// Most changes of a downstream that its record keeps beside the last one, inclusive.
+/// Most earlier changes that a downstream's record keeps, besides the last one, inclusive.
 pub const MAX_EARLIER: usize = 20;
 
 /// Key of a downstream's record in the control store: `downstream/<agent>`.

@@ -38,8 +38,8 @@ pub fn shard_of(order: &OrderId) -> u32 {
 /// How many further shards hold the orders that are set aside because their workflow's cap on
 /// orders in flight is reached, or because their definition could not be read. Their numbers begin at [`SHARDS`].
 ///
-/// A sweep for due orders does not read them. Their rows are sorted by the age of the order, so
-/// that the oldest order is let in first.
+/// A sweep for due orders does not read them. Their rows are sorted by the age of the order, so that the oldest order
+/// is admitted first.
 pub const ASIDE_SHARDS: u32 = 16;
 
 /// Number of all shards: [`SHARDS`] and then [`ASIDE_SHARDS`]. Every order that is not finished has its row in one of

@@ -112,14 +112,14 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
     Ok(effects)
 }
 
-/// The messages without which an order would not go on, made from its record alone. They are for a start
-/// after which [restorable](crate::Envelope::is_restorable) messages may have been lost; to send them once
-/// more is safe, as a bus that delivers at least once may do so too.
+/// The messages without which an order would stop, made from its record alone. They are for a start after which
+/// [restorable](crate::Envelope::is_restorable) messages may have been lost; sending them twice is safe, because a
+/// bus that delivers at least once may do so too.
 ///
-/// They are: a wake, if a Scheduler was asked to claim the order; before it, for a new order, the status
-/// `received`, which Submission may not have sent; and the request of each attempt that is out and may still
-/// be answered at `now`. Empty for an order that has finished, and for one of which no request is out and
-/// which waits for a moment, for room or for an operator.
+/// They are: a wake, if the last write woke a Scheduler; before it, for a new order, the status `received`, which
+/// Submission may not have sent; and the request of each attempt that is out and may still be answered at `now`.
+/// Empty for an order that has finished, and for an order without a request out that waits for a moment, for room or
+/// for an operator.
 ///
 /// Left out are a wake that a later write has followed, and every later status: a sweep sends those.
 ///

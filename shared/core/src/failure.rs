@@ -48,7 +48,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// One failure: its class, where it happened, and what a person reads.
+/// One failure: its class, its step, its code and its text for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The failure's class.
@@ -66,8 +66,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure in no step. Its code is what [`code()`] makes of this one; a message above
-    /// [`MAX_MESSAGE_BYTES`] is cut at a character boundary.
+    /// A failure without a step. [`code()`] normalizes its code; a message above [`MAX_MESSAGE_BYTES`] is cut at a
+    /// character boundary.
     #[must_use]
     pub fn new(kind: FailureKind, code: &str, message: &str) -> Self {
         Self {

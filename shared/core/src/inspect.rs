@@ -19,7 +19,7 @@ pub struct ServiceCall {
     pub direction: Direction,
     /// The agent that makes it.
     pub agent: AgentName,
-    /// Name of what the agent is asked to do, as the definition has it.
+    /// Name of the agent's action, from the definition.
     pub action: String,
     /// The key by which the service recognises the effect; that of the action for a probe.
     pub idempotency_key: IdempotencyKey,

@@ -12,7 +12,7 @@ use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::step::{Leg, StepRecord, StepState, Work};
 
-/// An invariant that does not hold, and where that was seen.
+/// A broken invariant, and where it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
     /// Name of the invariant: one of [`OF_RECORD`] or [`OF_WRITE`], or one that only the simulated world

@@ -1,4 +1,4 @@
-//! The messages, as they are on the wire.
+//! The messages on the wire.
 //!
 //! Values are JSON; CloudEvents attributes are in the headers. Fields that are absent have
 //! their defaults, and unknown fields are ignored, so that old and new instances understand one
@@ -32,10 +32,10 @@ pub struct Envelope {
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     /// The hop of this message in its trace; `None` if it belongs to no trace.
     pub trace: Option<TraceContext>,
-    /// Whether a loss of the message does no lasting harm: it can be made again from what is stored
-    /// ([`effect::under_way`](crate::effect::under_way)), or the request that it answers is sent again. A bus
-    /// whose records and whose store are on the same machine may acknowledge such a message before it is
-    /// durable, if everything under way is sent again at its next start.
+    /// Whether a loss of the message does no lasting harm: it can be made again from stored data
+    /// ([`effect::under_way`](crate::effect::under_way)), or the request that it answers is sent again. A bus whose
+    /// records are on the same machine as the store may acknowledge such a message before it is durable, if its next
+    /// start sends again everything under way.
     pub is_restorable: bool,
 }
 
@@ -92,7 +92,7 @@ impl Envelope {
         }
     }
 
-    /// The same message, as one that can be made again from what is stored.
+    /// The same message, marked as one that can be made again from stored data.
     #[must_use]
     pub(crate) fn restorable(self, is_restorable: bool) -> Self {
         Self {
@@ -167,8 +167,8 @@ pub struct Accepted {
     pub traceparent: Option<String>,
     /// When the submission was accepted.
     pub submitted_at: Timestamp,
-    /// The moment under which the order first stands in the due index: if no Scheduler has claimed the order
-    /// by then, the Supervisor takes it up.
+    /// The order's first hint in the due index: if no Scheduler has claimed the order by then, the Supervisor
+    /// announces it again.
     pub due: Timestamp,
     /// By when the order must have finished; `None`: it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -223,8 +223,8 @@ pub struct StepRequest {
     /// The key of the effect that is to be compensated; `None` if this is no compensation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensates: Option<IdempotencyKey>,
-    /// Name of what the agent is to do, as the definition has it: the step's action, or the action of its
-    /// compensation or of its probe.
+    /// Name of the agent's action, from the definition: the step's action, or the action of its compensation or of
+    /// its probe.
     pub action: String,
     /// Input of that action, with its expressions computed. A probe has the input of the step's action.
     pub input: Value,
@@ -263,12 +263,12 @@ pub struct Reply {
     pub calls: u32,
     /// What became of the request.
     pub outcome: ReplyOutcome,
-    /// When the agent sent the reply, by its clock; `None` from an agent that is none of Triad's and does not
-    /// say it, and then the time of reading counts.
+    /// When the agent sent the reply, by its clock. `None` if a third-party agent leaves it out; then the time of
+    /// reading counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
-    /// How long the request waited in its topic, and how long the agent worked on it; `None` from an agent
-    /// that does not say it.
+    /// How long the request waited in its topic, and how long the agent worked on it; `None` if the agent leaves it
+    /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
 }
@@ -287,7 +287,7 @@ pub struct Pace {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case")]
 pub enum ReplyOutcome {
-    /// The service has done what was asked; of a probe: it has answered.
+    /// The service has carried out the action or the compensation, or has answered the probe.
     Succeeded {
         /// What the service answered, at most [`MAX_OUTPUT_BYTES`].
         output: Value,
@@ -362,9 +362,9 @@ pub struct Alert {
 }
 
 impl Alert {
-    /// The alert as a message on the topic `alerts`, whose id is the alert's, so that it is the same however
-    /// often it is sent. `key` is what the alert is about: alerts with the same key stay in their order. The
-    /// message is a child of the hop `trace`; if that is `None`, it belongs to no trace.
+    /// The alert as a message on the topic `alerts`. Its id is the alert's, so that it is the same however often it
+    /// is sent. `key` is the subject of the alert: alerts with the same key stay in their order. The message is a
+    /// child of the hop `trace`; if that is `None`, it belongs to no trace.
     #[must_use]
     pub fn message(&self, key: &str, trace: Option<TraceContext>) -> Envelope {
         let id = self.alert_id.clone();
@@ -387,7 +387,7 @@ pub enum AlertKind {
     OrderError,
     /// An order has ended in state CompensationFailed.
     CompensationFailed,
-    /// An order has missed its deadline, and goes on because its point of no return may have happened.
+    /// An order has missed its deadline, and continues because its point of no return may have happened.
     OrderLate,
     /// A record was sent to the topic `dead-letter`.
     DeadLetter,

@@ -38,8 +38,8 @@ pub struct Unmovable(pub Vec<String>);
 /// An order without a readable definition ([`Order::is_unread`]) has started nothing: it stays set aside, and is
 /// admitted on the new version. `from` is not read then, and may be `to`.
 ///
-/// The transition is to be written on the condition that the present version of the record still
-/// stands. The changes are what a dry run shows; empty if the steps do not differ.
+/// Write the transition on the condition that the stored version of the record is unchanged. A dry run shows the
+/// changes; they are empty if the steps do not differ.
 ///
 /// # Errors
 /// [`Unmovable`] with each thing that stands against it; nothing is to be written then. Such things

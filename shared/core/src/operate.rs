@@ -53,10 +53,10 @@ pub enum Action {
     Resume,
     /// Say whether an effect in doubt happened, of an order in Error, CompensationFailed or Compensated.
     ///
-    /// An order in Error then goes on, and so does the compensation of an order in CompensationFailed if the
-    /// compensation of this step was given up. Both stay as they are while the order has another step that an
-    /// operator has to resolve ([`waits_for_operator`](crate::doubt::waits_for_operator)). A Compensated order
-    /// stays compensated, and can then be resubmitted.
+    /// An order in Error then continues, and so does the compensation of an order in CompensationFailed if the
+    /// compensation of this step was given up. Both stay in their state while the order has another step that an
+    /// operator has to resolve ([`waits_for_operator`](crate::doubt::waits_for_operator)). A Compensated order stays
+    /// compensated, and can then be resubmitted.
     Resolve {
         /// The step whose effect is in doubt.
         step: StepId,
@@ -123,8 +123,8 @@ pub enum NoInput {
     NoValue(StepId, EvalError),
 }
 
-/// The input that a step's action has now: the one that an operator has put in its place, or else what the
-/// definition's expressions come to. A corrected input must have the same fields and types as this one.
+/// The present input of a step's action: an operator's correction, or else the value of the definition's expressions.
+/// A corrected input must have the same fields and types as this one.
 ///
 /// # Errors
 /// [`NeedsDetails`] if the input has expressions that are to be computed, and [`Context::details`] is `None`.
@@ -177,8 +177,7 @@ pub enum OperationRefusal {
     /// The act is part of a campaign that has acted on the order before.
     #[error("campaign {0} has acted on the order already")]
     ActedOn(CampaignId),
-    /// The action would change nothing, or the downstream has as many paused step types as it may have; the
-    /// text says what the order or downstream is already.
+    /// The action would change nothing, or a limit is reached; the text completes the sentence "it is … already".
     #[error("it is {0} already")]
     Already(&'static str),
 }

@@ -59,11 +59,11 @@ pub struct Order {
     /// instance that can read its definition, and no step of it starts. `None` if it is not. See
     /// [`crate::due::aside_shard`].
     pub set_aside: Option<Timestamp>,
-    /// By when the order must have finished; `None`: it has no deadline. An order that is still running at
-    /// this moment is compensated, or goes on and counts as late.
+    /// Deadline of the order; `None`: it has none. An order that is still running at this moment is compensated, or
+    /// continues as late.
     pub deadline: Option<Timestamp>,
-    /// Since when the order is known to be late: its deadline has passed, and its point of no return may
-    /// have happened before, so that it goes on. `None` if it is not late.
+    /// Since when the order is known to be late: its deadline has passed, and its point of no return may have
+    /// happened before, so that it continues. `None` if it is not late.
     pub late_since: Option<Timestamp>,
     /// The operator who paused the order, the reason and the time: no further step starts until the order is resumed.
     /// `None` if it is not paused. A finished order is not paused.
@@ -316,9 +316,9 @@ impl Order {
         }
     }
 
-    /// Whether this campaign has acted on the order, and so must not act on it again. The campaign that acted
-    /// last is in the record itself. An earlier one is found only while its line is in the timeline: the line
-    /// can be dropped once [`MAX_INCIDENTS`] - 1 later acts stand behind it and one more line is added.
+    /// Whether this campaign has acted on the order, and so must not act on it again. The last campaign is in the
+    /// record itself. An earlier one is found only while its line is in the timeline: the line may be dropped after
+    /// [`MAX_INCIDENTS`] - 1 later acts and one more line.
     #[must_use]
     pub fn is_acted_on_by(&self, campaign: &CampaignId) -> bool {
         let acts = self.incidents.iter().filter_map(|line| line.act.as_ref());

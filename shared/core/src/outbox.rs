@@ -82,8 +82,8 @@ pub enum Emission {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Failure>,
     },
-    /// Tell operators that the order ended in Error or CompensationFailed, or that it has missed its deadline
-    /// and goes on.
+    /// Alert operators that the order ended in Error or CompensationFailed, or that it has missed its deadline and
+    /// continues.
     Alert {
         /// Which of the three happened: [`AlertKind::OrderError`], [`AlertKind::CompensationFailed`] or
         /// [`AlertKind::OrderLate`].

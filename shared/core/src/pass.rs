@@ -39,8 +39,7 @@ use crate::operate::OperationRefusal;
 use crate::order::Order;
 use crate::render;
 
-/// Whether a writer handles the order's events in their order, as the Scheduler does, or writes
-/// beside it.
+/// Whether a writer handles the order's events one after the other, as the Scheduler does, or independently of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriterOrder {
     /// The Scheduler: it handles the order's events one after the other, and each is redelivered
@@ -271,9 +270,8 @@ impl Pass {
         }
     }
 
-    /// Decides what an event makes of the order as it was read, whatever the pass was doing before. A
-    /// decision on a copy is carried out only if it is a write or needs the details; otherwise the next task
-    /// is to read the record.
+    /// Decides on an event of the order as it was read, in any state of the pass. A decision on a copy is used only
+    /// if it is a write or needs the details; otherwise the next task is to read the record.
     ///
     /// Returns the invariants that a write breaks, which the caller should report; the write is carried out
     /// all the same. Empty if it breaks none, or there is nothing to write.

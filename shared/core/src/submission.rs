@@ -395,7 +395,7 @@ fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal {
     if !wrong.is_empty() {
         return SubmissionRefusal::WrongField(all(&[&wrong]));
     }
-    // What is left is a field that stands twice.
+    // The only remaining fault is a field that occurs twice.
     refusal.unwrap_or_else(|| SubmissionRefusal::NotAnOrder(error.to_string()))
 }
 

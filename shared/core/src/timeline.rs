@@ -122,8 +122,8 @@ impl Incident {
         }
     }
 
-    /// What the attempt of the line asked for: the action, the probe or the compensation. In a record
-    /// of an earlier version the action may stand for the others.
+    /// Direction of the line's attempt: the action, the probe or the compensation. In a record of an earlier version
+    /// the action may stand for the others.
     #[must_use]
     pub fn direction(&self) -> Direction {
         match self.what {
@@ -208,9 +208,9 @@ pub enum IncidentKind {
     /// failure.
     #[serde(rename = "deferred")]
     Deferred,
-    /// The service answered a probe: it said whether an effect in doubt happened.
+    /// The service answered a probe: whether an effect in doubt happened.
     Probed,
-    /// The order missed its deadline and goes on.
+    /// The order missed its deadline and continues.
     Late,
     /// An operator had the steps that did not complete, or the whole compensated order, done again.
     Resubmitted,

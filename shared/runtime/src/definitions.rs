@@ -78,7 +78,7 @@ impl<D: DefinitionStore> Definitions<D> {
     /// date by the `refresh` given to [`new`](Self::new). A missing name is never cached.
     ///
     /// # Errors
-    /// Errors of the store; [`StoreError::Item`] if what is stored for this name cannot be read.
+    /// Errors of the store; [`StoreError::Item`] if the entry for this name cannot be read.
     pub async fn current(
         &self,
         name: &WorkflowName,

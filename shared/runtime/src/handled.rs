@@ -23,7 +23,7 @@ pub enum Redelivery {
     /// durable; this is the first failure.
     #[error(transparent)]
     Unsent(#[from] BusError),
-    /// A service outside Triad, such as AWS's SNS, did not do what was asked. The text says why.
+    /// A service outside Triad, such as AWS's SNS, failed. The text says why.
     #[error("{0}")]
     Outside(String),
     /// Other processes changed the order between each read and write, in every try that one

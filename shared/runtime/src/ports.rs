@@ -274,8 +274,8 @@ pub trait DefinitionStore: Send + Sync + 'static {
     /// The hash of the current version of a workflow; `Ok(None)`: no workflow of this name is published.
     ///
     /// # Errors
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
-    /// [`StoreError::Item`] if what is stored for this name cannot be read.
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read, [`StoreError::Item`]
+    /// if the entry for this name cannot be read.
     fn current(
         &self,
         name: WorkflowName,
@@ -284,8 +284,8 @@ pub trait DefinitionStore: Send + Sync + 'static {
     /// The canonical JSON of one version; `Ok(None)`: this version was never published, or was removed.
     ///
     /// # Errors
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
-    /// [`StoreError::Item`] if what is stored for this version cannot be read.
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read, [`StoreError::Item`]
+    /// if this version cannot be read.
     fn definition(
         &self,
         definition: WorkflowRef,
@@ -528,7 +528,7 @@ pub struct Tally {
 /// Most orders of either kind that [`OperatorStore::lately`] counts: 100,000, the newest.
 pub const MOST_LATELY: u64 = 100_000;
 
-/// What was submitted and what has finished within a time before now, of the orders that are still stored.
+/// Orders submitted and orders finished within a recent time, of the orders that are still stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lately {
     /// How many orders were submitted.
@@ -591,7 +591,7 @@ pub trait OperatorStore: Send + Sync + 'static {
         ready(Ok(None))
     }
 
-    /// What was submitted and what has finished since `since`. `None`: this store does not count.
+    /// Orders submitted and orders finished since `since`. `None`: this store does not count.
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read.

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 /// Largest schema as JSON, in bytes, inclusive: 32 KiB.
 pub const MAX_SCHEMA_BYTES: usize = 32 * 1024;
-/// Most parts that a schema may have, inclusive, when every reference is replaced by what it names. Each
-/// value in the schema is a part, except in `const`, `enum`, `default` and `examples`.
+/// Most parts that a schema may have, inclusive, with every reference resolved. Each value in the schema is a part,
+/// except in `const`, `enum`, `default` and `examples`.
 pub const MAX_SCHEMA_PARTS: u64 = 10_000;
 /// Most misfits of one order that [`DetailsSchema::misfits`] returns.
 pub const MAX_MISFITS: usize = 8;

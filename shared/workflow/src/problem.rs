@@ -92,7 +92,7 @@ pub(crate) enum Focus {
     Text(Vec<String>),
 }
 
-/// A place in a text file.
+/// A position in a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextPosition {
     /// Line, from 1.
@@ -101,7 +101,7 @@ pub struct TextPosition {
     pub column: usize,
     /// How many characters, from this column on, the place has; at least 1.
     pub width: usize,
-    /// The whole line as it stands in the file.
+    /// The whole line of the file.
     pub text: String,
 }
 
@@ -146,12 +146,12 @@ pub struct Problem {
     /// The part of the step, or of the definition, that the problem is about, such as `supervisor.failure_threshold`;
     /// empty if it is about the whole step or definition.
     pub path: String,
-    /// For the author: what is wrong.
+    /// The problem, for the author.
     pub reason: String,
     /// For the author: what to write instead; `None` if there is no suggestion.
     pub hint: Option<String>,
-    /// The place in the file; `None` if the definition was not read from a text, or the text cannot be judged
-    /// at all, for example because it is too large.
+    /// The position in the file; `None` if the definition was not read from a text, or the text cannot be checked at
+    /// all, for example because it is too large.
     pub place: Option<TextPosition>,
     pub(crate) at: Path,
     pub(crate) focus: Focus,

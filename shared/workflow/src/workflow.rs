@@ -1,4 +1,4 @@
-//! A checked and compiled workflow: what the core runs.
+//! A checked and compiled workflow, as the core runs it.
 
 use crate::details::DetailsSchema;
 use crate::duration::Millis;

@@ -59,7 +59,7 @@ pub enum Agent {
 /// How a call ended, as the agent knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CallEnd {
-    /// The service has done what was asked.
+    /// The service has carried out the request.
     Done,
     /// The service refused for good, and the call had no effect.
     Refused,

@@ -25,7 +25,7 @@ pub enum Move {
     Confirm,
     /// The Scheduler acknowledges the message, which leaves the topic.
     Acknowledge,
-    /// The Scheduler dies and loses what it has in memory.
+    /// The Scheduler dies and loses its memory.
     Crash,
 }
 

@@ -17,7 +17,7 @@ pub enum Move {
     Send,
     /// The Supervisor writes that a finished order has no unsent messages.
     Confirm,
-    /// The Supervisor dies and loses what it has in memory.
+    /// The Supervisor dies and loses its memory.
     Crash,
 }
 

@@ -100,8 +100,8 @@ impl Totals {
         self.failed.is_empty() && self.missing().is_empty()
     }
 
-    /// The totals as lines for a person: what was reached and how often, what was not, and the
-    /// seeds that failed.
+    /// The totals as lines for a person: counts of everything reached, names that were not reached, and the seeds
+    /// that failed.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::new();
@@ -140,7 +140,7 @@ pub struct Plan {
     pub from: u64,
     /// How many seeds are run, from the first on.
     pub seeds: u64,
-    /// How many seeds are run at once, each on a thread of its own; 0 counts as 1.
+    /// How many seeds are run at once, each on its own thread; 0 counts as 1.
     pub threads: usize,
     /// No seed is begun after this moment. `None`: no limit of time.
     pub until: Option<Instant>,

@@ -293,7 +293,7 @@ fn digest_of_file() -> anyhow::Result<String> {
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Writes the state beside its place and moves it there, so that no kill leaves half of it.
+/// Writes the state to a temporary file and renames it, so that a kill never leaves half of it.
 fn keep(path: &Path, kept: &SavedTotals) -> anyhow::Result<()> {
     let beside = path.with_extension("new");
     std::fs::write(&beside, serde_json::to_vec_pretty(kept)?)?;

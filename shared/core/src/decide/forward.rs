@@ -1,4 +1,4 @@
-//! Running an order: the claim, and starting what is ready.
+//! Running an order: the claim, and the start of every ready step.
 
 use triad_workflow::StepIndex;
 

@@ -37,11 +37,10 @@ use crate::status::Status;
 /// What to do about an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Write the next version on the condition that the present one still stands; then send its
-    /// effects.
+    /// Write the next version on the condition that the stored version is the one decided on; then send its effects.
     Transition(Box<Transition>),
-    /// The event was answered by an earlier write, or the order has finished and its messages may be unsent:
-    /// write nothing, and send again what the record says ([`crate::effect::of_record`]).
+    /// An earlier write answered the event, or the order has finished and its messages may be unsent: write nothing,
+    /// and send the record's messages again ([`crate::effect::of_record`]).
     Repeat,
     /// The decision depends on the order's details, and [`Context::details`] is `None`: read the details
     /// and decide again.
@@ -125,7 +124,7 @@ pub enum Reason {
     InFlight,
 }
 
-/// Decides what an event makes of an order. The same arguments always give the same decision.
+/// Decides on an event of an order. The same arguments always give the same decision.
 ///
 /// `order` has to be on the definition in `ctx`. `now` is the time of deciding, by the caller's
 /// clock.

@@ -126,9 +126,9 @@ impl Index {
         self.groups_of(|_, _| true)
     }
 
-    /// The letters by cause, as [`groups`](Self::groups) has them, but only the letters are counted for which
-    /// `takes` is true. Its arguments are when the letter was replayed last and when it was dismissed last;
-    /// `None` if it never was. A cause of which no letter is counted has 0.
+    /// The letters by cause, as [`groups`](Self::groups) has them, but counting only the letters for which `takes` is
+    /// true. Its arguments are the times of the letter's last replay and last dismissal; `None` if it never had one.
+    /// A cause without a counted letter has 0.
     #[must_use]
     pub fn groups_of(
         &self,

@@ -29,7 +29,7 @@ pub(super) const BY: &str = "triad-by";
 pub(super) const WHY: &str = "triad-why";
 pub(super) const CORRECTED: &str = "triad-corrected";
 
-/// All headers that a letter may have of its own.
+/// All headers of a letter itself.
 pub(super) const OF_A_LETTER: [&str; 14] = [
     CE_SPECVERSION,
     CE_TYPE,

@@ -10,9 +10,9 @@ use crate::ports::{Bus, BusError};
 /// only once its letter is acknowledged: so operators can read the letter that an alert is about, and a topic
 /// of dead letters that takes nothing does not lead to an alert for each redelivery.
 ///
-/// Each pair comes with a value of type `T`, such as the place of its record. Returned are the values of the
-/// pairs of which the letter or the alert was not acknowledged, and why; empty if all were acknowledged. The
-/// records of the returned pairs must be delivered again, which sends both messages again under the same ids.
+/// Each pair comes with a value of type `T`, such as the position of its record. Returns the values of the pairs
+/// whose letter or alert was not acknowledged, and why; empty if all were acknowledged. The records of the returned
+/// pairs must be redelivered, which sends both messages again with the same ids.
 ///
 /// A letter that is too large for its topic would be refused each time: it is cut and sent again.
 pub async fn send<B: Bus, T: Clone>(

@@ -92,7 +92,7 @@ pub(crate) fn accepted(workflow: &WorkflowName) {
     }
 }
 
-/// A submission was rejected for want of room.
+/// A submission was rejected for lack of room.
 pub(crate) fn rejected() {
     table::ORDERS_REJECTED.add(1, []);
 }
@@ -253,7 +253,7 @@ pub(crate) fn misconfigured(handler: &'static str) {
     table::MISCONFIGURED.add(1, [handler.into()]);
 }
 
-/// An invariant does not hold.
+/// An invariant is broken.
 pub(crate) fn breached(invariant: &'static str) {
     table::INVARIANT_BREACHES.add(1, [invariant.into()]);
 }

@@ -24,7 +24,7 @@ const EVER: Timestamp = Timestamp(u64::MAX);
 /// Result of [`Supervisor::drive_on`]. All numbers are counts and start at 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Driven {
-    /// Rows of the due index that were found; each stands for an order.
+    /// Rows of the due index that were found, one per order.
     pub alive: usize,
     /// Messages that were sent again and acknowledged.
     pub sent: usize,

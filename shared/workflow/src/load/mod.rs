@@ -21,8 +21,8 @@ use positions::Positions;
 /// Largest workflow file, in bytes, inclusive: 256 KiB.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
 
-/// Everything that is wrong with one workflow file. As text it is a line for each problem,
-/// `FILE:LINE:COLUMN: what is wrong`, with the line of the file below it.
+/// All problems of one workflow file. As text it is a line for each problem, `FILE:LINE:COLUMN: what is wrong`, with
+/// the line of the file below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
     /// Name of the file, as the caller gave it.
@@ -32,8 +32,7 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    /// The error of a file with one problem that is about the whole file. `reason` says what is wrong, for
-    /// the author.
+    /// The error of a file with one problem that is about the whole file. `reason` describes it for the author.
     #[must_use]
     pub fn whole_file(file: &str, reason: impl Into<String>) -> Self {
         Self {

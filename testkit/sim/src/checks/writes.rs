@@ -1,5 +1,5 @@
-//! Checks of every write; and the store's writes themselves, which run between the state before and what the checker
-//! remembers after.
+//! Checks of every write; and the store's writes themselves, which run between the check of the state before and the
+//! update of the checker's memory.
 
 use triad_core::budget;
 use triad_core::decide::true_due;

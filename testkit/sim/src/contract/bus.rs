@@ -25,7 +25,7 @@ pub const TOPICS: [&str; 5] = [
 /// A reader's reaction to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The reader acknowledges the record and goes on.
+    /// The reader acknowledges the record and continues.
     Done,
     /// The reader does not acknowledge the record, which must be delivered again.
     Redeliver,
@@ -261,7 +261,7 @@ pub async fn loses_nothing_with_a_reader<T: BusUnderTest>(bus: &T, topic: &str) 
     );
 }
 
-/// Creates [`TOPICS`] and runs every function of this contract, each on a topic of its own.
+/// Creates [`TOPICS`] and runs every function of this contract, each on its own topic.
 ///
 /// # Panics
 /// If one of these functions panics.

@@ -205,8 +205,8 @@ pub async fn leaves_what_stands<S: Whole>(store: &S) {
     assert_eq!(load(store, &id).await, Some(next));
 }
 
-/// Checks that the details of an order are stored although it has no record; that a control record is kept
-/// as it is, and another version of it is not taken; and that a text that is no page token is refused.
+/// Checks that the details of an order are stored although it has no record; that a control record is stored
+/// unchanged, and another version of it is refused; and that an invalid page token is refused.
 ///
 /// # Panics
 /// If a store does not behave like this, or a call to it fails.

@@ -244,9 +244,8 @@ where
     assert_eq!(present, Ok(Some(published[2].hash.clone())));
 }
 
-/// Checks that a store that counts its orders counts each one that it lists once, under its version and its state
-/// and by what it needs an operator for, and each that was submitted and that has finished. One that does not count
-/// says so.
+/// Checks that a store that counts its orders counts each listed order once, by version, state and reason for
+/// attention, and each submitted and each finished order. A store that does not count returns `None`.
 ///
 /// # Panics
 /// If the store does not behave like this, or a call to it fails.

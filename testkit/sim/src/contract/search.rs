@@ -142,9 +142,8 @@ where
     eventually(store, &own, &[&second]).await;
 }
 
-/// Checks that the keys of an order are read back as they were stored, and that it is found by them
-/// whatever becomes of it. `prefix` begins the ids that are made: it must be fit for an id, and new to this
-/// store.
+/// Checks that the keys of an order are read back as they were stored, and that it is found by them in every state.
+/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
 /// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.

@@ -18,7 +18,7 @@ use crate::outbox::Writer;
 /// How long after the pause the Supervisor checks a paused order again: 24 hours.
 pub const PAUSE_REVIEW: Millis = Millis(24 * 3_600_000);
 
-/// Decides what an operator's act makes of an order.
+/// Decides on an operator's act on an order.
 pub(super) fn decide(
     ctx: &Context<'_>,
     order: &Order,
