@@ -141,7 +141,7 @@ where
 
     /// A batch: items due for redelivery, then new ones.
     fn collect(&mut self, first: Option<Item>) -> Vec<Item> {
-        self.forget_gone();
+        self.drop_revoked();
         let mut batch = self.stuck.take_due(Instant::now(), self.max_records);
         let mut next = match batch.len() >= self.max_records {
             true => {
@@ -169,7 +169,7 @@ where
             return Some(item);
         }
         let next = self.lane.at_hand();
-        let gone = self.forget_gone();
+        let gone = self.drop_revoked();
         batch.retain(|item| !gone.contains(&item.partition()));
         next
     }
@@ -178,7 +178,7 @@ where
     /// this one again, reads all of it again. Call it after every poll of the consumer and before keeping the polled
     /// item: that was read after the revocation. Otherwise a record would be handled, and its offset committed,
     /// although earlier ones were dropped.
-    fn forget_gone(&mut self) -> Vec<Partition> {
+    fn drop_revoked(&mut self) -> Vec<Partition> {
         let gone = self.lane.consumer().assignment().take_revoked();
         self.stuck.forget(&gone);
         self.fresh.retain(|item| !gone.contains(&item.partition()));
@@ -191,7 +191,7 @@ where
 
     /// Hands a batch to the handler once, and keeps the items to redeliver.
     async fn work(&mut self, batch: Vec<Item>) {
-        self.lane.stand_first();
+        self.lane.take_precedence();
         let mut items = Vec::with_capacity(batch.len());
         let mut records = Vec::with_capacity(batch.len());
         for item in batch {
@@ -252,7 +252,7 @@ where
                     if polled.elapsed() >= POLL_EVERY {
                         polled = Instant::now();
                         let next = self.lane.at_hand();
-                        let gone = self.forget_gone();
+                        let gone = self.drop_revoked();
                         self.gone.extend(gone);
                         self.fresh.extend(next);
                     }
@@ -299,7 +299,7 @@ where
         }
         if !left.is_empty() {
             // Redeliveries of one lane do not make the other lane wait.
-            self.lane.stand_back();
+            self.lane.release_precedence();
         }
         for (partition, (why, items)) in left {
             let moved = done.contains_key(&partition);

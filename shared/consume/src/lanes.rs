@@ -117,7 +117,7 @@ impl<C: Consumer> Lane<C> {
                         brokers = self.address,
                         "records cannot be read for now"
                     );
-                    self.stand_back();
+                    self.release_precedence();
                     tokio::time::sleep(AFTER_ERROR).await;
                 }
             }
@@ -128,11 +128,11 @@ impl<C: Consumer> Lane<C> {
         let next = match self.consumer.at_hand() {
             Some(next) => next,
             None => {
-                self.stand_back();
+                self.release_precedence();
                 self.consumer.next().await
             }
         };
-        self.stand_first();
+        self.take_precedence();
         next
     }
 
@@ -195,14 +195,14 @@ impl<C: Consumer> Lane<C> {
 
 impl<C> Lane<C> {
     /// Makes the normal lane yield, because this lane has a record to handle.
-    pub(crate) fn stand_first(&self) {
+    pub(crate) fn take_precedence(&self) {
         if self.side == Side::High {
             self.precedence.set(true);
         }
     }
 
     /// Ends the precedence, because this lane has nothing to handle, or waits before a redelivery.
-    pub(crate) fn stand_back(&self) {
+    pub(crate) fn release_precedence(&self) {
         if self.side == Side::High {
             self.precedence.set(false);
         }
@@ -211,7 +211,7 @@ impl<C> Lane<C> {
 
 impl<C> Drop for Lane<C> {
     fn drop(&mut self) {
-        self.stand_back();
+        self.release_precedence();
     }
 }
 

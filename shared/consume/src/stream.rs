@@ -85,7 +85,7 @@ where
     let start_all = async {
         // Items read while no permit was free.
         let mut fresh: VecDeque<Item> = VecDeque::new();
-        let forget_gone = |fresh: &mut VecDeque<Item>| {
+        let drop_revoked = |fresh: &mut VecDeque<Item>| {
             let gone = lane.consumer().assignment().take_revoked();
             under_way.forget(&gone);
             fresh.retain(|item| !gone.contains(&item.partition()));
@@ -99,7 +99,7 @@ where
                     Err(e) => return e,
                 },
             };
-            forget_gone(&mut fresh);
+            drop_revoked(&mut fresh);
             under_way.begin(&item);
             let mut enter = pin!(room.enter(lane.side));
             let permit = loop {
@@ -107,7 +107,7 @@ where
                     permit = &mut enter => break permit,
                     () = tokio::time::sleep(POLL_EVERY) => {
                         let new = lane.at_hand();
-                        let gone = forget_gone(&mut fresh);
+                        let gone = drop_revoked(&mut fresh);
                         fresh.extend(new);
                         // The partition's new consumer reads it again.
                         if gone.contains(&item.partition()) {

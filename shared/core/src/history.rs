@@ -129,7 +129,7 @@ pub(crate) struct Deferral {
 }
 
 /// Records a deferred attempt: in a new line when a wait begins, and in the line of the wait while it lasts.
-pub(crate) fn tell_deferral(order: &mut Order, index: usize, deferral: Deferral, now: Timestamp) {
+pub(crate) fn record_deferral(order: &mut Order, index: usize, deferral: Deferral, now: Timestamp) {
     let Deferral {
         attempt,
         started,

@@ -347,7 +347,7 @@ fn push_status(order: &mut Order, status: Status, cause: Option<&Failure>, now: 
 
 /// Adds the status that a step is completed, if the workflow asks for it. Call it before deciding what follows,
 /// because that may be the order's end, whose status comes last.
-fn tell_progress(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp) {
+fn push_step_completed(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp) {
     if !ctx.workflow.progress {
         return;
     }

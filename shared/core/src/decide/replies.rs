@@ -6,7 +6,7 @@ use triad_workflow::{Millis, StepIndex};
 use super::complete_by::set_complete_by;
 use super::{
     Decision, Draft, Halt, Reason, compensate, forward, give_up, next_version, push_status,
-    stop_in_doubt, supervise, tell_progress, transition,
+    push_step_completed, stop_in_doubt, supervise, transition,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -167,7 +167,7 @@ fn completed(
         position,
         output,
     };
-    tell_progress(ctx, order, asked.index, now);
+    push_step_completed(ctx, order, asked.index, now);
     forward::advance(ctx, order, now)
 }
 
@@ -257,7 +257,7 @@ fn failed(
     let last = is_last(ctx, order, asked);
     if !permanent && !last {
         if supervise::is_retried_at_once(ctx, order, index, &failure) {
-            return again_at_once(ctx, order, asked, now);
+            return retry_in_same_write(ctx, order, asked, now);
         }
         set_complete_by(order, now);
         return Ok(());
@@ -285,7 +285,7 @@ fn failed(
 }
 
 /// Counts a failure as the Supervisor would, and makes the next attempt in the same write.
-fn again_at_once(
+fn retry_in_same_write(
     ctx: &Context<'_>,
     order: &mut Draft,
     asked: AnsweredRequest,
@@ -342,7 +342,7 @@ fn deferred(
         // One line of the timeline per wait, however often the service is found unavailable.
         is_new: out.deferred_since.is_none(),
     };
-    history::tell_deferral(order, asked.index, deferral, now);
+    history::record_deferral(order, asked.index, deferral, now);
     set_complete_by(order, now);
     Ok(())
 }

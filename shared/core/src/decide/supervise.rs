@@ -60,10 +60,10 @@ pub(super) fn overdue(
                 continue;
             }
             Finding::WaitIsOver => Millis(0),
-            Finding::Untaken => not_taken(ctx, &mut next, index, untaken, now),
+            Finding::Untaken => record_untaken(ctx, &mut next, index, untaken, now),
             Finding::Failed => {
                 let failure = count(ctx, &mut next, index, untaken, now);
-                let Some(delay) = another_after(ctx, &next.steps[index], index) else {
+                let Some(delay) = next_attempt_delay(ctx, &next.steps[index], index) else {
                     if no_longer(&mut next.steps[index]) {
                         met.released = true;
                         continue;
@@ -188,7 +188,7 @@ pub(super) fn is_retried_at_once(
 }
 
 /// The wait before another attempt at a failed step; `None` if no attempt follows.
-fn another_after(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) -> Option<Millis> {
+fn next_attempt_delay(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) -> Option<Millis> {
     let step = &ctx.workflow.steps[index];
     let direction = record.direction();
     let forward = direction == Direction::Forward;
@@ -301,7 +301,7 @@ fn finding(
 ///
 /// Without counted calls an agent may have died after the effect happened: the effect is in doubt until a reply
 /// comes, which is harmless if the service recognises its key.
-fn not_taken(
+fn record_untaken(
     ctx: &Context<'_>,
     order: &mut Order,
     index: StepIndex,
@@ -338,7 +338,7 @@ fn not_taken(
         why: failure,
         is_new: !noted,
     };
-    history::tell_deferral(order, index, deferral, now);
+    history::record_deferral(order, index, deferral, now);
     Millis(unheard.since(since).0 / 2).min(ctx.timing.announce_within)
 }
 

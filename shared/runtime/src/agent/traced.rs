@@ -121,7 +121,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     }
 
     /// Ends the span of a call.
-    pub(super) fn tell_call(
+    pub(super) fn end_call_span(
         &self,
         request: &StepRequest,
         count: u32,

@@ -271,7 +271,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             Either::Left((Err(fault), _)) => Some(failure::code(fault.code())),
             Either::Right(_) => Some("timeout".to_owned()),
         };
-        self.tell_call(request, tries.calls, span, &notes, failure.as_deref());
+        self.end_call_span(request, tries.calls, span, &notes, failure.as_deref());
         match answer {
             Either::Left((Ok(output), _)) => Called::Answered(output),
             Either::Left((Err(Fault::Permanent { code, message }), _)) => {

@@ -167,7 +167,7 @@ where
             }
         }
         self.fill_places().await;
-        self.tell_pressure().await;
+        self.report_pressure().await;
         self.misconfigured.note(&answers);
         self.misconfigured
             .publish_alert(&self.bus, &self.clock)
@@ -256,7 +256,7 @@ where
                         is_passed: is_let_in,
                         ..work
                     };
-                    self.hear_of(&mut work, record, now, &mut batch);
+                    self.begin_record_span(&mut work, record, now, &mut batch);
                     works.push((work.id.clone(), work));
                 }
                 Err(NoMessage::Never(cause)) => batch.letters.push((index, cause)),
@@ -275,7 +275,7 @@ where
             }
             let members: Vec<_> = runnable.iter().map(|w| (w.index, w.id.clone())).collect();
             self.run_wave(runnable, &mut batch).await;
-            self.tell_wave(&members, &mut batch);
+            self.end_wave_spans(&members, &mut batch);
             for (index, id) in members {
                 if !batch.answers[index].is_done() {
                     held.hold(&id);
@@ -307,7 +307,7 @@ where
             for known in decided {
                 again.extend(self.carried(known, batch));
             }
-            self.keep_untold(batch).await;
+            self.keep_unsent_ends(batch).await;
             works = again;
             source = Source::Record;
         }
@@ -375,7 +375,7 @@ where
     fn carried(&self, known: ReadMessage, batch: &mut Batch<'_>) -> Option<Work> {
         let ReadMessage { mut work, read, .. } = known;
         let index = work.index;
-        batch.takes_up(index, &read);
+        batch.link_attempts(index, &read);
         match work.carried.pass.task() {
             Task::Ended(PassEnd::Done(carried)) => {
                 self.note(&read, carried);
@@ -463,7 +463,7 @@ where
 
     /// Puts finished orders whose last status was refused into the due index. If that cannot be written, the input is
     /// redelivered.
-    async fn keep_untold(&self, batch: &mut Batch<'_>) {
+    async fn keep_unsent_ends(&self, batch: &mut Batch<'_>) {
         let now = self.clock.now();
         let (mut writes, mut owners) = (Vec::new(), Vec::new());
         for (index, carried, why) in batch.untold.drain(..) {

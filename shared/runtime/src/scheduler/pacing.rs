@@ -149,7 +149,7 @@ where
 
     /// Reports held-back orders to operators: at intervals while there are some, and once more when there are none,
     /// so that no outdated report stays.
-    pub(super) async fn tell_pressure(&self) {
+    pub(super) async fn report_pressure(&self) {
         let now = self.clock.now();
         if metric::is_measured() {
             metric::held_back(&self.intake.held_back(now));

@@ -27,7 +27,7 @@ where
     E: Entropy,
 {
     /// Begins the span of a record; no-op if tracing is off.
-    pub(super) fn hear_of(
+    pub(super) fn begin_record_span(
         &self,
         work: &mut Work,
         record: &InputRecord,
@@ -58,7 +58,7 @@ where
     }
 
     /// Ends the spans of a wave's records.
-    pub(super) fn tell_wave(&self, members: &[(usize, OrderId)], batch: &mut Batch<'_>) {
+    pub(super) fn end_wave_spans(&self, members: &[(usize, OrderId)], batch: &mut Batch<'_>) {
         if batch.heard.is_empty() {
             return;
         }
@@ -88,7 +88,7 @@ where
 
 impl Batch<'_> {
     /// Links the span of a message that wakes an order to the attempts under way in the order.
-    pub(super) fn takes_up(&mut self, index: usize, read: &Snapshot) {
+    pub(super) fn link_attempts(&mut self, index: usize, read: &Snapshot) {
         let Some(Some(heard)) = self.heard.get_mut(index) else {
             return;
         };

@@ -24,13 +24,13 @@ pub(super) fn resubmit(
     act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
-    has_told(order)?;
+    check_unsent_statuses(order)?;
     let mut next = next_version(order, Writer::Operator);
     match &order.state {
         ProcessState::Error { .. } => history::change_each(&mut next, now, try_again),
         ProcessState::Compensated { .. } => {
             left_in_doubt(ctx, order)?;
-            history::change_each(&mut next, now, from_the_beginning);
+            history::change_each(&mut next, now, restart_with_new_key);
         }
         _ => return Err(refused(order, "resubmit", "Error or Compensated")),
     }
@@ -65,7 +65,7 @@ pub(super) fn try_again(record: &mut StepRecord) {
 }
 
 /// Restarts a step of a compensated order with a new key.
-fn from_the_beginning(record: &mut StepRecord) {
+fn restart_with_new_key(record: &mut StepRecord) {
     if let Some(attempt) = record.state.attempt() {
         record.action.earlier = attempt.0;
     }
@@ -190,7 +190,7 @@ fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusa
 }
 
 /// Refuses a new run while too many statuses of earlier runs are unsent: each run adds more.
-pub(super) fn has_told(order: &Order) -> Result<(), OperationRefusal> {
+pub(super) fn check_unsent_statuses(order: &Order) -> Result<(), OperationRefusal> {
     match order.outbox.is_full() {
         true => Err(OperationRefusal::Already(
             "at its limit of unsent messages (repair their topic first)",
@@ -222,7 +222,7 @@ pub(super) fn retry_compensation(
         return Err(refused(order, "retry-compensation", "CompensationFailed"));
     }
     in_doubt(ctx, order)?;
-    has_told(order)?;
+    check_unsent_statuses(order)?;
     let mut next = next_version(order, Writer::Operator);
     next.note(line(IncidentKind::CompensationRetried, act, now));
     compensate_again(ctx, &mut next, now);

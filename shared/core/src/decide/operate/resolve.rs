@@ -3,10 +3,12 @@
 use serde_json::Value;
 use triad_workflow::{StepId, bounds};
 
-use super::new_run::{compensate_again, first_in_doubt, has_told, set_going, try_again};
+use super::new_run::{
+    check_unsent_statuses, compensate_again, first_in_doubt, set_going, try_again,
+};
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{Draft, Halt, forward, next_version, tell_progress};
+use crate::decide::{Draft, Halt, forward, next_version, push_step_completed};
 use crate::doubt::{self, can_be_resolved};
 use crate::history;
 use crate::ids::{Attempt, Direction, Timestamp};
@@ -50,7 +52,7 @@ pub(super) fn resolve(
         }
     });
     if matches!(next.steps[index].state, StepState::Completed { .. }) {
-        tell_progress(ctx, &mut next, index, now);
+        push_step_completed(ctx, &mut next, index, now);
     }
     match &order.state {
         ProcessState::Error { at, .. } => {
@@ -61,7 +63,7 @@ pub(super) fn resolve(
                 next.state = ProcessState::Error { at: *at, cause };
                 return Ok(next);
             }
-            has_told(order)?;
+            check_unsent_statuses(order)?;
             set_going(ctx, &mut again, now);
             Ok(again)
         }
@@ -79,7 +81,7 @@ pub(super) fn resolve(
                 };
                 return Ok(next);
             }
-            has_told(order)?;
+            check_unsent_statuses(order)?;
             compensate_again(ctx, &mut next, now);
             Ok(next)
         }
