@@ -1,9 +1,9 @@
-//! Which mutant is switched on. This file is part of the scratch copy alone, with the patches that
-//! call the macro: tests/mutants.sh.
+//! The mutant that is switched on. This file is only in the scratch copy, with the patches that call the macro:
+//! tests/mutants.sh.
 
 use std::sync::LazyLock;
 
-/// The mutant that the environment names; 0 if it names none.
+/// The mutant that the environment variable names; 0 if there is none.
 static ON: LazyLock<u64> =
     LazyLock::new(|| std::env::var("TRIAD_MUTANT").map_or(0, |name| digest(&name)));
 
@@ -13,7 +13,7 @@ pub fn is(mutant: u64) -> bool {
     *ON == mutant
 }
 
-/// A name's FNV-1a digest, so that the places compare numbers.
+/// A name's FNV-1a digest, so that the checks compare numbers.
 #[must_use]
 pub const fn digest(name: &str) -> u64 {
     let bytes = name.as_bytes();

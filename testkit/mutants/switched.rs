@@ -1,11 +1,11 @@
-//! Which constant is another one. This file is part of the scratch copy alone, in which every use of a
-//! constant asks here for its value: tests/constants.sh.
+//! The constant that is changed. This file is only in the scratch copy, in which every use of a constant calls this
+//! module for its value: tests/constants.sh.
 
 use std::sync::LazyLock;
 
 use triad_workflow::Millis;
 
-/// What a mutant makes of a number.
+/// How a mutant changes a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     Less,
@@ -14,8 +14,7 @@ enum Change {
     Double,
 }
 
-/// The constant that the environment names, by its digest, and what becomes of it. As text:
-/// `core/window/MOST less`.
+/// The constant that the environment variable names, by its digest, and its change. As text: `core/window/MOST less`.
 static SWITCHED: LazyLock<Option<(u64, Change)>> = LazyLock::new(|| {
     let text = std::env::var("TRIAD_CONSTANT").ok()?;
     let (name, change) = text.split_once(' ').expect("a constant and its change");
@@ -29,9 +28,9 @@ static SWITCHED: LazyLock<Option<(u64, Change)>> = LazyLock::new(|| {
     Some((digest(name), change))
 });
 
-/// A number that can be another one.
+/// A number that can be changed.
 pub trait Number: Copy {
-    /// As a mutant has it.
+    /// The changed number.
     #[must_use]
     fn changed(self, change: fn(u64) -> u64) -> Self;
 }
@@ -53,7 +52,7 @@ impl Number for Millis {
     }
 }
 
-/// The value of a constant: its own, unless the environment names it.
+/// The value of a constant: its own, unless the environment variable names it.
 #[must_use]
 pub fn now<T: Number>(constant: u64, own: T) -> T {
     match *SWITCHED {
@@ -67,7 +66,7 @@ pub fn now<T: Number>(constant: u64, own: T) -> T {
     }
 }
 
-/// A name's FNV-1a digest, so that the places compare numbers.
+/// A name's FNV-1a digest, so that the checks compare numbers.
 #[must_use]
 pub const fn digest(name: &str) -> u64 {
     let bytes = name.as_bytes();

@@ -6,7 +6,7 @@ use triad_runtime::{Clock, ControlRecord, ControlStore, ControlWrite, StoreError
 use crate::SqliteStore;
 use crate::error::signed;
 
-/// A record as it stands.
+/// A stored record, expired or not.
 struct StoredControl {
     version: u64,
     token: u64,
@@ -47,7 +47,7 @@ impl<C: Clock + Clone> ControlStore for SqliteStore<C> {
     }
 }
 
-/// Writes one record on its condition.
+/// Writes one record if its condition holds.
 fn put(db: &Connection, write: &ControlWrite, now: i64) -> rusqlite::Result<Written> {
     let standing = db
         .prepare_cached("SELECT Version, WriteToken, ExpiresAt FROM control WHERE Key = ?1")?
@@ -62,7 +62,7 @@ fn put(db: &Connection, write: &ControlWrite, now: i64) -> rusqlite::Result<Writ
     if standing.as_ref().is_some_and(|s| s.token == write.token) {
         return Ok(Written::Written);
     }
-    // One that has expired and is not deleted yet counts as none.
+    // A record that has expired and is not deleted yet counts as absent.
     let alive = standing.filter(|s| s.expires.is_none_or(|at| at > now));
     if alive.map(|s| s.version) != write.expected {
         return Ok(Written::Conflict);

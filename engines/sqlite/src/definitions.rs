@@ -1,4 +1,4 @@
-//! Published workflow definitions: every version, and the present one of each name.
+//! Published workflow definitions: every version, and the current version of each name.
 
 use rusqlite::{Connection, OptionalExtension};
 use triad_core::{InvalidWorkflowRef, Timestamp, WorkflowRef};
@@ -92,7 +92,7 @@ pub(crate) fn versions(
     Ok(Ok(versions))
 }
 
-/// Removes a version that is not the present one.
+/// Removes a version that is not the current one.
 pub(crate) fn remove(
     db: &Connection,
     definition: &WorkflowRef,

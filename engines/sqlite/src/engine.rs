@@ -13,26 +13,26 @@ use triad_runtime::StoreError;
 use crate::error::{OpenError, classify};
 use crate::schema::{self, Directory, Syncs};
 
-/// Bound on the calls that wait for one of the threads; who comes later waits to be let in.
+/// Most calls that wait for one of the threads; further callers wait for a free slot.
 const QUEUE: usize = 1_024;
-/// Bound on the calls of one group. A call is a batch, so a group may hold many more orders.
+/// Most calls of one group. A call is a batch, so a group may hold many more orders.
 const GROUP: usize = 256;
-/// Longest call, from when it is made: a disk that hangs holds up nobody for longer.
+/// Timeout of a call, from when it is made: callers of a disk that hangs wait no longer.
 const CALL_WITHIN: Duration = Duration::from_secs(8);
-/// Why a call is not answered: its thread has ended.
+/// Error of a call whose thread has ended.
 const ENDED: &str = "the store has been closed";
 
 /// Writes of one caller.
 trait WriteCall: Send {
-    /// Carries them out in the transaction of their group. An error rolls back the whole group.
+    /// Executes them in the transaction of their group. An error rolls back the whole group.
     fn carry_out(&mut self, db: &Connection) -> rusqlite::Result<()>;
-    /// Tells the caller, once it is known what became of the group.
+    /// Sends the result to the caller after the group was committed or rolled back.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
 struct Writes<T, F> {
     write: Option<F>,
-    /// What came of them, if the group is committed.
+    /// Result of the writes, valid if the group is committed.
     done: Option<T>,
     told: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -47,7 +47,7 @@ impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> WriteCall fo
 
     fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
         let Self { done, told, .. } = *self;
-        // A caller that has gone away is not told.
+        // The caller may have dropped its receiver.
         let _ = told.send(committed.and_then(|()| done.ok_or_else(ended)));
     }
 }
@@ -55,10 +55,10 @@ impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> WriteCall fo
 /// Reads of one caller.
 type ReadCall = Box<dyn FnOnce(&Connection) + Send>;
 
-/// How much a store has written since it was opened. Writes of other processes are not counted.
+/// Numbers of write calls and transactions since a store was opened. Writes of other processes are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Calls that were to write, those that failed included; one call may be about several records.
+    /// Write calls, including failed ones; one call may be about several records.
     pub writes: u64,
     /// Transactions that were begun; the calls of one transaction share a sync.
     pub groups: u64,
@@ -70,8 +70,7 @@ struct Counters {
     groups: AtomicU64,
 }
 
-/// A file that is open, and its threads. Clones share them, and they end with the last clone, which
-/// waits for them.
+/// An open file and its threads. Clones share them; dropping the last clone waits for the threads to end.
 #[derive(Debug, Clone)]
 pub(crate) struct Engine {
     threads: Arc<Threads>,
@@ -83,7 +82,7 @@ struct Threads {
     reads: Option<mpsc::Sender<ReadCall>>,
     threads: Vec<JoinHandle<()>>,
     counters: Arc<Counters>,
-    /// Given back last. A guest has none.
+    /// Released last. A guest has none.
     _directory: Option<Directory>,
 }
 
@@ -94,13 +93,13 @@ impl std::fmt::Debug for Threads {
 }
 
 impl Engine {
-    /// Opens a file for the process that owns it, and makes it where there is none.
+    /// Opens a file for the process that owns it, and creates it if it does not exist.
     pub(crate) fn open(dir: &Path, syncs: Syncs) -> Result<Self, OpenError> {
         let directory = Directory::take(dir)?;
         Self::start(schema::owner(dir, syncs)?, dir, Some(directory))
     }
 
-    /// Opens a file beside the process that owns it, if there is one.
+    /// Opens a file as a guest, beside its owner.
     pub(crate) fn join(dir: &Path) -> Result<Self, OpenError> {
         Self::start(schema::guest(dir)?, dir, None)
     }
@@ -138,7 +137,7 @@ impl Engine {
         })
     }
 
-    /// The engine of the same file, of which a call is given up after `within`.
+    /// The engine of the same file, with `within` as timeout of its calls.
     pub(crate) fn answering_within(mut self, within: Duration) -> Self {
         self.within = within;
         self
@@ -152,9 +151,9 @@ impl Engine {
         }
     }
 
-    /// Carries out writes in the next group's transaction. Their result is known once the group is
-    /// committed and synced. `write` may fail for SQLite's reasons alone, which rolls back the group;
-    /// what it refuses by itself is part of its answer.
+    /// Executes writes in the next group's transaction. The result is returned once the group is committed and
+    /// synced. `write` may fail only with errors of SQLite, which roll back the group; its own refusals are part of
+    /// its result.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -173,7 +172,7 @@ impl Engine {
             .await
     }
 
-    /// Reads from what is committed: every write that was answered before is seen.
+    /// Reads committed data: every write that was answered before is visible.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -189,8 +188,7 @@ impl Engine {
         self.bounded(answered, "").await
     }
 
-    /// A call, given up once it has taken too long. It is carried out all the same if its thread gets
-    /// to it.
+    /// A call with a timeout. Its thread may execute it after the timeout all the same.
     async fn bounded<T>(
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
@@ -225,7 +223,7 @@ async fn send<T>(to: Option<&mpsc::Sender<T>>, call: T) -> Result<(), StoreError
     to.send(call).await.map_err(|_| ended())
 }
 
-/// Takes the calls that wait, in groups, until nobody can send any more.
+/// Takes waiting calls in groups until all senders are dropped.
 fn write_all(db: Connection, mut calls: mpsc::Receiver<Box<dyn WriteCall>>, counters: &Counters) {
     let mut group = Vec::with_capacity(GROUP);
     while calls.blocking_recv_many(&mut group, GROUP) > 0 {
@@ -236,15 +234,15 @@ fn write_all(db: Connection, mut calls: mpsc::Receiver<Box<dyn WriteCall>>, coun
         write_group(&db, &mut group);
     }
     if let Err((_, e)) = db.close() {
-        tracing::warn!(error = %e, "the store did not close in order; its log is read at the next start");
+        tracing::warn!(error = %e, "the store was not closed cleanly; its log is read at the next start");
     }
 }
 
-/// Carries out a group in one transaction, and then tells everyone what came of it: also those whose
-/// writes were not reached.
+/// Executes a group in one transaction, and then sends its result to every caller, including those whose writes were
+/// not reached.
 fn write_group(db: &Connection, group: &mut Vec<Box<dyn WriteCall>>) {
     let result = carry_out(db, group).map_err(|e| {
-        // Some errors have ended the transaction already.
+        // Some errors have rolled the transaction back already.
         if !db.is_autocommit()
             && let Err(e) = db.execute_batch("ROLLBACK")
         {
@@ -259,8 +257,8 @@ fn write_group(db: &Connection, group: &mut Vec<Box<dyn WriteCall>>) {
 }
 
 fn carry_out(db: &Connection, group: &mut [Box<dyn WriteCall>]) -> rusqlite::Result<()> {
-    // The write lock is taken before anything is read: no other process writes between a condition
-    // and the write that depends on it.
+    // Takes the write lock before any read: no other process writes between a condition and the write that depends on
+    // it.
     db.execute_batch("BEGIN IMMEDIATE")?;
     for call in group {
         call.carry_out(db)?;
@@ -268,8 +266,8 @@ fn carry_out(db: &Connection, group: &mut [Box<dyn WriteCall>]) -> rusqlite::Res
     db.execute_batch("COMMIT")
 }
 
-/// Takes the calls that wait and reads for all of them from one state of the file. The calls are
-/// taken before it is looked at, so each sees what was answered before it was made.
+/// Takes the waiting calls and reads for all of them in one snapshot of the file. The calls are taken before the
+/// snapshot begins, so each sees every write that was answered before it was made.
 fn read_all(db: &Connection, mut calls: mpsc::Receiver<ReadCall>) {
     let mut group = Vec::with_capacity(GROUP);
     while calls.blocking_recv_many(&mut group, GROUP) > 0 {

@@ -1,4 +1,4 @@
-//! Errors of SQLite, by what an operator or a caller can do about them.
+//! Errors of SQLite, classified by the reaction of an operator or a caller.
 
 use std::path::{Path, PathBuf};
 
@@ -24,18 +24,20 @@ pub enum OpenError {
         /// The directory that another process has.
         dir: PathBuf,
     },
-    /// There is no store in the directory, and the call was one that makes none.
-    #[error("{dir} has no store in it: name the directory of one that has been started before")]
+    /// There is no store in the directory, and the call does not create one.
+    #[error(
+        "{dir} has no store in it: name the data directory of an installation that has been started before"
+    )]
     Missing {
-        /// The directory that has no store.
+        /// The directory without a store.
         dir: PathBuf,
     },
-    /// The file is of another program, or of a version that this one cannot read.
+    /// Another program wrote the file, or a version that this one cannot read.
     #[error("{file} is not a store that this version can read: {why}")]
     Foreign {
         /// The file that cannot be read as a store.
         file: PathBuf,
-        /// What the file is instead.
+        /// Actual writer of the file.
         why: Foreign,
     },
     /// SQLite cannot open the file.
@@ -54,17 +56,19 @@ pub enum OpenError {
 /// Why a file is not a store that this version can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Foreign {
-    /// A later version of this program has written it.
-    #[error("it has version {version} and this program knows {known}: use a later version of it")]
+    /// A later version of this program wrote it.
+    #[error(
+        "it has version {version}, and this program supports up to {known}: use a later version of triad"
+    )]
     Later {
         /// The version of the file's schema.
         version: i32,
         /// The version that this program reads and writes.
         known: i32,
     },
-    /// An earlier version has written it, and this process does not own it and so may not bring it up to date.
+    /// An earlier version wrote it, and this process does not own it and so may not upgrade it.
     #[error(
-        "it has version {version}, and this program brings it to {known} when it is started with it as its own: do that first"
+        "it has version {version}: start this program once as the owner of the directory, which upgrades it to version {known}"
     )]
     Earlier {
         /// The version of the file's schema.
@@ -72,7 +76,7 @@ pub enum Foreign {
         /// The version that this program reads and writes.
         known: i32,
     },
-    /// Another program has written it.
+    /// Another program wrote it.
     #[error("another program has written it")]
     Program,
 }
@@ -87,7 +91,7 @@ impl OpenError {
     }
 }
 
-/// An error of SQLite as the ports have it.
+/// The [`StoreError`] of an error of SQLite.
 pub(crate) fn classify(error: &rusqlite::Error) -> StoreError {
     let text = error.to_string();
     let Some(code) = error.sqlite_error_code() else {
@@ -113,7 +117,7 @@ pub(crate) fn classify(error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// What came of one item of a batch: a row of it that cannot be read is that item's failure, and not the batch's.
+/// Result of one item of a batch: an unreadable row fails that item, not the batch.
 pub(crate) fn of_item<T>(
     result: rusqlite::Result<Result<T, StoreError>>,
 ) -> rusqlite::Result<Result<T, StoreError>> {

@@ -1,4 +1,4 @@
-//! What has outlived its time is deleted, a bounded number of rows at a time.
+//! Deletes expired rows, a bounded number at a time.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use triad_runtime::{Clock, StoreError};
 use crate::SqliteStore;
 use crate::error::signed;
 
-/// Rows of one table that one transaction deletes: writes wait for it a few milliseconds at most.
+/// Most rows of one table per transaction: other writes wait a few milliseconds at most.
 const ROWS: i64 = 500;
 
 /// Usual time between two sweeps of [`SqliteStore::sweep`]: 60 s.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 impl<C: Clock + Clone> SqliteStore<C> {
-    /// Deletes what has expired, now and then again each time that `every` has passed. It never ends by
-    /// itself: drop the future to end it. Only the process that owns the store should call it. Other writes
-    /// have their turn in between. A failure is logged, and the next sweep goes on.
+    /// Deletes what has expired, at once and then every `every`. The future never completes; drop it to stop the
+    /// sweeps. Only the process that owns the store should call it. Other writes run in between. A failure is logged,
+    /// and the next sweep continues.
     ///
     /// # Panics
     /// If `every` is zero.
@@ -32,7 +32,7 @@ impl<C: Clock + Clone> SqliteStore<C> {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(e) => {
-                        tracing::warn!(error = %e, "what has expired could not be deleted");
+                        tracing::warn!(error = %e, "expired records could not be deleted");
                         break;
                     }
                 }
@@ -44,8 +44,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
     /// there may be more. The file does not shrink: its free pages are used again.
     ///
     /// # Errors
-    /// [`StoreError`] if SQLite fails or does not answer in time. What has expired is read by nobody, and a
-    /// later call deletes it.
+    /// [`StoreError`] if SQLite fails or does not answer in time. Expired rows are never returned by reads, and a
+    /// later call deletes them.
     pub async fn delete_expired(&self) -> Result<bool, StoreError> {
         let (now_s, now) = (self.now_s(), signed(self.clock.now().0));
         self.engine

@@ -16,13 +16,13 @@ use crate::{SqliteStore, definitions, tally};
 /// Rows of one page of the attention index.
 const PAGE: usize = 500;
 
-/// Behind which row of an index a page begins: its moment and its order.
+/// Row of an index after which a page begins: its moment and its order.
 pub(crate) type IndexPosition = (i64, String);
 
-/// A page of an index from its name, `<moment>/<order>`; before the first row without one.
+/// The position of a page from its name, `<moment>/<order>`; before the first row without a name.
 ///
 /// # Errors
-/// [`StoreError::Item`] if the name is no page's.
+/// [`StoreError::Item`] if the text is not the name of a page.
 pub(crate) fn place(page: Option<&str>, index: &str) -> Result<IndexPosition, StoreError> {
     let Some(page) = page else {
         return Ok((i64::MIN, String::new()));
@@ -32,7 +32,7 @@ pub(crate) fn place(page: Option<&str>, index: &str) -> Result<IndexPosition, St
     place.ok_or_else(|| StoreError::Item(format!("{page:?} is not a page of the {index} index")))
 }
 
-/// Orders of one shard that are due, the earliest first.
+/// Due orders of one shard, earliest first.
 pub(crate) fn due(
     db: &Connection,
     shard: u32,
@@ -49,7 +49,7 @@ pub(crate) fn due(
     let (mut page, mut seen, mut last) = (DuePage::default(), 0, None);
     while let Some(row) = rows.next()? {
         seen += 1;
-        // The next page begins after one that can be read: a damaged row comes again, and holds up nothing.
+        // The next page begins after a readable row: a damaged row is returned again, and blocks nothing.
         let (order, at): (String, i64) = match (row.get(0), row.get(2)) {
             (Ok(order), Ok(at)) => (order, at),
             (Err(e), _) | (_, Err(e)) => {
@@ -164,7 +164,7 @@ fn attention(
     Ok(page)
 }
 
-/// Orders with a key in a column, the one that was submitted last first.
+/// Orders with a key in a column, last submitted first.
 fn search(
     db: &Connection,
     column: &str,

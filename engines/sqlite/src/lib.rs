@@ -1,32 +1,30 @@
 //! The state store for one machine: SQLite behind the ports of the runtime.
 //!
-//! One directory holds everything: the file `state.sqlite` with its write-ahead log, and `LOCK`, by
-//! which a second process on the same directory is refused. A record has the attributes that it has
-//! in DynamoDB ([`triad_core::stored`]), one column each, so that any SQLite client can read,
-//! filter and back up what is stored.
+//! One directory holds everything: the file `state.sqlite` with its write-ahead log, and `LOCK`, by which a second
+//! owner of the same directory is refused. A record has the same attributes as in DynamoDB ([`triad_core::stored`]),
+//! one column each, so that any SQLite client can read, filter and back up the store.
 //!
-//! **Group commit.** One thread writes. It takes whatever waits, up to a bound, carries all of it out
-//! in one transaction, syncs once, and then answers everyone. Under load a sync is so shared by many
-//! orders; alone an order waits for its own sync and for nothing else. A write is answered only
-//! after its sync: it survives `kill -9` and loss of power, as far as the disk keeps what it has
-//! acknowledged. Another thread reads, from the last commit.
+//! **Group commit.** One thread writes. It takes the waiting calls, up to a bound, executes all of them in one
+//! transaction, syncs once, and then answers every caller. Under load many orders share a sync; without load an order
+//! waits for its own sync only. A write is answered only after its sync: it survives `kill -9` and loss of power, as
+//! far as the disk keeps what it has acknowledged. Another thread reads, from the last commit.
 //!
-//! **Guests.** One process owns the directory. Others may join it, to look and to act: SQLite's locks
-//! order the writes of all of them, each writer takes the write lock before it reads what its write
-//! depends on, and nothing of the file is kept in memory beside SQLite's own pages, which know when
-//! another process has written. Making the tables and deleting what has expired is the owner's.
+//! **Guests.** One process owns the directory. Other processes may join it, to read and to write: SQLite's locks
+//! order the writes of all of them, each writer takes the write lock before it reads what its write depends on, and
+//! no process caches anything of the file except SQLite's own pages, which SQLite invalidates when another process
+//! writes. Only the owner creates the tables and deletes what has expired.
 //!
-//! | module | owns |
+//! | module | contents |
 //! |---|---|
 //! | `schema` | tables, indexes, the version of both, how the file is opened |
 //! | `engine` | the two threads, the groups, their bounds |
 //! | `record` | a process record as a row, with its checksum |
 //! | `orders`, `index`, `definitions`, `control` | the ports, as statements |
-//! | `tally` | how many orders there are, by state and version, and lately |
-//! | `moving` | everything that is stored, page by page, and putting it in |
+//! | `tally` | numbers of orders by state and version, in total and recently |
+//! | `moving` | export of all stored items, page by page, and their import |
 //! | `snapshot` | a copy of the file while others write |
-//! | `expiry` | what is deleted, and when |
-//! | `error` | which error of SQLite is of which kind |
+//! | `expiry` | deletion of expired rows |
+//! | `error` | classification of SQLite's errors |
 
 mod control;
 mod definitions;
@@ -84,9 +82,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
         })
     }
 
-    /// Opens a store as [`open`](Self::open) does, but without syncs: what is written survives the end of the
-    /// process; if the machine stops, the whole store may be lost or damaged. It is for stores that nobody
-    /// needs afterwards.
+    /// Opens a store as [`open`](Self::open) does, but without syncs: writes survive the end of the process; if the
+    /// machine stops, the whole store may be lost or damaged. Use it only for disposable stores.
     ///
     /// # Errors
     /// The same as those of [`open`](Self::open).
@@ -99,11 +96,11 @@ impl<C: Clock + Clone> SqliteStore<C> {
         })
     }
 
-    /// Opens the store in a directory that another process may own at the same time. Opening it creates and
+    /// Opens the store as a guest, in a directory that another process may own at the same time. Opening creates and
     /// changes nothing. `retention` is as for [`open`](Self::open), and must be the owner's.
     ///
-    /// A write of one process waits while another one has a group of its writes synced, for four to six
-    /// seconds at most; then it is [`StoreError::Transient`](triad_runtime::StoreError::Transient).
+    /// A write of one process waits while another process syncs a group, for four to six seconds at most; then it
+    /// fails with [`StoreError::Transient`](triad_runtime::StoreError::Transient).
     ///
     /// # Errors
     /// [`OpenError::Missing`] if there is no store in the directory, [`OpenError::File`] if SQLite cannot
@@ -149,8 +146,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
         }
     }
 
-    /// Writes a page of the file that changes nothing, as durably as any other write: whether there is room for what
-    /// comes next.
+    /// Rewrites a page of the file without a change, as durably as any other write: a test for free space on the
+    /// disk.
     ///
     /// # Errors
     /// [`StoreError`](triad_runtime::StoreError), as any other write.
@@ -165,7 +162,7 @@ impl<C: Clock + Clone> SqliteStore<C> {
         self.engine.counted()
     }
 
-    /// Now, in the seconds in which records expire.
+    /// The present time in seconds, the unit of expiry.
     fn now_s(&self) -> i64 {
         error::signed(self.clock.now().0 / 1000)
     }

@@ -1,4 +1,4 @@
-//! Everything that is stored, page by page, and putting it in where nothing stands.
+//! Export of all stored items, page by page, and their import where no item exists.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,14 +17,13 @@ use crate::error::signed;
 use crate::orders::{MAX_DETAILS_BYTES, insert_details, insert_record, sum_of_details};
 use crate::record::{self, COLUMNS};
 
-/// Things of one page.
+/// Items of one page.
 const PAGE: usize = 100;
-/// What the name of a page of records begins with; of the other pages of orders, which have details
-/// alone, the name begins with [`DETAILS`].
+/// Prefix of the name of a page of records; pages of orders that have only details begin with [`DETAILS`].
 const RECORDS: &str = "records/";
 const DETAILS: &str = "details/";
 
-/// Where the columns of the details stand behind those of the record, its checksum and its row.
+/// Column at which the details begin, after those of the record, its checksum and its row id.
 const DETAILS_AT: usize = COLUMNS.len() + 2;
 
 /// A record and its details.
@@ -110,7 +109,7 @@ fn records(db: &Connection, after: i64, now: Timestamp) -> rusqlite::Result<Kept
     Ok(page)
 }
 
-/// Details whose record has been deleted: they keep their id from being used again.
+/// Details whose record has been deleted: they reserve their id.
 fn details_alone(db: &Connection, after: i64, now: Timestamp) -> rusqlite::Result<KeptPage> {
     let mut read = db.prepare_cached(
         "SELECT Details, Digest, ExpiresAt, Checksum, OrderID, rowid FROM orders d
@@ -150,7 +149,7 @@ fn read_order(row: &Row<'_>) -> rusqlite::Result<Result<KeptOrder, StoreError>> 
         Some(Ok(ValueRef::Integer(number))) => Some(number.cast_unsigned()),
         _ => None,
     };
-    // Nothing expires before the first second.
+    // No record expires before second 0, so expired records are read too.
     let record = match record::decode(row, 0) {
         Err(why) => return Ok(Err(why)),
         Ok(read) => read.map(|order| KeptRecord {
@@ -175,7 +174,7 @@ fn order(
     })
 }
 
-/// The details whose columns begin at `at`; `None` where there are none.
+/// The details whose columns begin at `at`; `None` if there are none.
 fn details(
     row: &Row<'_>,
     at: usize,
@@ -196,7 +195,7 @@ fn details(
     })))
 }
 
-/// What stands under an id, whether or not it has expired.
+/// The stored order with an id, whether or not it has expired.
 fn stored_item(
     db: &Connection,
     id: &OrderId,
@@ -309,7 +308,7 @@ fn keep_control(
         Some(_) => Keeping::Different,
     };
     if keeping == Keeping::New && !dry_run {
-        // One that has expired and is not deleted yet counts as none.
+        // A record that has expired and is not deleted yet counts as absent.
         db.prepare_cached(
             "INSERT OR REPLACE INTO control (Key, Version, Value, WriteToken, ExpiresAt)
             VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -325,7 +324,7 @@ fn keep_control(
     Ok(keeping)
 }
 
-/// The versions in the order of name and hash; the name of a page is the last one, as printed.
+/// The versions, ordered by name and hash; the name of a page is the last version, as printed.
 fn workflows(db: &Connection, after: &str) -> rusqlite::Result<KeptPage> {
     let mut read = db.prepare_cached(
         "SELECT w.Name || '@' || w.Hash, w.Definition, w.PublishedAt, c.Hash IS NOT NULL

@@ -33,7 +33,7 @@ static INSERT: LazyLock<String> = LazyLock::new(|| {
     let columns = COLUMNS.join(", ");
     format!("INSERT INTO order_state ({columns}, Checksum) VALUES ({places})")
 });
-/// Writes all columns, and with them the rows of the indexes.
+/// Writes all columns, including those of the indexes.
 static UPDATE: LazyLock<String> = LazyLock::new(|| update(|_| true));
 /// Writes the columns that no index holds.
 static UPDATE_UNINDEXED: LazyLock<String> =
@@ -48,7 +48,7 @@ fn update(is_set: impl Fn(&str) -> bool) -> String {
     )
 }
 
-/// What the record that stands says about a write.
+/// The fields of the stored record that a write compares.
 struct StoredOrder {
     row: i64,
     version: u64,
@@ -59,7 +59,7 @@ struct StoredOrder {
     indexed: [Sql; INDEXED.len()],
 }
 
-/// How finished orders are kept.
+/// Retention of finished orders.
 #[derive(Debug, Clone, Copy)]
 struct Retention {
     record: Millis,
@@ -74,7 +74,7 @@ impl<C: Clock + Clone> SqliteStore<C> {
         }
     }
 
-    /// Answers each of many items with the result of the one call that serves all of them.
+    /// Gives each of many items the result of the one call that serves all of them.
     fn each<T>(
         result: Result<Vec<Result<T, StoreError>>, StoreError>,
         items: usize,
@@ -161,7 +161,7 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
     }
 }
 
-/// Stores one order, or finds that its id is taken by a record or by details.
+/// Stores one order, or finds that a record or details have its id already.
 fn create_one(
     db: &Connection,
     new: &NewOrder,
@@ -179,7 +179,7 @@ fn create_one(
         .prepare_cached("SELECT 1 FROM order_state WHERE OrderID = ?1")?
         .exists([id])?;
     if is_there {
-        // Its details have expired, and with them the digest.
+        // Its details have expired, and the digest with them.
         let digest = String::new();
         return Ok(Ok(Created::Exists { digest }));
     }
@@ -198,7 +198,7 @@ fn create_one(
     Ok(Ok(Created::Created))
 }
 
-/// Writes details that are not there. They expire at this moment, in seconds.
+/// Inserts new details, which expire at this moment, in seconds.
 pub(crate) fn insert_details(
     db: &Connection,
     id: &str,
@@ -215,7 +215,7 @@ pub(crate) fn insert_details(
     Ok(())
 }
 
-/// Writes a record that is not there.
+/// Inserts a new record.
 pub(crate) fn insert_record(db: &Connection, record: Encoded) -> rusqlite::Result<()> {
     let Encoded { values, checksum } = record;
     let values = values.into_iter().chain([Sql::Integer(checksum)]);
@@ -224,7 +224,7 @@ pub(crate) fn insert_record(db: &Connection, record: Encoded) -> rusqlite::Resul
     Ok(())
 }
 
-/// Writes one record on its condition.
+/// Writes one record if its condition holds.
 fn commit_one(
     db: &Connection,
     write: &Write,
@@ -233,11 +233,11 @@ fn commit_one(
     let Some(standing) = stored_order(db, &write.next.id)? else {
         return Ok(Ok(Written::Conflict));
     };
-    // An earlier try of this very write may have taken effect.
+    // An earlier try of the same write may have taken effect.
     if standing.token == Some(write.token) && standing.version == write.next.version.0 {
         return Ok(Ok(Written::Written));
     }
-    // The version alone fences every writer. A claim says the pattern's own condition too.
+    // The version alone fences every writer. A claim also checks the pattern's own condition.
     let claim = write.next.state.locked_by().map(|claim| claim.0.as_str());
     let is_locked = matches!((claim, &standing.claim), (Some(own), Some(held)) if own != held);
     if standing.version != write.expected.0 || is_locked {
@@ -295,8 +295,8 @@ fn stored_order(db: &Connection, id: &OrderId) -> rusqlite::Result<Option<Stored
     .optional()
 }
 
-/// Sets when an order's details expire at its end, or takes it back where an operator may have set
-/// the order going again. False where they have expired already and the order needs them.
+/// Sets the expiry of an order's details at its end, or clears it if an operator may have started a new run. False if
+/// they have expired already and the order needs them.
 fn expire_details(db: &Connection, next: &Order, retention: Millis) -> rusqlite::Result<bool> {
     let at = match next.kept_from() {
         Some(at) => Some(signed(at.plus(retention).0 / 1000)),
@@ -359,8 +359,8 @@ fn details_of(db: &Connection, id: &OrderId, now_s: i64) -> rusqlite::Result<Det
     })
 }
 
-/// One page of the records, in the order in which they were created. A page ends after so many rows
-/// have been looked at, whatever was found.
+/// One page of the records, in the order of creation. A page ends after a fixed number of rows read, however many
+/// match.
 fn list(
     db: &Connection,
     state: Option<&str>,

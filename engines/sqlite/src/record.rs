@@ -9,7 +9,7 @@ use triad_workflow::Millis;
 
 use crate::error::signed;
 
-/// The column by which a record is found.
+/// The key column.
 pub(crate) const KEY: &str = attr::ORDER_ID;
 
 /// The columns of a record, in the order of the table.
@@ -50,10 +50,10 @@ pub(crate) const COLUMNS: [&str; 34] = [
     attr::CAMPAIGN,
 ];
 
-/// Where the moment stands at which a record expires.
+/// Position of the column with the time of expiry.
 const EXPIRES_AT: usize = COLUMNS.len() - stored::SEARCH.len() - 2;
 
-/// The columns that an index holds. A write that changes none of them leaves the indexes alone.
+/// The columns that an index holds. A write that changes none of them does not touch the indexes.
 pub(crate) const INDEXED: [&str; 10] = [
     KEY,
     attr::WORKFLOW,
@@ -67,11 +67,11 @@ pub(crate) const INDEXED: [&str; 10] = [
     attr::SEARCH_2,
 ];
 
-/// Largest record, in bytes of all its values: as large as an item of DynamoDB, so that every record
-/// can be moved there.
+/// Largest record, in bytes of all its values: the limit of an item in DynamoDB, so that every record can be moved
+/// there.
 const MAX_BYTES: usize = 400 * 1024;
 
-/// Where a column stands among [`COLUMNS`].
+/// Position of a column in [`COLUMNS`].
 pub(crate) fn place(name: &str) -> Option<usize> {
     COLUMNS.iter().position(|column| *column == name)
 }
@@ -83,8 +83,7 @@ pub(crate) struct Encoded {
     pub(crate) checksum: i64,
 }
 
-/// A record as a row. It expires `retention` after the moment from which it counts, and not before
-/// `standing`, in seconds.
+/// A record as a row. It expires `retention` after [`Order::kept_from`], and not before `standing`, in seconds.
 ///
 /// # Errors
 /// [`StoreError::Item`] if it is larger than the store takes.
@@ -99,7 +98,7 @@ pub(crate) fn encode(
     })
 }
 
-/// A record as a row that expires at this moment, in seconds, or is kept.
+/// A record as a row that expires at this moment, in seconds, or never.
 ///
 /// # Errors
 /// [`StoreError::Item`] if it is larger than the store takes.
@@ -212,7 +211,7 @@ fn of_bytes(sum: u32, kind: u8, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(sum, bytes)
 }
 
-/// A moment as it is compared with what is stored: later ones than SQLite can count are the last one.
+/// A moment as an SQLite number: times beyond its largest number become that number.
 pub(crate) fn bound(at: Timestamp) -> i64 {
     i64::try_from(at.0).unwrap_or(i64::MAX)
 }

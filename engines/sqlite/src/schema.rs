@@ -10,34 +10,34 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::{Foreign, OpenError};
 use crate::{record, tally};
 
-/// Says in the file's header whose it is: "TRIA".
+/// Application id in the file's header: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
 /// Version of the tables. A file of a later version is not opened.
 const VERSION: i32 = 1;
 /// Name of the file in the directory.
 const FILE: &str = "state.sqlite";
-/// Name of the file in the directory on which the owner has a lock.
+/// Name of the file in the directory that the owner locks.
 const LOCK: &str = "LOCK";
-/// Bound on the pages that the writer keeps in memory, in KiB.
+/// Size of the writer's page cache, in KiB.
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
-/// Bound on the pages that the reader keeps in memory, in KiB.
+/// Size of the reader's page cache, in KiB.
 const READER_CACHE_KIB: i32 = 8 * 1024;
-/// Pages of the write-ahead log after which a commit writes them into the file.
+/// Pages of the write-ahead log after which a commit checkpoints them into the file.
 const CHECKPOINT_PAGES: i32 = 4_000;
-/// Bound on the write-ahead log that is kept on disk while nobody reads, in bytes.
+/// Largest write-ahead log that stays on disk while no reader needs it, in bytes.
 const LOG_BYTES: i64 = 32 << 20;
 
-/// Tries for a lock of the file that another process has, a millisecond apart: four to six seconds. A
-/// process keeps one while a group of its writes is synced. SQLite's own wait is up to a tenth of a
-/// second between two tries, in which a busy writer gives the lock back and takes it again many times.
+/// Tries for a lock of the file that another process holds, a millisecond apart: four to six seconds. A process holds
+/// one while it syncs a group. SQLite's own wait is up to a tenth of a second between two tries, in which a busy
+/// writer releases and takes the lock many times.
 const LOCK_TRIES: i32 = 4_000;
-/// Tries for the directory, ten milliseconds apart: [`is_taken`] has it for an instant.
+/// Tries for the directory, ten milliseconds apart: [`is_taken`] locks it for an instant.
 const DIRECTORY_TRIES: u32 = 20;
 
-/// A directory that no other process has.
+/// A directory that this process has locked.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// Holds the lock for as long as it is open.
+    /// The lock lasts until the file is closed.
     _lock: File,
 }
 
@@ -79,30 +79,29 @@ pub fn is_taken(dir: &Path) -> bool {
 
 /// Path of the file with the store in this directory, whether or not it exists.
 ///
-/// A process that has the store open must not open this file by itself: when it closes it, the system
-/// takes away the locks that SQLite has on the file.
+/// A process that has the store open must not also open this file directly: closing it would release SQLite's locks
+/// on the file.
 #[must_use]
 pub fn file(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
-/// Which commits are synced before they are answered.
+/// Whether commits are synced before they are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Syncs {
-    /// Every one.
+    /// Every commit.
     Every,
-    /// None: what is stored need not outlive the machine's run.
+    /// No commit: the store need not survive a stop of the machine.
     Never,
 }
 
-/// The connection that writes, of the process that owns the directory. Makes the tables where the file
-/// is new.
+/// The writing connection of the process that owns the directory. Creates the tables in a new file.
 pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     let file = file(dir);
     let db = connect(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     let (application, version) = numbers(&db, &file)?;
     match (application, version) {
-        // Also where a process died before it had written them: then there are no tables yet.
+        // Also if a process died before it had created them: then there are no tables yet.
         (0, 0) | (APPLICATION, VERSION) => {}
         _ => return Err(foreign(file, application, version)),
     }
@@ -116,13 +115,13 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Writes the version that the file has: its first page, and nothing else.
+/// Rewrites the version in the file's first page, and nothing else.
 pub(crate) fn rewrite_version(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "user_version", VERSION)
 }
 
-/// The connection that writes, of a process beside the owner. The tables must be there, and of this
-/// version: they are the owner's to make and to change.
+/// The writing connection of a guest. The tables must exist and have this version: only the owner creates and changes
+/// them.
 pub(crate) fn guest(dir: &Path) -> Result<Connection, OpenError> {
     let file = file(dir);
     let missing = || OpenError::Missing {
@@ -141,7 +140,7 @@ pub(crate) fn guest(dir: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// A connection that only reads, from what is committed. The tables must be there.
+/// A connection that only reads committed data. The tables must exist.
 pub(crate) fn reader(dir: &Path) -> Result<Connection, OpenError> {
     let file = file(dir);
     let failed = |e| OpenError::of_file(&file, &e);
@@ -160,7 +159,7 @@ fn connect(file: &Path, further: OpenFlags) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Whether a lock of the file is tried for once more, after a moment.
+/// Whether to try once more for a lock of the file, after a short sleep.
 fn try_again(tries: i32) -> bool {
     pause(Duration::from_millis(1));
     tries < LOCK_TRIES
@@ -174,7 +173,7 @@ pub(crate) fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// Whose the file is, and of which version.
+/// The application id and the version in the file's header.
 fn numbers(db: &Connection, file: &Path) -> Result<(i32, i32), OpenError> {
     let number = |name: &str| {
         db.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
@@ -183,7 +182,7 @@ fn numbers(db: &Connection, file: &Path) -> Result<(i32, i32), OpenError> {
     Ok((number("application_id")?, number("user_version")?))
 }
 
-/// Refuses what another program or another version has written.
+/// Refuses a file of another program or another version.
 fn foreign(file: PathBuf, application: i32, version: i32) -> OpenError {
     let known = VERSION;
     let why = match (application, version) {
@@ -200,9 +199,9 @@ fn configure_writer(db: &Connection, syncs: Syncs) -> rusqlite::Result<()> {
     db.pragma_update(None, "journal_size_limit", LOG_BYTES)
 }
 
-/// What every connection is set to.
+/// Sets the pragmas of every connection.
 fn configure(db: &Connection, cache_kib: i32, syncs: Syncs) -> rusqlite::Result<()> {
-    // Readers go on beside the writer.
+    // Readers do not wait for the writer.
     db.pragma_update(None, "journal_mode", "WAL")?;
     let synchronous = match syncs {
         Syncs::Every => "FULL",
@@ -211,13 +210,13 @@ fn configure(db: &Connection, cache_kib: i32, syncs: Syncs) -> rusqlite::Result<
     db.pragma_update(None, "synchronous", synchronous)?;
     db.pragma_update(None, "cache_size", -cache_kib)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
-    // Pages that do not fit what they point at are found when they are read.
+    // Reads detect pages whose cells are out of bounds.
     db.pragma_update(None, "cell_size_check", true)?;
     db.set_prepared_statement_cache_capacity(64);
     Ok(())
 }
 
-/// The tables as SQL. Each index holds only the rows that it is asked for.
+/// The tables as SQL. Each index holds only the rows that its queries return.
 fn tables() -> String {
     let columns: Vec<String> = record::COLUMNS
         .iter()

@@ -9,9 +9,9 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::OpenError;
 use crate::schema;
 
-/// Pages that are copied at once: 2 MiB.
+/// Pages of one step of the copy: 2 MiB.
 const STEP_PAGES: i32 = 512;
-/// Pause between two steps: who else reads the disk has its turn.
+/// Pause between two steps, for other users of the disk.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Tries in a row for a lock of the file, each with a pause: ten seconds.
 const MAX_TRIES: u32 = 2_000;
@@ -22,25 +22,25 @@ pub enum SnapshotError {
     /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The file of the copy, which is given here, exists already; it is left as it is.
-    #[error("{0} is there already")]
+    /// The file of the copy, named here, exists already; it is not changed.
+    #[error("{0} is there already: name another directory")]
     There(PathBuf),
     /// SQLite failed while the store was copied or the copy was checked.
     #[error("the store cannot be copied: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// Another process kept the store's file locked for ten seconds.
-    #[error("the store's file is locked by another process")]
+    #[error("another process has kept the store's file locked for ten seconds: try again")]
     Locked,
     /// SQLite's check has found a fault in the copy; the text says which.
     #[error("the copy is damaged: {0}")]
     Damaged(String),
 }
 
-/// Copies the store in the directory `from`, as it is at one moment, to the directory `to`, which must exist
-/// and have no store. Others may write meanwhile and do not wait for the copy; what they write is not in it,
-/// and stays in the write-ahead log until the copy is done. `progress` is called after each step of the copy
-/// but the last, and while the copy waits for a lock, with the number of pages that are copied and the number
-/// of all pages. Every page and index of the copy is checked. Blocks the thread.
+/// Copies the store in the directory `from`, as it is at one moment, to the directory `to`, which must exist and have
+/// no store. Other processes may write meanwhile and do not wait; their writes are not in the copy, and stay in the
+/// write-ahead log until the copy is done. `progress` is called after each step of the copy but the last, and while
+/// the copy waits for a lock, with the number of pages that are copied and the number of all pages. Every page and
+/// index of the copy is checked. Blocks the thread.
 ///
 /// # Errors
 /// [`SnapshotError::Open`] if there is no store in `from` that can be opened, [`SnapshotError::There`] if
@@ -51,7 +51,7 @@ pub fn snapshot(
     to: &Path,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), SnapshotError> {
-    // The tables must be there and of this version, and nothing is created.
+    // The tables must exist and have this version, and nothing is created.
     let source = schema::guest(from)?;
     let file = schema::file(to);
     if file.exists() {
@@ -60,7 +60,7 @@ pub fn snapshot(
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut copy = Connection::open_with_flags(&file, flags)?;
     copy.pragma_update(None, "synchronous", "FULL")?;
-    // One moment: without this transaction each write of another process would begin the copy anew.
+    // One snapshot: without this transaction each write of another process would restart the copy.
     source.execute_batch("BEGIN")?;
     let _: i64 = source.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     copy_pages(&source, &mut copy, &mut progress)?;
@@ -77,7 +77,7 @@ fn copy_pages(
 ) -> Result<(), SnapshotError> {
     let backup = Backup::new(source, copy)?;
     let mut tries = 0;
-    // Bounded: each step that is done copies pages of a file that does not grow for this connection.
+    // Bounded: each step copies pages of a file that does not grow for this connection.
     loop {
         match backup.step(STEP_PAGES)? {
             StepResult::Done => return Ok(()),

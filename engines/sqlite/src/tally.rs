@@ -1,5 +1,5 @@
-//! Orders counted. How many are in each state is kept in a table, by triggers, in the transaction of each
-//! write: to ask costs the same however many are stored. What is told of lately is read from two indexes.
+//! Numbers of orders. Triggers keep the number per state in a table, in the transaction of each write, so a query
+//! costs the same however many orders are stored. Recent orders are read from two indexes.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 use triad_core::due::SHARDS;
@@ -9,18 +9,18 @@ use triad_runtime::ports::{Lately, MOST_LATELY, OrderCount, Tally};
 
 use crate::record::bound;
 
-/// The part of the attention index in which a row is, as SQL: the key without its shard.
+/// The reason in a row's attention key, as SQL: the key without its shard.
 fn reason(row: &str) -> String {
     format!("ifnull(substr({row}Attention, 1, instr({row}Attention, '/') - 1), '')")
 }
 
-/// By what orders are counted, as SQL; `row` is where the columns stand.
+/// The columns by which orders are counted, as SQL; `row` is the row's name in the statement.
 fn group(row: &str) -> String {
     let reason = reason(row);
     format!("ifnull({row}Workflow, ''), ifnull({row}ProcessState, ''), {reason}")
 }
 
-/// The table of the counts, and the triggers that keep it.
+/// The table of the counts, and the triggers that update it.
 pub(crate) fn tables() -> String {
     let (new, old) = (group("NEW."), group("OLD."));
     let take = format!(
@@ -45,7 +45,7 @@ pub(crate) fn tables() -> String {
     )
 }
 
-/// All orders that have not expired, counted.
+/// Numbers of all orders that have not expired.
 pub(crate) fn tally(db: &Connection, late: Timestamp, now_s: i64) -> rusqlite::Result<Tally> {
     let mut tally = Tally {
         groups: groups(db, now_s)?,
@@ -79,7 +79,7 @@ pub(crate) fn tally(db: &Connection, late: Timestamp, now_s: i64) -> rusqlite::R
     Ok(tally)
 }
 
-/// What has expired is no longer there, though it is deleted a little later.
+/// Expired records are not counted, although they are deleted a little later.
 fn groups(db: &Connection, now_s: i64) -> rusqlite::Result<Vec<OrderCount>> {
     let mut read = db.prepare_cached(&format!(
         "SELECT Workflow, ProcessState, Reason, sum(Orders) FROM (
@@ -100,7 +100,7 @@ fn groups(db: &Connection, now_s: i64) -> rusqlite::Result<Vec<OrderCount>> {
     groups.collect()
 }
 
-/// What was submitted and what has finished since a moment.
+/// Orders submitted and orders finished since a moment.
 pub(crate) fn lately(db: &Connection, since: Timestamp) -> rusqlite::Result<Lately> {
     let (since, one_more) = (bound(since), MOST_LATELY.cast_signed() + 1);
     let mut submitted = db.prepare_cached(
@@ -140,7 +140,7 @@ fn moment(row: &Row<'_>) -> rusqlite::Result<Timestamp> {
     Ok(Timestamp(number(row, 0)?))
 }
 
-/// A number that is never below zero, but for the time between two moments of different clocks.
+/// A number that is negative only if two clocks differ; then it is 0.
 fn number(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(at)?.max(0).cast_unsigned())
 }

@@ -1,11 +1,11 @@
-//! What a consumer tells its loop of the partitions that come and go.
+//! Changes of a consumer's partitions, as reported to its loop.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A partition: the name of its topic, and its number, from 0.
 pub type Partition = (String, i32);
 
-/// What a consumer tells its loop after a rebalance: which partitions have gone.
+/// Reports of a consumer to its loop after a rebalance: the revoked partitions.
 ///
 /// Bound: a few entries for each partition of one topic.
 #[derive(Debug, Default)]
@@ -13,27 +13,27 @@ pub struct Assignment(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Partitions that have gone and of which the loop does not know yet.
+    /// Revoked partitions that the loop has not taken yet.
     revoked: Vec<Partition>,
-    /// How often partitions have gone.
+    /// Number of revocations.
     revocations: u64,
 }
 
 impl Assignment {
-    /// Tells the loop that these partitions are no longer its consumer's.
+    /// Reports that these partitions are no longer the consumer's.
     pub fn revoke(&self, partitions: impl IntoIterator<Item = Partition>) {
         let mut state = self.lock();
         state.revocations += 1;
         state.revoked.extend(partitions);
     }
 
-    /// How often [`revoke`](Self::revoke) was called. What a consumer has found out about a partition before
-    /// the last time says nothing of where it reads that partition now.
+    /// How often [`revoke`](Self::revoke) was called. A consumer's position in a partition from before the last
+    /// revocation is no longer valid.
     pub fn revocations(&self) -> u64 {
         self.lock().revocations
     }
 
-    /// What has gone since the last call.
+    /// The partitions revoked since the last call.
     pub(crate) fn take_revoked(&self) -> Vec<Partition> {
         std::mem::take(&mut self.lock().revoked)
     }

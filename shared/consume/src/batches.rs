@@ -1,12 +1,11 @@
 //! The loop of handlers that take batches: Submission and the Scheduler.
 //!
-//! An offset is committed only when the handler has said that the record's effects are
-//! acknowledged. A record that must be delivered again is handed to the handler again, after a
-//! growing wait, without letting a later one of its partition pass. Its partition is paused
-//! meanwhile; the others go on, and the consumer is polled all the time: one that is not polled
-//! for five minutes is taken for dead, and what it was stuck with would stick the next one.
+//! An offset is committed only when the handler has reported that the record's effects are acknowledged. A record to
+//! redeliver is handed to the handler again, after a growing wait, and no later record of its partition passes it.
+//! Its partition is paused meanwhile; the others continue, and the consumer is polled all the time: after five
+//! minutes without a poll the broker takes it for dead, and the next consumer would be stuck with the same record.
 //!
-//! What becomes of a record for which a handler panics: [`delivery`].
+//! Records for which a handler panics: see [`delivery`].
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -28,11 +27,11 @@ use crate::lanes::{Lane, WorkerConfig, join_lanes};
 use crate::retry::log_redelivery;
 use crate::stuck::{Stuck, Why};
 
-/// How often a consumer is polled while a handler is at work.
+/// Interval of polls of a consumer while a handler works.
 const POLL_EVERY: Duration = Duration::from_secs(30);
 
-/// Runs the handler `handle`, which takes batches, over both lanes until `stop` is cancelled. The batches
-/// that are in hand then are finished first.
+/// Runs the handler `handle`, which takes batches, over both lanes until `stop` is cancelled. Batches in hand are
+/// finished first.
 ///
 /// A batch holds 1 to [`WorkerConfig::max_records`] records of one lane. At most two batches are in hand, one
 /// of each lane, so the handler may be called twice at the same time. The records are shared with the
@@ -80,7 +79,7 @@ where
     first_end(tasks).await
 }
 
-/// Waits for the lanes; an error of one ends the other with it.
+/// Waits for the lanes; an error of one cancels the other.
 pub(crate) async fn first_end(
     mut lanes: JoinSet<Result<(), ConsumeError>>,
 ) -> Result<(), ConsumeError> {
@@ -90,19 +89,19 @@ pub(crate) async fn first_end(
     Ok(())
 }
 
-/// One lane and what is in hand of it.
+/// One lane and its items in hand.
 struct InHand<B: Broker, F> {
     lane: Lane<B::Consumer>,
     max_records: usize,
     handle: F,
     aside: Aside<B>,
     stuck: Stuck,
-    /// Read while a handler was at work.
+    /// Items read while a handler was working.
     fresh: VecDeque<Item>,
-    /// Partitions that have gone while the handler had the batch in hand.
+    /// Partitions revoked while the handler had the batch.
     gone: HashSet<Partition>,
     commits: Commits,
-    /// When the oldest record that the handler has was written, in milliseconds since 1970.
+    /// When the oldest record in the handler was written, in milliseconds since 1970.
     oldest: Option<i64>,
 }
 
@@ -140,13 +139,13 @@ where
         self.lane.measure(waiting);
     }
 
-    /// A batch: what is due again, then what has come.
+    /// A batch: items due for redelivery, then new ones.
     fn collect(&mut self, first: Option<Item>) -> Vec<Item> {
-        self.forget_gone();
+        self.drop_revoked();
         let mut batch = self.stuck.take_due(Instant::now(), self.max_records);
         let mut next = match batch.len() >= self.max_records {
             true => {
-                // It came first of what has come.
+                // It is the first of the new items.
                 first
                     .into_iter()
                     .for_each(|item| self.fresh.push_front(item));
@@ -164,36 +163,35 @@ where
         batch
     }
 
-    /// What belongs into a batch next, without waiting. What it has of partitions that have gone is taken
-    /// out of it.
+    /// The next item of a batch, without waiting. Removes items of revoked partitions from the batch.
     fn next_of(&mut self, batch: &mut Vec<Item>) -> Option<Item> {
         if let Some(item) = self.fresh.pop_front() {
             return Some(item);
         }
         let next = self.lane.at_hand();
-        let gone = self.forget_gone();
+        let gone = self.drop_revoked();
         batch.retain(|item| !gone.contains(&item.partition()));
         next
     }
 
-    /// Forgets what waits here of partitions that have gone, and returns these: all of it is read again by
-    /// whoever has them now, which may be this consumer. To be called after every look at the consumer and
-    /// before what it found is kept: that was read after they had gone. Otherwise a record would be handed
-    /// over, and its offset committed, though those before it were forgotten.
-    fn forget_gone(&mut self) -> Vec<Partition> {
+    /// Drops all waiting items of revoked partitions, and returns these partitions: their new consumer, which may be
+    /// this one again, reads all of it again. Call it after every poll of the consumer and before keeping the polled
+    /// item: that was read after the revocation. Otherwise a record would be handled, and its offset committed,
+    /// although earlier ones were dropped.
+    fn drop_revoked(&mut self) -> Vec<Partition> {
         let gone = self.lane.consumer().assignment().take_revoked();
         self.stuck.forget(&gone);
         self.fresh.retain(|item| !gone.contains(&item.partition()));
         for partition in &gone {
-            // It may have come back, and have been paused since for what is forgotten now.
+            // It may have been assigned again, and paused for items that are dropped now.
             self.lane.pause(partition, false);
         }
         gone
     }
 
-    /// Hands a batch over once, and keeps what is left of it.
+    /// Hands a batch to the handler once, and keeps the items to redeliver.
     async fn work(&mut self, batch: Vec<Item>) {
-        self.lane.stand_first();
+        self.lane.take_precedence();
         let mut items = Vec::with_capacity(batch.len());
         let mut records = Vec::with_capacity(batch.len());
         for item in batch {
@@ -232,7 +230,7 @@ where
         self.record_results(worked);
     }
 
-    /// The handler's answers. The consumer is polled while it is at work.
+    /// The handler's results. The consumer is polled while the handler works.
     async fn handled(&mut self, records: &Arc<Vec<InputRecord>>) -> Vec<Handled> {
         let (handle, aside) = (self.handle.clone(), self.aside.clone());
         let handle = |records, _| handle(records);
@@ -254,7 +252,7 @@ where
                     if polled.elapsed() >= POLL_EVERY {
                         polled = Instant::now();
                         let next = self.lane.at_hand();
-                        let gone = self.forget_gone();
+                        let gone = self.drop_revoked();
                         self.gone.extend(gone);
                         self.fresh.extend(next);
                     }
@@ -269,8 +267,8 @@ where
         answers
     }
 
-    /// Stores the offsets of what is done, and keeps of each partition the first that is not done
-    /// and every later one; nothing of partitions that have gone meanwhile.
+    /// Stores the offsets of finished items, and keeps the first unfinished item of each partition and every later
+    /// one; nothing of revoked partitions.
     fn record_results(&mut self, mut worked: Vec<(Item, Answer)>) {
         let gone = std::mem::take(&mut self.gone);
         worked.retain(|(item, _)| !gone.contains(&item.partition()));
@@ -300,8 +298,8 @@ where
             }
         }
         if !left.is_empty() {
-            // What one lane cannot get done is no reason for the other one to wait.
-            self.lane.stand_back();
+            // Redeliveries of one lane do not make the other lane wait.
+            self.lane.release_precedence();
         }
         for (partition, (why, items)) in left {
             let moved = done.contains_key(&partition);
@@ -315,7 +313,7 @@ where
     }
 }
 
-/// What came of an item.
+/// Result of an item.
 enum Answer {
     Done,
     Redeliver(Why),

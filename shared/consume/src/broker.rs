@@ -1,4 +1,4 @@
-//! What the loops ask of a broker and of its consumers.
+//! The broker and its consumers, as the loops use them.
 
 use std::time::Duration;
 
@@ -7,27 +7,26 @@ use triad_runtime::{Bus, BusError};
 use crate::assignment::{Assignment, Partition};
 use crate::polled::Polled;
 
-/// A broker that the loops run on: they read records from it, and send dead letters to it.
+/// A broker for the loops: they read records from it, and send dead letters to it.
 pub trait Broker: Clone + Send + Sync + 'static {
     /// The type of a consumer that reads one topic.
     type Consumer: Consumer;
     /// The type of the bus that messages are sent through.
     type Bus: Bus + Clone;
-    /// The error that says why no consumer can be made.
+    /// The error if no consumer can be made.
     type Error: std::fmt::Display;
 
-    /// Whether the broker ends with this process, and no other process handles its records; false unless a
-    /// broker says otherwise. If true, every start finds what handlers had in memory lost, and perhaps the
-    /// last messages that were acknowledged as [restorable](triad_core::Envelope::is_restorable); the process
-    /// must then drive every alive order on.
+    /// Whether the broker ends with this process, and no other process handles its records; false by default. If
+    /// true, a start loses what handlers had in memory, and perhaps the last messages that were acknowledged as
+    /// [restorable](triad_core::Envelope::is_restorable); the process must then resume every unfinished order.
     const ENDS_WITH_US: bool = false;
 
-    /// Makes a consumer that reads one topic as a member of a group. It begins each partition where the
-    /// group has committed, or with the topic's first record if the group has committed nothing.
+    /// Makes a consumer that reads one topic as a member of a group. It begins each partition at the group's
+    /// committed offset, or with the topic's first record if there is none.
     ///
     /// # Errors
-    /// [`Self::Error`] if the settings are wrong or the topic is refused. A broker that does not answer yet
-    /// is no error: the consumer goes on trying.
+    /// [`Self::Error`] if the settings are wrong or the topic is refused. A broker that does not answer yet is no
+    /// error: the consumer keeps trying.
     fn join(&self, group: &str, topic: &str) -> Result<Self::Consumer, Self::Error>;
 
     /// Makes a bus through which dead letters and their alerts are sent.
@@ -44,48 +43,48 @@ pub trait Broker: Clone + Send + Sync + 'static {
     fn address(&self) -> &str;
 }
 
-/// A member of a consumer group that reads one topic. It commits an offset only when its owner says so.
+/// A member of a consumer group that reads one topic. It commits an offset only after [`store`](Self::store).
 ///
 /// One task reads from it; other tasks may store and commit offsets meanwhile.
 pub trait Consumer: Send + Sync + 'static {
-    /// Waits for what comes next. Nothing is lost if the future is dropped.
+    /// Waits for the next item. Nothing is lost if the future is dropped.
     ///
     /// Records of a partition come in their order, each once as long as the partition stays with this
     /// consumer.
     fn next(&self) -> impl Future<Output = Polled> + Send;
 
-    /// What comes next if it is here already, without waiting; `None` if nothing is. The call also keeps the
-    /// consumer in its group: a loop calls it at least every 30 s, whatever a handler does.
+    /// The next item if it has arrived, without waiting; `None` if none has. The call also keeps the consumer in its
+    /// group: a loop calls it at least every 30 s, whatever a handler does.
     fn at_hand(&self) -> Option<Polled>;
 
-    /// If `paused` is true, hands over nothing more of this partition; if it is false, goes on behind the
-    /// record that was handed over last. Does nothing for a partition that is no longer this consumer's. A
-    /// partition that comes, or comes back, is not paused.
+    /// If `paused` is true, delivers no further records of this partition; if it is false, continues after the last
+    /// delivered record. Does nothing for a partition that is no longer this consumer's. A newly assigned partition
+    /// is not paused.
     fn pause(&self, partition: &Partition, paused: bool);
 
-    /// Notes that every record of this partition with an offset below `next` is done. The next commit tells
-    /// the group. Does nothing for a partition that is no longer this consumer's.
+    /// Notes that every record of this partition with an offset below `next` is done. The next commit includes it.
+    /// Does nothing for a partition that is no longer this consumer's.
     fn store(&self, partition: &Partition, next: i64);
 
-    /// Begins to commit the stored offsets, and does not wait for the answer. If the commit fails, the next
-    /// one makes up for it.
+    /// Begins to commit the stored offsets, and does not wait for the answer. If the commit fails, the next one
+    /// covers it.
     fn commit(&self);
 
     /// How soon after a record is done its offset should be committed. `None`, the default: within
-    /// [`COMMIT_EVERY`](crate::COMMIT_EVERY). What is done and not committed is done again if the process
-    /// dies, so a broker on which commits are cheap gives a shorter time.
+    /// [`COMMIT_EVERY`](crate::COMMIT_EVERY). If the process dies, uncommitted records are handled again, so a broker
+    /// with cheap commits returns a shorter time.
     fn commits_after(&self) -> Option<Duration> {
         None
     }
 
-    /// Commits the stored offsets and blocks the thread until the commit is answered, for at most 5 s. A
-    /// failure is only logged: the records are then delivered again.
+    /// Commits the stored offsets and blocks the thread until the commit is answered, for at most 5 s. A failure is
+    /// only logged: the records are then redelivered.
     fn commit_and_wait(&self);
 
-    /// How many records of the consumer's partitions were not handed over yet, as far as it knows without
-    /// asking the broker; for metrics. `None` if it knows this of no partition.
+    /// Number of undelivered records of the consumer's partitions, as far as known without a request to the broker;
+    /// for metrics. `None` if unknown.
     fn unread(&self) -> Option<u64>;
 
-    /// What this consumer tells its loop about partitions that come and go.
+    /// Changes of this consumer's partitions.
     fn assignment(&self) -> &Assignment;
 }

@@ -1,21 +1,20 @@
-//! When stored offsets are committed.
+//! Schedule of commits of stored offsets.
 
 use std::time::{Duration, Instant};
 
 use crate::broker::Consumer;
 
-/// How often stored offsets are committed, unless a consumer says a shorter time: 250 ms.
+/// How often stored offsets are committed, unless a consumer sets a shorter time: 250 ms.
 pub const COMMIT_EVERY: Duration = Duration::from_millis(250);
 
-/// How often they are committed though nothing was stored since: a commit may have failed, and a broker's
-/// client need not say so of one that is not waited for. Where nothing is left to commit, it asks the
-/// broker nothing.
+/// How often offsets are committed even if nothing was stored since: a commit may have failed, and a client need not
+/// report the failure of an asynchronous commit. If there is nothing to commit, no request is sent.
 const COMMIT_AGAIN_EVERY: Duration = Duration::from_secs(5);
 
 /// Longest wait for the answer to a commit, in the calls that wait for it: 5 s.
 pub const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
-/// When the stored offsets of a consumer are to be committed, without waiting for it.
+/// Schedule of a consumer's asynchronous commits.
 #[derive(Debug, Default)]
 pub(crate) struct Commits {
     has_stored: bool,
@@ -23,12 +22,12 @@ pub(crate) struct Commits {
 }
 
 impl Commits {
-    /// Something was stored.
+    /// Notes that an offset was stored.
     pub(crate) fn stored(&mut self) {
         self.has_stored = true;
     }
 
-    /// Commits, if there is something new or the last time was long ago.
+    /// Commits if an offset was stored since the last commit, or if that was long ago.
     pub(crate) fn commit(&mut self, consumer: &impl Consumer) {
         if self.is_due(Instant::now()) {
             consumer.commit();

@@ -1,5 +1,5 @@
-//! What a loop cannot get handled is put aside: a dead letter and its alert, instead of a
-//! partition that stands still.
+//! Records that cannot be handled are put aside as a dead letter with an alert, so that their partition does not
+//! stop.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,26 +12,26 @@ use crate::assignment::Partition;
 use crate::broker::Broker;
 use crate::polled::Unreadable;
 
-/// What a loop has to get done.
+/// A unit of work of a loop.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// A record, for the handler.
     Record(InputRecord),
-    /// What no handler is to get: to be put aside.
+    /// A dead letter to send, without calling the handler.
     Letter(Box<Letter>),
 }
 
-/// About what cannot be handled.
+/// A dead letter to be sent about records that cannot be handled.
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) record: InputRecord,
     pub(crate) cause: Cause,
-    /// The offset from which on the letter says nothing.
+    /// The offset after the last record of the letter.
     pub(crate) next: i64,
 }
 
 impl Letter {
-    /// About one record.
+    /// A letter about one record.
     pub(crate) fn of(record: InputRecord, cause: Cause) -> Self {
         Self {
             cause,
@@ -42,7 +42,7 @@ impl Letter {
 }
 
 impl Item {
-    /// About a batch that cannot be read: the letter is that of its first record.
+    /// A letter about an unreadable batch: it names the batch's first record.
     pub(crate) fn unreadable(batch: Unreadable) -> Self {
         let Unreadable {
             topic,
@@ -66,7 +66,7 @@ impl Item {
         }))
     }
 
-    /// The record that it is, or that it is about.
+    /// The record of the item, or the record that its letter is about.
     pub(crate) fn record(&self) -> &InputRecord {
         match self {
             Self::Record(record) => record,
@@ -80,7 +80,7 @@ impl Item {
         (record.topic.clone(), record.partition)
     }
 
-    /// The offset that may be committed once it is done.
+    /// The offset that may be committed once the item is done.
     pub(crate) fn next(&self) -> i64 {
         match self {
             Self::Record(record) => record.offset + 1,
@@ -89,7 +89,7 @@ impl Item {
     }
 }
 
-/// Where things are put aside: a producer of its own, made when it is first needed.
+/// Sender of dead letters: it has its own producer, made at first use.
 #[derive(Clone)]
 pub(crate) struct Aside<B: Broker> {
     broker: B,
@@ -123,7 +123,7 @@ impl<B: Broker> Aside<B> {
             offset = record.offset,
             next = letter.next,
             cause = cause.message,
-            "put aside: a dead letter stands for it"
+            "record put aside as a dead letter"
         );
         Ok(())
     }

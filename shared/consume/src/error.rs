@@ -1,14 +1,14 @@
-//! How a loop ends.
+//! Errors that end a loop.
 
-/// Why a loop has ended though nobody told it to.
+/// Why a loop has ended before it was stopped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConsumeError {
-    /// A consumer could not be made, because its settings are wrong or its topic is refused. The text has the
-    /// broker's words.
+    /// A consumer could not be made, because its settings are wrong or its topic is refused. The text quotes the
+    /// broker.
     #[error("{0}")]
     Join(String),
-    /// A consumer has met an error after which it cannot be used any more, or the task of a loop has
-    /// panicked; the text says which. The process must end, or begin the loop anew.
-    #[error("the consumer cannot go on: {0}")]
+    /// A consumer had an error after which it is unusable, or the task of a loop has panicked; the text says which.
+    /// The process must end, or start the loop again.
+    #[error("the consumer cannot be used any more: {0}")]
     Fatal(String),
 }

@@ -1,15 +1,12 @@
-//! The two lanes of a worker, and which goes first.
+//! The two lanes of a worker, and the precedence of the high one.
 //!
-//! Each lane is a topic with a consumer and a consumer group of its own, so that neither's
-//! records lie in front of the other's in any queue, and each is read by a task of its own, so
-//! that a record of the high lane waits neither for a normal batch in hand nor for a normal
-//! record that has to be handled again.
+//! Each lane has its own topic, consumer, consumer group and task, so that records of the high lane never queue
+//! behind normal ones, neither in a topic nor behind a normal batch in hand or a normal record that is redelivered.
 //!
-//! The normal lane takes up nothing while the high lane has records at hand or under way in its
-//! hand. What it has taken up before is finished: that is all that a flood of normal records can
-//! put in front of a high one. It yields for at most [`LONGEST_YIELD`] at a time: a handler of
-//! the high lane that hangs, or a flood of high records, slows the normal lane to a batch in that
-//! time and does not stop it.
+//! The normal lane takes no new records while the high lane has records at hand or under way. Records that it took
+//! before are finished: they are the only normal records that can delay a high one. It yields for at most
+//! [`LONGEST_YIELD`] at a time: a handler of the high lane that hangs, or a flood of high records, slows the normal
+//! lane to one batch in that time and does not stop it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,8 +23,8 @@ use crate::dead_lettering::Item;
 use crate::error::ConsumeError;
 use crate::polled::Polled;
 
-/// Longest time for which the normal lane takes up nothing because the high lane has records: 5 s.
-/// Then it takes up one batch or record, and waits for the high lane again.
+/// Longest time for which the normal lane takes no records because the high lane has some: 5 s. Then it takes one
+/// batch or record, and yields again.
 pub const LONGEST_YIELD: Duration = Duration::from_secs(5);
 
 /// Wait after a read that failed.
@@ -51,21 +48,21 @@ pub struct WorkerConfig<B> {
     pub max_records: usize,
 }
 
-/// Which lane.
+/// A lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Goes first.
+    /// Has precedence.
     High,
-    /// Lets the other go first.
+    /// Yields to the high lane.
     Normal,
 }
 
-/// One lane: its consumer, and its place in the order of lanes.
+/// One lane: its consumer, and its precedence.
 pub(crate) struct Lane<C> {
     pub(crate) side: Side,
     consumer: C,
     precedence: Precedence,
-    /// When the normal lane has yielded for as long as it may, also to who asks it again meanwhile.
+    /// End of the present yield of the normal lane, kept over repeated calls.
     yields_until: Mutex<Option<Instant>>,
     topic: String,
     address: String,
@@ -98,7 +95,7 @@ fn joined<B: Broker>(broker: &B, group: &str, topic: &str) -> Result<B::Consumer
 }
 
 impl<C: Consumer> Lane<C> {
-    /// What comes next, once it is this lane's turn. Nothing is lost if the future is dropped.
+    /// The next item, once it is this lane's turn. Nothing is lost if the future is dropped.
     ///
     /// # Errors
     /// [`ConsumeError::Fatal`] once the consumer cannot be used any more.
@@ -120,7 +117,7 @@ impl<C: Consumer> Lane<C> {
                         brokers = self.address,
                         "records cannot be read for now"
                     );
-                    self.stand_back();
+                    self.release_precedence();
                     tokio::time::sleep(AFTER_ERROR).await;
                 }
             }
@@ -131,11 +128,11 @@ impl<C: Consumer> Lane<C> {
         let next = match self.consumer.at_hand() {
             Some(next) => next,
             None => {
-                self.stand_back();
+                self.release_precedence();
                 self.consumer.next().await
             }
         };
-        self.stand_first();
+        self.take_precedence();
         next
     }
 
@@ -165,18 +162,18 @@ impl<C: Consumer> Lane<C> {
         }
     }
 
-    /// What is at hand already.
+    /// The next item that has arrived already.
     pub(crate) fn at_hand(&self) -> Option<Item> {
         match self.consumer.at_hand()? {
             Polled::Record(record) => Some(Item::Record(record)),
             Polled::Unreadable(unreadable) => Some(Item::unreadable(unreadable)),
-            // It is met again by whoever waits for the next record.
+            // The next call of `next` returns the failure again.
             Polled::Failed { .. } => None,
         }
     }
 
-    /// Tells metrics what lies before this lane. `oldest` is when the oldest record in hand was written, in
-    /// milliseconds since 1970; one before that does not say it.
+    /// Reports the lane's backlog to metrics. `oldest` is when the oldest record in hand was written, in milliseconds
+    /// since 1970; negative if unknown.
     pub(crate) fn measure(&self, oldest: impl FnOnce() -> Option<i64>) {
         if !metric::is_measured() {
             return;
@@ -197,15 +194,15 @@ impl<C: Consumer> Lane<C> {
 }
 
 impl<C> Lane<C> {
-    /// The lane has a record to hand over: the other one is to take up nothing.
-    pub(crate) fn stand_first(&self) {
+    /// Makes the normal lane yield, because this lane has a record to handle.
+    pub(crate) fn take_precedence(&self) {
         if self.side == Side::High {
             self.precedence.set(true);
         }
     }
 
-    /// The lane has nothing to hand over, or waits before it hands the same over again.
-    pub(crate) fn stand_back(&self) {
+    /// Ends the precedence, because this lane has nothing to handle, or waits before a redelivery.
+    pub(crate) fn release_precedence(&self) {
         if self.side == Side::High {
             self.precedence.set(false);
         }
@@ -214,11 +211,11 @@ impl<C> Lane<C> {
 
 impl<C> Drop for Lane<C> {
     fn drop(&mut self) {
-        self.stand_back();
+        self.release_precedence();
     }
 }
 
-/// Whether the high lane goes first just now.
+/// Whether the high lane has precedence now.
 #[derive(Clone)]
 struct Precedence(Arc<watch::Sender<bool>>);
 

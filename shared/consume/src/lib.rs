@@ -1,9 +1,9 @@
 //! The consumer loops of a long-running process: two lanes, the order within a partition, redelivery,
 //! dead letters and committed offsets.
 //!
-//! They run over any [`Broker`]: Kafka, or the log of one machine. What a broker must do for them is in
-//! [`Broker`] and [`Consumer`]; what a handler may rely on is in [`run_batches`] and [`run_stream`].
-//! Nothing here knows of orders.
+//! They run over any [`Broker`]: Kafka, or the log of a single machine. [`Broker`] and [`Consumer`] define a broker's
+//! duties; [`run_batches`] and [`run_stream`] define the guarantees for a handler. This crate does not depend on
+//! orders.
 
 mod assignment;
 mod batches;

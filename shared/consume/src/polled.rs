@@ -1,20 +1,19 @@
-//! What a consumer finds.
+//! Items that a consumer delivers.
 
 use triad_runtime::InputRecord;
 
-/// What a consumer hands over to its loop.
+/// One item that a consumer delivers to its loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Polled {
     /// The next record of a partition.
     Record(InputRecord),
-    /// Records that cannot be read. What comes next of their partition is at [`Unreadable::next`] or behind
-    /// it.
+    /// Records that cannot be read. The next item of their partition is at [`Unreadable::next`] or behind it.
     Unreadable(Unreadable),
-    /// The consumer has met an error.
+    /// The consumer had an error.
     Failed {
-        /// What the error is, for the log.
+        /// Description of the error, for the log.
         reason: String,
-        /// True if the consumer cannot be used any more. If false, it goes on by itself.
+        /// True if the consumer is unusable from now on. If false, it recovers without action.
         is_fatal: bool,
     },
 }

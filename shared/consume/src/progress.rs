@@ -1,4 +1,4 @@
-//! Which records of each partition are under way, and so which offset may be committed.
+//! Records under way by partition, and the offset that may be committed.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,34 +7,33 @@ use crate::assignment::Partition;
 use crate::broker::Consumer;
 use crate::dead_lettering::Item;
 
-/// Which records of each partition are under way.
+/// Records under way, by partition.
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay(Mutex<BTreeMap<Partition, Progress>>);
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// When each was written, in milliseconds since 1970, by offset.
+    /// When each record was written, in milliseconds since 1970, by offset.
     open: BTreeMap<i64, i64>,
-    /// One more than the offset seen last.
+    /// The last seen offset plus one.
     next: i64,
-    /// What was stored last.
+    /// The last stored offset.
     stored: i64,
 }
 
 impl UnderWay {
-    /// A record has come.
+    /// Adds a record.
     pub(crate) fn begin(&self, item: &Item) {
         let mut all = self.lock();
         let progress = all.entry(item.partition()).or_default();
         let offset = item.record().offset;
         progress.open.insert(offset, item.record().timestamp_ms);
-        // After a rebalance a partition may come back at an earlier offset. What was stored of it
-        // then is not any more.
+        // After a rebalance a partition may start at an earlier offset, and its stored offset is void.
         progress.next = item.next();
         progress.stored = progress.stored.min(offset);
     }
 
-    /// Partitions have gone: what is under way of them is no business of this consumer any more.
+    /// Drops the tracking of revoked partitions.
     pub(crate) fn forget(&self, partitions: &[Partition]) {
         self.lock().retain(|at, _| !partitions.contains(at));
     }
@@ -47,7 +46,7 @@ impl UnderWay {
         }
     }
 
-    /// Stores, for each partition, the offset before which all is done; whether any has moved.
+    /// Stores, for each partition, the offset before which all is done; true if any has moved.
     pub(crate) fn store(&self, consumer: &impl Consumer) -> bool {
         let moved = self.moved();
         for (partition, done) in &moved {
@@ -56,7 +55,7 @@ impl UnderWay {
         !moved.is_empty()
     }
 
-    /// The partitions of which more is done than was stored, which it is from now on.
+    /// The partitions whose offset has moved, with the new offset; marks them as stored.
     fn moved(&self) -> Vec<(Partition, i64)> {
         let mut moved = Vec::new();
         for (partition, progress) in self.lock().iter_mut() {
@@ -69,7 +68,7 @@ impl UnderWay {
         moved
     }
 
-    /// When the oldest of what is under way was written, in milliseconds since 1970.
+    /// When the oldest record under way was written, in milliseconds since 1970.
     pub(crate) fn oldest(&self) -> Option<i64> {
         let all = self.lock();
         all.values().flat_map(|p| p.open.values()).min().copied()
@@ -81,7 +80,7 @@ impl UnderWay {
 }
 
 impl Progress {
-    /// The offset before which all is done.
+    /// The offset before which all records are done.
     fn done(&self) -> i64 {
         self.open
             .first_key_value()
@@ -127,7 +126,7 @@ mod tests {
     fn what_comes_again_is_stored_again() {
         let under_way = UnderWay::default();
         let at = ("t".to_owned(), 0);
-        // The second time it is done before anybody has looked.
+        // The second time it is done before the first check.
         for _ in 0..2 {
             under_way.begin(&record(5));
             under_way.end(&record(5));

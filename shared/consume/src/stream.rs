@@ -1,7 +1,7 @@
 //! The loop of handlers that take single records, many at once: the agents.
 //!
-//! Every record is a task of its own, so that one slow record does not hold up the others of its
-//! partition. An offset is committed when all before it are done.
+//! Every record has its own task, so that one slow record does not delay the others of its partition. An offset is
+//! committed when all records before it are done.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,15 +25,15 @@ use crate::lanes::{Lane, Side, WorkerConfig, join_lanes};
 use crate::progress::UnderWay;
 use crate::retry::{log_redelivery, wait_to_retry};
 
-/// Longest wait, at the end, for what is under way: 12 s, so that a call of 10 s which has just begun may be
-/// answered. What is not done then comes again.
+/// Longest wait at shutdown for records under way: 12 s, so that a call of 10 s which has just begun may finish.
+/// Unfinished records are redelivered.
 pub const LAST_WAIT: Duration = Duration::from_secs(12);
 
-/// How often a consumer is polled while all room is taken.
+/// Interval of polls of a consumer while no permit is free.
 const POLL_EVERY: Duration = Duration::from_secs(30);
 
-/// Runs the handler `handle`, which takes single records, over both lanes until `stop` is cancelled. Records
-/// that are under way then have [`LAST_WAIT`] to end; those that are not done are delivered again later.
+/// Runs the handler `handle`, which takes single records, over both lanes until `stop` is cancelled. Records under
+/// way then have [`LAST_WAIT`] to finish; unfinished ones are redelivered later.
 ///
 /// At most [`WorkerConfig::max_records`] records are under way at once. Normal ones are at most seven eighths
 /// of these, but at least one, so that a high record finds room however slow normal ones are, unless
@@ -83,9 +83,9 @@ where
     let ended = Arc::new(Notify::new());
     let tasks = TaskTracker::new();
     let start_all = async {
-        // Read while all room was taken.
+        // Items read while no permit was free.
         let mut fresh: VecDeque<Item> = VecDeque::new();
-        let forget_gone = |fresh: &mut VecDeque<Item>| {
+        let drop_revoked = |fresh: &mut VecDeque<Item>| {
             let gone = lane.consumer().assignment().take_revoked();
             under_way.forget(&gone);
             fresh.retain(|item| !gone.contains(&item.partition()));
@@ -99,7 +99,7 @@ where
                     Err(e) => return e,
                 },
             };
-            forget_gone(&mut fresh);
+            drop_revoked(&mut fresh);
             under_way.begin(&item);
             let mut enter = pin!(room.enter(lane.side));
             let permit = loop {
@@ -107,9 +107,9 @@ where
                     permit = &mut enter => break permit,
                     () = tokio::time::sleep(POLL_EVERY) => {
                         let new = lane.at_hand();
-                        let gone = forget_gone(&mut fresh);
+                        let gone = drop_revoked(&mut fresh);
                         fresh.extend(new);
-                        // Whoever has its partition now reads it again.
+                        // The partition's new consumer reads it again.
                         if gone.contains(&item.partition()) {
                             continue 'next;
                         }
@@ -140,7 +140,7 @@ where
     ended
 }
 
-/// What is done about each record.
+/// Handler and dead letters, shared by the tasks of a lane's records.
 #[derive(Clone)]
 struct Each<B: Broker, F> {
     handle: F,
@@ -154,7 +154,7 @@ where
     F: Fn(Arc<InputRecord>) -> R,
     R: Future<Output = Handled>,
 {
-    /// Hands a record to the handler until it is done; false if the worker is to stop before.
+    /// Hands a record to the handler until it is done; false if the worker stops before.
     async fn until_done(&self, item: Item) -> (Item, bool) {
         let letter = match item {
             Item::Letter(_) => item,
@@ -197,16 +197,16 @@ where
     }
 }
 
-/// What came of a record.
+/// Result of a record.
 enum Worked {
     Done,
-    /// The worker is to stop.
+    /// The worker is stopping.
     Stopped,
     /// The handler panicked: the cause for the record's dead letter.
     Panicked(Cause),
 }
 
-/// Commits the offsets before which all is done, for ever.
+/// Commits the offsets before which all is done, in an endless loop.
 async fn commit_now_and_then(lane: &Lane<impl Consumer>, under_way: &UnderWay, ended: &Notify) {
     let mut ticks = tokio::time::interval(COMMIT_EVERY);
     let mut commits = Commits::default();
@@ -223,7 +223,7 @@ async fn commit_now_and_then(lane: &Lane<impl Consumer>, under_way: &UnderWay, e
     }
 }
 
-/// Waits until a commit is worth its price.
+/// Waits until a commit is due.
 async fn poll_soon(consumer: &impl Consumer, ended: &Notify) {
     let Some(span) = consumer.commits_after() else {
         return std::future::pending().await;
@@ -232,7 +232,7 @@ async fn poll_soon(consumer: &impl Consumer, ended: &Notify) {
     tokio::time::sleep(span).await;
 }
 
-/// How many records may be under way at once.
+/// Limit on the records under way.
 #[derive(Clone)]
 struct Room {
     all: Arc<Semaphore>,
@@ -256,7 +256,7 @@ impl Room {
     }
 
     async fn enter(&self, side: Side) -> Permit {
-        // Its own share first: a normal record that waits for it keeps no place from a high one.
+        // The share of the lane first: a normal record that waits for it holds no permit that a high one could use.
         let normal = match side {
             Side::Normal => self.normal.clone().acquire_owned().await.ok(),
             Side::High => None,

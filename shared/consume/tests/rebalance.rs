@@ -1,6 +1,5 @@
-//! Both loops, in virtual time, over a group that takes partitions away and gives them back at any look at
-//! the consumer: also between the reading of a record and its handing over. Everything drawn comes from a
-//! seed.
+//! Both loops, in virtual time, over a group that revokes and reassigns partitions at any poll of the consumer: also
+//! between the reading of a record and its handling. All random choices come from a seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,13 +18,13 @@ const HIGH: &str = "work.high";
 const PARTITIONS: i32 = 2;
 /// Records of each partition.
 const RECORDS: i64 = 100;
-/// Bound: records of one partition that the loop of batches has at once: a batch, and one for each half
-/// minute for which a handler hangs.
+/// Most records of one partition that the loop of batches holds at once: a batch, and one for each half minute for
+/// which a handler hangs.
 const READ_AHEAD: i64 = 12;
 const SEEDS: u64 = 24;
-/// For how long, in virtual time, partitions move and handlers fail.
+/// How long, in virtual time, partitions move and handlers fail.
 const UNREST: Duration = Duration::from_secs(600);
-/// Within this, in virtual time, everything is done once that has ended.
+/// Everything must be done within this virtual time after the unrest.
 const CALM_WITHIN: Duration = Duration::from_secs(1_800);
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
@@ -45,15 +44,15 @@ impl Chance {
     }
 }
 
-/// One partition, as the broker and the member under test have it.
+/// One partition, as the broker and the member under test see it.
 #[derive(Default)]
 struct Part {
     committed: i64,
-    /// What is handed over next.
+    /// The next offset to deliver.
     position: i64,
     stored: Option<i64>,
     is_paused: bool,
-    /// Offsets that some member has done.
+    /// Offsets that some member has handled.
     done: BTreeSet<i64>,
 }
 
@@ -70,9 +69,9 @@ struct Group {
     /// Whether the member under test has the partitions.
     is_ours: bool,
     calm_from: Instant,
-    /// How often the partitions were taken away.
+    /// How often the partitions were revoked.
     moves: u32,
-    /// Most records of one partition between the first that is not done and the last that was read.
+    /// Most records of one partition between the first unfinished and the last read one.
     read_ahead: i64,
     breach: Option<String>,
 }
@@ -94,7 +93,7 @@ impl Group {
         Instant::now() >= self.calm_from
     }
 
-    /// As a broker: it asks who commits, and not whose the partition is.
+    /// A commit, as a broker takes it: from any member of the group, whether or not the partition is assigned to it.
     fn commit(&mut self, at: i32, next: i64) {
         let part = self.parts.get_mut(&at).expect("a partition");
         part.committed = next;
@@ -112,7 +111,7 @@ impl Group {
         }
     }
 
-    /// What happens in the group at a look of its member.
+    /// A rebalance at a poll of the member.
     fn rebalance(&mut self, assignment: &Assignment) {
         if self.is_ours && !self.is_calm() && self.chance.one_in(12) {
             self.commit_stored();
@@ -120,7 +119,7 @@ impl Group {
             self.is_ours = false;
             self.moves += 1;
         }
-        // Often it comes back at once: the loop sees no more than that it has gone.
+        // Often the partitions are reassigned at once: the loop sees only the revocation.
         if self.is_ours || !(self.is_calm() || self.chance.one_in(2)) {
             return;
         }
@@ -172,7 +171,7 @@ impl Moving {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the handler has these, and what it answers.
+    /// How long the handler takes for these records, and its results.
     fn handling(&self, count: usize) -> (Duration, Vec<Handled>) {
         let mut group = self.group();
         let hangs = !group.is_calm() && group.chance.one_in(3);
@@ -200,7 +199,7 @@ impl Moving {
     }
 }
 
-/// Nothing becomes a letter here.
+/// A bus for dead letters, which this test never sends.
 #[derive(Clone)]
 struct NoBus;
 
@@ -238,7 +237,7 @@ impl Broker for Moving {
     }
 }
 
-/// The member under test; of the high lane it has nothing.
+/// The member under test; its high lane is empty.
 struct Member {
     moving: Option<Moving>,
     assignment: Assignment,
@@ -300,7 +299,7 @@ impl Consumer for Member {
     }
 }
 
-/// Runs a loop until everything is committed, or virtual time is over; returns how often partitions moved.
+/// Runs a loop until everything is committed, or virtual time is over; returns the number of revocations.
 async fn run<R>(
     seed: u64,
     (max_records, read_ahead): (usize, i64),

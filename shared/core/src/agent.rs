@@ -1,4 +1,4 @@
-//! An agent's arithmetic: how long it may go on, and how long it waits between calls.
+//! Time and call limits of an agent's work on one request, and its waits between calls.
 
 use triad_workflow::Millis;
 

@@ -1,10 +1,9 @@
 //! The circuit breaker of a downstream: its states, and what moves it from one to the next.
 //!
-//! Closed: calls are made. Open: none is made until a timer has passed. Half-open: a few probes
-//! are made; enough good ones close it, a bad one opens it again for longer. (Nygard, "Release
-//! It!"; the cloud pattern *Circuit Breaker*.) One record a downstream is shared by all
-//! instances, each change of it a conditional write; what each instance has seen of late is its
-//! own [`Window`].
+//! Closed: calls are made. Open: no call is made until a timer has passed. Half-open: a few probes are made; enough
+//! successful probes close the breaker, and a failed one opens it again for longer. (Nygard, "Release It!"; the cloud
+//! pattern *Circuit Breaker*.) All instances share one record per downstream and change it by conditional writes
+//! only. Each instance counts its own recent calls in a [`Window`].
 
 use std::collections::VecDeque;
 
@@ -254,10 +253,9 @@ impl Breaker {
     /// a wait. `None` if it stays as it is: an open breaker stays open until the same moment, unless `asked`
     /// makes that later.
     ///
-    /// `asked` is the service's `Retry-After`; `None` if there was none. The breaker stays open for
-    /// a time drawn evenly from the upper half of its bound, so that instances and orders do not all come
-    /// back at once, or for `asked` if that is longer, up to [`BreakerSettings::max_open`]. `random` is
-    /// any 64 random bits.
+    /// `asked` is the service's `Retry-After`; `None` if there was none. The breaker stays open for a random time
+    /// from the upper half of its bound, so that instances and orders do not all come back at once, or for `asked` if
+    /// that is longer, up to [`BreakerSettings::max_open`]. `random` is any 64 random bits.
     #[must_use]
     pub fn tripped(
         &self,
@@ -267,7 +265,7 @@ impl Breaker {
         now: Timestamp,
     ) -> Option<Self> {
         let opens = match *self {
-            // Long quiet: it begins anew.
+            // After a long quiet period the count of openings starts again.
             Self::Closed { opens, since } if now.since(since) < calm(settings) => opens + 1,
             Self::Closed { .. } => 1,
             Self::HalfOpen { opens, .. } => opens + 1,
@@ -287,9 +285,9 @@ impl Breaker {
         })
     }
 
-    /// The breaker, open for at most [`BreakerSettings::open`], after one order alone was refused. `None` if it is
-    /// open and its time has not come. It is not open for longer however often that happens: the next order
-    /// may well be accepted.
+    /// The breaker, open for at most [`BreakerSettings::open`], after the service refused the only order that called
+    /// it. `None` if the breaker is open and its time has not passed. The time does not grow with repeated openings:
+    /// the service may well accept the next order.
     #[must_use]
     pub fn opened_briefly(
         &self,
@@ -304,7 +302,7 @@ impl Breaker {
         })
     }
 
-    /// The breaker after a probe that says nothing about the service as a whole: another one may be made.
+    /// The breaker after a probe whose result does not show whether the service works: another probe may be made.
     /// `None`, for no change, if the breaker is not half-open.
     #[must_use]
     pub fn probe_said_nothing(&self) -> Option<Self> {
@@ -344,12 +342,12 @@ impl Breaker {
     }
 }
 
-/// Time closed after which an opening counts as the first again.
+/// Time a breaker must stay closed before its next opening counts as the first again.
 fn calm(settings: &BreakerSettings) -> Millis {
     Millis(settings.max_open.0.saturating_mul(2))
 }
 
-/// A time drawn evenly from the upper half of a bound that doubles with each opening in a row.
+/// A random time from the upper half of a bound that doubles with each opening in a row.
 #[must_use]
 pub fn timer(settings: &BreakerSettings, opens: u32, random: u64) -> Millis {
     let doublings = opens.saturating_sub(1).min(32);
@@ -362,22 +360,24 @@ pub fn timer(settings: &BreakerSettings, opens: u32, random: u64) -> Millis {
     Millis(half + random % (bound - half + 1))
 }
 
-/// How many distinct orders must be refused alike before that is taken for a word about all of them.
+/// Number of distinct orders the service must refuse before the refusal counts for all orders.
 pub const SEVERAL: usize = 3;
-/// How often one order must be refused while nothing else succeeds before operators are told.
+/// Number of refusals of one order, with no success of any order in between, after which the breaker opens and
+/// operators get an alert.
 const ALONE: u32 = 3;
-/// How often one order must be refused with a success of another in between, to be refused by itself.
+/// Number of refusals of one order, each after a success of another order, before the refusal counts for this order
+/// alone.
 const BESIDE: u32 = 2;
 
-/// What the latest orders met at one downstream, as one instance has seen it; in its memory only.
+/// Results of the latest orders at one downstream, as this instance saw them; kept in memory only.
 ///
-/// An order counts once, with what its last call came to, however often it calls: what is the fault of one
-/// order's request must not stop the others.
+/// Each order counts once, with the result of its last call: repeated calls for one bad request must not stop the
+/// other orders.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     /// The order whose call ended last is last; at most [`BreakerSettings::window`].
     orders: VecDeque<BreakerCase>,
-    /// Orders that were asked to wait, and until when; at most [`BreakerSettings::window`].
+    /// Orders that the service asked to wait, and until when; at most [`BreakerSettings::window`].
     asked: VecDeque<(u64, Timestamp)>,
 }
 
@@ -388,42 +388,42 @@ struct BreakerCase {
     last: Last,
 }
 
-/// What the last call of an order came to.
+/// Result of the last call of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     Answered,
     Failed,
-    /// The service did not accept its caller.
+    /// The service did not accept its caller (for example HTTP 401).
     Refused {
-        /// Refusals in a row with a success of another order before each.
+        /// Refusals in a row, each after a success of another order.
         beside: u32,
-        /// Refusals in a row since anything succeeded.
+        /// Refusals in a row since any order last succeeded.
         alone: u32,
     },
 }
 
-/// Whom a service means that does not accept its caller.
+/// Which orders a refusal by the service concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not known yet: the order is to ask again later, and nothing has failed.
+    /// Not known yet: the order is deferred, and nothing has failed.
     Unknown,
-    /// Everyone: [`SEVERAL`] orders were refused, and nothing has succeeded since. The breaker is to open.
+    /// All orders: the service refused [`SEVERAL`] orders and accepted none since. The breaker must open.
     OfAll,
-    /// Perhaps everyone: nothing else is called. The breaker is to open for a moment, which tells operators.
+    /// Possibly all orders: no other order calls the service. The breaker must open briefly, which alerts operators.
     Alone,
-    /// This order: others succeed beside it. The attempt has failed.
+    /// Only this order: the service accepts others. The attempt has failed.
     OfOne,
 }
 
 impl Window {
-    /// Takes in an answer, if only one that refuses the request.
+    /// Records an answer of the service, including one that refuses the request.
     pub fn answered(&mut self, order: &OrderId, settings: &BreakerSettings) {
         self.note(fnv(order.as_str()), Last::Answered, settings);
     }
 
-    /// Takes in a call without an answer, or with one that says the fault may pass. True if the breaker is to
-    /// open: the window has at least [`BreakerSettings::minimum`] calls, and of its orders at least two and
-    /// [`BreakerSettings::failure_percent`] percent have failed.
+    /// Records a call without an answer, or with an answer that reports a transient fault. True if the breaker must
+    /// open: the window has at least [`BreakerSettings::minimum`] calls, and at least two of its orders and
+    /// [`BreakerSettings::failure_percent`] percent of them have failed.
     pub fn failed(&mut self, order: &OrderId, settings: &BreakerSettings) -> bool {
         self.note(fnv(order.as_str()), Last::Failed, settings);
         let calls: u32 = self.orders.iter().map(|met| met.calls).sum();
@@ -431,7 +431,7 @@ impl Window {
         calls >= settings.minimum && failed >= 2 && failed * 100 >= all * settings.failure_percent
     }
 
-    /// Takes in a call whose caller the service did not accept.
+    /// Records a call whose caller the service did not accept.
     pub fn refused(&mut self, order: &OrderId, settings: &BreakerSettings) -> Refusal {
         let order = fnv(order.as_str());
         let known = self.orders.iter().position(|met| met.order == order);
@@ -458,8 +458,8 @@ impl Window {
         }
     }
 
-    /// Takes in that the service asked one order not to be called before a moment. True if it asked the same
-    /// of [`SEVERAL`] orders whose time has not come: then it binds all.
+    /// Records that the service asked one order to wait until a moment. True if it asked the same of [`SEVERAL`]
+    /// orders whose time has not passed: then all orders must wait.
     pub fn asked(
         &mut self,
         order: &OrderId,
@@ -492,8 +492,8 @@ impl Window {
         }
     }
 
-    /// How many orders in the window failed, and how many there are in all, without those that were refused
-    /// while others succeeded.
+    /// Number of failed orders in the window, and of all orders in it, without those that were refused while others
+    /// succeeded.
     #[must_use]
     pub fn counts(&self) -> (u32, u32) {
         let of_itself = |last| matches!(last, Last::Refused { beside: 1.., .. });
@@ -503,7 +503,7 @@ impl Window {
         })
     }
 
-    /// Forgets all. The caller does this when the breaker has changed its state.
+    /// Clears the window. The caller does this when the breaker has changed its state.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -570,7 +570,8 @@ mod tests {
         OrderId::new(format!("o-{n}")).expect("an id")
     }
 
-    /// A window after calls of orders that failed (`f`), were answered (`a`) or refused (`r`), and what it said last.
+    /// A window after failed (`f`), answered (`a`) and refused (`r`) calls of orders, and the results of its last
+    /// update.
     fn after(calls: &[(u32, char)]) -> (Window, bool, Refusal) {
         let (mut window, mut opens, mut refusal) = (Window::default(), false, Refusal::Unknown);
         for (n, came) in calls {
@@ -627,7 +628,7 @@ mod tests {
         assert_eq!(after(&refused).2, Refusal::OfAll);
         let beside = [(1, 'r'), (2, 'r'), (9, 'a'), (3, 'r')];
         assert_eq!(after(&beside).2, Refusal::Unknown);
-        // Three that are refused by themselves, met again between two successes, are none.
+        // Three orders that are refused alone, with successes of others in between, do not open the breaker.
         let again = [refused, [(9, 'a'); 3], refused, [(9, 'a'); 3], refused].concat();
         assert_eq!(after(&again).2, Refusal::OfOne);
     }

@@ -1,4 +1,4 @@
-//! How many calls a step may still make: each attempt its allowance, all of them a total.
+//! Number of calls that a step may still make: an allowance per attempt, and a total per run.
 
 use triad_workflow::Step;
 

@@ -1,4 +1,4 @@
-//! What a decision may look at beside the order, the event and the time.
+//! Inputs of a decision besides the order, the event and the time.
 
 use serde_json::Value;
 use triad_workflow::{Millis, Workflow};
@@ -53,7 +53,7 @@ impl Timing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeedsDetails;
 
-/// What a decision may look at, besides the order, the event and the time.
+/// Inputs of a decision besides the order, the event and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// The definition that the order runs on.

@@ -1,31 +1,29 @@
-//! What the definition says of the work in one direction of a step.
+//! The definition's settings for one direction of a step.
 
 use triad_workflow::{AgentName, Millis, Policy, Repeat, Retry, Step};
 
 use crate::ids::Direction;
 
-/// What the definition says of a step's action, of the question whether it happened, or of its
-/// compensation.
+/// The definition's settings for a step's action, probe or compensation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Declared<'a> {
-    /// Who carries it out.
+    /// The agent that carries it out.
     pub agent: &'a AgentName,
-    /// What the agent is asked to do.
+    /// Name of the action for the agent.
     pub action: &'a str,
     /// Allowance of one attempt.
     pub retry: Retry,
     /// From an attempt's request to its complete-by.
     pub attempt_timeout: Millis,
-    /// Most calls of the leg in all. A probe's calls are those of the action that it asks about.
+    /// Most calls of all attempts in one run. A probe's calls count as calls of its action.
     pub calls_per_run: u32,
-    /// Whether the total is kept over redeliveries too, in the call ledger.
+    /// Whether the call ledger counts the calls, so that redeliveries cannot exceed the total.
     pub is_counted: bool,
-    /// When a failed attempt is followed by another one. A probe's failures count as failures of the action
-    /// that it asks about.
+    /// When another attempt follows a failed one. A probe's failures count as failures of its action.
     pub policy: &'a Policy,
 }
 
-/// What a step's definition says of a direction; `None` if it has no such action.
+/// The settings of a direction of a step; `None` if the definition has no such action.
 pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>> {
     let action = Declared {
         agent: &step.agent,

@@ -1,9 +1,8 @@
-//! Whether a step's effect may have happened, and what may be done about the step then.
+//! Whether a step's effect may have happened, and which actions are allowed then.
 //!
-//! An attempt puts its effect in doubt when its answer is lost: it was silent, or an answer could
-//! not be read. An agent's word is about one delivery of a request only. Where calls are counted
-//! ([`crate::ledger`]) no other delivery can have made any; where they are not, another delivery may
-//! have had the effect that this one knows nothing of.
+//! An attempt puts its effect in doubt when its answer is lost: no reply came, or an answer could not be read. An
+//! agent's reply covers only one delivery of a request. If calls are counted ([`crate::ledger`]), no other delivery
+//! can have made any; if not, another delivery may have had the effect.
 //!
 //! What the step's policy permits while its effect may have happened:
 //!
@@ -19,7 +18,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::ids::{Direction, Timestamp};
 use crate::step::{Out, StepRecord, StepState};
 
-/// What is known of a step's effect at the remote service.
+/// Whether a step's effect happened at the remote service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
     /// The effect has not happened, or has been compensated.
@@ -68,7 +67,7 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
         }
         StepState::Completed { .. } => Happened::Yes,
         StepState::Compensating { applied, .. } | StepState::NotCompensated { applied, .. } => {
-            // Where it may not be repeated an operator may have said that it happened.
+            // If the action may not be repeated, an operator may have resolved it as happened.
             let known =
                 applied.position.is_some() || !(record.in_doubt.is_some() || step.repeat.is_safe());
             if known {
@@ -80,20 +79,20 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
     }
 }
 
-/// What the next attempt at a step does.
+/// Kind of the next attempt at a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NextAttempt<'a> {
     /// The attempt carries out the step's action.
     Act,
     /// The attempt asks the service whether an earlier one has had its effect.
     Probe(&'a Probe),
-    /// There is no attempt until an operator has said whether the effect happened.
+    /// There is no attempt until an operator has resolved the effect.
     Operator,
 }
 
-/// What the next attempt at a step does. If the effect has not happened, or the action is safe to repeat,
-/// it carries out the action. Otherwise it probes the service, if the step declares a probe. Otherwise
-/// there is no attempt until an operator has said whether the effect happened.
+/// The next attempt at a step. If the effect has not happened, or the action is safe to repeat, it carries out the
+/// action. Otherwise it probes the service, if the step declares a probe. Otherwise there is no attempt until an
+/// operator has resolved the effect.
 ///
 /// Call it only while no attempt is out (sent, and its end not yet known): an action that is out counts as
 /// in doubt.
@@ -106,14 +105,13 @@ pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> 
     }
 }
 
-/// Whether an order may have passed a step: its effect may have happened, or was not wanted.
+/// Whether an order may have passed a step: its effect may have happened, or the step was skipped.
 pub(crate) fn has_passed(record: &StepRecord, step: &Step) -> bool {
     happened(record, step) != Happened::No || record.state == StepState::Skipped
 }
 
-/// Whether a step's effect is in doubt and may not be repeated as it is ([`Repeat::Probe`] or
-/// [`Repeat::Never`]). Such a step is not compensated before an operator has said whether its
-/// effect happened.
+/// Whether a step's effect is in doubt and may not be repeated ([`Repeat::Probe`] or [`Repeat::Never`]). Such a step
+/// is not compensated before an operator has resolved its effect.
 #[must_use]
 pub fn stops_compensation(record: &StepRecord, step: &Step) -> bool {
     happened(record, step) == Happened::Maybe && !step.repeat.is_safe()
@@ -130,31 +128,29 @@ pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
     }
 }
 
-/// Whether an operator can say of this step that its effect happened or did not: [`StepRecord::in_doubt`] is
-/// some, or a request for its action is out. [`crate::Action::Resolve`] names the states of the order in which
-/// that is allowed.
+/// Whether an operator can resolve the effect of this step: [`StepRecord::in_doubt`] is some, or a request for its
+/// action is out. [`crate::Action::Resolve`] names the states of the order in which that is allowed.
 #[must_use]
 pub fn can_be_resolved(record: &StepRecord) -> bool {
     record.in_doubt.is_some() || record.state.is_running()
 }
 
-/// Notes that an attempt at the action was taken up, and what came of it is not known and will not be: no
-/// request of it is open any more.
+/// Records that an attempt at the action was taken and that its result will stay unknown: no request of it is open
+/// any more.
 pub(crate) fn unheard(record: &mut StepRecord) {
     record.in_doubt.get_or_insert_default();
 }
 
-/// What the request that is out, if one is, leaves in doubt when nobody listens for its answer any
-/// more.
+/// Records that the reply to a request that is out, if any, is no longer awaited: its effect is in doubt.
 pub(crate) fn abandon(record: &mut StepRecord) {
     if record.state.is_running() {
         may_be_carried_out(record, record.state.complete_by());
     }
 }
 
-/// What an answer leaves in doubt, if it does not say whether the effect happened; neither a question
-/// nor a compensation has an effect that could be. Where calls are counted no other delivery of the request
-/// can make any; where they are not, one may until the request's complete-by.
+/// Records whether a reply that does not say whether the effect happened leaves it in doubt; a probe and a
+/// compensation leave none. If calls are counted, no other delivery of the request can make any; if not, one may
+/// until the request's complete-by.
 pub(crate) fn answered(record: &mut StepRecord, step: &Step, out: Out, maybe_applied: bool) {
     if maybe_applied && out.direction == Direction::Forward {
         may_be_carried_out(record, (!step.is_counted).then_some(out.complete_by));
@@ -166,7 +162,7 @@ fn may_be_carried_out(record: &mut StepRecord, until: Option<Timestamp>) {
     doubt.open_until = doubt.open_until.max(until);
 }
 
-/// Notes that it is known whether the effect happened: the step is in doubt no more.
+/// Records that it is known whether the effect happened: the step is no longer in doubt.
 pub(crate) fn lift(record: &mut StepRecord) {
     record.in_doubt = None;
 }
@@ -176,9 +172,8 @@ pub(crate) fn refusal_is_final(record: &StepRecord) -> bool {
     record.in_doubt.is_none()
 }
 
-/// Until when a request for the step's action may still be carried out: one that is out, or one that has left
-/// the effect in doubt. Before that moment nobody can say that the effect has not happened, because it may
-/// happen later. `None` if there is no such request.
+/// Until when a request for the step's action may still be carried out: one that is out, or one that left the effect
+/// in doubt. Before that moment the effect may still happen. `None` if there is no such request.
 #[must_use]
 pub fn open_until(record: &StepRecord) -> Option<Timestamp> {
     let out = record
@@ -189,8 +184,7 @@ pub fn open_until(record: &StepRecord) -> Option<Timestamp> {
     doubt.max(out.flatten())
 }
 
-/// The failure that tells an operator, and whoever reads the record, that the step is in doubt and may not be
-/// repeated.
+/// The failure that shows operators that the step is in doubt and may not be repeated.
 #[must_use]
 pub(crate) fn failure(record: &StepRecord) -> Failure {
     let text = "it is not known whether the effect happened, and it may not be repeated";

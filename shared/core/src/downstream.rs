@@ -1,4 +1,4 @@
-//! What all instances know of a downstream: its circuit breaker, and what operators have set.
+//! The shared record of a downstream: its circuit breaker, and what operators have set.
 
 use serde::{Deserialize, Serialize};
 use triad_workflow::{AgentName, Millis, StepId, WorkflowName};
@@ -16,7 +16,7 @@ pub const HELD_RECHECK: Millis = Millis(30_000);
 /// Most step types of one downstream that can be paused at once, inclusive.
 pub const MAX_PAUSED_STEPS: usize = 64;
 
-/// Most changes of a downstream that its record keeps beside the last one, inclusive.
+/// Most earlier changes that a downstream's record keeps, besides the last one, inclusive.
 pub const MAX_EARLIER: usize = 20;
 
 /// Key of a downstream's record in the control store: `downstream/<agent>`.
@@ -78,8 +78,8 @@ pub struct PausedStep {
     pub hold: Hold,
 }
 
-/// The last change of a downstream's record. Operators are told of it by one message on the topic
-/// `alerts`. The default, empty and at moment 0, is that nothing ever changed.
+/// The last change of a downstream's record. One message on the topic `alerts` reports it to operators. The default,
+/// empty and at moment 0, means that nothing has ever changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Change {
     /// When the record was changed.
@@ -90,13 +90,13 @@ pub struct Change {
     /// an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<OperatorAct>,
-    /// Whether the bus has acknowledged the message that tells operators of the change. False too if nothing
+    /// Whether the bus has acknowledged the message that reports the change to operators. False also if nothing has
     /// ever changed.
     pub told: bool,
 }
 
 impl Change {
-    /// What changed, without who did it and why.
+    /// The text of the change, without operator and reason.
     #[must_use]
     pub fn alone(&self) -> &str {
         let of = |act| self.what.strip_suffix(&*by_operator(act));
@@ -104,7 +104,7 @@ impl Change {
     }
 }
 
-/// How the text of an operator's change ends.
+/// Ending of the text of an operator's change.
 fn by_operator(act: &OperatorAct) -> String {
     format!(": {} ({})", act.why, act.by)
 }
@@ -177,9 +177,8 @@ impl Downstream {
         }
     }
 
-    /// The record with another breaker. If the breaker's state (see [`Breaker::name`]) is another one than
-    /// before, `last` becomes this change, with the reason `why` for people, and operators are still to be
-    /// told of it. Otherwise `last` stays.
+    /// The record with another breaker. If the breaker's state (see [`Breaker::name`]) changes, `last` becomes this
+    /// change, with the reason `why` for people, and its message is unsent. Otherwise `last` stays.
     #[must_use]
     pub fn with_breaker(&self, breaker: Breaker, why: &str, now: Timestamp) -> Self {
         let mut next = Self {
@@ -193,8 +192,7 @@ impl Downstream {
         next
     }
 
-    /// The record after an operator's act at `now`. `last` is this change, and operators are still to be told
-    /// of it.
+    /// The record after an operator's act at `now`. `last` is this change, and its message is unsent.
     ///
     /// # Errors
     /// [`OperationRefusal::Already`] if the downstream is forced in this way already; if it is to be
@@ -240,9 +238,7 @@ impl Downstream {
                     return Err(OperationRefusal::Already("paused"));
                 }
                 if self.paused.len() >= MAX_PAUSED_STEPS {
-                    return Err(OperationRefusal::Already(
-                        "holding as many paused steps as it can",
-                    ));
+                    return Err(OperationRefusal::Already("at its limit of paused steps"));
                 }
                 next.paused.push(PausedStep {
                     workflow: workflow.clone(),
@@ -265,7 +261,7 @@ impl Downstream {
         Ok(next)
     }
 
-    /// Makes this the last change, of which operators are not told yet.
+    /// Makes this the last change, with its message unsent.
     fn note(&mut self, at: Timestamp, what: String, operator: Option<OperatorAct>) {
         let change = Change {
             at,
@@ -280,8 +276,8 @@ impl Downstream {
         }
     }
 
-    /// The message, on the topic `alerts`, that tells operators of the last change. Its id is made of the
-    /// agent and the time of the change, so it is the same however often the message is sent.
+    /// The message, on the topic `alerts`, that reports the last change to operators. Its id is made of the agent and
+    /// the time of the change, so it is the same however often the message is sent.
     #[must_use]
     pub fn event(&self, agent: &AgentName) -> Envelope {
         let alert = Alert {

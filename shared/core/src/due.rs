@@ -1,10 +1,9 @@
-//! The due index: a sparse, sharded hint of which orders somebody must look at.
+//! The due index: a sparse, sharded hint of the orders that the Supervisor must check.
 //!
-//! Invariant: the hint of an order is never later than its true due time, unless that has
-//! passed already. The hint is moved as seldom as that allows, because moving it costs two
-//! index writes and leaving it costs none: an order that finishes in time is put into the index
-//! once and taken out once. The Supervisor meets a hint that is early, sees that the order is
-//! not due, and moves it to the true time.
+//! Invariant: the hint of an order is never later than its true due time, unless that has passed already. A hint is
+//! moved as seldom as that allows, because moving it costs two index writes and leaving it costs none: an order that
+//! finishes in time is put into the index once and removed once. If the Supervisor finds a hint too early, it moves
+//! it to the true time.
 
 use triad_workflow::WorkflowName;
 
@@ -17,9 +16,9 @@ pub const SHARDS: u32 = 16;
 /// The shard of an order in the due index, from 0 to [`SHARDS`] - 1: the upper 32 bits of the
 /// 64-bit FNV-1a hash of its id, mixed once more, modulo [`SHARDS`].
 ///
-/// FNV-1a alone leaves consecutive numbers together: the last characters of an id do not reach the bits
-/// that count, so 1,000 orders in a row were in one shard. The row of an order is written with each of
-/// its writes and every reader reads all shards, so a row that stands where it stood before is found.
+/// FNV-1a alone puts consecutive numbers into the same shard: the last characters of an id do not reach the bits that
+/// count, so 1,000 orders in a row were in one shard. Each write of an order writes its row, and every reader reads
+/// all shards, so rows in shards of an earlier rule are found too.
 ///
 /// # Example
 /// ```
@@ -39,12 +38,12 @@ pub fn shard_of(order: &OrderId) -> u32 {
 /// How many further shards hold the orders that are set aside because their workflow's cap on
 /// orders in flight is reached, or because their definition could not be read. Their numbers begin at [`SHARDS`].
 ///
-/// A sweep for due orders does not read them. Their rows are sorted by the age of the order, so
-/// that the oldest order is let in first.
+/// A sweep for due orders does not read them. Their rows are sorted by the age of the order, so that the oldest order
+/// is admitted first.
 pub const ASIDE_SHARDS: u32 = 16;
 
-/// Number of all shards: those of [`SHARDS`], and behind them those of [`ASIDE_SHARDS`]. Every order that is not
-/// finished has its row in one of them, so whoever looks for orders reads them all.
+/// Number of all shards: [`SHARDS`] and then [`ASIDE_SHARDS`]. Every order that is not finished has its row in one of
+/// them, so a search for orders must read them all.
 pub const ALL_SHARDS: u32 = SHARDS + ASIDE_SHARDS;
 
 /// The shard in which a workflow's orders are set aside, from [`SHARDS`] to [`SHARDS`] +

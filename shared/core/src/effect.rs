@@ -1,8 +1,7 @@
-//! What a decision wants sent, as values.
+//! The messages of a decision, as values.
 //!
-//! A decision makes them once. Where a record's messages may not have gone out they are made again
-//! from the record, and come out the same: [`of_record`]. Where what was sent may be lost, what an order
-//! waits for is made once more: [`under_way`].
+//! A decision makes them once. If a record's messages may be unsent, [`of_record`] makes the same ones again from the
+//! record. If sent messages may be lost, [`under_way`] makes those that an order waits for again.
 
 use serde_json::Value;
 use triad_workflow::StepIndex;
@@ -19,14 +18,14 @@ use crate::outbox::Emission;
 use crate::status::Status;
 use crate::step::Out;
 
-/// One message that a decision wants sent.
+/// One message of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// A status message to the submitting application.
     Status(StatusMessage),
     /// An alert to operators.
     Alert(Alert),
-    /// A message that has the Scheduler look at the order: it is to claim it.
+    /// A message that wakes the Scheduler, so that it claims the order.
     Wake,
     /// A request to an agent.
     Request(Box<StepRequest>),
@@ -40,7 +39,7 @@ pub enum SendOrder {
     /// Before the wakes: the bus must have acknowledged the message before the Scheduler is woken, because
     /// the Scheduler may then write the record without this message in its outbox.
     First,
-    /// After the bus has acknowledged every effect whose turn is [`Turn::First`].
+    /// After the bus has acknowledged every effect whose turn is [`SendOrder::First`].
     Then,
     /// Never. Only the Scheduler sends the message, because it handles the order's events one after the
     /// other.
@@ -67,7 +66,7 @@ impl Effect {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unmade {
     /// The input of a request has expressions that are to be computed, and [`Context::details`] is `None`.
-    #[error("the details that a request's input is computed from are not there")]
+    #[error("the input of a request needs the order's details, which were not read")]
     NeedsDetails,
     /// A request's input has no value any more, although it had one when the record was written:
     /// the record or its definition is damaged.
@@ -113,14 +112,14 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
     Ok(effects)
 }
 
-/// The messages without which an order would not go on, made from its record alone. They are for a start
-/// after which [restorable](crate::Envelope::is_restorable) messages may have been lost; to send them once
-/// more is safe, as a bus that delivers at least once may do so too.
+/// The messages without which an order would stop, made from its record alone. They are for a start after which
+/// [restorable](crate::Envelope::is_restorable) messages may have been lost; sending them twice is safe, because a
+/// bus that delivers at least once may do so too.
 ///
-/// They are: a wake, if a Scheduler was asked to claim the order; before it, for a new order, the status
-/// `received`, which Submission may not have sent; and the request of each attempt that is out and may still
-/// be answered at `now`. Empty for an order that has finished, and for one of which no request is out and
-/// which waits for a moment, for room or for an operator.
+/// They are: a wake, if the last write woke a Scheduler; before it, for a new order, the status `received`, which
+/// Submission may not have sent; and the request of each attempt that is out and may still be answered at `now`.
+/// Empty for an order that has finished, and for an order without a request out that waits for a moment, for room or
+/// for an operator.
 ///
 /// Left out are a wake that a later write has followed, and every later status: a sweep sends those.
 ///
@@ -145,13 +144,13 @@ pub fn under_way(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Result<Vec
     Ok(effects)
 }
 
-/// Whether the record's last write has asked for a Scheduler. Submission does so for each new order.
+/// Whether the record's last write woke a Scheduler. Submission does so for each new order.
 fn is_asked_for(order: &Order) -> bool {
     let was_asked = || order.outbox.entries.contains(&Emission::Wake);
     order.paused.is_none() && order.set_aside.is_none() && (is_new(order) || was_asked())
 }
 
-/// Whether nobody has written to the record since Submission has made it.
+/// Whether Submission's write is still the only one.
 fn is_new(order: &Order) -> bool {
     matches!(order.state, ProcessState::Pending { complete_by: None })
 }

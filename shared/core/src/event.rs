@@ -41,7 +41,7 @@ pub struct Overdue {
 }
 
 impl From<Untaken> for Overdue {
-    /// Without a rest of its own.
+    /// With the default interval between announcements.
     fn from(untaken: Untaken) -> Self {
         Self {
             untaken,

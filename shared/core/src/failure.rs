@@ -1,4 +1,4 @@
-//! What went wrong, classified once where it was seen.
+//! A failure, classified once by the actor that observed it.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use triad_workflow::StepId;
 
 /// Longest message of a failure, in bytes, inclusive; [`Failure::new`] cuts longer ones.
 pub const MAX_MESSAGE_BYTES: usize = 512;
-/// What stands in a message between the words of an agent and the beginning of what a service answered. Whoever
-/// hides payloads hides what is behind it.
+/// Separator in a message between the agent's text and the beginning of the service's answer. A reader that hides
+/// payloads must hide everything after it.
 pub const ANSWERED: &str = "; the answer begins: ";
 /// Longest code of a failure, in bytes, inclusive; of a longer one [`code`] keeps the beginning.
 pub const MAX_CODE_BYTES: usize = 64;
@@ -17,12 +17,12 @@ pub const MAX_CODE_BYTES: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// The time of an attempt or a call is over: no agent took the request, no reply came before
-    /// complete-by, or the service did not answer the call.
+    /// The time of an attempt or a call is over: no agent took the request, no reply came before complete-by, or the
+    /// service did not answer the call.
     TimedOut,
-    /// A fault that may pass by itself, such as an overloaded service, an open circuit breaker, a reached
-    /// limit, or an answer to a probe that cannot be read. An agent reports an attempt as failed with it
-    /// once the calls, or the time for another call, are used up.
+    /// A transient fault, such as an overloaded service, an open circuit breaker, a reached limit, or an unreadable
+    /// answer to a probe. An agent reports an attempt as failed with it once the calls, or the time for another call,
+    /// are used up.
     Transient,
     /// The service refused the request; the same request again would be refused too.
     Permanent,
@@ -48,7 +48,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// One failure: its class, where it happened, and what a person reads.
+/// One failure: its class, its step, its code and its text for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The failure's class.
@@ -66,8 +66,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure in no step. Its code is what [`code()`] makes of this one; a message above
-    /// [`MAX_MESSAGE_BYTES`] is cut at a character boundary.
+    /// A failure without a step. [`code()`] normalizes its code; a message above [`MAX_MESSAGE_BYTES`] is cut at a
+    /// character boundary.
     #[must_use]
     pub fn new(kind: FailureKind, code: &str, message: &str) -> Self {
         Self {
@@ -99,8 +99,7 @@ impl Failure {
         self
     }
 
-    /// What equal failures of different orders have in common: `<class>/<step>/<code>`, or
-    /// `<class>/<code>` if it is in no step.
+    /// Group of equal failures of different orders: `<class>/<step>/<code>`, or `<class>/<code>` if it is in no step.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         match &self.step {
@@ -120,9 +119,9 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The code that is kept of a text, which may be a service's: ASCII letters, digits and `- _ . : /`, with a `-` in
-/// place of every other character, and at most [`MAX_CODE_BYTES`] of it. So a code is one word in a command, a
-/// pattern, a label and a line of a log, and means nothing to any of them.
+/// The stored code of a text, which may be a service's: ASCII letters, digits and `- _ . : /`, a `-` in place of
+/// every other character, at most [`MAX_CODE_BYTES`]. So a code is one word in a command, a pattern, a label or a
+/// line of a log, without special characters.
 ///
 /// # Example
 /// ```

@@ -1,8 +1,7 @@
-//! The history of an order's attempts: each is told of by its step's state while that knows it, and by
-//! a line of the timeline from then on. Nothing is written twice: an order that ends well on its first
-//! attempts has no line at all.
+//! The history of an order's attempts: the current attempt is in the step's state, earlier ones are lines of the
+//! timeline. Nothing is stored twice: an order that succeeds at its first attempts has no line at all.
 //!
-//! Who moves a step on from a state that may alone know of an attempt does so within [`change`].
+//! A change of a step's state that may be the only record of an attempt must go through [`change`].
 
 use triad_workflow::StepId;
 
@@ -11,8 +10,7 @@ use crate::ids::{Attempt, Direction, Timestamp};
 use crate::order::{Incident, IncidentKind, Order};
 use crate::step::{StepRecord, StepState, Work};
 
-/// Changes the record of a step. If its state is another one then, what the state before knew of an
-/// attempt and no line does is written down.
+/// Changes the record of a step. If its state changes, an attempt that only the old state records gets a line.
 pub(crate) fn change<T>(
     order: &mut Order,
     index: usize,
@@ -37,7 +35,7 @@ pub(crate) fn change_each(order: &mut Order, now: Timestamp, by: impl Fn(&mut St
     }
 }
 
-/// Whether a line tells of the attempt already.
+/// Whether a line for the attempt exists already.
 fn is_told(order: &Order, line: &Incident) -> bool {
     let is_compensation = |line: &Incident| line.direction() == Direction::Compensate;
     order.incidents.iter().any(|other| {
@@ -47,7 +45,7 @@ fn is_told(order: &Order, line: &Incident) -> bool {
     })
 }
 
-/// The line about the attempt that only the state of a step knows; `None` if there is none.
+/// The line for the attempt that only the step's state records; `None` if there is none.
 fn known_by_state(record: &StepRecord, now: Timestamp) -> Option<Incident> {
     let line = |kind, at, attempt, started, direction| {
         let line = Incident {
@@ -92,7 +90,7 @@ fn known_by_state(record: &StepRecord, now: Timestamp) -> Option<Incident> {
                     direction,
                     ..
                 } => (*attempt, *started, *direction),
-                // It has its line.
+                // The timeline has its line already.
                 Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. } => return None,
             };
             let line = line(
@@ -126,13 +124,12 @@ pub(crate) struct Deferral {
     pub started: Timestamp,
     pub direction: Direction,
     pub why: Failure,
-    /// Whether the wait began with it, or with another reason.
+    /// Whether this deferral begins a wait, and so a new line.
     pub is_new: bool,
 }
 
-/// Writes down that an attempt was deferred: in a line of its own where a wait begins, in the line of
-/// the wait while it goes on, however long that is.
-pub(crate) fn tell_deferral(order: &mut Order, index: usize, deferral: Deferral, now: Timestamp) {
+/// Records a deferred attempt: in a new line when a wait begins, and in the line of the wait while it lasts.
+pub(crate) fn record_deferral(order: &mut Order, index: usize, deferral: Deferral, now: Timestamp) {
     let Deferral {
         attempt,
         started,
@@ -162,7 +159,7 @@ pub(crate) fn tell_deferral(order: &mut Order, index: usize, deferral: Deferral,
     order.note(line.in_direction(direction));
 }
 
-/// What the deferred attempt of a step asked for, as its line says; `None` if it has none any more.
+/// Direction of the deferred attempt of a step, from its line; `None` if the line is gone.
 pub(crate) fn direction_of_deferral(order: &Order, index: usize) -> Option<Direction> {
     let step = Some(&order.steps[index].step);
     let is_its =
@@ -174,7 +171,7 @@ pub(crate) fn direction_of_deferral(order: &Order, index: usize) -> Option<Direc
         .map(Incident::direction)
 }
 
-/// Successive attempts at one step of which neither the timeline nor the step's state tells.
+/// Successive attempts at one step that neither the timeline nor the step's state records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untold {
     /// The step that they were attempts at.
@@ -187,10 +184,10 @@ pub struct Untold {
     pub to: Attempt,
 }
 
-/// The attempts that were made and of which nothing tells any more: their lines were dropped, or the record
-/// is of an earlier version of Triad, which wrote none. They are in the order of the steps, and for each step
-/// those at the action come first. Empty if there are none, and if the timeline says that the order was moved
-/// to another version of its workflow, because then the number with which its attempts began is not known.
+/// The attempts that nothing records any more: their lines were dropped, or an earlier version of Triad wrote none.
+/// They are in the order of the steps, and for each step those at the action come first. Empty if there are none, and
+/// if the order was moved to another version of its workflow, because then the number of its first attempt is not
+/// known.
 #[must_use]
 pub fn untold(order: &Order) -> Vec<Untold> {
     let mut lines = order.incidents.iter();
@@ -237,7 +234,7 @@ fn untold_of(order: &Order, record: &StepRecord, at_compensation: bool, gaps: &m
     }
 }
 
-/// The attempt that the state of a step tells of in this leg.
+/// The attempt that the state of a step records for this leg.
 fn by_state(record: &StepRecord, at_compensation: bool) -> Option<Attempt> {
     let told = match &record.state {
         StepState::Completed {

@@ -1,4 +1,4 @@
-//! What things are known by: ids, lanes, versions, numbers and moments, each a type of its own.
+//! Identities: ids, lanes, versions, numbers and moments, each with its own type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -124,10 +124,10 @@ pub enum InvalidWorkflowRef {
     /// The text, given here, has no `@`.
     #[error("{0:?} is not name@hash")]
     Form(String),
-    /// What stands before the `@` is not the name of a workflow.
+    /// The text before the `@` is not the name of a workflow.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// What stands behind the `@` is not a content hash.
+    /// The text behind the `@` is not a content hash.
     #[error(transparent)]
     Hash(#[from] InvalidHash),
 }
@@ -169,9 +169,8 @@ pub enum Priority {
     /// The normal lane.
     #[default]
     Normal,
-    /// The high lane: messages about these orders have topics, consumers and consumer groups of their own. A
-    /// process that reads both lanes takes up nothing of the normal one while it has messages of the high
-    /// one, for at most 5 s at a time.
+    /// The high lane: messages about these orders have their own topics, consumers and consumer groups. A process
+    /// that reads both lanes takes no normal messages while it has high ones, for at most 5 s at a time.
     High,
 }
 
@@ -209,8 +208,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Number of an attempt at one leg of a step. Attempts are counted from 1, and on in later runs of the
-/// order; for a step that a migration adds in a later run, from a higher number. 0 stands for no attempt.
+/// Number of an attempt at one leg of a step. Attempts are numbered from 1, and the numbers continue in later runs of
+/// the order; a step that a migration adds in a later run begins at a higher number. 0 means no attempt.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
@@ -259,8 +258,8 @@ impl Timestamp {
 
     // What another clock wrote, or this one before it was set, is believed as far as these two do, and no further.
 
-    /// Whether this moment lies less than `span` from `now`, before it or after it. So what a wrong clock wrote counts
-    /// as recent for twice the span at most, and not until its time has come.
+    /// Whether this moment is less than `span` from `now`, before it or after it. So a time from a wrong clock counts
+    /// as recent for at most twice the span.
     #[must_use]
     pub const fn is_near(self, now: Self, span: Millis) -> bool {
         self.0.abs_diff(now.0) < span.0
@@ -278,8 +277,8 @@ impl Timestamp {
 /// off.
 pub const MAX_INSTANCE_BYTES: usize = 96;
 
-/// Identity of one claim of one order: the value of `LockedBy`. Each attempt to claim has an id of its own,
-/// also if the same process makes it. For people, the id holds the name of that process.
+/// Identity of one claim of one order: the value of `LockedBy`. Each try to claim has its own id, also within one
+/// process. For people, the id contains the name of that process.
 ///
 /// ```
 /// use triad_core::ClaimId;
@@ -293,8 +292,8 @@ pub const MAX_INSTANCE_BYTES: usize = 96;
 pub struct ClaimId(pub String);
 
 impl ClaimId {
-    /// A new claim id for the instance with this name, of which at most [`MAX_INSTANCE_BYTES`] are kept. 96
-    /// of the 128 `random` bits make the id unique.
+    /// A new claim id for the instance with this name, cut to [`MAX_INSTANCE_BYTES`]. 96 of the 128 `random` bits
+    /// make the id unique.
     #[must_use]
     pub fn by(instance: &str, random: [u64; 2]) -> Self {
         let [a, b] = random;
@@ -325,7 +324,7 @@ pub struct CampaignId(u64);
 /// The error of reading a [`CampaignId`]: the text, given here, is not `c-` and 16 lower-case hexadecimal
 /// digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no id of a campaign, such as c-00c0ffee00c0ffee")]
+#[error("{0:?} is not the id of a campaign, such as c-00c0ffee00c0ffee")]
 pub struct InvalidCampaignId(pub String);
 
 impl CampaignId {

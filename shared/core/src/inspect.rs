@@ -1,4 +1,4 @@
-//! What the services were asked on behalf of an order, or would be: for people who look into it.
+//! The calls that a step may make of its service, for people.
 
 use serde_json::Value;
 use triad_workflow::{AgentName, EvalError, Step, StepIndex};
@@ -11,23 +11,22 @@ use crate::input;
 use crate::order::Order;
 use crate::step::StepRecord;
 
-/// A call that a step may make of its service: its action, probe or compensation, as the record has it now.
-/// Whether it was made is not told here.
+/// A call that a step may make of its service: its action, probe or compensation, from the present record. It does
+/// not show whether the call was made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceCall {
     /// Whether it is the action, the probe or the compensation.
     pub direction: Direction,
     /// The agent that makes it.
     pub agent: AgentName,
-    /// Name of what the agent is asked to do, as the definition has it.
+    /// Name of the agent's action, from the definition.
     pub action: String,
     /// The key by which the service recognises the effect; that of the action for a probe.
     pub idempotency_key: IdempotencyKey,
     /// Of a compensation: the key of the effect to compensate. `None` otherwise.
     pub compensates: Option<IdempotencyKey>,
-    /// The input, or why it has no value now, for a person: an expression reads what is not there yet. That a
-    /// compensation reads its step's `output` as null is shown only where it is also sent so. A probe has the
-    /// input of the action.
+    /// The input, or why it has no value now, for a person. A compensation that reads its step's `output` shows null
+    /// only if it is also sent so. A probe has the input of the action.
     pub input: Result<Value, EvalError>,
 }
 
@@ -71,9 +70,8 @@ pub fn calls(
     Ok(calls)
 }
 
-/// Why there is no input of a compensation that reads an output which is not known; `None` if it is known, is
-/// not read, or if the compensation is asked for without it. With null in its place, a call that somebody makes
-/// by hand would compensate nothing, and its key would be used.
+/// Why a compensation that reads an unknown output has no input; `None` if the output is known, is not read, or may
+/// be null in the request. With null in its place, a call made by hand would compensate nothing and use up its key.
 fn unknown_output(step: &Step, record: &StepRecord) -> Option<EvalError> {
     let is_sent = record.state.output().is_some() && !stops_compensation(record, step);
     if is_sent {

@@ -1,4 +1,4 @@
-//! What is true of every process record and of every write, by name.
+//! Invariants of every process record and of every write, by name.
 //!
 //! One list for production (a breach is an error log and a metric), the simulated world and the
 //! models (a breach ends the run).
@@ -12,7 +12,7 @@ use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::step::{Leg, StepRecord, StepState, Work};
 
-/// An invariant that does not hold, and where that was seen.
+/// A broken invariant, and where it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
     /// Name of the invariant: one of [`OF_RECORD`] or [`OF_WRITE`], or one that only the simulated world
@@ -26,9 +26,8 @@ pub struct Breach {
 type OfRecord = fn(&Order, &Workflow) -> bool;
 type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
-/// Every invariant that one record has to keep by itself: its name, and a function of the record and its
-/// workflow that is true if the record keeps it. A name that begins with `g` and a digit belongs to a
-/// guarantee of the design, such as G1.
+/// Every invariant of a single record: its name, and a function of the record and its workflow that is true if the
+/// record keeps it. A name that begins with `g` and a digit belongs to a guarantee of the design, such as G1.
 pub const OF_RECORD: [(&str, OfRecord); 15] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
@@ -101,7 +100,7 @@ pub const OF_RECORD: [(&str, OfRecord); 15] = [
                 .out()
                 .is_some_and(|out| out.direction == Direction::Probe)
         };
-        // What was out when an order stopped may have been resolved since.
+        // Requests that were out when an order stopped may have been resolved since.
         o.state.is_finished() || o.steps.iter().all(|s| !probes(s) || s.in_doubt.is_some())
     }),
     ("finished-orders-are-complete", |o, _| match &o.state {
@@ -120,7 +119,7 @@ pub const OF_RECORD: [(&str, OfRecord); 15] = [
             && o.late_since.is_none()
             && o.paused.is_none()
             && o.set_aside.is_none();
-        // An effect in doubt that may not be repeated is waited for.
+        // The order waits for an effect in doubt that may not be repeated.
         let once = |(s, step): (&StepRecord, &Step)| {
             matches!(s.state, StepState::Acting(_)) && !step.repeat.is_safe()
         };
@@ -133,7 +132,7 @@ pub const OF_RECORD: [(&str, OfRecord); 15] = [
             .is_none_or(|since| o.deadline.is_some_and(|at| since > at))
     }),
     ("outbox-is-bounded", |o, w| {
-        // Of each step its status and its request.
+        // Each step has a status and a request.
         o.outbox.entries.len() <= crate::outbox::MAX_ENTRIES + 2 * w.steps.len() + 12
     }),
 ];
@@ -181,20 +180,20 @@ pub const OF_WRITE: [(&str, OfWrite); 20] = [
         }
     }),
     ("a-late-reply-completes-nothing", |a, b, _| {
-        // By name: a migration may have changed the steps' places.
+        // By name: a migration may have moved the steps.
         b.steps.iter().all(|is| {
             let was = a.steps.iter().find(|was| was.step == is.step);
             let (Some(was), Some(finished)) = (was, finished_at(&is.state)) else {
                 return true;
             };
-            // An operator may say of an attempt that was never heard of that it happened.
+            // An operator may resolve an attempt without a reply as happened.
             by_operator(b) || was.state.complete_by().is_none_or(|by| finished <= by)
         })
     }),
     ("g5-a-silent-attempt-has-used-its-allowance", |a, b, w| {
         b.steps.iter().zip(&w.steps).all(|(is, step)| {
             let was = a.steps.iter().find(|was| was.step == is.step);
-            // The Supervisor counted it, and it may have had its effect.
+            // The Supervisor counted it without a reply, so it may have had its effect.
             let silent = |was: &&StepRecord| {
                 b.outbox.writer == Writer::Supervisor
                     && was.state.is_running()
@@ -212,7 +211,7 @@ pub const OF_WRITE: [(&str, OfWrite); 20] = [
         "g5-calls-that-were-made-or-may-have-been-are-counted",
         |a, b, w| {
             let mut steps = a.steps.iter().zip(&b.steps).zip(&w.steps);
-            // An operator has them counted from zero.
+            // An operator's new run counts them from zero.
             by_operator(b) || steps.all(|((was, is), step)| are_counted(was, is, step))
         },
     ),
@@ -403,7 +402,7 @@ fn by_operator(order: &Order) -> bool {
     order.outbox.writer == Writer::Operator
 }
 
-/// The newest line of an operator's act, by what of it never changes, and the act.
+/// The newest line of an operator's act, reduced to fields that never change, and the act.
 fn newest_act(order: &Order) -> Option<((Timestamp, IncidentKind, &str), &OperatorAct)> {
     let lines = order.incidents.iter().rev();
     let mut acts = lines.filter_map(|i| i.act.as_ref().map(|act| (i, act)));
@@ -411,7 +410,7 @@ fn newest_act(order: &Order) -> Option<((Timestamp, IncidentKind, &str), &Operat
         .map(|(i, act)| ((i.at, i.what, act.by.as_str()), act))
 }
 
-/// Whether the calls that a step was told of since are counted against the totals of its legs.
+/// Whether the calls reported since count against the totals of the step's legs.
 fn are_counted(was: &StepRecord, is: &StepRecord, step: &Step) -> bool {
     let mut legs = [Direction::Forward, Direction::Compensate].into_iter();
     legs.all(|direction| {
@@ -419,13 +418,13 @@ fn are_counted(was: &StepRecord, is: &StepRecord, step: &Step) -> bool {
         let told = |leg: &Leg| i64::from(leg.made) + i64::from(leg.unreported);
         let more = told(is) - told(was);
         let counted = i64::from(is.calls) - i64::from(was.calls);
-        // Those of a deferred attempt count where the call ledger counts them.
+        // Calls of a deferred attempt count only if the call ledger counts them.
         counted == more || (0..more).contains(&counted) && !budget::is_counted(step, direction)
     })
 }
 
-/// The attempt that the state of a step knows of, if it was at what is asked for. Of a deferred one it is not
-/// known whether the action or its probe was.
+/// The attempt in the state of a step, if it has this direction. For a deferred one the record does not say whether
+/// it was the action or its probe.
 fn made(record: &StepRecord, direction: Direction) -> Option<Attempt> {
     let (known, attempt) = match &record.state {
         StepState::Completed { attempt, .. } => (Direction::Forward, *attempt),
@@ -451,12 +450,12 @@ fn is_past_return(order: &Order, workflow: &Workflow) -> bool {
     pivot.is_some_and(|state| !matches!(state, StepState::Waiting | StepState::Refused { .. }))
 }
 
-/// Whether an answer or a time will come that lets the Scheduler or the Supervisor go on.
+/// Whether a reply or a time will let the Scheduler or the Supervisor continue.
 fn is_awaited(state: &StepState) -> bool {
     state.is_failed() || state.awaited_until().is_some()
 }
 
-/// When the reply was sent that ended the step, or its compensation; when it was taken, if it does not say.
+/// When the reply that ended the step or its compensation was sent; when it was read, if it does not say.
 fn finished_at(state: &StepState) -> Option<Timestamp> {
     match state {
         StepState::Completed { finished, .. } | StepState::Compensated { finished, .. } => {

@@ -1,12 +1,12 @@
-//! The call ledger: who has taken an attempt, where that must be known for certain.
+//! The call ledger: which process took an attempt, where that must be certain.
 //!
-//! A request may be delivered again after a crash, to a process that does not know what calls
-//! were made; and a request that nobody answered may have been taken or not. Where the definition
-//! declares a total of calls, or an effect that may not be repeated, the attempt has one record in
-//! the control store. An agent writes it before its first call and so takes
-//! the attempt, and gives it back if it has to end before it has made a call, so that another one may
-//! take it; the Supervisor writes it when the attempt is over and nobody was heard of it, and so revokes it. Whoever comes second finds the other's mark. So an agent whose clock is far
-//! behind cannot call after the Supervisor has said that nobody did.
+//! A request may be redelivered after a crash to a process that does not have the count of its calls, and an attempt
+//! without a reply may have been taken or not. So if the definition declares a total of calls, or an effect that may
+//! not be repeated, the attempt has one record (mark) in the control store. An agent writes the mark before its first
+//! call and so takes the attempt; it gives the attempt back if it stops before any call, so that another agent may
+//! take it. The Supervisor writes the mark when the attempt is over without a reply, and so revokes the attempt. The
+//! later writer finds the earlier one's mark. So an agent whose clock is far behind cannot call after the Supervisor
+//! has revoked its attempt.
 
 use serde::{Deserialize, Serialize};
 use triad_workflow::{Millis, StepId};
@@ -21,14 +21,14 @@ use crate::order::Order;
 /// that complete-by, so a mark is not needed for longer.
 pub const KEPT: Millis = Millis(24 * 3_600_000);
 
-/// The record of one attempt in the call ledger. One that was given back may be replaced, and no other.
+/// The record of one attempt in the call ledger. Only a mark that was given back may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// How many calls its writer may make: the whole allowance of the request for an agent, 0 for the
     /// Supervisor and for an agent that has given the attempt back.
     pub allowance: u32,
-    /// True if the Supervisor wrote the mark: no agent has taken the attempt, and none can any more. False if
-    /// an agent did, which has taken the attempt, or given it back.
+    /// True if the Supervisor wrote the mark: no agent has taken the attempt or ever can. False if an agent took the
+    /// attempt, or gave it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub revoked: bool,
 }
@@ -53,7 +53,7 @@ pub fn key(of: &IdempotencyKey, direction: Direction, attempt: Attempt) -> Strin
     format!("call/{of}/{direction}/{attempt}")
 }
 
-/// An attempt that the Supervisor is to revoke before it decides about the order.
+/// An attempt that the Supervisor must revoke before it decides about the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unheard {
     /// The step of the attempt.
@@ -64,9 +64,9 @@ pub struct Unheard {
     pub expires: Timestamp,
 }
 
-/// The attempts of an order that the Supervisor is to revoke: each has passed its complete-by by the skew,
-/// was found so by an earlier look at the order, got no reply for [`hear_within`](crate::Timing::hear_within)
-/// since then, and has its calls counted in the ledger.
+/// The attempts of an order that the Supervisor must revoke: each has passed its complete-by by the skew, was found
+/// so by an earlier check of the order, got no reply for [`hear_within`](crate::Timing::hear_within) since then, and
+/// has its calls counted in the ledger.
 ///
 /// Empty for a finished order. An attempt is left out from [`KEPT`] after its complete-by on, because an
 /// agent's mark may have been deleted by then: it counts as taken.

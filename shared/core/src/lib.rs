@@ -1,4 +1,4 @@
-//! The decision core: what an order is, and what every event makes of it.
+//! The decision core: orders, and the decision about every event.
 //!
 //! The heart is [`decide()`]: an order, an event and the time go in, the order's next version and
 //! the effects come out as values. A [`Pass`] is the way from there to a record that is written, sent

@@ -1,4 +1,4 @@
-//! The messages, as they are on the wire.
+//! The messages on the wire.
 //!
 //! Values are JSON; CloudEvents attributes are in the headers. Fields that are absent have
 //! their defaults, and unknown fields are ignored, so that old and new instances understand one
@@ -32,10 +32,10 @@ pub struct Envelope {
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     /// The hop of this message in its trace; `None` if it belongs to no trace.
     pub trace: Option<TraceContext>,
-    /// Whether a loss of the message does no lasting harm: it can be made again from what is stored
-    /// ([`effect::under_way`](crate::effect::under_way)), or the request that it answers is sent again. A bus
-    /// whose records and whose store are on the same machine may acknowledge such a message before it is
-    /// durable, if everything under way is sent again at its next start.
+    /// Whether a loss of the message does no lasting harm: it can be made again from stored data
+    /// ([`effect::under_way`](crate::effect::under_way)), or the request that it answers is sent again. A bus whose
+    /// records are on the same machine as the store may acknowledge such a message before it is durable, if its next
+    /// start sends again everything under way.
     pub is_restorable: bool,
 }
 
@@ -92,7 +92,7 @@ impl Envelope {
         }
     }
 
-    /// The same message, as one that can be made again from what is stored.
+    /// The same message, marked as one that can be made again from stored data.
     #[must_use]
     pub(crate) fn restorable(self, is_restorable: bool) -> Self {
         Self {
@@ -137,21 +137,19 @@ impl Envelope {
     }
 }
 
-/// The body of every message on the topics `scheduler` and `scheduler.high`, told apart by its
-/// field `type`.
+/// The body of every message on the topics `scheduler` and `scheduler.high`; its field `type` selects the variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum SchedulerMessage {
-    /// An order was accepted and stored; it waits for its first claim.
+    /// An order was accepted and stored, and waits for its first claim.
     Accepted(Accepted),
-    /// An order waits to be claimed again: a Scheduler is to take it up.
+    /// An order waits for a Scheduler to claim it again.
     Wake(Wake),
     /// An agent has answered a request.
     Reply(Reply),
 }
 
-/// An order was accepted: what its first process record was made of, and its details, so that the
-/// claim needs no read.
+/// An order was accepted: all fields of its first process record, and its details, so that the claim needs no read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
     /// Id of the order.
@@ -169,8 +167,8 @@ pub struct Accepted {
     pub traceparent: Option<String>,
     /// When the submission was accepted.
     pub submitted_at: Timestamp,
-    /// The moment under which the order first stands in the due index: if no Scheduler has claimed the order
-    /// by then, the Supervisor takes it up.
+    /// The order's first hint in the due index: if no Scheduler has claimed the order by then, the Supervisor
+    /// announces it again.
     pub due: Timestamp,
     /// By when the order must have finished; `None`: it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -211,9 +209,8 @@ pub struct StepRequest {
     /// a redelivery after a crash cannot use it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
-    /// True if an earlier attempt of this run has called the remote service for this effect, or may have:
-    /// then even the first call for this request repeats one. A run begins when an operator has something
-    /// done again.
+    /// True if an earlier attempt of this run has called the remote service for this effect, or may have: then the
+    /// first call for this request repeats an earlier one. An operator begins a new run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeats: bool,
     /// Upper bound of the wait after the first call, in milliseconds.
@@ -226,8 +223,8 @@ pub struct StepRequest {
     /// The key of the effect that is to be compensated; `None` if this is no compensation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensates: Option<IdempotencyKey>,
-    /// Name of what the agent is to do, as the definition has it: the step's action, or the action of its
-    /// compensation or of its probe.
+    /// Name of the agent's action, from the definition: the step's action, or the action of its compensation or of
+    /// its probe.
     pub action: String,
     /// Input of that action, with its expressions computed. A probe has the input of the step's action.
     pub input: Value,
@@ -266,18 +263,17 @@ pub struct Reply {
     pub calls: u32,
     /// What became of the request.
     pub outcome: ReplyOutcome,
-    /// When the agent sent the reply, by its clock; `None` from an agent that is none of Triad's and does not
-    /// say it, and then the time of reading counts.
+    /// When the agent sent the reply, by its clock. `None` if a third-party agent leaves it out; then the time of
+    /// reading counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
-    /// How long the request waited in its topic, and how long the agent worked on it; `None` from an agent
-    /// that does not say it.
+    /// How long the request waited in its topic, and how long the agent worked on it; `None` if the agent leaves it
+    /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
 }
 
-/// What an agent measured about one request: the signal from which the Scheduler learns how much
-/// a downstream bears.
+/// An agent's measurements for one request, from which the Scheduler learns the downstream's capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pace {
     /// From when the request was written to the agent's topic until the agent took it, in
@@ -291,7 +287,7 @@ pub struct Pace {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case")]
 pub enum ReplyOutcome {
-    /// The service has done what was asked; of a probe: it has answered.
+    /// The service has carried out the action or the compensation, or has answered the probe.
     Succeeded {
         /// What the service answered, at most [`MAX_OUTPUT_BYTES`].
         output: Value,
@@ -327,7 +323,7 @@ pub enum ReplyOutcome {
 /// outputs of all its steps.
 pub const MAX_OUTPUT_BYTES: usize = 8 * 1024;
 
-/// A status message: what the submitting application is told about its order.
+/// A status message to the submitting application about its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatusMessage {
     /// Id of the order.
@@ -349,7 +345,7 @@ pub struct StatusMessage {
     pub at: Timestamp,
 }
 
-/// An alert: what an operator must know.
+/// An alert to operators.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
     /// Identity of the alert: the same however often it is sent.
@@ -366,9 +362,9 @@ pub struct Alert {
 }
 
 impl Alert {
-    /// The alert as a message on the topic `alerts`, whose id is the alert's, so that it is the same however
-    /// often it is sent. `key` is what the alert is about: alerts with the same key stay in their order. The
-    /// message is a child of the hop `trace`; if that is `None`, it belongs to no trace.
+    /// The alert as a message on the topic `alerts`. Its id is the alert's, so that it is the same however often it
+    /// is sent. `key` is the subject of the alert: alerts with the same key stay in their order. The message is a
+    /// child of the hop `trace`; if that is `None`, it belongs to no trace.
     #[must_use]
     pub fn message(&self, key: &str, trace: Option<TraceContext>) -> Envelope {
         let id = self.alert_id.clone();
@@ -391,19 +387,18 @@ pub enum AlertKind {
     OrderError,
     /// An order has ended in state CompensationFailed.
     CompensationFailed,
-    /// An order has missed its deadline, and goes on because its point of no return may have happened.
+    /// An order has missed its deadline, and continues because its point of no return may have happened.
     OrderLate,
     /// A record was sent to the topic `dead-letter`.
     DeadLetter,
     /// The circuit breaker of a downstream has changed its state, or an operator has changed the record of
     /// the downstream.
     Breaker,
-    /// A handler cannot go on until somebody mends the installation: rights, credentials, a table or a
-    /// topic that is missing.
+    /// A handler cannot continue until an operator repairs the installation: rights, credentials, a missing table or
+    /// topic.
     Misconfigured,
-    /// An operator's campaign has stopped by itself: too many of its orders failed again or did not finish.
+    /// A campaign has stopped without an operator's command: too many of its orders failed again or did not finish.
     CampaignStopped,
-    /// An order's record cannot be read, or does not fit its definition: the order goes on only once
-    /// somebody has mended it.
+    /// An order's record cannot be read, or does not fit its definition: the order continues only after a repair.
     Unreadable,
 }

@@ -1,8 +1,8 @@
 //! Moving an order to another version of its workflow: an operator's explicit, checked act.
 //!
-//! An order runs to its end on the definition it started with. It may be moved only where the
-//! other version leads to the same place: what has been done is done there too, what is under
-//! way is the same request, and nothing that has not been done would have had to come first.
+//! An order runs to its end on the definition it started with. An operator may move it only if the other version is
+//! compatible: steps that are done are done there too, requests that are out are the same, and every step before a
+//! started one is done.
 
 use triad_workflow::{Step, StepId, Workflow};
 
@@ -27,20 +27,19 @@ pub struct Change {
     pub what: String,
 }
 
-/// The error of an order that cannot be moved to another version: one line, for a person, for each thing that
-/// stands against it. There is at least one.
+/// The error of an order that cannot be moved to another version: one line, for a person, for each obstacle. There is
+/// at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct Unmovable(pub Vec<String>);
 
-/// Moves an order from one version of its workflow to another one, or says everything that stands
-/// against it.
+/// Moves an order from one version of its workflow to another, or returns every obstacle.
 ///
-/// An order that nobody could read the definition of ([`Order::is_unread`]) has begun nothing: it stays set aside,
-/// and is let in on the new version. `from` is not looked at then, and may be `to`.
+/// An order without a readable definition ([`Order::is_unread`]) has started nothing: it stays set aside, and is
+/// admitted on the new version. `from` is not read then, and may be `to`.
 ///
-/// The transition is to be written on the condition that the present version of the record still
-/// stands. The changes are what a dry run shows; empty if the steps do not differ.
+/// Write the transition on the condition that the stored version of the record is unchanged. A dry run shows the
+/// changes; they are empty if the steps do not differ.
 ///
 /// # Errors
 /// [`Unmovable`] with each thing that stands against it; nothing is to be written then. Such things
@@ -128,7 +127,7 @@ pub fn migrate(
     }
 }
 
-/// What stands against moving an order, on account of one of its steps.
+/// Obstacles to moving an order in one of its steps.
 fn stands_against(
     record: &StepRecord,
     order: &Order,
@@ -156,7 +155,7 @@ fn stands_against(
             was.agent, was.action, is.agent, is.action
         ));
     }
-    // What has been done at one service cannot be compensated at another: that one never saw the key.
+    // Another service cannot compensate the effect: it never received the key.
     let place = |step: &Step| step.compensation.as_ref().map(|c| c.agent.clone());
     let told = |step: &Step| place(step).map_or("nobody".to_owned(), |agent| agent.to_string());
     let is_added = place(was).is_none() && place(is).as_ref() == Some(&was.agent);
@@ -167,7 +166,7 @@ fn stands_against(
             told(is)
         ));
     }
-    // What is out will be in doubt if it is not heard of.
+    // A request that is out leaves its effect in doubt if no reply comes.
     let maybe_done = is_open(record) && happened(record, was) != Happened::No;
     if maybe_done && was.repeat != is.repeat {
         against.push(format!(
@@ -214,8 +213,8 @@ fn is_open(record: &StepRecord) -> bool {
     record.state != StepState::Waiting && !record.state.is_done()
 }
 
-/// Whether a step that is under way would be asked for with another input, which an idempotent
-/// service may refuse, or take for what it has done already.
+/// Whether a step that is under way would have another input, which an idempotent service may refuse, or answer with
+/// its earlier result.
 fn input_differs(record: &StepRecord, from: &Workflow, to: &Workflow) -> bool {
     let written = |w: &Workflow| {
         let mut steps = w.definition.steps.iter();
@@ -225,14 +224,14 @@ fn input_differs(record: &StepRecord, from: &Workflow, to: &Workflow) -> bool {
     is_open(record) && record.input.is_none() && written(from) != written(to)
 }
 
-/// A step's record in the new version: what has been counted stays, within the new bounds.
+/// A step's record in the new version: counts stay, within the new bounds.
 fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepRecord {
     let found = order.steps.iter().find(|r| r.step == step.id);
     let Some(record) = found else {
         return added(order, step);
     };
     let mut moved = record.clone();
-    // What is still tried may fail once more.
+    // A step that is still attempted may fail once more.
     let more = u32::from(is_open(record) && !order.state.is_finished());
     moved.action.failures = record
         .action
@@ -240,7 +239,7 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
         .min(step.policy.max_attempts() - more);
     moved.action.calls = record.action.calls.min(step.calls_per_run);
     if input_differs(record, from, to) {
-        // Another effect: it has not happened yet, or the order could not be moved.
+        // Another effect: the old one has not happened, or the order could not be moved.
         moved.key += 1;
     }
     moved
@@ -248,9 +247,9 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
 
 /// The record of a step that the order does not have.
 ///
-/// An order that has been set going again may have had a step of that name in an earlier run,
-/// on yet another version: its keys are spent, and replies to its attempts may still come. Each
-/// key and each attempt took a write, so the version is above them all.
+/// In an order with a new run an earlier run may have had a step of that name, on yet another version: its keys are
+/// used, and replies to its attempts may still come. Each key and each attempt took a write, so the order's version
+/// is above all of them.
 fn added(order: &Order, step: &Step) -> StepRecord {
     let mut record = StepRecord::new(step.id.clone());
     if order.run > 0 {
@@ -299,7 +298,7 @@ fn changes(from: &Workflow, to: &Workflow) -> Vec<Change> {
     changes
 }
 
-/// A step as written, the workflow's defaults in the places that it leaves open.
+/// A step as written, with the workflow's defaults for the fields that it leaves out.
 fn written(workflow: &Workflow, id: &StepId) -> Option<serde_json::Value> {
     let definition = &workflow.definition;
     let mut step = definition
@@ -323,7 +322,7 @@ fn names(workflow: &Workflow, step: &Step) -> String {
     names.join(", ")
 }
 
-/// Fields, as written, that differ; `after` is told of in its resolved form.
+/// Fields, as written, that differ; `after` is compared in its resolved form.
 fn changed_fields(was: Option<serde_json::Value>, is: Option<serde_json::Value>) -> Vec<String> {
     let (Some(serde_json::Value::Object(was)), Some(serde_json::Value::Object(is))) = (was, is)
     else {

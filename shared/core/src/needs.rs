@@ -21,7 +21,7 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, Ne
     Ok(match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) => {
             let mut needed = BTreeSet::new();
-            // Costly, and seldom needed.
+            // Computed on demand: it is costly and rarely needed.
             let mut scope = None;
             for (record, step) in steps() {
                 let is_needed = match (&record.state, &step.when) {

@@ -1,4 +1,4 @@
-//! What operators do to an order: each is one conditional write that says who and why.
+//! Operators' acts on an order: each is one conditional write that names the operator and the reason.
 
 use serde_json::Value;
 use triad_workflow::{EvalError, StepId};
@@ -17,7 +17,7 @@ pub const MAX_INPUT_BYTES: usize = 8 * 1024;
 pub struct Operation {
     /// What the operator wants.
     pub action: Action,
-    /// Who the operator is, and why.
+    /// The operator and the reason.
     pub act: OperatorAct,
 }
 
@@ -53,10 +53,10 @@ pub enum Action {
     Resume,
     /// Say whether an effect in doubt happened, of an order in Error, CompensationFailed or Compensated.
     ///
-    /// An order in Error then goes on, and so does the compensation of an order in CompensationFailed if the
-    /// compensation of this step was given up. Both stay as they are while the order has another step that an
-    /// operator has to resolve ([`waits_for_operator`](crate::doubt::waits_for_operator)). A Compensated order
-    /// stays compensated, and can then be resubmitted.
+    /// An order in Error then continues, and so does the compensation of an order in CompensationFailed if the
+    /// compensation of this step was given up. Both stay in their state while the order has another step that an
+    /// operator has to resolve ([`waits_for_operator`](crate::doubt::waits_for_operator)). A Compensated order stays
+    /// compensated, and can then be resubmitted.
     Resolve {
         /// The step whose effect is in doubt.
         step: StepId,
@@ -64,15 +64,15 @@ pub enum Action {
         /// `None` if it did not, which is refused while a request for it may still be carried out.
         applied: Option<Value>,
         /// The latest attempt at the step ([`StepRecord::actions`](crate::StepRecord::actions)) when the operator
-        /// looked; refused if there has been another one since, of which the operator knows nothing. `None` is
-        /// whatever the order shows when it is acted on: see [`Action::see`].
+        /// looked; refused if another attempt was made since. `None` takes the latest attempt when the act is
+        /// decided: see [`Action::see`].
         attempt: Option<Attempt>,
     },
 }
 
 impl Action {
-    /// Binds what is said to what the order shows now, where it is not bound yet: a race that is lost to
-    /// somebody else's act must not have it said of what that one has led to.
+    /// Binds a resolution without an attempt to the order's latest attempt, so that after a lost race it is not
+    /// applied to an attempt that another operator's act has started.
     pub fn see(&mut self, order: &Order) {
         if let Self::Resolve { step, attempt, .. } = self {
             let record = order.steps.iter().find(|r| r.step == *step);
@@ -95,7 +95,7 @@ impl Action {
     }
 }
 
-/// That an act may be done to an order: one of a campaign, if that has not acted on the order before.
+/// Checks that a campaign has not acted on the order before.
 pub(crate) fn once_a_campaign(order: &Order, act: &OperatorAct) -> Result<(), OperationRefusal> {
     match &act.campaign {
         Some(campaign) if order.is_acted_on_by(campaign) => {
@@ -123,8 +123,8 @@ pub enum NoInput {
     NoValue(StepId, EvalError),
 }
 
-/// The input that a step's action has now: the one that an operator has put in its place, or else what the
-/// definition's expressions come to. A corrected input must have the same fields and types as this one.
+/// The present input of a step's action: an operator's correction, or else the value of the definition's expressions.
+/// A corrected input must have the same fields and types as this one.
 ///
 /// # Errors
 /// [`NeedsDetails`] if the input has expressions that are to be computed, and [`Context::details`] is `None`.
@@ -155,12 +155,14 @@ pub enum OperationRefusal {
     },
     /// The order cannot be cancelled: this step is its point of no return, and was skipped or may
     /// have had its effect.
-    #[error("step {0} is its point of no return and has been started: it can only go forward")]
-    PastPivot(StepId),
-    /// Whether the effect of this step happened is not known, and it may not be repeated: the operator is
-    /// to resolve it first.
     #[error(
-        "it is not known whether step {0} has had its effect, which may not be repeated: find out, and say so with triad resolve"
+        "step {0} is the order's point of no return and has been started: the order can no longer be cancelled"
+    )]
+    PastPivot(StepId),
+    /// It is not known whether the effect of this step happened, and it may not be repeated: the operator must
+    /// resolve it first.
+    #[error(
+        "it is not known whether step {0} has had its effect, which may not be repeated: check with its service, then record the answer with triad resolve"
     )]
     InDoubt(StepId),
     /// The action cannot be done to the step that it names: the workflow does not have it, it is in
@@ -173,10 +175,9 @@ pub enum OperationRefusal {
         why: String,
     },
     /// The act is part of a campaign that has acted on the order before.
-    #[error("campaign {0} has acted on it already")]
+    #[error("campaign {0} has acted on the order already")]
     ActedOn(CampaignId),
-    /// The action would change nothing, or the downstream has as many paused step types as it may have; the
-    /// text says what the order or downstream is already.
+    /// The action would change nothing, or a limit is reached; the text completes the sentence "it is … already".
     #[error("it is {0} already")]
     Already(&'static str),
 }

@@ -1,4 +1,4 @@
-//! The process record: one order's whole state, every write of which is one conditional write.
+//! The process record: one order's whole state, changed by conditional writes only.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,16 +36,16 @@ pub struct Order {
     pub search: Vec<SearchKey>,
     /// Where the order is in its life.
     pub state: ProcessState,
-    /// One record for each step, in the order of [`Workflow::steps`]. Empty while the order waits for somebody
-    /// who can read its definition ([`is_unread`](Self::is_unread)).
+    /// One record for each step, in the order of [`Workflow::steps`]. Empty while the order waits for an instance
+    /// that can read its definition ([`is_unread`](Self::is_unread)).
     pub steps: Vec<StepRecord>,
     /// Sequence of the last status message that was put into the outbox; at least 1, the status
     /// `received`.
     pub sequence: u32,
-    /// What the last write wants sent, and what earlier ones wanted that may be unsent.
+    /// Messages of the last write, and messages of earlier writes that may be unsent.
     pub outbox: Outbox,
-    /// Sort key in the due index: at or before the moment at which somebody must look at the order;
-    /// `None` where nobody must.
+    /// Sort key in the due index: at or before the moment at which the Supervisor must check the order; `None` if it
+    /// need not.
     pub due: Option<Timestamp>,
     /// The timeline: recoveries, failures and operators' acts, oldest first, at most
     /// [`MAX_INCIDENTS`].
@@ -55,32 +55,33 @@ pub struct Order {
     /// How often an operator has set the order going again after it had finished, forward or in its
     /// compensation; 0 at first. The cancelling of an order in Error is not counted.
     pub run: u32,
-    /// Since when the order is set aside: it waits for room under its workflow's cap on orders in flight, or for
-    /// somebody who can read its definition, and no step of it starts. `None` if it is not. See [`crate::due::aside_shard`].
+    /// Since when the order is set aside: it waits for room under its workflow's cap on orders in flight, or for an
+    /// instance that can read its definition, and no step of it starts. `None` if it is not. See
+    /// [`crate::due::aside_shard`].
     pub set_aside: Option<Timestamp>,
-    /// By when the order must have finished; `None`: it has no deadline. An order that is still running at
-    /// this moment is compensated, or goes on and counts as late.
+    /// Deadline of the order; `None`: it has none. An order that is still running at this moment is compensated, or
+    /// continues as late.
     pub deadline: Option<Timestamp>,
-    /// Since when the order is known to be late: its deadline has passed, and its point of no return may
-    /// have happened before, so that it goes on. `None` if it is not late.
+    /// Since when the order is known to be late: its deadline has passed, and its point of no return may have
+    /// happened before, so that it continues. `None` if it is not late.
     pub late_since: Option<Timestamp>,
-    /// Who paused the order, why and since when: no further step starts until the order is resumed. `None`
-    /// if it is not paused. An order that finishes is not paused any more.
+    /// The operator who paused the order, the reason and the time: no further step starts until the order is resumed.
+    /// `None` if it is not paused. A finished order is not paused.
     pub paused: Option<Hold>,
-    /// Who closed the order by hand, why and when: it needs no operator any more. `None` if it is
-    /// not closed.
+    /// The operator who closed the order by hand, the reason and the time: it needs no operator any more. `None` if
+    /// it is not closed.
     pub closed: Option<Hold>,
     /// The campaign that acted on the order last; `None` if none has. Earlier ones are in the timeline: see
     /// [`is_acted_on_by`](Self::is_acted_on_by).
     pub campaign: Option<CampaignId>,
 }
 
-/// What an operator has set: who, why and since when.
+/// An operator's setting: who, why and since when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// When the operator set it.
     pub at: Timestamp,
-    /// Who the operator is, and why.
+    /// The operator and the reason.
     #[serde(flatten)]
     pub act: OperatorAct,
 }
@@ -92,8 +93,8 @@ pub struct Hold {
 pub enum ProcessState {
     /// The order waits for a Scheduler to claim it.
     Pending {
-        /// When the Supervisor looks at the order if nobody has claimed it by then. `None` of a new order:
-        /// that moment is [`announce_within`](crate::Timing::announce_within) after the submission.
+        /// When the Supervisor checks the order if no Scheduler has claimed it by then. `None` of a new order: that
+        /// moment is [`announce_within`](crate::Timing::announce_within) after the submission.
         complete_by: Option<Timestamp>,
     },
     /// A Scheduler has claimed the order, and its steps are worked on.
@@ -239,22 +240,21 @@ impl Order {
         Self::of_steps(accepted, steps_of(workflow), due)
     }
 
-    /// A new process record of an order whose definition Submission cannot read: set aside, and without steps.
-    /// Whoever can read the definition completes the record and lets the order in. Of `accepted`, search keys
-    /// and what the definition says of the deadline are to be left out.
+    /// A new process record of an order whose definition Submission cannot read: set aside, and without steps. An
+    /// instance that can read the definition completes the record and admits the order. Of `accepted`, search keys
+    /// and what the definition says of the deadline must be left out.
     #[must_use]
     pub fn unread(accepted: &crate::message::Accepted) -> Self {
         Self::of_steps(accepted, Vec::new(), accepted.due).aside()
     }
 
-    /// Whether this record waits for somebody who can read its definition: it has no steps yet, as no other
-    /// record has.
+    /// Whether this record waits for an instance that can read its definition: only such a record has no steps.
     #[must_use]
     pub fn is_unread(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// The same record with what its definition says of it: for an [unread](Self::is_unread) one.
+    /// An [unread](Self::is_unread) record, completed from its definition.
     pub(crate) fn read_by(&self, workflow: &Workflow, details: &Value) -> Self {
         let within = workflow.order_timeout;
         let own = within.map(|within| self.submitted_at.plus(within));
@@ -316,9 +316,9 @@ impl Order {
         }
     }
 
-    /// Whether this campaign has acted on the order, and so must not act on it again. The campaign that acted
-    /// last is in the record itself. An earlier one is found only while its line is in the timeline: the line
-    /// can be dropped once [`MAX_INCIDENTS`] - 1 later acts stand behind it and one more line is added.
+    /// Whether this campaign has acted on the order, and so must not act on it again. The last campaign is in the
+    /// record itself. An earlier one is found only while its line is in the timeline: the line may be dropped after
+    /// [`MAX_INCIDENTS`] - 1 later acts and one more line.
     #[must_use]
     pub fn is_acted_on_by(&self, campaign: &CampaignId) -> bool {
         let acts = self.incidents.iter().filter_map(|line| line.act.as_ref());
@@ -326,8 +326,8 @@ impl Order {
         known.chain(&self.campaign).any(|known| known == campaign)
     }
 
-    /// Writes a line down. Beyond the bound the oldest line goes that is not an operator's act,
-    /// or the oldest of all where there are only acts, and is counted.
+    /// Adds a line to the timeline. Beyond the bound the oldest line that is not an operator's act is dropped and
+    /// counted, or the oldest of all if there are only acts.
     pub(crate) fn note(&mut self, mut incident: Incident) {
         incident.note = incident
             .note

@@ -1,14 +1,13 @@
-//! What a record's last write wants sent, as the record keeps it.
+//! The messages of a record's last write, as the record keeps them.
 //!
-//! State first, then messages: a write carries in its record what is to be sent, so that a
-//! redelivered input, or the Supervisor, can make the very same [effects](crate::effect) again.
+//! State first, then messages: a record stores its unsent messages, so that a redelivered input, or the Supervisor,
+//! can make the same [effects](crate::effect) again.
 //!
-//! A write carries on the statuses and alerts that the one before it wanted sent, whoever wrote
-//! that: its writer may have died before sending, or may still be about to, as a Scheduler that
-//! has lost its partition without knowing it may. Only who has seen them acknowledged by the bus
-//! may leave them out, and does so by deciding on a copy [without its entries](Outbox::acknowledged) since.
-//! Requests and announcements are not carried: an attempt that was never asked for is found
-//! overdue.
+//! A write carries over the unsent statuses and alerts of the write before it, whichever actor wrote that: its writer
+//! may have died before sending, or may still send, as a Scheduler that has lost its partition without noticing may.
+//! Only a writer that has seen the bus acknowledge them may leave them out, by deciding on a copy [without its
+//! entries](Outbox::acknowledged). Requests and announcements are not carried: the Supervisor finds an attempt
+//! without its request overdue.
 
 use serde::{Deserialize, Serialize};
 use triad_workflow::StepId;
@@ -22,7 +21,7 @@ use crate::status::Status;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Writer {
-    /// Submission, which created the record; no one has written to it since.
+    /// Submission, which created the record; no other actor has written to it since.
     Submission,
     /// The Scheduler, which handles the order's events one after the other.
     Scheduler,
@@ -32,8 +31,7 @@ pub enum Writer {
     Operator,
 }
 
-/// What a record's last write wants sent, and the statuses and alerts of earlier writes that may be
-/// unsent.
+/// The messages of a record's last write, and the statuses and alerts of earlier writes that may be unsent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outbox {
     /// The actor that made the last write.
@@ -46,15 +44,15 @@ pub struct Outbox {
     pub entries: Vec<Emission>,
 }
 
-/// How many statuses and alerts may be unsent before an order is told no more than it must be: from then on
-/// it is not told that a step is tried again ([`Status::Retrying`]), and operators begin no new run of it.
+/// Number of unsent statuses and alerts from which an order sends no optional ones: [`Status::Retrying`] is left out,
+/// and operators cannot begin a new run.
 ///
-/// None that has a sequence is ever dropped, for its sequence would be missing for good. So this bounds what the
-/// record keeps: beyond it there is one for each step, and a few for the run's own course and end.
+/// No entry with a sequence is ever dropped, because the sequence would have a gap for good. Above this bound a
+/// record has at most one more entry for each step and a few for the run itself.
 pub const MAX_ENTRIES: usize = 64;
 
-/// One thing to send, with only what is not in the record already. The message is made from both:
-/// see [`crate::effect`].
+/// One message to send, without the fields that the record has already. The message is made from both: see
+/// [`crate::effect`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "send", rename_all = "kebab-case")]
 pub enum Emission {
@@ -84,8 +82,8 @@ pub enum Emission {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Failure>,
     },
-    /// Tell operators that the order ended in Error or CompensationFailed, or that it has missed its deadline
-    /// and goes on.
+    /// Alert operators that the order ended in Error or CompensationFailed, or that it has missed its deadline and
+    /// continues.
     Alert {
         /// Which of the three happened: [`AlertKind::OrderError`], [`AlertKind::CompensationFailed`] or
         /// [`AlertKind::OrderLate`].
@@ -98,7 +96,7 @@ pub enum Emission {
 }
 
 impl Emission {
-    /// Whether later writes carry it on until it is known to be sent.
+    /// Whether later writes carry it over until it is known to be sent.
     fn is_carried(&self) -> bool {
         matches!(self, Self::Status { .. } | Self::Alert { .. })
     }

@@ -1,27 +1,25 @@
-//! The commit protocol: one event of one order, from what was read to what was confirmed.
+//! The commit protocol: one event of one order, from read to confirmation.
 //!
-//! State first, then messages. A pass decides on the record or on a copy of it, has the next
-//! version written on the condition that the one decided on still stands, has what it wants sent
-//! published, and at last has a finished order confirmed: that all of it is out. It does no IO. It
-//! says what is to be done next ([`Pass::task`]) and is told what came of it; a process may stop
-//! for any time, or die, between any two tasks. Scheduler, Supervisor, operator and the model all
-//! go this way.
+//! State first, then messages. A pass decides on the record or on a copy of it, has the next version written on the
+//! condition that the stored version is the one decided on, has its messages published, and finally has a finished
+//! order confirmed: that all its messages are sent. The pass does no IO: [`Pass::task`] returns the next task, and
+//! the caller reports its result. A process may stop for any time, or die, between any two tasks. Scheduler,
+//! Supervisor, operator and the model all use it.
 //!
-//! The rules of the protocol, each here and nowhere else:
+//! The rules of the protocol, defined only here:
 //!
-//! - A copy may be older than the record. A decision on a copy that there is nothing to write is therefore
-//!   not final: it is made again on the record. A write needs no such check, because it is conditional.
-//! - A race that is lost is decided again on the record, a bounded number of times.
-//! - The Scheduler sends everything at once: its input is acknowledged only after all of it, and
-//!   redelivered otherwise. Whoever writes beside the order's line of events sends statuses and
-//!   alerts first, and what lets the Scheduler go on once those are acknowledged; requests it
-//!   never sends ([`SendOrder`]).
-//! - What is kept as a copy has everything sent, so that the next write need not carry it on.
+//! - A copy may be older than the record. So if a decision on a copy writes nothing, it is made again on the record.
+//!   A write needs no such check, because it is conditional.
+//! - After a lost race the pass decides again on the record, a bounded number of times.
+//! - The Scheduler sends everything at once: its input is acknowledged only after all of it, and redelivered
+//!   otherwise. A writer beside the order's line of events sends statuses and alerts first, and wakes once those are
+//!   acknowledged; it never sends requests ([`SendOrder`]).
+//! - All messages of a kept copy are acknowledged, so the next write need not carry them over.
 //! - A finished order is confirmed once everything is acknowledged, and only then.
-//! - An end that nobody confirms is written only once the message that it was decided on is durable:
-//!   the order is in no index then, and that message, delivered again, is all that has its last
-//!   status sent if the writer dies. Where the status' topic refuses it, the order is put into the
-//!   due index after all ([`kept_due`]), so that the message need not be delivered again.
+//! - An end without confirmation is written only once the message that led to it is durable: the order is then in no
+//!   index, and only the redelivery of that message sends its last status if the writer dies. If the topic of the
+//!   status refuses it, the order is put into the due index after all ([`kept_due`]), so that the message need not be
+//!   redelivered.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,8 +39,7 @@ use crate::operate::OperationRefusal;
 use crate::order::Order;
 use crate::render;
 
-/// Whether a writer handles the order's events in their order, as the Scheduler does, or writes
-/// beside it.
+/// Whether a writer handles the order's events one after the other, as the Scheduler does, or independently of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriterOrder {
     /// The Scheduler: it handles the order's events one after the other, and each is redelivered
@@ -84,7 +81,7 @@ pub enum Source {
     Record,
 }
 
-/// What the caller of a pass is to do next.
+/// The next task of a pass's caller.
 #[derive(Debug, Clone, Copy)]
 pub enum Task<'a> {
     /// Read the record itself, consistently; then [`Pass::decide`] or [`Pass::absent`].
@@ -97,8 +94,8 @@ pub enum Task<'a> {
         expected: Version,
         /// The record to write.
         next: &'a Arc<Order>,
-        /// True if the message that was decided on has to be durable before the write. If it cannot
-        /// be made so, nothing is written: [`Outcome::Unknown`].
+        /// True if the message that led to the write must be durable before it. If it cannot be made durable, nothing
+        /// is written: [`WriteResult::Unknown`].
         needs_input: bool,
     },
     /// Publish these messages, at least one; then [`Pass::published`].
@@ -112,11 +109,11 @@ pub enum Task<'a> {
         /// The record to write.
         next: &'a Arc<Order>,
     },
-    /// Do nothing more: the pass has ended in this way.
+    /// Nothing: the pass has ended in this way.
     Ended(&'a PassEnd),
 }
 
-/// What became of a conditional write.
+/// Result of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteResult {
     /// The write took place.
@@ -150,7 +147,7 @@ pub enum PassEnd {
     Unsent(Carried),
 }
 
-/// What a pass has done by its end.
+/// Results of a pass at its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Carried {
     /// The record that the pass wrote, or whose messages it sent again.
@@ -163,11 +160,11 @@ pub struct Carried {
     pub was_confirmed: bool,
     /// The record with an empty outbox, on which the Scheduler can decide its next event without
     /// reading. `None` if the order has finished, if not everything was acknowledged, if this pass did not
-    /// write the record, or if its place is [`Place::Beside`].
+    /// write the record, or if its place is [`WriterOrder::Beside`].
     pub copy: Option<Arc<Order>>,
 }
 
-/// Longest time, inclusive, for which [`kept_due`] keeps an order from the next try to tell of its end, where
+/// Longest delay, inclusive, with which [`kept_due`] schedules the next try to send an order's last status, if
 /// [`Timing::confirm_within`] is no longer: two minutes.
 pub const CONFIRM_AT_MOST: Millis = Millis(120_000);
 
@@ -187,8 +184,8 @@ pub fn kept_due(order: &Order, timing: Timing, now: Timestamp) -> Option<Order> 
     })
 }
 
-/// What is done about one event of one order, step by step: read, decide, write, send, confirm. It
-/// does none of this itself: it says what to do next, and is told what came of it.
+/// One event of one order, task by task: read, decide, write, send, confirm. The pass does none of this:
+/// [`task`](Self::task) returns the next task, and the caller reports the result.
 #[derive(Debug, Clone)]
 pub struct Pass {
     place: WriterOrder,
@@ -239,7 +236,7 @@ impl Pass {
         }
     }
 
-    /// What is to be done next. The answer stays the same until the pass is told the result.
+    /// The next task. It stays the same until the caller reports its result.
     #[must_use]
     pub fn task(&self) -> Task<'_> {
         match &self.stage {
@@ -273,9 +270,8 @@ impl Pass {
         }
     }
 
-    /// Decides what an event makes of the order as it was read, whatever the pass was doing before. A
-    /// decision on a copy is carried out only if it is a write or needs the details; otherwise the next task
-    /// is to read the record.
+    /// Decides on an event of the order as it was read, in any state of the pass. A decision on a copy is used only
+    /// if it is a write or needs the details; otherwise the next task is to read the record.
     ///
     /// Returns the invariants that a write breaks, which the caller should report; the write is carried out
     /// all the same. Empty if it breaks none, or there is nothing to write.
@@ -338,8 +334,8 @@ impl Pass {
         breaches
     }
 
-    /// Tells the pass that there was no record. If a copy said so, the next task is to read the
-    /// record; otherwise the pass ends with [`End::Absent`].
+    /// Reports that there was no record. If a copy said so, the next task is to read the record; otherwise the pass
+    /// ends with [`PassEnd::Absent`].
     pub fn absent(&mut self, source: Source) {
         self.stage = match source {
             Source::Copy => Stage::Reading,
@@ -347,7 +343,7 @@ impl Pass {
         };
     }
 
-    /// Tells the pass what came of its write. Does nothing if the task is not [`Task::Write`].
+    /// Reports the result of the write. Does nothing if the task is not [`Task::Write`].
     pub fn written(&mut self, outcome: WriteResult) {
         let stage = std::mem::replace(&mut self.stage, Stage::Reading);
         let (sent, effects) = match stage {
@@ -368,8 +364,8 @@ impl Pass {
         };
     }
 
-    /// Tells the pass whether the bus has acknowledged all messages of the task. Does nothing if
-    /// the task is not [`Task::Publish`].
+    /// Reports whether the bus has acknowledged all messages of the task. Does nothing if the task is not
+    /// [`Task::Publish`].
     pub fn published(&mut self, all: bool) {
         let stage = std::mem::replace(&mut self.stage, Stage::Reading);
         let (sent, mut waves) = match stage {
@@ -389,8 +385,7 @@ impl Pass {
         };
     }
 
-    /// Tells the pass whether the confirmation was written. Does nothing if the task is not
-    /// [`Task::Confirm`].
+    /// Reports whether the confirmation was written. Does nothing if the task is not [`Task::Confirm`].
     pub fn confirmed(&mut self, was_written: bool) {
         if let Stage::Confirming { sent, .. } = &self.stage {
             let carried = sent.carried(was_written, None);
@@ -418,12 +413,12 @@ impl Stage {
 }
 
 impl WriterOrder {
-    /// Whether the input of a pass is what sends again whatever its write wants sent.
+    /// Whether only a redelivery of the pass's input sends this version's messages again.
     fn needs_input(self, next: &Order) -> bool {
         self == Self::InLine && next.state.is_finished() && next.due.is_none()
     }
 
-    /// Sends what a record wants sent, if it wants anything.
+    /// Sends a record's messages, if it has any.
     fn sending(self, sent: Sent, effects: &[Effect]) -> Stage {
         let waves = self.waves(&sent.order, effects);
         if waves.is_empty() {
@@ -436,7 +431,7 @@ impl WriterOrder {
         }
     }
 
-    /// Everything at once, or what goes first by itself; no wave is empty.
+    /// The messages in the order of sending: all at once, or in two waves; no wave is empty.
     fn waves(self, order: &Order, effects: &[Effect]) -> VecDeque<Vec<Envelope>> {
         let mut waves: VecDeque<_> = match self {
             Self::InLine => [effects.iter().map(|e| render::effect(e, order)).collect()].into(),
@@ -451,7 +446,7 @@ impl WriterOrder {
         waves
     }
 
-    /// Goes on when everything is acknowledged: confirms an order that has finished.
+    /// Continues when everything is acknowledged: confirms a finished order.
     fn all_sent(self, sent: Sent) -> Stage {
         let ctx = Context {
             workflow: &sent.workflow,
@@ -475,7 +470,7 @@ impl WriterOrder {
 }
 
 impl Sent {
-    /// The record with nothing unsent.
+    /// The record with an empty outbox.
     fn acknowledged(&self) -> Arc<Order> {
         let mut order = (*self.order).clone();
         order.outbox = order.outbox.acknowledged();

@@ -1,9 +1,8 @@
 //! A rate limit that all instances share: calls a second, granted in chunks.
 //!
-//! One record a downstream says which second it is and how many calls of it are granted. An
-//! instance takes a chunk at a time, so that the record is written a few times a second at most,
-//! whatever the rate. What is left of a chunk at the end of its second is lost: the limit is
-//! never passed, and at low load not quite reached.
+//! One record per downstream names the current second and the number of its calls that are granted. An instance takes
+//! a chunk at a time, so that the record is written a few times a second at most, whatever the rate. The rest of a
+//! chunk at the end of its second is lost: the limit is never exceeded, and at low load not quite reached.
 
 use serde::{Deserialize, Serialize};
 use triad_workflow::{AgentName, Millis};
@@ -13,7 +12,7 @@ use crate::ids::Timestamp;
 /// Chunks that a second is granted in.
 const CHUNKS: u32 = 8;
 const SECOND: u64 = 1_000;
-/// How far the second of a record may lie ahead: more than clocks differ where they are right.
+/// How far ahead the second of a record may lie: more than correct clocks differ.
 pub const AHEAD: Millis = Millis(10_000);
 
 /// Key of a downstream's rate record in the control store: `rate/<agent>`.

@@ -1,4 +1,4 @@
-//! How what is to be sent becomes a message: its topic, key, identity and headers.
+//! The message of an effect: its topic, key, id and headers.
 
 use crate::effect::{self, Effect, SendOrder};
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ fn trace_of(order: &Order) -> Option<TraceContext> {
 }
 
 /// The messages of effects of one order, in two parts: those that must be acknowledged before any of the others
-/// is sent ([`Turn::First`]), and the others.
+/// is sent ([`SendOrder::First`]), and the others.
 #[must_use]
 pub fn by_turn<'a>(
     effects: impl IntoIterator<Item = &'a Effect>,

@@ -64,9 +64,9 @@ impl RetryBudget {
             .since(self.paid_at)
             .0
             .saturating_mul(u64::from(settings.per_second));
-        // A second has a thousand milliseconds and a call a thousand units.
+        // A second has 1,000 milliseconds, and a call costs 1,000 units.
         self.spent = self.spent.saturating_sub(paid);
-        // Calls that are made at once may come here a little out of order; a clock that was set back begins anew.
+        // Concurrent calls may arrive here slightly out of order; a clock that was set back starts anew.
         self.paid_at = match self.paid_at.is_near(now, SECOND) {
             true => self.paid_at.max(now),
             false => now,

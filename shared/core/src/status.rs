@@ -1,8 +1,8 @@
-//! Statuses that the submitting application is told of.
+//! Statuses of an order, for the submitting application.
 
 use serde::{Deserialize, Serialize};
 
-/// What a status message tells the submitting application about its order.
+/// The status of an order in a status message to the submitting application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {

@@ -55,7 +55,7 @@ pub mod attribute {
     pub const STEPS: &str = "Steps";
     /// Sequence of the last status message, as a number.
     pub const SEQUENCE: &str = "Sequence";
-    /// What the last write wants sent and what earlier ones wanted that may be unsent, as JSON.
+    /// Messages of the last write, and messages of earlier writes that may be unsent, as JSON.
     pub const OUTBOX: &str = "Outbox";
     /// The timeline, as a JSON list; absent while it is empty.
     pub const INCIDENTS: &str = "Incidents";
@@ -73,18 +73,18 @@ pub mod attribute {
     /// Since when the order is known to be late, in milliseconds since the Unix epoch; absent if it is
     /// not.
     pub const LATE_SINCE: &str = "LateSince";
-    /// Who paused the order, why and when, as JSON; absent if it is not paused.
+    /// The operator who paused the order, the reason and the time, as JSON; absent if it is not paused.
     pub const PAUSED: &str = "Paused";
-    /// Who closed the order, why and when, as JSON; absent if it is not closed.
+    /// The operator who closed the order, the reason and the time, as JSON; absent if it is not closed.
     pub const CLOSED: &str = "Closed";
     /// Id of the campaign that acted on the order last; absent if none has.
     pub const CAMPAIGN: &str = "Campaign";
-    /// A number unique to the last write: by it a writer recognises its own write.
+    /// A number unique to the last write, by which its writer recognises it.
     pub const WRITE_TOKEN: &str = "WriteToken";
-    /// Due index, hash key: number of the shard; absent if nobody must look at the order.
+    /// Due index, hash key: number of the shard; absent if the Supervisor need not check the order.
     pub const DUE_SHARD: &str = "DueShard";
-    /// Due index, sort key: when somebody must look, in milliseconds since the Unix epoch; absent
-    /// if nobody must.
+    /// Due index, sort key: when the Supervisor must check the order, in milliseconds since the Unix epoch; absent if
+    /// it need not.
     pub const DUE_AT: &str = "DueAt";
     /// Attention index, hash key: `<reason>/<shard>`, as [`attention_key`](super::attention_key)
     /// makes it; absent if the order needs no operator.
@@ -104,8 +104,8 @@ pub mod attribute {
 }
 use attribute as attr;
 
-/// Names of the attributes that are the hash keys of the search indexes. A search key of an order may be in
-/// either of them, so whoever looks for a key has to look into both.
+/// Names of the attributes that are the hash keys of the search indexes. A search key may be in either, so a search
+/// must read both.
 pub const SEARCH: [&str; MAX_SEARCH_KEYS] = [attr::SEARCH_1, attr::SEARCH_2];
 
 const HIGH: &str = "high";
@@ -239,8 +239,8 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
 /// counts: `retention` after [`Order::kept_from`], rounded down. `None` while the record must be kept
 /// whatever its age.
 ///
-/// A store never lowers the moment that it has stored: if a write brings an earlier one, the later
-/// one is kept. So a writer with a shorter retention than others deletes nothing early.
+/// A store never lowers the stored time: if a write brings an earlier one, the later one stays. So a writer with a
+/// shorter retention than others deletes nothing early.
 #[must_use]
 pub fn expires_at(order: &Order, retention: Millis) -> Option<u64> {
     order.kept_from().map(|at| at.plus(retention).0 / 1000)

@@ -1,4 +1,4 @@
-//! An order as an application submits it, and what makes two submissions the same.
+//! An order as an application submits it, and the rule by which two submissions are equal.
 
 use std::fmt;
 
@@ -180,11 +180,11 @@ impl Submission {
         }
         let text =
             std::str::from_utf8(bytes).map_err(|e| SubmissionRefusal::NotUtf8(e.to_string()))?;
-        // The parser would take a list for the fields in their order.
+        // The parser would accept a list as the fields in their order.
         if text.trim_start().starts_with('[') {
             return Err(why_not(text, &"it is a list"));
         }
-        // The parser refuses nesting deeper than 128 by itself.
+        // The parser refuses nesting deeper than 128.
         let order: Self = serde_json::from_str(text).map_err(|e| why_not(text, &e))?;
         if let Some(place) = numbers::beyond_64_bits(text) {
             return Err(SubmissionRefusal::Number(place));
@@ -255,10 +255,10 @@ impl Submission {
     }
 }
 
-// The bytes that a digest is made of are said here and by no library: another version of one may write the same
-// value as other text, and an order that is submitted again would be a conflict.
+// This code alone defines the bytes of a digest: another version of a library may write the same value as other text,
+// and then a resubmitted order would be a conflict.
 
-/// Adds a value to a digest: what it is, and then its parts, each of which says where it ends.
+/// Adds a value to a digest: its kind, and then its parts, each with its length.
 fn add_value(content: &mut Sha256, value: &Value) {
     match value {
         Value::Null => content.update(b"z"),
@@ -307,7 +307,7 @@ fn add_length(content: &mut Sha256, length: usize) {
     content.update((length as u64).to_be_bytes());
 }
 
-/// The fields of an order: name, and what it is to be.
+/// The fields of an order: name and expected type.
 const FIELDS: [(&str, &str); 5] = [
     ("order_id", "a text"),
     ("workflow", "the name of a workflow, a text"),
@@ -316,7 +316,7 @@ const FIELDS: [(&str, &str); 5] = [
     ("order_timeout", "a duration such as \"30m\", a text"),
 ];
 
-/// What is wrong with a text that is no order, all of it, in the words of those who send orders.
+/// All errors of a text that is not an order, for the submitting application.
 fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal {
     let value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
@@ -395,7 +395,7 @@ fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal {
     if !wrong.is_empty() {
         return SubmissionRefusal::WrongField(all(&[&wrong]));
     }
-    // A field that stands twice is left.
+    // The only remaining fault is a field that occurs twice.
     refusal.unwrap_or_else(|| SubmissionRefusal::NotAnOrder(error.to_string()))
 }
 
@@ -410,7 +410,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The field that a misspelt name means, if it differs in case, in `_` and `-`, or in a letter or two.
+/// The known field that a misspelt name means, if it differs in case, in `_` and `-`, or in one or two letters.
 fn suggested_field(name: &str) -> Option<&'static str> {
     let others = [
         ("id", "order_id"),
@@ -571,11 +571,11 @@ mod tests {
             Submission::decode(Some(value)),
             Err(SubmissionRefusal::Number(place))
         );
-        // The largest that is kept as it came.
+        // The largest number that is kept unchanged.
         order(r#", "details": {"id": 18446744073709551615}"#);
     }
 
-    /// Kept with every stored order: it may change with no version of a library.
+    /// Stored with every order: a new version of a library must not change it.
     #[test]
     fn a_digest_is_of_what_is_asked_for_and_not_of_how_it_is_written() {
         let one = order(r#", "details": {"a": [1, -1, 2.5, "x", true, null], "b": {"c": {}}}"#);

@@ -1,5 +1,5 @@
-//! What an operator finds in an order's timeline: attempts that have ended, recoveries and operators'
-//! acts. [`crate::history`] says which attempts are in it.
+//! The timeline of an order: ended attempts, recoveries and operators' acts. [`crate::history`] defines which
+//! attempts are in it.
 
 use serde::{Deserialize, Serialize};
 use triad_workflow::StepId;
@@ -23,7 +23,7 @@ pub const MAX_ACT_BYTES: usize = 256;
 /// the note shows is in the record of the step in full.
 pub const MAX_NOTE_BYTES: usize = 1_024;
 
-/// Which operator did something, and why.
+/// The operator of an act, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorAct {
     /// Name of the operator, at most [`MAX_ACT_BYTES`].
@@ -31,7 +31,7 @@ pub struct OperatorAct {
     /// The operator's reason, at most [`MAX_ACT_BYTES`]; at most [`MAX_OLD_TEXT_BYTES`] in a line that is not
     /// one of the [`MAX_FULL_INCIDENTS`] newest.
     pub why: String,
-    /// The campaign that the act is part of; `None` of an act by itself.
+    /// The campaign that the act is part of; `None` if it is part of none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub campaign: Option<CampaignId>,
 }
@@ -76,8 +76,8 @@ pub struct Incident {
     /// `attempt`; `None` if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<Attempt>,
-    /// What the attempt asked for, where the kind in [`what`](Self::what) does not tell it; `None` otherwise.
-    /// To read it, use [`direction`](Self::direction).
+    /// Direction of the attempt, if the kind in [`what`](Self::what) does not imply it; `None` otherwise. To read it,
+    /// use [`direction`](Self::direction).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toward: Option<Direction>,
     /// When that attempt's request was made; of a deferred attempt that was counted as failed, when the wait
@@ -122,8 +122,8 @@ impl Incident {
         }
     }
 
-    /// What the attempt of the line asked for: the action, the probe or the compensation. In a record
-    /// of an earlier version the action may stand for the others.
+    /// Direction of the line's attempt: the action, the probe or the compensation. In a record of an earlier version
+    /// the action may stand for the others.
     #[must_use]
     pub fn direction(&self) -> Direction {
         match self.what {
@@ -198,8 +198,8 @@ pub enum IncidentKind {
     /// be done again.
     #[serde(rename = "compensated")]
     Compensated,
-    /// An attempt was out, or its failure was not counted yet, and nobody waits for it any more: the order
-    /// began to be compensated or began a new run, or an operator said whether the effect happened.
+    /// An attempt was out, or its failure was not counted yet, and its reply is no longer awaited: the order began to
+    /// be compensated or began a new run, or an operator resolved the effect.
     Abandoned,
     /// The compensation of the order began.
     #[serde(rename = "compensation-began")]
@@ -208,9 +208,9 @@ pub enum IncidentKind {
     /// failure.
     #[serde(rename = "deferred")]
     Deferred,
-    /// The service answered a probe: it said whether an effect in doubt happened.
+    /// The service answered a probe: whether an effect in doubt happened.
     Probed,
-    /// The order missed its deadline and goes on.
+    /// The order missed its deadline and continues.
     Late,
     /// An operator had the steps that did not complete, or the whole compensated order, done again.
     Resubmitted,

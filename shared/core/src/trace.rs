@@ -1,12 +1,11 @@
-//! Trace context: which trace a message belongs to, and which hop it is.
+//! Trace context: the trace of a message, and its hop in it.
 //!
 //! W3C Trace Context, <https://www.w3.org/TR/trace-context/>. Each message that Triad sends is a hop of
 //! its own: a child of what caused it. Its id is made from the trace and the message's own id, so that
 //! a message that is sent again is the same hop.
 //!
-//! Whatever else belongs to an order's trace has an id that is derived in the same way: its root, and
-//! what handlers do within a hop. So every process names the same thing alike, without a random number
-//! and without asking anybody.
+//! The other ids of an order's trace, its root and the parts of a handler's work within a hop, are derived in the
+//! same way. So all processes compute the same ids without random numbers and without communication.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +16,7 @@ use crate::ids::OrderId;
 
 /// Length of the form that every version begins with: `00-<trace>-<parent>-<flags>`.
 const LENGTH: usize = 55;
-/// Where the version, the trace, the hop and the flags are in it. A `-` follows each but the last.
+/// Positions of the version, the trace, the hop and the flags in it. A `-` follows each but the last.
 const PARTS: [Range<usize>; 4] = [0..2, 3..35, 36..52, 53..LENGTH];
 
 /// The flag that says that the trace is recorded (W3C Trace Context, section 3.2.2.5).
@@ -54,7 +53,7 @@ impl TraceContext {
             .all(|part| known.get(part.end).is_none_or(|byte| *byte == b'-'));
         let [version, trace, hop, flags] = PARTS.map(|part| hex(known.get(part)?));
         let (version, trace, hop, flags) = (version?, trace?, hop?, flags?);
-        // Later versions may say more behind what is known.
+        // Later versions may add fields behind the known ones.
         let is_whole = more.is_empty() || (version > 0 && more.starts_with(b"-"));
         let is_sound = is_whole && is_parted && version < 0xff && trace > 0 && hop > 0;
         is_sound.then_some(Self {
@@ -64,10 +63,9 @@ impl TraceContext {
         })
     }
 
-    /// The hop of a message that this hop has caused: in the same trace and with the same flags.
-    /// Its id is made of the trace and of the message's `id` by SHA-256, so the same message is
-    /// always the same hop. Where the trace is not recorded nobody is told of the hop, and the message
-    /// carries this one on.
+    /// The hop of a message that this hop has caused: in the same trace and with the same flags. Its id is made of
+    /// the trace and of the message's `id` by SHA-256, so the same message is always the same hop. In an unsampled
+    /// trace the hop is not exported, and the message keeps the id of this one.
     #[must_use]
     pub fn child(self, id: &str) -> Self {
         match self.is_sampled() {
@@ -81,7 +79,7 @@ impl TraceContext {
         let digest = digest(&[&self.trace.to_be_bytes(), id.as_bytes()]);
         let (first, _) = digest.split_first_chunk().unwrap_or((&[1; 8], &[]));
         Self {
-            // An id of zeros is none.
+            // An id of zeros is invalid.
             hop: u64::from_be_bytes(*first).max(1),
             ..self
         }
@@ -132,7 +130,7 @@ impl TraceContext {
         Self { flags, ..self }
     }
 
-    /// Whether the trace is recorded: the flag `sampled`, as whoever began the trace has decided.
+    /// Whether the trace is recorded: the flag `sampled`, set by the process that began the trace.
     #[must_use]
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
@@ -157,7 +155,7 @@ fn digest(parts: &[&[u8]]) -> [u8; 32] {
     digest.finalize().into()
 }
 
-/// The number that small hexadecimal digits say; `None` if there is another byte among them.
+/// The number in lower-case hexadecimal digits; `None` if another byte is among them.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0, |number, digit| {
         let digit = match digit {
@@ -169,7 +167,7 @@ fn hex(digits: &[u8]) -> Option<u128> {
     })
 }
 
-/// Writes the last digits of a number, as many as there is room for.
+/// Writes the last digits of a number, as many as fit.
 fn write_hex(mut number: u128, room: &mut [u8]) {
     for place in room.iter_mut().rev() {
         *place = b"0123456789abcdef"[(number & 0xf) as usize];

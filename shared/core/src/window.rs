@@ -1,16 +1,15 @@
 //! A window: how many orders may be under way that still need a downstream.
 //!
-//! Started orders are a queue in front of each downstream that they need. A window bounds that
-//! queue and learns its bound from what agents say: how long each request waited before an agent
-//! took it. While requests are taken soon the window grows; when they wait, it shrinks by a part;
-//! when the downstream is not to be called at all, it is shut until then and begins again with a
-//! single order (additive increase, multiplicative decrease with slow start: Jacobson,
-//! "Congestion Avoidance and Control"; the wait as the signal: Nichols and Jacobson, "Controlling
-//! Queue Delay"). What has no room is not started, and waits where waiting is free.
+//! Started orders form a queue in front of each downstream that they need. A window bounds that queue and learns its
+//! bound from the replies: how long each request waited before an agent took it. While waits are short the window
+//! grows; when they are long, it shrinks to three quarters; while the downstream must not be called at all, it is
+//! shut, and then begins again with one order (additive increase, multiplicative decrease with slow start: Jacobson,
+//! "Congestion Avoidance and Control"; the wait as the signal: Nichols and Jacobson, "Controlling Queue Delay"). An
+//! order without room is not started, and waits where waiting costs nothing.
 //!
-//! Nothing is shared between instances: several windows in front of one downstream share it as
-//! connections share a link, each by the waits that it sees. A window that is wrong costs waiting,
-//! never an attempt: an agent gives a request the step's whole time from when it takes it.
+//! Instances share nothing: several windows in front of one downstream share it as connections share a link, each by
+//! the waits that it measures. A wrong window costs waiting, never an attempt: an agent gives a request the step's
+//! whole attempt timeout from when it takes it.
 
 use triad_workflow::Millis;
 
@@ -32,12 +31,12 @@ pub const LONG_WAIT: Millis = Millis(2_000);
 /// Longest time for which a window is shut, 60 s. Then one order tries the downstream again.
 pub const SHUT_AT_MOST: Millis = Millis(60_000);
 
-/// Longer spans in a reply are no measurement.
+/// Longer spans in a reply are ignored as measurements.
 const LONGEST: Millis = Millis(24 * 3_600_000);
 const MINUTE: Millis = Millis(60_000);
-/// One order, in the unit of the bound.
+/// One order, in the unit of the bound (thousandths).
 const ONE: u64 = 1_000;
-/// Orders that a window in use grows by in the time in which each of its orders is answered once.
+/// Orders by which a full window grows while each of its orders is answered once.
 const GROWTH: u64 = 8;
 
 /// How many orders that still need a downstream may be under way. Each Scheduler process keeps its
@@ -48,9 +47,9 @@ pub struct Window {
     bound: u64,
     /// Whether the bound has never shrunk since the window began, so that it grows by one for each answer.
     slow_start: bool,
-    /// Requests made before this say nothing new: the bound has shrunk since.
+    /// Requests made before this do not shrink the bound again.
     shrunk_at: Timestamp,
-    /// Nothing is to be started before this.
+    /// No order is started before this.
     shut_until: Timestamp,
     /// Smoothed time of an answer, in milliseconds.
     took_ms: u64,
@@ -131,8 +130,8 @@ impl Window {
             let made = now.minus(Millis(pace.waited_ms.saturating_add(pace.took_ms)));
             self.shrink(made, now);
         } else if u64::from(under_way) * 4 >= u64::from(self.bound()) * 3 {
-            // Only a window that is in use has shown that it may be larger. Its part of an order lets none through:
-            // with two of 2.8 it is full.
+            // Only a full window has shown that it may be larger. A fraction of an order admits none: a bound of 2.8
+            // is full with two.
             let grown = match self.slow_start {
                 true => ONE,
                 false => GROWTH * ONE * ONE / self.bound.max(ONE),
@@ -141,8 +140,8 @@ impl Window {
         }
     }
 
-    /// What of every wait may be the distance of the two clocks: the shortest wait of the last
-    /// minute or two, and at most the skew. So a queue that never empties hides at most the skew.
+    /// Part of every wait that may be the difference of the two clocks: the shortest wait of the last one to two
+    /// minutes, at most the skew. So a queue that never empties hides at most the skew.
     fn apart(&mut self, waited_ms: u64, skew: Millis, now: Timestamp) -> u64 {
         if !self.minute_began.is_near(now, MINUTE) {
             self.least_ms = [u64::MAX, self.least_ms[0]];
@@ -152,16 +151,16 @@ impl Window {
         self.least_ms[0].min(self.least_ms[1]).min(skew.0)
     }
 
-    /// A limit of the downstream was found reached by a request made then.
+    /// Shrinks the bound: a request made at `made` reached a limit of the downstream.
     pub fn shrink(&mut self, made: Timestamp, now: Timestamp) {
-        // One that shrank when the clock was ahead says nothing of this request.
+        // If `shrunk_at` is ahead of this clock, it says nothing about this request.
         if made < self.shrunk_at && self.shrunk_at <= now {
             return;
         }
         self.slow_start = false;
         self.shrunk_at = now;
         let smaller = (self.bound * 3 / 4).max(u64::from(FEWEST) * ONE);
-        // One that was shut lets a single order through, and is not opened by a limit.
+        // A window that was shut admits one order, and a limit does not open it further.
         self.bound = smaller.min(self.bound);
     }
 

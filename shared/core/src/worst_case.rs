@@ -1,4 +1,4 @@
-//! How long an order may take at worst, and how long a failure may stay unseen.
+//! Longest time that an order may take, and that a failure may stay undetected.
 //!
 //! Waits that no definition bounds are not in it: room under a cap, an operator's pause, and attempts
 //! that are deferred because their service is paused or its breaker open.
@@ -39,7 +39,7 @@ impl WorstCase {
             leg(step, direction, timing, Millis(detection), Millis(noticed))
         };
         let steps = &workflow.steps;
-        // The longest chain of steps, from the front; of compensations, from the back.
+        // The longest chain of steps, from the first; of compensations, from the last.
         let mut until = vec![0_u64; steps.len()];
         for (at, step) in steps.iter().enumerate() {
             let before = step.after.iter().map(|&a| until[a]).max().unwrap_or(0);
@@ -60,7 +60,7 @@ impl WorstCase {
     }
 }
 
-/// The longest that one leg of a step may take: every attempt but the last is silent.
+/// Longest time of one leg of a step: every attempt but the last gets no reply.
 fn leg(
     step: &Step,
     direction: Direction,
@@ -76,7 +76,7 @@ fn leg(
         .0
         .saturating_add(declared.attempt_timeout.0);
     let mut all = attempt;
-    // Bounded: patience ends at the thresholds, which are at most MAX_THRESHOLD each.
+    // Bounded by the thresholds, each of which is at most MAX_THRESHOLD.
     for failures in 1.. {
         let Some(wait) = declared.policy.retry_after(failures) else {
             break;

@@ -1,4 +1,4 @@
-//! What calls cost, summed from the service's own figures.
+//! Capacity consumed by calls, from DynamoDB's own figures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
 }
 
 impl Capacity {
-    /// A meter that starts at 0 and has DynamoDB tell with each call how many capacity units it consumed.
+    /// A meter that starts at 0 and has DynamoDB report the consumed capacity units with each call.
     #[must_use]
     pub fn metered() -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Capacity {
         }
     }
 
-    /// What a request should ask for.
+    /// The value of a request's field `ReturnConsumedCapacity`.
     pub(crate) fn wanted(&self) -> Option<ReturnConsumedCapacity> {
         self.on.then_some(ReturnConsumedCapacity::Indexes)
     }

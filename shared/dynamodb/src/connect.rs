@@ -1,4 +1,4 @@
-//! Making a client: AWS, LocalStack or an embedded engine.
+//! Clients for AWS, LocalStack or an embedded engine.
 
 use std::time::Duration;
 
@@ -29,9 +29,8 @@ pub enum Endpoint {
 
 const REGION_OF_EMULATORS: &str = "us-east-1";
 
-/// Makes a client; nothing is asked of the service yet. Calls over a network have the limits of
-/// [`Account::load`]; calls to [`Endpoint::InProcess`] have no time limit, no retry and no
-/// signature.
+/// Makes a client without sending a request. Calls over a network have the limits of [`Account::load`]; calls to
+/// [`Endpoint::InProcess`] have no time limit, no retry and no signature.
 pub async fn connect(endpoint: Endpoint) -> Client {
     match endpoint {
         Endpoint::Aws(account) => Client::new(&account.load().await),
@@ -44,8 +43,8 @@ pub async fn connect(endpoint: Endpoint) -> Client {
                 .build();
             Client::new(&config)
         }
-        // On the line nobody checks signatures, nothing times out and nothing is lost: what the
-        // SDK does about these for every call was a tenth of all the work.
+        // An in-process engine checks no signature, and its calls neither time out nor get lost: the SDK's signing
+        // and retries were a tenth of all the work per call.
         Endpoint::InProcess(http) => Client::from_conf(
             Config::builder()
                 .behavior_version(BehaviorVersion::latest())
@@ -60,25 +59,25 @@ pub async fn connect(endpoint: Endpoint) -> Client {
     }
 }
 
-/// Why DynamoDB has not answered at all.
+/// Why DynamoDB did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreached {
-    /// Nothing was sent: there are no credentials or no region, or the endpoint is no address. The
-    /// text is for people.
+    /// No request was sent: there are no credentials or no region, or the endpoint is not a URL. The text is for
+    /// people.
     #[error("{0}")]
     SetUp(String),
-    /// Nobody has answered in time, or the answer is not one of DynamoDB. The text is for people.
+    /// No answer came in time, or the answer is not one of DynamoDB. The text is for people.
     #[error("{0}")]
     NoAnswer(String),
 }
 
-/// Asks for one record that does not exist, to see that somebody answers. Any answer of the service
-/// is enough, a refusal too: what it says of the table is for the call that needs it. Costs half a
-/// read unit at most, and takes at most `within`.
+/// Reads one record that does not exist, to check that the service answers. Any answer of the service is enough, also
+/// a refusal: errors of the table are left to the call that needs it. Costs half a read unit at most, and takes at
+/// most `within`.
 ///
 /// # Errors
-/// [`Unreached::SetUp`] if nothing could be sent, [`Unreached::NoAnswer`] if nobody answered within `within`,
-/// or not as DynamoDB does.
+/// [`Unreached::SetUp`] if no request could be sent, [`Unreached::NoAnswer`] if no answer came within `within`, or
+/// not one of DynamoDB.
 pub async fn reach(client: &Client, tables: &Tables, within: Duration) -> Result<(), Unreached> {
     let asked = client
         .get_item()

@@ -63,7 +63,7 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
             Some(expected) => request
                 .condition_expression("Version = :expected")
                 .expression_attribute_values(":expected", number(expected)),
-            // An item that has outlived its time may not have been deleted yet.
+            // An expired item may not have been deleted yet.
             None => request
                 .condition_expression("attribute_not_exists(#key) OR ExpiresAt <= :now")
                 .expression_attribute_names("#key", attr::KEY)

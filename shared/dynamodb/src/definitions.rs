@@ -1,5 +1,5 @@
-//! Published workflow definitions as items: one for each version, and one that names the present
-//! version of each name.
+//! Published workflow definitions as items: one for each version, and one that names the current version of each
+//! name.
 
 use aws_sdk_dynamodb::error::{BuildError, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -14,7 +14,7 @@ use crate::item::{self, Item, number, text};
 use crate::store::DynamoStore;
 use crate::tables::attr;
 
-/// Sort key under which the present version of a workflow is named.
+/// Sort key of the item that names the current version of a workflow.
 pub(crate) const CURRENT: &str = "current";
 pub(crate) const DEFINITION: &str = "Definition";
 pub(crate) const HASH: &str = "Hash";
@@ -38,7 +38,7 @@ impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
         };
         let content = put(definition.hash.as_str()).item(DEFINITION, text(canonical_json));
         let current = put(CURRENT).item(HASH, text(definition.hash.as_str()));
-        // In one transaction, so that nobody removes the content before the name points at it.
+        // In one transaction, so that the content cannot be removed before the name points at it.
         let mut both = self.client.transact_write_items();
         for put in [content, current] {
             let put = put.build().map_err(|e| StoreError::Item(e.to_string()))?;
@@ -104,7 +104,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
 }
 
 impl<C: Clock + Clone> DynamoStore<C> {
-    /// All versions of all workflows. The table is small: it is read whole.
+    /// All versions of all workflows. The table is small, so it is scanned.
     pub(crate) async fn all_versions(&self) -> Result<Vec<StoredVersion>, StoreError> {
         let mut items: Vec<Item> = Vec::new();
         let mut start = None;
@@ -144,7 +144,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         Ok(versions)
     }
 
-    /// Removes a version on the condition that it is not the present one.
+    /// Removes a version on the condition that it is not the current one.
     pub(crate) async fn remove_version(&self, definition: &WorkflowRef) -> Result<(), StoreError> {
         let built = |e: BuildError| StoreError::Item(e.to_string());
         let is_another = ConditionCheck::builder()
@@ -192,7 +192,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
     }
 }
 
-/// Whether the condition of a transaction did not hold, and nothing else stood against it.
+/// Whether only the condition of a transaction failed.
 fn is_refused(error: &SdkError<TransactWriteItemsError>) -> bool {
     matches!(
         error.as_service_error(),
@@ -201,8 +201,8 @@ fn is_refused(error: &SdkError<TransactWriteItemsError>) -> bool {
     )
 }
 
-/// The version that an item holds; `None` of one that names the present version. `current` are the names of
-/// workflows with the hashes of their present versions.
+/// The version that an item holds; `None` for an item that names the current version. `current` maps workflow names
+/// to the hashes of their current versions.
 fn version(
     found: &Item,
     current: &[(String, String)],

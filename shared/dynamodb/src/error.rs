@@ -1,8 +1,7 @@
-//! What DynamoDB's errors mean, once, here.
+//! Classification of DynamoDB's errors; no other module classifies them.
 //!
-//! Three things an error may mean: it may pass; somebody must mend the installation; this item cannot
-//! be stored. Only the last may cost a record its place in its topic. A code that nobody has heard of is
-//! taken for the second: nothing is lost by waiting.
+//! An error is transient, or needs a repair of the installation, or concerns this item only. Only the last may
+//! dead-letter a record. An unknown code counts as the second: waiting loses nothing.
 //!
 //! Sources: "Error handling with DynamoDB" and "Common errors" of the developer guide and the API
 //! reference; "Troubleshooting" of IAM and KMS for the codes of rights, credentials and keys.
@@ -11,23 +10,22 @@ use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkErro
 use aws_sdk_dynamodb::types::CancellationReason;
 use triad_runtime::StoreError;
 
-/// What an error means.
+/// Class of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
-    /// The error may pass by itself.
+    /// The same request may succeed later.
     Transient,
-    /// The error passes when somebody mends the installation.
+    /// The same request succeeds only after an operator has repaired the installation.
     Configuration,
-    /// The error is about the item.
+    /// The item cannot be stored or read.
     Item,
 }
 
 use Meaning::{Configuration, Item, Transient};
 
-/// Every code that the service and what stands before it are documented to answer with, but for those
-/// that the caller takes as outcomes.
+/// Every documented code of the service and of the layers before it, except those that callers take as outcomes.
 const MEANINGS: [(&str, Meaning); 48] = [
-    // Too much at once, or the service's own trouble. The SDK has retried these a few times already.
+    // Throttling, or a fault of the service. The SDK has retried these a few times already.
     ("ProvisionedThroughputExceededException", Transient),
     ("ThrottlingException", Transient),
     ("Throttling", Transient),
@@ -48,11 +46,11 @@ const MEANINGS: [(&str, Meaning); 48] = [
     ("ServiceUnavailableException", Transient),
     ("RequestTimeout", Transient),
     ("RequestTimeoutException", Transient),
-    // Others are writing the same item.
+    // Other writers of the same item.
     ("TransactionConflictException", Transient),
     ("TransactionInProgressException", Transient),
     ("ReplicatedWriteConflictException", Transient),
-    // A table that is being made or changed.
+    // A table that is being created or changed.
     ("ResourceInUseException", Transient),
     // Rights.
     ("AccessDeniedException", Configuration),
@@ -60,7 +58,7 @@ const MEANINGS: [(&str, Meaning); 48] = [
     ("NotAuthorized", Configuration),
     ("OptInRequired", Configuration),
     ("SubscriptionRequiredException", Configuration),
-    // Credentials, and a clock that is wrong: a signature lives five minutes.
+    // Credentials, and a wrong clock: a signature is valid for five minutes.
     ("UnrecognizedClientException", Configuration),
     ("InvalidClientTokenId", Configuration),
     ("InvalidAccessKeyId", Configuration),
@@ -80,12 +78,12 @@ const MEANINGS: [(&str, Meaning); 48] = [
     ("KMSInvalidStateException", Configuration),
     ("KMSNotFoundException", Configuration),
     ("UnknownOperationException", Configuration),
-    // The item.
+    // Items.
     ("ItemCollectionSizeLimitExceededException", Item),
 ];
 
-/// What the texts of a `ValidationException` say where it is about the item that is written. Others are
-/// about the request, the table's keys or its indexes: the installation.
+/// Parts of the text of a `ValidationException` about the written item. Other texts concern the request, the table's
+/// keys or its indexes: the installation.
 const ITEM_IS_INVALID: [&str; 8] = [
     "Item size has exceeded the maximum allowed size",
     "Item size to update has exceeded the maximum allowed size",
@@ -97,10 +95,10 @@ const ITEM_IS_INVALID: [&str; 8] = [
     "may not contain an empty string",
 ];
 
-/// What the text of a `ValidationException` says where a query names an index that is not there.
+/// Part of the text of a `ValidationException` for a query of a missing index.
 const NO_INDEX: &str = "does not have the specified index";
 
-/// The code of an answer that has none.
+/// The code of an answer without a code.
 const UNKNOWN: &str = "unknown";
 
 fn meaning(code: &str, message: &str) -> Meaning {
@@ -112,12 +110,12 @@ fn meaning(code: &str, message: &str) -> Meaning {
     known.map_or(Configuration, |(_, meaning)| *meaning)
 }
 
-/// What is to be done about an error of the installation, where its own words do not say it.
+/// Advice for an operator about an error of the installation, if the error's text gives none.
 fn advice(code: &str) -> &'static str {
     if code.contains("AccessDenied") || code == "NotAuthorized" {
-        "; who runs this needs that right: see the roles in infra/"
+        "; the process needs that right: see the roles in infra/"
     } else if code.contains("Token") || code.contains("Signature") || code.contains("AccessKey") {
-        "; log in again, and see that the clock is right"
+        "; renew the credentials, and check that the clock is right"
     } else if code == "ResourceNotFoundException" {
         "; are the prefix of the tables and the region right? `triad init` makes the tables"
     } else if code == UNKNOWN {
@@ -135,8 +133,8 @@ fn error(meaning: Meaning, text: String) -> StoreError {
     }
 }
 
-/// Classifies an error that is not one of the outcomes the caller knows. The text names `table`, which
-/// was asked for; the SDK's own words as a whole go to the log, at the level `debug`.
+/// Classifies an error that is not one of the caller's outcomes. The text names `table`, the table of the request;
+/// the SDK's full text goes to the log, at the level `debug`.
 pub(crate) fn classify<E, R>(error_of_sdk: &SdkError<E, R>, table: &str) -> StoreError
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
@@ -156,16 +154,16 @@ where
             if is_of_set_up(other) {
                 StoreError::Configuration(text)
             } else {
-                // Sent or not, answered or not: nobody knows, so the same write is tried again and
-                // recognises itself by its token.
+                // It is unknown whether the request was carried out, so the same write is tried again and recognised
+                // by its token.
                 StoreError::Transient(text)
             }
         }
     }
 }
 
-/// Classifies an error of a query of a search index, as [`classify`] does, and says what to do where the
-/// table does not have the index: an earlier version of Triad has made the table.
+/// Classifies an error of a query of a search index, as [`classify`] does. If the table does not have the index,
+/// because an earlier version of Triad created it, the text says what to do.
 pub(crate) fn of_search_index<E, R>(
     error_of_sdk: &SdkError<E, R>,
     index: &str,
@@ -178,13 +176,13 @@ where
     let told = error_of_sdk.as_service_error().and_then(|e| e.message());
     if told.is_some_and(|message| message.contains(NO_INDEX)) {
         return StoreError::Configuration(format!(
-            "table {table} has no index {index}: orders are found by search keys when it has been added, by `terraform apply` with the module of this version; those that have keys already come into it by themselves"
+            "table {table} has no index {index}: to find orders by search keys, add it by `terraform apply` with the module of this version; DynamoDB then adds the orders that have keys already"
         ));
     }
     classify(error_of_sdk, table)
 }
 
-/// The error of a stored item that cannot be read, with the table in which it is.
+/// The error of an unreadable stored item, with its table.
 pub(crate) fn in_table(error: StoreError, table: &str) -> StoreError {
     match error {
         StoreError::Item(why) => StoreError::Item(format!("table {table}: {why}")),
@@ -192,8 +190,8 @@ pub(crate) fn in_table(error: StoreError, table: &str) -> StoreError {
     }
 }
 
-/// Whether nothing was sent because of what only a person can mend: no credentials, no region, an
-/// endpoint that is no URL. That no provider of credentials had any is told as a failure to send.
+/// Whether no request was sent because of a wrong setting: no credentials, no region, an endpoint that is not a URL.
+/// The SDK reports missing credentials of all providers as a dispatch failure.
 pub(crate) fn is_of_set_up<E, R>(error: &SdkError<E, R>) -> bool {
     match error {
         SdkError::ConstructionFailure(_) => true,
@@ -202,7 +200,7 @@ pub(crate) fn is_of_set_up<E, R>(error: &SdkError<E, R>) -> bool {
     }
 }
 
-/// Why there is no answer of the service, in a few words: the SDK's have a page.
+/// Why the service did not answer, in a few words: the SDK's text has a page.
 pub(crate) fn unanswered<E, R>(error: &SdkError<E, R>) -> String
 where
     E: std::error::Error + 'static,
@@ -216,7 +214,7 @@ where
         SdkError::ConstructionFailure(_) => "the call cannot be made",
         SdkError::DispatchFailure(failure) if failure.is_user() => "the call cannot be signed",
         SdkError::DispatchFailure(_) => "no connection",
-        _ => "an answer that is none of DynamoDB",
+        _ => "the answer is not one of DynamoDB",
     };
     let mut deepest: &dyn std::error::Error = error;
     // Bounded: a chain of causes is finite.
@@ -230,17 +228,17 @@ where
 /// Why a transaction was cancelled.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Cancelled {
-    /// A condition did not hold, and nothing else stood against it: what its items say is so.
+    /// A condition did not hold, and there is no other reason.
     Condition,
-    /// Something else, alone or beside it.
+    /// Another reason, alone or beside a failed condition.
     Error(StoreError),
 }
 
-/// Classifies the reasons for which a transaction was cancelled, one an item.
+/// Classifies the reasons for a cancelled transaction, one per item.
 ///
-/// A condition is taken as the answer only where nothing else was wrong: beside a conflict with another
-/// writer it was held against an item that may be changing, and its item may not be told. The text names
-/// `tables`, in which it would have written.
+/// A failed condition counts only if there is no other reason: beside a conflict with another writer it was checked
+/// against an item that may be changing, and the answer may lack that item. The text names `tables`, the tables of
+/// the transaction.
 pub(crate) fn cancelled(reasons: &[CancellationReason], tables: &str) -> Cancelled {
     let against = reasons.iter().filter_map(|reason| {
         let code = reason.code().filter(|code| *code != "None")?;
@@ -268,7 +266,7 @@ pub(crate) fn cancelled(reasons: &[CancellationReason], tables: &str) -> Cancell
             "AccessDenied" => Configuration,
             code => meaning(code, reason.message().unwrap_or_default()),
         };
-        // What may pass is tried again first; the item is given up last.
+        // Transient errors rank first, because they are retried; errors of the item rank last.
         let rank = |m: Meaning| {
             [Transient, Configuration, Item]
                 .iter()
@@ -305,7 +303,7 @@ mod tests {
         assert_eq!(codes.len(), MEANINGS.len());
     }
 
-    /// Expired credentials, a lost right, a wrong table, a key of KMS: no record is given up.
+    /// Expired credentials, a lost right, a wrong table, a KMS key: no record is dead-lettered.
     #[test]
     fn nothing_but_the_item_costs_a_record_its_place() {
         for (code, expected) in MEANINGS {

@@ -55,7 +55,7 @@ pub fn decode(item: &Item) -> Result<Order, StoreError> {
     order.map_err(|e| StoreError::Item(e.to_string()))
 }
 
-/// Items as what they stand for, and those that cannot be read.
+/// Decodes items, and collects those that cannot be read.
 pub(crate) fn readable<'a, T>(
     items: impl Iterator<Item = &'a Item>,
     read: impl Fn(&Item) -> Result<T, StoreError>,
@@ -73,12 +73,12 @@ pub(crate) fn readable<'a, T>(
     (sound, unreadable)
 }
 
-/// The token of the write that made an item what it is.
+/// The token of the last write of an item.
 pub(crate) fn token(item: &Item) -> Option<u64> {
     optional_integer(item, attr::WRITE_TOKEN).ok().flatten()
 }
 
-/// Whether an item has outlived its time, though it is not deleted yet.
+/// Whether an item has expired, although it is not deleted yet.
 pub(crate) fn is_expired(item: &Item, now: Timestamp) -> bool {
     matches!(optional_integer(item, attr::EXPIRES_AT), Ok(Some(at)) if at <= now.0 / 1000)
 }
@@ -130,7 +130,7 @@ mod tests {
     use triad_core::{Attempt, Failure, FailureKind};
     use triad_core::{ClaimId, OrderId, Priority, ProcessState, Version};
 
-    /// A record with something in every attribute.
+    /// A record with a value in every attribute.
     fn full() -> Order {
         let cause = Failure::new(FailureKind::Permanent, "out-of-stock", "none left");
         let act = OperatorAct::new("ann", "asked for");

@@ -1,8 +1,7 @@
 //! The state store on DynamoDB.
 //!
-//! Owns: the tables and their keys, the shape of stored items, conditions, and the
-//! classification of the SDK's errors. It decides nothing: what is written was decided by the
-//! core, and losing a race is a typed outcome.
+//! Contents: the tables and their keys, the form of stored items, conditions, and the classification of the SDK's
+//! errors. The crate makes no decisions: the core decides each write, and a lost race is a typed outcome.
 //!
 //! Architecture invariant: attribute values do not leave this crate.
 

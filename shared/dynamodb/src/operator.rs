@@ -1,5 +1,4 @@
-//! What only operators ask of the store: the attention index, the search indexes, and the versions of
-//! workflows.
+//! Queries for operators only: the attention index, the search indexes, and the versions of workflows.
 
 use triad_core::Attention;
 use triad_core::stored::{SEARCH, attention_key};
@@ -105,7 +104,7 @@ impl<C: Clock + Clone> OperatorStore for DynamoStore<C> {
     }
 }
 
-/// Where a page of an index begins, from its printed form: the key of the row before it.
+/// The start of a page of an index, from its printed form: the key of the row before it.
 fn start(page: &str, index: &str, hash: &str, key: &str, sort: &str) -> Result<Item, StoreError> {
     let (at, id) = page
         .split_once('/')
@@ -117,7 +116,7 @@ fn start(page: &str, index: &str, hash: &str, key: &str, sort: &str) -> Result<I
     ]))
 }
 
-/// The printed form of where the next page begins.
+/// The printed form of the start of the next page.
 fn next(last: &Item, sort: &str) -> Option<String> {
     let at = last.get(sort)?.as_n().ok()?;
     let id = last.get(attr::ORDER_ID)?.as_s().ok()?;

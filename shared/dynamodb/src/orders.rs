@@ -1,7 +1,7 @@
 //! Order details as items.
 //!
-//! Details are JSON text, as they came. Where compressing them saves a write unit they are
-//! stored gzipped instead: the transaction that creates an order costs two units a kilobyte.
+//! Details are JSON text, as submitted. They are gzipped if that saves a write unit: the transaction that creates an
+//! order costs two units per kilobyte.
 
 use std::io::{Read, Write};
 
@@ -20,7 +20,7 @@ use crate::tables::attr;
 const DETAILS: &str = "Details";
 const DETAILS_GZIP: &str = "DetailsGzip";
 const DIGEST: &str = "Digest";
-/// What one write unit pays for, in bytes.
+/// Bytes of one write unit.
 const UNIT_BYTES: usize = 1024;
 /// Largest details after decompression; submissions are smaller.
 const MAX_DETAILS_BYTES: u64 = 1 << 20;
@@ -53,7 +53,7 @@ pub(crate) fn encode_json(id: &OrderId, plain: String, digest: &str) -> Item {
 /// An item as details.
 ///
 /// # Errors
-/// [`StoreError::Item`] where the item cannot be read.
+/// [`StoreError::Item`] if the item cannot be read.
 pub(crate) fn decode(item: &Item) -> Result<Value, StoreError> {
     serde_json::from_str(&json(item)?)
         .map_err(|e| StoreError::Item(format!("stored details cannot be read: {e}")))
@@ -62,7 +62,7 @@ pub(crate) fn decode(item: &Item) -> Result<Value, StoreError> {
 /// The JSON text of an item's details.
 ///
 /// # Errors
-/// [`StoreError::Item`] where the item cannot be read.
+/// [`StoreError::Item`] if the item cannot be read.
 pub(crate) fn json(item: &Item) -> Result<String, StoreError> {
     match item.get(DETAILS_GZIP) {
         Some(AttributeValue::B(packed)) => gunzip(packed.as_ref()),
@@ -70,7 +70,7 @@ pub(crate) fn json(item: &Item) -> Result<String, StoreError> {
     }
 }
 
-/// Whether an item has details: what is left of an order whose details have expired has none.
+/// Whether an item has details: after they have expired it has none.
 pub(crate) fn has_details(item: &Item) -> bool {
     item.contains_key(DETAILS) || item.contains_key(DETAILS_GZIP)
 }

@@ -1,4 +1,4 @@
-//! The ports, on DynamoDB.
+//! The ports of the runtime on DynamoDB.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::item::{self, Item, number, text};
 use crate::orders;
 use crate::tables::{DUE_INDEX, Tables, attr};
 
-/// Calls under way at once for one batch.
+/// Concurrent calls of one batch.
 pub(crate) const CONCURRENCY: usize = 32;
 /// Items of one `BatchGetItem` call: the service's limit.
 const BATCH_GET: usize = 100;
-/// Calls for the keys of one `BatchGetItem`, the first included: what one leaves unprocessed, because
-/// the table is throttled, the next asks for.
+/// Most calls for the keys of one `BatchGetItem`, including the first: each asks for the keys that the one before
+/// left unprocessed because the table is throttled.
 const MAX_ROUNDS: u32 = 8;
 /// Bound of the wait before the second call; doubled before each further one, with full jitter.
 const FIRST_WAIT: Millis = Millis(50);
@@ -63,7 +63,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         }
     }
 
-    /// The names of its tables.
+    /// The names of the store's tables.
     #[must_use]
     pub fn tables(&self) -> &Tables {
         &self.tables
@@ -88,7 +88,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         self
     }
 
-    /// Reads items by order id; the answer is in the order of the ids.
+    /// Reads items by order id; the result is in the order of the ids.
     pub(crate) async fn get(
         &self,
         table: &str,
@@ -238,8 +238,8 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
     }
 
     async fn details(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
-        // Details never change: half the price will do, and what a young replica does not have
-        // yet is asked for again in full.
+        // Details never change, so an eventually consistent read at half the price is enough; ids that it does not
+        // find are read again consistently.
         let table = &self.tables.orders;
         let mut items = self.get(table, &ids, false).await;
         let missing: Vec<usize> = (0..ids.len())
@@ -336,12 +336,12 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
     }
 }
 
-/// The pinned definition in an item or an index row.
+/// The definition that an item or an index row refers to.
 pub(crate) fn definition(item: &Item) -> Option<WorkflowRef> {
     item::optional_string(item, attr::WORKFLOW)?.parse().ok()
 }
 
-/// Where a page of the due index begins, from its printed form.
+/// The start of a page of the due index, from its printed form.
 fn due_key(shard: u32, page: &str) -> Result<Item, StoreError> {
     let (at, id) = page
         .split_once('/')

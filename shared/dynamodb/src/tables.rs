@@ -46,7 +46,7 @@ pub(crate) const ATTENTION_INDEX: &str = "attention";
 /// The sparse indexes by search key, in the order of [`SEARCH`].
 pub(crate) const SEARCH_INDEXES: [&str; SEARCH.len()] = ["search-1", "search-2"];
 
-/// Attribute names of keys, conditions and filters; those of the rest are in `item`.
+/// Attribute names of keys, conditions and filters; the other names are in `item`.
 pub(crate) mod attr {
     pub use triad_core::stored::attribute::{
         ATTENTION, ATTENTION_AT, CAUSE, DUE_AT, DUE_SHARD, EXPIRES_AT, ORDER_ID, SUBMITTED_AT,
@@ -163,7 +163,7 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
     Ok(())
 }
 
-/// Lets a table's items expire.
+/// Enables the time to live of a table's items.
 async fn expire(client: &Client, table: &str) -> Result<(), StoreError> {
     let ttl = TimeToLiveSpecification::builder()
         .attribute_name(attr::EXPIRES_AT)

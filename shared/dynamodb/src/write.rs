@@ -20,16 +20,15 @@ use crate::tables::attr;
 /// Puts of one commit: the second keeps an `ExpiresAt` that the first would have lowered.
 const MAX_PUTS: usize = 2;
 
-/// What came of a conditional put.
+/// Result of a conditional put.
 pub(crate) enum Put {
     /// The put took effect, now or when it was sent before.
     Done,
-    /// The put's condition does not hold; the item that stands, if there is one.
+    /// The put's condition does not hold; the existing item, if there is one.
     Refused(Option<Item>),
 }
 
-/// When an item that stands may be deleted, where that is later than the write would have it and the
-/// write was refused for nothing else.
+/// The stored expiry, if the write was refused only because it is later than the write's own.
 fn later(item: &Item, write: &Write, expires: Option<u64>) -> Option<u64> {
     let version = item::integer(item, attr::VERSION).ok()?;
     let at = item::optional_integer(item, attr::EXPIRES_AT).ok()??;
@@ -76,7 +75,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                 {
                     let reasons = cancelled.cancellation_reasons();
                     return match error::cancelled(reasons, &self.update_expression()) {
-                        // The service orders the reasons as the items: details first.
+                        // The service orders the reasons like the items: details first.
                         Cancelled::Condition => Ok(Created::Exists {
                             digest: reasons
                                 .first()
@@ -92,12 +91,12 @@ impl<C: Clock + Clone> DynamoStore<C> {
         }
     }
 
-    /// Writes a record on its condition. The stored `ExpiresAt` is never lowered: the put refuses
-    /// to, and where it does so the put is made once more with the moment that stands. So the rule
-    /// costs nothing but where a writer was told a shorter retention than the one before it.
+    /// Writes a record if its condition holds. The stored `ExpiresAt` is never lowered: the condition refuses that,
+    /// and then the put is repeated with the stored time. So the rule costs nothing unless this writer has a shorter
+    /// retention than the one before it.
     pub(crate) async fn commit_one(&self, write: Write) -> Result<Written, StoreError> {
         let mut standing = None;
-        // Bounded: while the version stands, nothing but a change by hand moves the expiry.
+        // Bounded: while the version is unchanged, only a change by hand moves the expiry.
         for _ in 0..MAX_PUTS {
             let expires = stored::expires_at(&write.next, self.retention).max(standing);
             let put = match self.details(&write)? {
@@ -121,8 +120,8 @@ impl<C: Clock + Clone> DynamoStore<C> {
         )))
     }
 
-    /// What is to be written to an order's details beside its record: their expiry at its end, or
-    /// its removal where an operator may have set the order going again.
+    /// The write to an order's details beside its record: their expiry at its end, or its removal if an operator may
+    /// have started a new run.
     fn details(&self, write: &Write) -> Result<Option<TransactWriteItem>, StoreError> {
         let Some(retention) = self.details_retention else {
             return Ok(None);
@@ -131,7 +130,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .table_name(&self.tables.orders)
             .key(attr::ORDER_ID, text(write.next.id.as_str()));
         let update = match write.next.kept_from() {
-            // Details that are gone already leave an item of these two attributes, which expires.
+            // Details that have expired already leave an item of these two attributes, which expires.
             Some(at) => update
                 .update_expression("SET ExpiresAt = :at")
                 .expression_attribute_values(":at", number(at.plus(retention).0 / 1000)),
@@ -146,7 +145,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         Ok(Some(TransactWriteItem::builder().update(update).build()))
     }
 
-    /// The conditional put of a record, and what is written to its details, in one transaction.
+    /// The conditional put of a record, and the write to its details, in one transaction.
     async fn put_both(
         &self,
         write: &Write,
@@ -185,7 +184,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             Cancelled::Condition => {}
             Cancelled::Error(e) => return Err(e),
         }
-        // The service orders the reasons as the items: the record first.
+        // The service orders the reasons like the items: the record first.
         let first = reasons.first();
         if first.and_then(|r| r.code()) != Some("ConditionalCheckFailed") {
             let id = &write.next.id;
@@ -211,7 +210,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .expression_attribute_values(":expected", number(write.expected));
         // The version alone fences every writer.
         let mut condition = "Version = :expected".to_owned();
-        // A claim says the pattern's own condition too.
+        // A claim also checks the pattern's own condition.
         if let Some(claim) = write.next.state.locked_by() {
             condition += " AND (attribute_type(LockedBy, :null) OR LockedBy = :claim)";
             request = request
@@ -228,7 +227,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .condition_expression(condition)
     }
 
-    /// Carries out a conditional put whose item holds the token.
+    /// Executes a conditional put whose item holds the token.
     pub(crate) async fn put(
         &self,
         request: PutItemFluentBuilder,
@@ -245,7 +244,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             }
             Err(e) => match e.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(failed)) => {
-                    // An earlier try of this very write may have taken effect.
+                    // An earlier try of the same write may have taken effect.
                     let own = failed
                         .item()
                         .and_then(item::token)

@@ -1,18 +1,17 @@
 //! Admission: whether one more order may be in flight.
 //!
-//! Nothing is counted up and down, so there is no counter to be hot or to drift. Every order in
-//! flight has a row in the due index, and an instance of Submission counts those rows when what
-//! it knows has grown old, or when it has used up a quarter of what was left of the cap; but never
-//! twice within [`COUNT_APART`], for each count reads the whole index. Between two counts it adds
-//! what it has admitted itself, and to a count those of its orders that the count may have missed, because
-//! they were not stored yet: it takes orders of several partitions at the same time. So one instance alone
-//! keeps to the cap, and the cap is passed by at most what the other instances admit in
-//! between: each a quarter of what was left when it counted, within [`COUNT_EVERY`], or what is
-//! more of what it lets in within [`COUNT_APART`], which is never more than what was left.
+//! There is no shared counter, so none can become hot or drift. Every order in flight has a row in the due index. An
+//! instance of Submission counts those rows when its last count is too old, or when it has used a quarter of the room
+//! left at that count; but never twice within [`COUNT_APART`], because a count reads the whole index. Between two
+//! counts it adds the orders that it has admitted itself; after a count it adds those of its orders that the count
+//! may have missed, because they were not stored yet: it takes orders of several partitions at the same time. So a
+//! single instance keeps to the cap. Several may exceed it by what the others admit between counts: each a quarter of
+//! the room at its last count within [`COUNT_EVERY`], or what it admits within [`COUNT_APART`], which is never more
+//! than that room.
 //!
-//! An order for which only its workflow's cap has no room is [set aside](triad_core::due::aside_shard):
-//! stored, and not in flight, so that it holds up nobody behind it in its topic. At most about
-//! [`MAX_SET_ASIDE`] of a workflow are; more wait in the topic, and hold up those behind them.
+//! An order for which only its workflow's cap has no room is [set aside](triad_core::due::aside_shard): stored, and
+//! not in flight, so that it does not block the orders behind it in its topic. At most about [`MAX_SET_ASIDE`] orders
+//! of a workflow are set aside; further ones wait in the topic and block those behind them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,31 +25,30 @@ use crate::metric;
 use crate::ports::{StateStore, StoreError};
 use crate::settings::AdmissionSettings;
 
-/// Longest time, in milliseconds, for which one count of the orders in flight is used before they
-/// are counted again.
+/// Longest time, in milliseconds, for which a count of the orders in flight is used.
 pub const COUNT_EVERY: Millis = Millis(2_000);
 /// Shortest time, in milliseconds, between two counts of one process, however near the cap is.
 pub const COUNT_APART: Millis = Millis(250);
-/// Most orders of one workflow that are set aside; further ones wait in the topic. Several
-/// processes may pass it by what each sets aside between two of its counts.
+/// Most orders of one workflow that are set aside; further ones wait in the topic. Several processes may exceed it by
+/// what each sets aside between two of its counts.
 pub const MAX_SET_ASIDE: u32 = 10_000;
-/// Longest that a count of those that are set aside is relied on.
+/// Longest time for which a count of the orders set aside is used.
 const ASIDE_COUNT_EVERY: Millis = Millis(30_000);
-/// Rows that are read at once.
+/// Rows of one read.
 const PAGE: u32 = 1_000;
 
-/// What one instance knows of the orders in flight.
+/// One instance's view of the orders in flight.
 #[derive(Debug, Default)]
 struct InFlight {
     counted_at: Option<Timestamp>,
-    /// What was left of the smallest cap at the last count.
+    /// Room under the smallest cap at the last count.
     room: u32,
     total: u32,
     per_workflow: BTreeMap<WorkflowName, u32>,
     admitted: u32,
-    /// All that it has ever admitted.
+    /// All orders that the instance has ever admitted.
     ever: Tally,
-    /// Those of them of which the store has answered.
+    /// Those of them that the store has answered for.
     resolved: Tally,
 }
 
@@ -68,8 +66,8 @@ impl Tally {
     }
 }
 
-/// The place of one order among those in flight, which counts beside what the store says. It is to be kept
-/// until the store has answered what became of the order.
+/// One order's place among those in flight, counted besides the store's rows. Keep it until the store has answered
+/// for the order.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     known: Arc<Mutex<InFlight>>,
@@ -83,12 +81,12 @@ impl Drop for InFlightGuard {
     }
 }
 
-/// What one instance knows of a workflow's orders that are set aside.
+/// One instance's view of a workflow's orders that are set aside.
 #[derive(Debug, Clone, Copy)]
 struct Aside {
     counted_at: Timestamp,
     counted: u32,
-    /// Set aside by this instance since.
+    /// Orders that this instance has set aside since.
     added: u32,
 }
 
@@ -105,15 +103,15 @@ impl Aside {
 /// Whether one more order may be in flight.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The order may be in flight, and counts from now on; `None` where there is no cap.
+    /// The order may be in flight, and counts from now on; `None` if there is no cap.
     Free(Option<InFlightGuard>),
-    /// No order may, whatever its workflow: the text says which cap is reached.
+    /// No order may, of any workflow: the text names the cap that is reached.
     Full(String),
-    /// The order's workflow has as many in flight as it may have: the text says so.
+    /// The cap of the order's workflow is reached: the text says so.
     FullForWorkflow(String),
 }
 
-/// One instance's gate.
+/// One instance's admission control.
 #[derive(Debug)]
 pub(crate) struct AdmissionGate {
     settings: AdmissionSettings,
@@ -130,20 +128,20 @@ impl AdmissionGate {
         }
     }
 
-    /// Whether there is any cap.
+    /// Whether any cap is set.
     pub(crate) fn is_set(&self) -> bool {
         self.settings.in_flight.is_some() || !self.settings.per_workflow.is_empty()
     }
 
-    /// Whether an order that was produced at a moment has waited for as long as one may.
+    /// Whether an order has waited for as long as it may since it was produced.
     pub(crate) fn rejects(&self, produced: Timestamp, now: Timestamp) -> bool {
         (self.settings.reject_after).is_some_and(|after| now.since(produced) >= after)
     }
 
-    /// Takes one more order in, or says why not.
+    /// Admits one more order, or returns why not.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(crate) async fn admit<S: StateStore>(
         &self,
         store: &S,
@@ -154,9 +152,9 @@ impl AdmissionGate {
             return Ok(Verdict::Free(None));
         }
         if self.is_old(now) {
-            // What is resolved by now is stored, or will not be.
+            // These are in the store by now, or never will be.
             let resolved = self.lock().resolved.clone();
-            // Above the cap in all nobody is admitted, whatever the workflow.
+            // Above the total cap no order is admitted, whatever its workflow.
             let enough = self.settings.in_flight.unwrap_or(u32::MAX);
             let (total, per_workflow) = count(store, enough).await?;
             metric::in_flight(total, enough);
@@ -188,7 +186,7 @@ impl AdmissionGate {
     /// Whether one more order of a workflow may be set aside; it counts from then on.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(crate) async fn sets_aside<S: StateStore>(
         &self,
         store: &S,
@@ -228,7 +226,7 @@ impl AdmissionGate {
     }
 
     /// Takes over a count, and adds the orders of this instance that it may have missed: all but those that were
-    /// `resolved` before it began. One that it has seen as well counts twice, until the next count.
+    /// `resolved` before it began. An order that the count included counts twice until the next count.
     fn learn(
         &self,
         (total, per_workflow): (u32, BTreeMap<WorkflowName, u32>),
@@ -255,10 +253,10 @@ impl AdmissionGate {
     }
 }
 
-/// Counts the orders in flight, in all and by workflow, until a shard has `enough`.
+/// Counts the orders in flight, in total and by workflow; stops reading a shard at `enough` rows.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub(crate) async fn count<S: StateStore>(
     store: &S,
     enough: u32,
@@ -282,7 +280,7 @@ async fn count_aside<S: StateStore>(store: &S, workflow: &WorkflowName) -> Resul
     Ok(by_name.get(workflow).copied().unwrap_or(0))
 }
 
-/// Rows of one shard, until there are `enough`.
+/// Rows of one shard, at most about `enough`.
 async fn count_shard<S: StateStore>(
     store: &S,
     shard: u32,

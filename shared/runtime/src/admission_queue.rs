@@ -1,10 +1,10 @@
-//! Letting in orders that were set aside until their workflow's cap leaves them room, or until somebody can
-//! read their definition: Submission sets aside what it cannot, which a newer version of Triad may have
-//! published, so that it holds up nobody else's orders.
+//! Admission of orders that are set aside until their workflow's cap has room, or until this process can read their
+//! definition. Submission sets orders aside whose definition it cannot read, because a newer version of Triad may
+//! have published it, so that they do not block other orders.
 //!
-//! Who ends an order of such a workflow lets in the oldest that waits, so that as many stay in flight;
-//! the Supervisor's sweep lets in what is missing, after a process has died in between, and what no
-//! cap holds back any more. Every write is conditional: of two that let the same order in one wins.
+//! The process that ends an order of such a workflow admits the oldest one that waits, so that as many stay in
+//! flight. The Supervisor's sweep admits what is missing after a crash in between, and orders that no cap limits any
+//! more. Every write is conditional: if two processes admit the same order, one wins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError}
 use crate::settings::Settings;
 use crate::traces::{SpanEnd, SpanKind, Tracing};
 
-/// Rows that are read first: few, for as a rule the oldest is of the workflow that is looked for.
+/// Rows of the first page: few, because the oldest order usually has the wanted workflow.
 const FIRST_PAGE: u32 = 25;
-/// Rows that are read at once behind those.
+/// Rows of every further page.
 const PAGE: u32 = 1_000;
-/// Bound: pages of a shard, which other workflows may share, that are read in search of one's. They
-/// hold as many as one other workflow may have set aside.
+/// Most pages of a shard that are searched for a workflow's orders; other workflows may share the shard. They hold as
+/// many orders as one other workflow may have set aside.
 const MAX_PAGES: u32 = 12;
-/// Bound: orders that are passed over in one go because they cannot be let in.
+/// Most orders that one call skips because they cannot be admitted.
 const SPARE: usize = 100;
-/// Once none was found that waits, it is looked again after this.
+/// Time until the next search after a search that found no order.
 const LOOK_EVERY: Millis = Millis(2_000);
-/// How often the orders in flight are counted while others wait for them.
+/// How often the orders in flight are counted while others wait.
 const COUNT_EVERY: Millis = Millis(10_000);
 
-/// The ports that letting in needs.
+/// The ports of an admission.
 pub(crate) struct Ports<'a, S, B, C, E> {
     pub(crate) store: &'a S,
     pub(crate) bus: &'a B,
@@ -46,21 +46,21 @@ pub(crate) struct Ports<'a, S, B, C, E> {
     pub(crate) settings: &'a Settings,
 }
 
-/// What came of letting in.
+/// Result of an admission.
 #[derive(Debug, Default)]
 pub(crate) struct LetIn {
-    /// Orders that were found to wait: not all of them, where more than were wanted do.
+    /// Waiting orders that were found: not all of them, if more wait than were wanted.
     pub(crate) found: usize,
-    /// Orders that were let in.
+    /// Orders that were admitted.
     pub(crate) admitted: usize,
     /// The definitions that could not be read, and why: their orders wait.
     pub(crate) unreadable: BTreeMap<WorkflowRef, String>,
 }
 
-/// Lets in the oldest of a workflow's orders that are set aside, at most `most`.
+/// Admits the oldest of a workflow's orders that are set aside, at most `most`.
 ///
 /// # Errors
-/// The store's. What is not let in is found by the next sweep.
+/// Errors of the store. The next sweep finds the orders that are not admitted.
 pub(crate) async fn let_in<S, B, C, E>(
     ports: &Ports<'_, S, B, C, E>,
     workflow: &WorkflowName,
@@ -72,7 +72,7 @@ where
     C: Clock,
     E: Entropy,
 {
-    // Some cannot be let in (an operator holds them, or they cannot be read): those behind them are.
+    // Some cannot be admitted (paused, or unreadable): the orders behind them are admitted instead.
     let ids = oldest(ports.store, workflow, most.saturating_add(SPARE)).await?;
     let mut done = LetIn {
         found: ids.len(),
@@ -89,7 +89,7 @@ where
     Ok(done)
 }
 
-/// Lets these orders in; how many were.
+/// Admits these orders; returns how many were admitted.
 async fn admit<S, B, C, E>(
     ports: &Ports<'_, S, B, C, E>,
     ids: Vec<OrderId>,
@@ -122,7 +122,7 @@ where
                 continue;
             }
         };
-        // Its details are wanted only where the record is to be completed with its definition.
+        // Its details are needed only to complete the record from its definition.
         let details = match order.is_unread() {
             false => None,
             true => match details(ports.store, &order.id).await {
@@ -157,7 +157,7 @@ where
         let told = || SpanEnd::new("let in", SpanKind::Internal);
         tracing.traces.end(&span, tracing.now(), None, told);
     }
-    // One whose message was not sent is in flight, and a sweep asks for it again.
+    // An order whose message was not sent is in flight, and a sweep wakes the Scheduler again.
     let is_in = |carried: &&Carried| match carried.pass.task() {
         Task::Ended(PassEnd::Done(done) | PassEnd::Unsent(done)) => done.was_written,
         _ => false,
@@ -199,7 +199,7 @@ async fn oldest<S: StateStore>(
 /// The workflows of the oldest orders that are set aside in a shard.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub(crate) async fn waiting<S: StateStore>(
     store: &S,
     shard: u32,
@@ -209,23 +209,23 @@ pub(crate) async fn waiting<S: StateStore>(
     Ok(found.rows.into_iter().filter_map(|r| r.workflow).collect())
 }
 
-/// Of which workflows orders have ended here, and so how many others may be let in.
+/// Orders that ended here, by workflow: as many others may be admitted.
 #[derive(Debug, Default)]
 pub(crate) struct Freed(BTreeMap<WorkflowName, Places>);
 
 #[derive(Debug, Default)]
 struct Places {
-    /// Orders that have ended since others were let in.
+    /// Orders that have ended since the last admission.
     ended: u32,
-    /// How many orders have to end before one is let in: so many more were in flight than the cap permits.
+    /// Orders that must end before one is admitted: so many more were in flight than the cap permits.
     surplus: u32,
     counted_at: Option<Timestamp>,
-    /// No order waited the last time, and no one looks again before this.
+    /// No order waited the last time, and there is no search before this.
     none_until: Timestamp,
 }
 
 impl Freed {
-    /// An order of a workflow that has a cap has ended.
+    /// Notes that an order of a workflow with a cap has ended.
     pub(crate) fn ended(&mut self, workflow: &WorkflowName) {
         let places = self.0.entry(workflow.clone()).or_default();
         match places.surplus {
@@ -234,7 +234,7 @@ impl Freed {
         }
     }
 
-    /// The places that are to be filled now.
+    /// Takes the workflows and numbers of orders to admit now.
     pub(crate) fn take(&mut self, now: Timestamp) -> Vec<(WorkflowName, u32)> {
         let due = self
             .0
@@ -244,8 +244,7 @@ impl Freed {
             .collect()
     }
 
-    /// Notes how many orders of a workflow were found set aside. After none, no one looks again before
-    /// [`LOOK_EVERY`] has passed.
+    /// Notes how many orders of a workflow were found set aside. After none, the next search is [`LOOK_EVERY`] later.
     pub(crate) fn found(&mut self, workflow: &WorkflowName, found: usize, now: Timestamp) {
         let places = self.0.entry(workflow.clone()).or_default();
         if found == 0 {
@@ -253,7 +252,7 @@ impl Freed {
         }
     }
 
-    /// Whether the orders in flight are to be counted.
+    /// Whether the orders in flight must be counted again.
     pub(crate) fn is_old(&self, workflow: &WorkflowName, now: Timestamp) -> bool {
         let counted = self.0.get(workflow).and_then(|places| places.counted_at);
         counted.is_none_or(|at| now < at || now.since(at) >= COUNT_EVERY)
@@ -267,10 +266,10 @@ impl Freed {
     }
 }
 
-/// How many more of a workflow's orders may be in flight, and how many are too many.
+/// How many more of a workflow's orders may be in flight, or how many are in flight above the cap.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub(crate) async fn room<S: StateStore>(
     store: &S,
     workflow: &WorkflowName,

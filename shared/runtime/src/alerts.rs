@@ -1,5 +1,5 @@
-//! Messages that no work waits for: an alert about the installation, a circuit breaker's change. If they
-//! cannot be sent, the work goes on without them, and they are sent another time.
+//! Messages that no work waits for: alerts about the installation, and changes of a circuit breaker. If they cannot
+//! be sent, the work continues, and they are sent later.
 
 use futures::future::{Either, select};
 use triad_core::Envelope;
@@ -7,16 +7,16 @@ use triad_workflow::Millis;
 
 use crate::ports::{Bus, BusError, Clock};
 
-/// Longest wait for the acknowledgement of news: 2 s. A publish waits longer, but what tells news has
-/// work of its own in hand, and in a function not much time.
+/// Longest wait for the acknowledgement of an alert: 2 s. The bus waits longer, but the sender has other work in
+/// hand, and in a function little time.
 const WITHIN: Millis = Millis(2_000);
 
-/// News that were not acknowledged in time. They may arrive still.
+/// Alerts that were not acknowledged in time. They may still arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not acknowledged within {} ms", WITHIN.0)]
 pub(crate) struct Late;
 
-/// Publishes news, and waits for at most 2 s. Otherwise as [`Bus::publish`].
+/// Publishes alerts, and waits for at most 2 s. Otherwise as [`Bus::publish`].
 ///
 /// # Errors
 /// [`Late`] if not all of them were acknowledged or refused by then.

@@ -1,19 +1,17 @@
-//! How far Submission may run ahead of the Schedulers: orders that this process has let in and that
-//! none has taken up yet.
+//! Limit on Submission's lead over the Schedulers: orders that this process has let in and that no Scheduler has
+//! claimed yet.
 //!
-//! An order waits for nothing in its topic, and costs a record, an announcement and memory once it
-//! is let in. So no more are let in than the Schedulers start: when a bounded number of them is
-//! not known to be taken up, Submission looks at the records of a few of them, others each time. A
-//! record that has gone on says that the Schedulers have come so far; those let
-//! in before it no longer count. If newer orders go on while older ones wait, that is no reason to
-//! stop: then only something that the older ones need has no room. If none goes on for long, that may be
-//! so of all of them, and others behind them be held up for nothing: the bound grows, up to [`GROWTH`] times.
+//! An order waits in its topic at no cost; once let in it costs a record, an announcement and memory. So Submission
+//! lets in no more orders than the Schedulers start. When a bounded number of orders is not known to be claimed, it
+//! reads the records of a sample of them. A claimed record shows that the Schedulers have come that far; orders let
+//! in before it no longer count. If newer orders are claimed while older ones wait, that is no reason to stop: only
+//! the older ones lack room then. If none is claimed for long, that may be so for all sampled orders, and others
+//! behind them would wait for nothing: the bound grows, up to [`GROWTH`] times.
 //!
-//! Nothing is counted up and down between processes, so nothing leaks: a process that starts anew
-//! lets in at most as many again. The price is one eventually consistent read of [`PROBES`] records
-//! for each bound's worth of orders, and while nothing moves one in [`LOOK_EVERY`], the first ones earlier: where
-//! Submission is far quicker than the Schedulers, a look comes so soon that it finds nothing, and they must not have
-//! come to the end of what was let in before the next one.
+//! No process shares a counter, so none leaks: a process that restarts lets in at most as many again. The price is
+//! one eventually consistent read of [`PROBES`] records for each bound's worth of orders, and while nothing is
+//! claimed one read per [`LOOK_EVERY`], the first ones earlier. If Submission is far faster than the Schedulers, a
+//! check may come so soon that it finds nothing, and the Schedulers must not run out of orders before the next check.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,19 +21,19 @@ use triad_workflow::Millis;
 
 use crate::ports::{StateStore, StoreError};
 
-/// Most records that one look at the store reads, to see how far the Schedulers have come. The
-/// record of the newest order is read beside them.
+/// Most records that one check reads to see how far the Schedulers have come. The record of the newest order is read
+/// in addition.
 pub const PROBES: usize = 32;
-/// Shortest time, in milliseconds, until the next look once a look has found that no further order was taken up.
+/// Shortest time, in milliseconds, until the next check after a check that found no newly claimed order.
 const LOOK_AFTER: Millis = Millis(250);
-/// The same once several looks have found nothing: [`LOOK_AFTER`], doubled by each of them up to this.
+/// The same after several such checks: [`LOOK_AFTER`], doubled by each of them up to this.
 pub const LOOK_EVERY: Millis = Millis(2_000);
-/// An eventually consistent read sees a record after this, or there is none any more.
+/// An eventually consistent read finds a record at this age, or the record is gone.
 const SEEN_AFTER: Millis = Millis(10_000);
-/// How far the places of two looks lie apart: odd, and no divisor of a likely bound.
+/// Distance between the samples of two checks: odd, and no divisor of a likely bound.
 const STRIDE: usize = 389;
-/// The bound grows to so many times what it is set to, where the Schedulers are found idle or nothing goes on: to
-/// no more than a Scheduler remembers of orders that need the same.
+/// The bound grows to this multiple of its setting if the Schedulers are idle or nothing is claimed: to no more than
+/// a Scheduler caches of orders that need the same.
 const GROWTH: usize = 4;
 
 /// One Submission process's view of both lanes.
@@ -46,7 +44,7 @@ pub(crate) struct Backlog {
     high: Mutex<Lane>,
 }
 
-/// No look is made for so long.
+/// Time without checks.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     since: Timestamp,
@@ -54,8 +52,9 @@ struct Rest {
 }
 
 impl Rest {
-    /// After a look that was begun now and has found nothing. One that was begun in the rest after another, as callers
-    /// do who ask at once, says no more than that one: only a look after the rest makes the next one longer.
+    /// The rest after a check that began at `now` and found nothing. Concurrent callers may begin a check in the rest
+    /// after another: such a check shows no more than that one, so only a check after the rest makes the next rest
+    /// longer.
     fn after(before: Option<Self>, now: Timestamp) -> Self {
         let length = match before {
             None => LOOK_AFTER,
@@ -69,7 +68,7 @@ impl Rest {
         now >= self.since && !self.holds(now)
     }
 
-    /// Not before it began: the clock was set back, and nobody knows how far.
+    /// False before its beginning: then the clock was set back by an unknown time.
     fn holds(self, now: Timestamp) -> bool {
         now >= self.since && now.since(self.since) < self.length
     }
@@ -77,18 +76,18 @@ impl Rest {
 
 #[derive(Debug)]
 struct Lane {
-    /// Let in and not known to be taken up, oldest first.
+    /// Orders let in and not known to be claimed, oldest first.
     orders: VecDeque<(OrderId, Timestamp)>,
     bound: usize,
-    /// Since the last look, which found nothing.
+    /// The rest since the last check, which found nothing.
     in_vain: Option<Rest>,
-    /// Looks so far: each begins at another place.
+    /// Number of checks: each samples other positions.
     looks: usize,
 }
 
 impl Lane {
-    /// Orders to look at, newest first: the newest, and others evenly spread, from another place
-    /// on each time, for what waits may lie at regular distances.
+    /// The sample, newest first: the newest order, and others evenly spread. Each check starts at another position,
+    /// because orders without room may be at regular distances.
     fn probes(&mut self) -> Vec<(OrderId, Timestamp)> {
         let len = self.orders.len();
         let probes = PROBES.min(len);
@@ -106,14 +105,14 @@ impl Lane {
     }
 }
 
-/// Whether a Scheduler has claimed an order before. That its record was written again does not say
-/// so: the Supervisor announces one again that nobody has taken up.
+/// Whether a Scheduler has ever claimed an order. A later version alone does not show it: the Supervisor writes to
+/// announce an unclaimed order again.
 fn is_taken_up_by_scheduler(order: &Order) -> bool {
     order.sequence > 1 || order.state.locked_by().is_some() || order.state.is_finished()
 }
 
 impl Backlog {
-    /// At most `least` orders at first.
+    /// A backlog whose bound is `least` at first.
     pub(crate) fn new(least: usize) -> Self {
         let lane = || {
             Mutex::new(Lane {
@@ -144,14 +143,14 @@ impl Backlog {
         lane.orders.len() < lane.bound
     }
 
-    /// An order has been stored for the first time.
+    /// Notes that an order was stored for the first time.
     pub(crate) fn let_in(&self, lane: Priority, order: OrderId, now: Timestamp) {
         self.lane(lane).orders.push_back((order, now));
     }
 
-    /// Looks how far the Schedulers have come, unless a look has just been in vain.
+    /// Checks how far the Schedulers have come, unless a recent check found nothing.
     ///
-    /// A store that cannot be read leaves things as they are; the answer is why it cannot.
+    /// If the store cannot be read, nothing changes, and the error is returned.
     pub(crate) async fn measure<S: StateStore>(
         &self,
         store: &S,
@@ -174,7 +173,7 @@ impl Backlog {
         let is_taken_up = |since: Timestamp, found: &Result<Option<Order>, StoreError>| match found
         {
             Ok(Some(order)) => is_taken_up_by_scheduler(order),
-            // Too young to be seen by such a read, or it has finished, expired and is gone.
+            // Too young for an eventually consistent read, or finished, expired and deleted.
             Ok(None) => !since.is_near(now, SEEN_AFTER),
             Err(_) => false,
         };
@@ -185,8 +184,7 @@ impl Backlog {
             .map(|(probe, _)| probe);
         let mut lane = self.lane(priority);
         let Some(newest_taken) = newest_taken else {
-            // In the longest rest nothing was taken up: what these wait for has no room, and what is behind
-            // them may not need it.
+            // No order was claimed during the longest rest: these orders lack room, and orders behind them may not.
             let longest = lane.in_vain.filter(|rest| rest.length == LOOK_EVERY);
             if unread.is_none() && longest.is_some_and(|rest| rest.is_over(now)) {
                 lane.bound = (lane.bound + self.least).min(self.least * GROWTH);
@@ -194,14 +192,14 @@ impl Backlog {
             lane.in_vain = Some(Rest::after(lane.in_vain, now));
             return unread;
         };
-        // Where it is not there, another look of the same moment has come at least as far: neither was in
-        // vain, and the next one must not have to wait.
+        // If it is gone, a concurrent check has come at least as far: neither found nothing, and the next one need
+        // not wait.
         let at = lane.orders.iter().position(|o| *o == newest_taken);
         let Some(at) = at else { return unread };
         let was_in_vain = lane.in_vain.take().is_some();
         let left = lane.orders.len() - (at + 1);
-        // Nearly everything was taken up while this process waited: the Schedulers could have had
-        // more. Where most was not, they have more than they need until the next look.
+        // Nearly all orders were claimed while this process waited, so the Schedulers could have had more. If most
+        // were not, they have enough until the next check.
         if was_in_vain && left <= lane.orders.len() / 8 {
             lane.bound = (lane.bound * 2).min(self.least * GROWTH);
         } else if left > lane.orders.len() / 2 {

@@ -1,9 +1,8 @@
-//! Copies of records and details that a Scheduler has just seen.
+//! Copies of records and details that a Scheduler has just used.
 //!
-//! The state store alone is the truth: a copy is used to decide, and the write that follows is
-//! conditional on the copy's version, so a stale one costs a reload and nothing else. A
-//! decision that writes nothing is never taken on a copy. What it saves is the read that would
-//! otherwise come before every write.
+//! Only the state store is authoritative: a decision may use a copy, because its write is conditional on the copy's
+//! version, so a stale copy only costs a reload. A decision that writes nothing is never made on a copy. The cache
+//! saves the read before each write.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};

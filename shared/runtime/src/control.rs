@@ -1,8 +1,7 @@
-//! The control store: small shared records beside the orders.
+//! The control store: small shared records besides the orders.
 //!
-//! They hold circuit breakers and what operators have paused, the grants of rate limits, the call ledger,
-//! reports of pressure, and campaigns. Each record is a JSON value under a key, and each write is conditional
-//! on its version.
+//! The records hold circuit breakers and operators' pauses, the grants of rate limits, the call ledger, reports of
+//! pressure, and campaigns. Each record is a JSON value under a key, and each write is conditional on its version.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use crate::ports::{StoreError, Written};
 pub struct ControlRecord {
     /// The record's version: 1 when it is created, one more with every write.
     pub version: u64,
-    /// The record's content, as JSON. Its form depends on what the key begins with: see
+    /// The record's content, as JSON. Its form depends on the prefix of the key: see
     /// [`Downstream`](triad_core::downstream::Downstream), [`Granted`](triad_core::rate::Granted),
-    /// [`Mark`](triad_core::ledger::Mark) and [`Report`](crate::pressure::Report). Records of campaigns have
-    /// the form that the crate `triad-operator` gives them.
+    /// [`Mark`](triad_core::ledger::Mark) and [`Report`](crate::pressure::Report). The crate `triad-operator` defines
+    /// the form of campaigns.
     pub value: Value,
 }
 

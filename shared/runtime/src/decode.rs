@@ -1,4 +1,4 @@
-//! Reading the messages that Triad sends itself: one rule for every topic.
+//! Decoding of Triad's own messages, by the same rule for every topic.
 
 use serde::de::DeserializeOwned;
 use triad_core::Timestamp;
@@ -8,20 +8,20 @@ use triad_workflow::Millis;
 use crate::dead_letter::Cause;
 use crate::record::InputRecord;
 
-/// Largest message of Triad's own, in bytes: a submission and what surrounds it.
+/// Largest message of Triad's own, in bytes: a submission and its envelope.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 512 * 1024;
 
-/// How long a message waits that this process cannot read and a newer version of Triad may: it holds up its
-/// partition meanwhile. While a deployment rolls, a process that can read it takes the partition over within
-/// that. Then it is a dead letter, and its order goes on from the due index.
+/// How long a message waits that this process cannot read but a newer version of Triad may; it blocks its partition
+/// meanwhile. During a rolling deployment a process that can read it takes the partition over within that time.
+/// Afterwards it becomes a dead letter, and its order continues from the due index.
 pub(crate) const NEWER_WAITS: Millis = Millis(60_000);
 
-/// Why a record's value is no message that can be handled.
+/// Why a record's value is not a message that can be handled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoMessage {
-    /// It never will be: the record is dead-lettered with this cause.
+    /// It never will be one: the record is dead-lettered with this cause.
     Never(Cause),
-    /// Triad has sent it, and this process does not know all that is in it: it may be of a newer version.
+    /// Triad has sent it, and this process does not know all of it: its sender may have a newer version.
     Newer(String),
 }
 
@@ -31,9 +31,9 @@ impl From<Cause> for NoMessage {
     }
 }
 
-/// Reads a record's value; `not_one` is the code of a value that is something else.
+/// Decodes a record's value; `not_one` is the cause code of a value of another kind.
 ///
-/// The parser refuses nesting deeper than 128 by itself.
+/// The parser refuses nesting deeper than 128.
 pub(crate) fn message<T: DeserializeOwned>(
     record: &InputRecord,
     not_one: &'static str,
@@ -60,7 +60,7 @@ pub(crate) fn message<T: DeserializeOwned>(
     })
 }
 
-/// Whether the record says that Triad has sent it.
+/// Whether the record's headers say that Triad sent it.
 fn is_ours(record: &InputRecord) -> bool {
     let mut headers = record.headers.iter();
     let source = headers.find(|(name, _)| name == "ce_source");

@@ -1,4 +1,4 @@
-//! Compiled workflows, by identity and by name.
+//! Compiled workflows, by version and by name.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,28 +8,27 @@ use triad_workflow::{DefinitionHash, Millis, Workflow, WorkflowName};
 
 use crate::ports::{DefinitionStore, StoreError};
 
-/// Most compiled definitions, most that cannot be read, and most names of workflows, that a [`Definitions`] remembers, inclusive. When
-/// one more comes, all earlier ones are forgotten, and read again when they are needed.
+/// Most compiled definitions, most unreadable ones, and most names of workflows, that a [`Definitions`] caches,
+/// inclusive. One more clears the cache, and definitions are read again when they are needed.
 pub const MAX_KEPT: usize = 256;
 
-/// Compiled workflows, read from a definition store of the type `D` and remembered.
+/// Compiled workflows, read from a definition store of the type `D` and cached.
 ///
-/// A version never changes, so a compiled one is remembered without a time limit, up to
-/// [`MAX_KEPT`]. Which version of a name is the present one may change, so that is read again after
-/// a time, and so is a version that this process cannot read.
+/// A version never changes, so a compiled one is cached without a time limit, up to [`MAX_KEPT`]. The current version
+/// of a name may change, so it is read again after a time, and so is a version that this process cannot read.
 #[derive(Debug)]
 pub struct Definitions<D> {
     store: D,
     refresh: Millis,
     compiled: Mutex<HashMap<WorkflowRef, Arc<Workflow>>>,
-    /// Those that this process cannot read: since when, and why.
+    /// Definitions that this process cannot read: since when, and why.
     unreadable: Mutex<HashMap<WorkflowRef, (Timestamp, String)>>,
     current: Mutex<HashMap<WorkflowName, (Timestamp, DefinitionHash)>>,
 }
 
 impl<D: DefinitionStore> Definitions<D> {
-    /// The workflows in `store`; nothing is read yet. Which version is the present one of its name
-    /// is remembered for `refresh` milliseconds.
+    /// The workflows in `store`; nothing is read yet. The current version of a name is cached for `refresh`
+    /// milliseconds.
     pub fn new(store: D, refresh: Millis) -> Self {
         Self {
             store,
@@ -43,10 +42,10 @@ impl<D: DefinitionStore> Definitions<D> {
     /// The compiled definition of this name and hash, to which an order is pinned.
     ///
     /// # Errors
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read.
-    /// [`StoreError::Item`] if the definition is not stored, its content does not have the hash that it is stored
-    /// under, or this process cannot read it: it may be one that a newer version of Triad has published, and
-    /// then another process can. This answer is remembered for `refresh` too.
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read. [`StoreError::Item`]
+    /// if the definition is not stored, its content does not have the hash that it is stored under, or this process
+    /// cannot read it: a newer version of Triad may have published it, and another process may be able to read it.
+    /// This error is cached for `refresh` too.
     pub async fn pinned(
         &self,
         wanted: &WorkflowRef,
@@ -75,11 +74,11 @@ impl<D: DefinitionStore> Definitions<D> {
         Ok(workflow)
     }
 
-    /// The present version of a workflow at `now`; `None` if no workflow of this name is published. It may be out
-    /// of date by the `refresh` given to [`new`](Self::new). That a name is missing is never remembered.
+    /// The current version of a workflow at `now`; `None` if no workflow of this name is published. It may be out of
+    /// date by the `refresh` given to [`new`](Self::new). A missing name is never cached.
     ///
     /// # Errors
-    /// The store's; [`StoreError::Item`] if what is stored for this name cannot be read.
+    /// Errors of the store; [`StoreError::Item`] if the entry for this name cannot be read.
     pub async fn current(
         &self,
         name: &WorkflowName,
@@ -90,7 +89,7 @@ impl<D: DefinitionStore> Definitions<D> {
             Some((asked, hash)) if asked.is_near(now, self.refresh) => Some(hash),
             _ => {
                 let hash = self.store.current(name.clone()).await?;
-                // A name that does not exist is not kept: it may be published any moment.
+                // A missing name is not cached: it may be published at any moment.
                 if let Some(hash) = &hash {
                     keep(&self.current, name, (now, hash.clone()));
                 }
@@ -102,7 +101,7 @@ impl<D: DefinitionStore> Definitions<D> {
     }
 }
 
-/// Compiles what is stored for a definition; for people, why it cannot be.
+/// Compiles a stored definition; otherwise returns the reason, for people.
 fn read(wanted: &WorkflowRef, json: Option<String>) -> Result<Workflow, String> {
     let json = json.ok_or_else(|| format!("definition {wanted} is not stored"))?;
     let cannot = |why: &dyn std::fmt::Display| {
@@ -124,7 +123,7 @@ fn read(wanted: &WorkflowRef, json: Option<String>) -> Result<Workflow, String> 
     Ok(workflow)
 }
 
-/// Remembers something, and forgets all the rest where it is too much.
+/// Adds an entry to a cache, and clears the cache first if it is full.
 fn keep<K: Clone + Eq + std::hash::Hash, V>(kept: &Mutex<HashMap<K, V>>, key: &K, value: V) {
     let mut kept = lock(kept);
     if kept.len() >= MAX_KEPT {

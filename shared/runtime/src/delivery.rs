@@ -1,13 +1,12 @@
 //! Delivers records to a handler, and catches the handler's panics.
 //!
-//! A panic is a fault of the software that one record has met; the others are not to wait for its
-//! repair. So the records of its batch are delivered once more, one by one, and the record with which
-//! alone the handler panics becomes a dead letter, which can be replayed after the fix. The consumer
-//! loops and the Lambda shell deliver through this module, and catch panics nowhere else.
+//! A panic is a fault of the software in one record; other records must not wait for its fix. So the records of its
+//! batch are delivered once more, one by one, and a record with which alone the handler panics becomes a dead letter,
+//! which can be replayed after the fix. The consumer loops and the Lambda shell deliver through this module; no other
+//! module catches panics.
 //!
-//! Architecture invariant: nothing is noted before a delivery. A record that ends the process (out of
-//! memory, stack overflow) says nothing here, and is delivered again until an operator passes over it:
-//! see docs/reference/limits.md.
+//! Architecture invariant: nothing is stored before a delivery. A record that ends the process (out of memory, stack
+//! overflow) leaves no note here, and is redelivered until an operator skips it: see docs/reference/limits.md.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -83,7 +82,7 @@ pub async fn catch<R: Future>(
     records: &[InputRecord],
     handle: impl FnOnce() -> R,
 ) -> Result<R::Output, Cause> {
-    // What a handler shares with others is behind locks that outlive a panic.
+    // State that a handler shares is behind locks that survive a panic.
     let handled = AssertUnwindSafe(async { handle().await }).catch_unwind();
     handled.await.map_err(|panic| {
         let said = panic_text(&*panic);
@@ -100,9 +99,9 @@ pub async fn catch<R: Future>(
     })
 }
 
-/// What a panic said.
+/// The text of a panic.
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or(panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a word")
+    text.unwrap_or("without a message")
 }

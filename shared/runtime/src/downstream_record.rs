@@ -1,4 +1,4 @@
-//! The record of a downstream in the control store, as agents and operators read it, write it and tell of it.
+//! The record of a downstream in the control store: reads, writes and alerts of agents and operators.
 
 use triad_core::downstream::{self, Downstream};
 use triad_workflow::AgentName;
@@ -25,7 +25,7 @@ pub async fn read_downstream<S: ControlStore>(
     Ok((record, Some(found.version)))
 }
 
-/// What the record is written with and told of.
+/// The ports for writing the record and sending the message of its change.
 #[derive(Debug)]
 pub(crate) struct RecordPorts<'a, S, B, E> {
     pub(crate) control: &'a S,
@@ -62,7 +62,7 @@ pub(crate) async fn write<S: ControlStore, B, E: Entropy>(
     ports.control.write(write).await
 }
 
-/// Why operators are not told of a change yet. An agent tells them later.
+/// Why the message of a change was not sent yet. An agent sends it later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Untold {
     /// The bus has not acknowledged the message in time.
@@ -73,9 +73,9 @@ pub(crate) enum Untold {
     Bus(#[from] BusError),
 }
 
-/// Tells operators of the last change of a record that is stored with this version, then writes down that they
-/// were told: the record as it is then, and its version. `None` if that was not written; losing it is
-/// harmless, because the change is told once more, under its id.
+/// Sends the message of the last change to operators, for a record that is stored with this version, then records
+/// that it was sent. Returns the record as it is then, and its version; `None` if that was not written, which is
+/// harmless, because the message is then sent once more with the same id.
 ///
 /// # Errors
 /// [`Untold`] if the message was not acknowledged.
@@ -86,7 +86,7 @@ pub(crate) async fn publish_change<S: ControlStore, B: Bus, C: Clock, E: Entropy
     record: &Downstream,
     version: u64,
 ) -> Result<Option<(Downstream, u64)>, Untold> {
-    // News, and no more: nothing waits for it longer than that.
+    // An alert only: nothing waits for it longer than that.
     let sent = alerts::publish(ports.bus, clock, vec![record.event(agent)]).await?;
     for result in sent {
         result?;
@@ -94,7 +94,7 @@ pub(crate) async fn publish_change<S: ControlStore, B: Bus, C: Clock, E: Entropy
     let told = record.told();
     let written = write(ports, agent, &told, Some(version)).await;
     if let Err(error) = &written {
-        tracing::warn!(%agent, %error, "that operators were told is not written down: they are told once more");
+        tracing::warn!(%agent, %error, "an alert was sent and not recorded as sent: it is sent once more");
     }
     Ok(matches!(written, Ok(Written::Written)).then_some((told, version + 1)))
 }

@@ -1,9 +1,8 @@
-//! What a handler says of a record.
+//! A handler's result for a record.
 
 use crate::ports::{BusError, StoreError};
 
-/// What a handler answers about one input record: the shell acknowledges the record, or has it
-/// delivered again.
+/// A handler's result for one input record: the shell acknowledges the record, or has it redelivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Handled {
     /// Everything that the record led to is stored and sent: the shell may acknowledge it. A record
@@ -24,22 +23,22 @@ pub enum Redelivery {
     /// durable; this is the first failure.
     #[error(transparent)]
     Unsent(#[from] BusError),
-    /// A service outside Triad, such as AWS's SNS, did not do what was asked. The text says why.
+    /// A service outside Triad, such as AWS's SNS, failed. The text says why.
     #[error("{0}")]
     Outside(String),
     /// Other processes changed the order between each read and write, in every try that one
     /// delivery has.
-    #[error("others changed the order every time")]
+    #[error("other processes changed the order in every try")]
     Raced,
     /// An earlier record of the same order or partition must be delivered again, so this one waits for it.
-    #[error("one before it is to be delivered again")]
+    #[error("an earlier record of the same order or partition must be redelivered first")]
     Behind,
-    /// A newer version of Triad may have sent the message, and this process cannot read it: another one may, to
-    /// which it comes while a deployment rolls. The text says what it cannot read.
-    #[error("it may be of a newer version of Triad: {0}")]
+    /// A newer version of Triad may have sent the message, and this process cannot read it: during a rolling
+    /// deployment it reaches a process that can. The text says what cannot be read.
+    #[error("this process cannot read it, and a newer version of Triad may have sent it: {0}")]
     Newer(String),
     /// The time that this process was given is over, so the work was not begun or was broken off.
-    #[error("the time of this invocation is up")]
+    #[error("the time of this process is over")]
     OutOfTime,
     /// Nothing has failed: too many orders are in flight or not yet started. The text says which
     /// bound is reached.
@@ -64,9 +63,9 @@ impl Redelivery {
 }
 
 impl Redelivery {
-    /// Whether redelivery cannot succeed until somebody mends the installation: permissions,
-    /// credentials, a missing table or topic, a topic that takes too little. True for
-    /// [`StoreError::Configuration`] and where [`BusError::needs_an_operator`] is.
+    /// Whether redelivery cannot succeed until an operator repairs the installation: permissions, credentials, a
+    /// missing table or topic, a topic with too small a limit. True for [`StoreError::Configuration`] and if
+    /// [`BusError::needs_an_operator`] is.
     #[must_use]
     pub fn needs_an_operator(&self) -> bool {
         match self {

@@ -1,10 +1,10 @@
-//! The handlers, and the small ports through which they see the world.
+//! The handlers, and the ports through which they use everything else.
 //!
-//! A handler is a line of visible steps: decode, load, decide, commit, publish. Production
-//! shells, the embedded run and the simulated world all run these same handlers.
+//! A handler is a sequence of visible steps: decode, load, decide, commit, publish. Production shells, the embedded
+//! run and the simulated world all run the same handlers.
 //!
-//! Architecture invariant: no handler knows DynamoDB, Kafka, Lambda or HTTP, and none reads a
-//! clock or draws a random number except through a port.
+//! Architecture invariant: no handler depends on DynamoDB, Kafka, Lambda or HTTP, and none reads a clock or draws a
+//! random number except through a port.
 
 mod admission;
 mod admission_queue;

@@ -1,8 +1,8 @@
-//! Tells operators that work stands still until somebody mends the installation: a right that is
-//! missing, credentials that have expired, a table or a topic that does not exist.
+//! Alerts that work stops until an operator repairs the installation: a missing right, expired credentials, a missing
+//! table or topic.
 //!
-//! Nothing is lost meanwhile, and nothing is counted: records are delivered again, and sweeps meet
-//! their orders again. But no waiting helps, so a log line each time is not enough.
+//! Nothing is lost meanwhile, and no failure is counted: records are redelivered, and sweeps find their orders again.
+//! But waiting does not help, so a log line each time is not enough.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,16 +15,16 @@ use crate::handled::{Handled, Redelivery};
 use crate::metric;
 use crate::ports::{Bus, BusError, Clock, StoreError};
 
-/// Time between two alerts of a handler while the same trouble lasts.
+/// Time between two alerts of a handler while the same error lasts.
 const EVERY: Millis = Millis(10 * 60_000);
 /// Time before an alert that could not be sent is tried again.
 const AGAIN_AFTER: Millis = Millis(60_000);
 
-/// Collects what one handler of one process meets that only an operator can mend, and alerts operators of it.
+/// Collects the errors of one handler in one process that only an operator can repair, and sends alerts about them.
 ///
-/// It sends at most one alert in ten minutes, and waits for its acknowledgement for 2 s at most. If the alert
-/// is not acknowledged, the next one may follow after one minute. What is met between two alerts and does not
-/// last until the later one is not told.
+/// It sends at most one alert in ten minutes, and waits for its acknowledgement for at most 2 s. If the alert is not
+/// acknowledged, the next one may follow after one minute. An error that comes and goes between two alerts is not
+/// reported.
 #[derive(Debug)]
 pub struct Misconfigured {
     handler: &'static str,
@@ -33,15 +33,14 @@ pub struct Misconfigured {
 
 #[derive(Debug, Default)]
 struct LastReport {
-    /// What is to be told; the first that was met since the last alert.
+    /// The text of the next alert: the first error since the last alert.
     why: Option<String>,
-    /// No alert before this.
+    /// No alert is sent before this.
     silent_until: Option<Timestamp>,
 }
 
 impl Misconfigured {
-    /// A collection in which nothing has been met yet. `handler` is the name that alerts and metrics give the
-    /// handler.
+    /// An empty collection. `handler` is the handler's name in alerts and metrics.
     #[must_use]
     pub fn new(handler: &'static str) -> Self {
         Self {
@@ -50,8 +49,8 @@ impl Misconfigured {
         }
     }
 
-    /// Notes why the handler could not finish records, each as [`note_why`](Self::note_why) does, and counts
-    /// the redeliveries in the metrics. Answers that are [`Handled::Done`] are ignored.
+    /// Notes why the handler could not finish records, each as [`note_why`](Self::note_why) does, and counts the
+    /// redeliveries in the metrics. [`Handled::Done`] is ignored.
     pub fn note(&self, answers: &[Handled]) {
         for answer in answers {
             if let Handled::Redeliver(why) = answer {
@@ -86,7 +85,7 @@ impl Misconfigured {
         }
     }
 
-    /// Sends the alert, if something was met and the last alert is long enough ago.
+    /// Sends the alert, if there was an error and the last alert is long enough ago.
     pub async fn publish_alert<B: Bus, C: Clock>(&self, bus: &B, clock: &C) {
         let now = clock.now();
         let Some(why) = self.take(now) else { return };
@@ -94,7 +93,7 @@ impl Misconfigured {
         tracing::error!(
             handler = self.handler,
             why,
-            "work stands still until the installation is mended"
+            "work stops until the installation is repaired"
         );
         let sent = alerts::publish(bus, clock, vec![self.alert(&why, now)]).await;
         if !matches!(sent.as_deref(), Ok([Ok(())])) {
@@ -102,7 +101,7 @@ impl Misconfigured {
         }
     }
 
-    /// What is to be told now. Nobody else tells it meanwhile.
+    /// Takes the text of the alert that is due now. No other task sends it meanwhile.
     fn take(&self, now: Timestamp) -> Option<String> {
         let mut met = self.lock();
         let why = met.why.take()?;
@@ -118,7 +117,7 @@ impl Misconfigured {
             alert_id: format!("misconfigured/{}/{}", self.handler, now.0),
             kind: AlertKind::Misconfigured,
             order_id: None,
-            // A failure's text is bounded.
+            // The text of a failure is bounded.
             cause: Failure::new(FailureKind::Transient, self.handler, why).message,
             at: now,
         };
@@ -136,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Shows the time that it holds.
+    /// A clock with a fixed time.
     struct At(u64);
 
     impl Clock for At {
@@ -146,7 +145,7 @@ mod tests {
         async fn sleep(&self, _time: Millis) {}
     }
 
-    /// Keeps what is sent, and refuses it or never answers if it is to.
+    /// A bus that keeps its messages, and can refuse them or never answer.
     #[derive(Default)]
     struct Sent {
         refuses: bool,
@@ -208,7 +207,7 @@ mod tests {
             block_on(met.publish_alert(&bus, &At(at)));
             assert_eq!(bus.count(), sent, "at {at}");
         }
-        // It is over: nothing is told of what was met before.
+        // The error is old: no alert is sent about it.
         block_on(met.publish_alert(&bus, &At(6_000_000)));
         assert_eq!(bus.count(), 2);
         let alerts = bus.alerts.lock().expect("one thread");

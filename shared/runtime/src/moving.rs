@@ -1,11 +1,11 @@
-//! Everything that an installation keeps in its store, page by page, and putting it into another store:
-//! for exports, imports and the check of a backup.
+//! Export of everything that an installation stores, page by page, and import into another store: for backups and
+//! their check.
 //!
-//! What is moved has the same content in every store: records in the core's stored form, with the token
-//! of their last write and their expiry; details, definitions and control records as the JSON text that
-//! is stored, so that no number in it is read and printed again.
+//! Items have the same content in every store: records in the core's stored form, with the token of their last write
+//! and their expiry; details, definitions and control records as the stored JSON text, so that no number is parsed
+//! and printed again.
 //!
-//! Architecture invariant: nothing that stands is ever replaced through this port.
+//! Architecture invariant: this port never replaces an existing item.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 
 use crate::ports::{StoreError, Unreadable};
 
-/// One of the three parts of which a store consists.
+/// One of the three parts of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StorePart {
-    /// Every version of every workflow, and which one is the present version of each name.
+    /// Every version of every workflow, and the current version of each name.
     Workflows,
     /// The control store: the call ledger, downstreams, rate limits, reports of pressure and campaigns.
     Control,
@@ -26,8 +26,7 @@ pub enum StorePart {
 }
 
 impl StorePart {
-    /// All parts, in the order in which they are to be put into a store: an order never stands in it
-    /// before what it needs.
+    /// All parts, in the order of an import: an order never exists before what it needs.
     pub const ALL: [Self; 3] = [Self::Workflows, Self::Control, Self::Orders];
 }
 
@@ -115,12 +114,12 @@ pub struct KeptWorkflow {
     pub published_at: Timestamp,
 }
 
-/// One thing that a store keeps.
+/// One item of a store.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StoredItem {
     /// A version of a workflow.
     Workflow(KeptWorkflow),
-    /// The entry which says that this version is the present one of its name.
+    /// The entry that this version is the current one of its name.
     Present(WorkflowRef),
     /// A record of the control store.
     Control(KeptControl),
@@ -141,34 +140,34 @@ impl StoredItem {
     }
 }
 
-/// A page of one [`StorePart`] of a store: things that it keeps, and where the next page begins.
+/// A page of one [`StorePart`] of a store: its items, and the start of the next page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeptPage {
     /// What was found, in the store's own order. A page may be empty and not the last one.
     pub items: Vec<StoredItem>,
-    /// What of this page cannot be read. [`Unreadable::order_id`] holds the order's id, the key of the
-    /// control record, or the name of the workflow.
+    /// Items of this page that cannot be read. [`Unreadable::order_id`] holds the order's id, the key of the control
+    /// record, or the name of the workflow.
     pub unreadable: Vec<Unreadable>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<String>,
 }
 
-/// What came of putting one thing into a store. None of the three is an error.
+/// Result of importing one item. None of the three is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
-    /// Nothing stood in its place, and it was written. In a dry run it would have been written.
+    /// The item did not exist, and was written. In a dry run it would have been written.
     New,
-    /// An equal thing stands in its place already; nothing was written.
+    /// An equal item exists already; nothing was written.
     Same,
-    /// Something else stands in its place, and was left as it is.
+    /// A different item exists, and was not changed.
     Different,
 }
 
-/// The port for reading a whole store, and for filling another one.
+/// The port for exporting a whole store, and for filling another one.
 pub trait MovingStore: Send + Sync + 'static {
-    /// Reads a page of one part: at most 200 things, consistently. `page` is [`KeptPage::next`] of the page
-    /// before; `None` asks for the first one. What has expired is left out. A thing that is in the store from
-    /// the first page to the last is found once. A thing that is written meanwhile may be found or not.
+    /// Reads a page of one part: at most 200 items, consistently. `page` is [`KeptPage::next`] of the page before;
+    /// `None` asks for the first one. Expired items are left out. An item that is stored from the first page to the
+    /// last is found once. An item that is written meanwhile may be found or not.
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
@@ -179,14 +178,14 @@ pub trait MovingStore: Send + Sync + 'static {
         page: Option<String>,
     ) -> impl Future<Output = Result<KeptPage, StoreError>> + Send;
 
-    /// Puts things into the store, each on the condition that nothing stands in its place; the record and the
-    /// details of an order in one transaction. With `dry_run` nothing is written: the store is only read, to
-    /// say what would come of it. The answer has one result for each thing, in their order.
+    /// Imports items, each on the condition that it does not exist; the record and the details of an order in one
+    /// transaction. With `dry_run` the store is only read, to determine the results. The answer has one result for
+    /// each item, in their order.
     ///
     /// # Errors
-    /// For each thing: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the
-    /// thing may have been written all the same, and to put it again is safe. [`StoreError::Item`] if it is
-    /// larger than the store takes, or what stands in its place cannot be read.
+    /// For each item: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the item may
+    /// have been written all the same, and repeating it is safe. [`StoreError::Item`] if it is larger than the store
+    /// takes, or the existing item cannot be read.
     fn keep(
         &self,
         items: Vec<StoredItem>,
@@ -194,8 +193,7 @@ pub trait MovingStore: Send + Sync + 'static {
     ) -> impl Future<Output = Vec<Result<Keeping, StoreError>>> + Send;
 }
 
-/// What comes of putting the thing `own` into a place where the thing `standing` is. A `standing` of `None`
-/// means that the place is empty.
+/// Result of importing the item `own` if the store has the item `standing`; `None` if it has none.
 #[must_use]
 pub fn compared<T: PartialEq + ?Sized>(standing: Option<&T>, own: &T) -> Keeping {
     match standing {

@@ -1,7 +1,7 @@
-//! The operator: acts on orders and downstreams, each act one conditional write.
+//! Operators' acts on orders and downstreams, each one conditional write.
 //!
-//! The CLI and the web console go through here, and so does the simulated world. The write
-//! goes first, its messages follow; what a crash leaves unsent the Supervisor sends.
+//! The CLI, the web console and the simulated world use it. The write comes first, then its messages; the Supervisor
+//! sends what a crash leaves unsent.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError,
 use crate::settings::Settings;
 use crate::traces::{SpanEnd, SpanKind, Tracing};
 
-/// Times that a lost race on an order is run again.
+/// Most repetitions after a lost race on an order.
 const MAX_RACES: u32 = 7;
-/// Times that an act on a downstream is tried.
+/// Most tries of an act on a downstream.
 const MAX_ROUNDS: usize = 8;
 
 /// The acts of an operator on orders and downstreams, over the ports. `S` is the store, `B` the bus, `C` the
@@ -40,7 +40,7 @@ pub struct Operator<S, B, C, E> {
     settings: Settings,
 }
 
-/// What came of an act on one order.
+/// Result of an act on one order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operated {
     /// The act is written, and this is the order as it is now. In a dry run nothing is written, and this is
@@ -55,7 +55,7 @@ pub enum Operated {
     NotFound,
 }
 
-/// What came of moving an order to another version of its workflow.
+/// Result of moving an order to another version of its workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Migrated {
     /// The move is written, or in a dry run would be: the order afterwards, and what changes for
@@ -77,7 +77,7 @@ pub enum OperateError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Other processes changed the record between each read and write, in each of eight tries.
-    #[error("the order changes too fast; try again")]
+    #[error("other processes changed it in every try; try again")]
     Contended,
     /// The record and its definition do not fit, or a part is missing. The text is for people;
     /// trying again does not help.
@@ -104,10 +104,10 @@ where
         }
     }
 
-    /// Does one operation on one order: reads it, writes it on the condition of its version, and
-    /// sends its messages. A message that cannot be sent is left to the Supervisor and is no error. What is said of
-    /// an effect in doubt is said of the order as it is read first ([`triad_core::Action::see`]).
-    /// With `dry_run` nothing is written or sent.
+    /// Does one operation on one order: reads it, writes it on the condition of its version, and sends its messages.
+    /// A message that cannot be sent is left to the Supervisor and is no error. A resolution of an effect in doubt
+    /// refers to the order as it is read first ([`triad_core::Action::see`]). With `dry_run` nothing is written or
+    /// sent.
     ///
     /// # Errors
     /// [`OperateError::Store`] if the store fails, [`OperateError::Contended`] if other processes change the
@@ -122,7 +122,7 @@ where
         let mut carried = Carried::new(Pass::new(WriterOrder::Beside, MAX_RACES));
         let (mut details, mut attempts) = (None, Vec::new());
         let mut operation = operation.clone();
-        // Bounded: each race that is lost takes one of those that the pass has.
+        // Bounded: each lost race uses one of the pass's races.
         loop {
             match carried.pass.task() {
                 Task::Read | Task::ReadDetails => {
@@ -164,8 +164,8 @@ where
         }
     }
 
-    /// Moves an order to the version `to` of its workflow. `act` says who does it and why, and is
-    /// kept in the record. With `dry_run` nothing is written or sent.
+    /// Moves an order to the version `to` of its workflow. The record keeps `act`: the operator and the reason. With
+    /// `dry_run` nothing is written or sent.
     ///
     /// # Errors
     /// [`OperateError::Store`] if the store fails (with [`StoreError::Item`] if the version `to` is not
@@ -180,12 +180,12 @@ where
     ) -> Result<Migrated, OperateError> {
         let target = self.definitions.pinned(to, self.clock.now()).await?;
         let mut carried = Carried::new(Pass::new(WriterOrder::Beside, MAX_RACES));
-        // Bounded as an act's.
+        // Bounded like an act.
         loop {
             let Some(order) = self.record(id).await? else {
                 return Ok(Migrated::NotFound);
             };
-            // It is moved because nobody can read the version that it is on.
+            // An unreadable definition is a reason for the move.
             let read = match order.is_unread() {
                 true => Snapshot {
                     order: Arc::new(order),
@@ -250,7 +250,7 @@ where
         carry_out(store, bus, entropy, &tracing, vec![carried]).await;
     }
 
-    /// Begins an act where traces are told; the attempts at which the order stands.
+    /// Begins the span of an act, if tracing is on; returns the attempts under way in the order.
     fn begin(&self, carried: &mut Carried, order: &Order) -> Vec<TraceContext> {
         let begin = || {
             let traces = &self.settings.traces;
@@ -261,8 +261,8 @@ where
         span.map_or_else(Vec::new, |span| span.attempts_of(order))
     }
 
-    /// Tells of an act that has ended: what it was, and not who did it or why; with links to the attempts at
-    /// which the order stood.
+    /// Ends the span of an act: its kind, without operator and reason, with links to the attempts under way in the
+    /// order.
     fn trace(&self, carried: &Carried, act: &'static str, attempts: Vec<TraceContext>) {
         let Some(span) = &carried.span else { return };
         let failure = match carried.pass.task() {
@@ -281,7 +281,7 @@ where
         });
     }
 
-    /// The time spans of the installation, from the settings; acts are decided with them.
+    /// The installation's time spans, for decisions about acts.
     pub fn timing(&self) -> triad_core::Timing {
         self.settings.timing
     }
@@ -322,8 +322,7 @@ where
     }
 }
 
-/// The record that an ended pass has written, and whether all its messages are sent. What is unsent, the
-/// Supervisor sends.
+/// The record that an ended pass has written, and whether all its messages are sent. The Supervisor sends the others.
 fn written(carried: Carried) -> Result<(Order, bool), OperateError> {
     let (order, is_sent) = match carried.pass.task() {
         Task::Ended(PassEnd::Done(done)) => ((*done.order).clone(), true),
@@ -345,7 +344,7 @@ fn written(carried: Carried) -> Result<(Order, bool), OperateError> {
     Ok((order, is_sent))
 }
 
-/// What came of an act on one downstream.
+/// Result of an act on one downstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DownstreamOperated {
     /// The act is written, and this is the record as it is now. From [`Operator::try_downstream`]: nothing is
@@ -362,10 +361,10 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Does one action on a downstream, and sends its event. Other processes follow when they read the record
-    /// again: if they make calls, after about
-    /// [`Settings::refresh_downstreams`](crate::settings::Settings::refresh_downstreams) at most. An event
-    /// that cannot be sent is left to the agents and is no error.
+    /// Does one action on a downstream, and sends its event. Other processes follow when they read the record again:
+    /// processes that make calls at most about
+    /// [`Settings::refresh_downstreams`](crate::settings::Settings::refresh_downstreams) later. An event that cannot
+    /// be sent is left to the agents and is no error.
     ///
     /// # Errors
     /// [`OperateError::Store`] if the store fails, [`OperateError::Contended`] if other processes change the
@@ -397,7 +396,7 @@ where
         Err(OperateError::Contended)
     }
 
-    /// What would come of one action on a downstream at present. Nothing is written or sent.
+    /// The result that one action on a downstream would have now. Nothing is written or sent.
     ///
     /// # Errors
     /// [`OperateError::Store`] if the record cannot be read.

@@ -1,4 +1,4 @@
-//! Carries out passes: of many orders at once, every phase one call of its port.
+//! Execution of passes: for many orders at once, each phase one call of its port.
 
 use triad_core::TraceContext;
 use triad_core::invariants::Breach;
@@ -8,27 +8,26 @@ use crate::metric;
 use crate::ports::{Bus, BusError, Clock, Entropy, StateStore, StoreError, Write, Written};
 use crate::traces::{OpenSpan, Tracing};
 
-/// Waves of messages that a pass may have.
+/// Most waves of messages of a pass.
 const MAX_WAVES: usize = 2;
 
-/// A pass, and what went wrong with it.
+/// A pass, and its errors.
 #[derive(Debug)]
 pub(crate) struct Carried {
     pub(crate) pass: Pass,
-    /// The hop that caused it, where that was a message.
+    /// The hop that caused it, if that was a message.
     pub(crate) cause: Option<TraceContext>,
-    /// The work that it belongs to, where traces are told.
+    /// The span of its work, if tracing is on.
     pub(crate) span: Option<OpenSpan>,
-    /// Why the input is not known to be durable that the write needs.
+    /// Why the input that the write needs is not known to be durable.
     pub(crate) unkept: Option<BusError>,
-    /// Why the write is not known to have taken place.
+    /// Why the write is not known to have succeeded.
     pub(crate) unwritten: Option<StoreError>,
-    /// Why it is not written down that everything is out. A sweep sends all of it again, with the same
-    /// ids, until it is.
+    /// Why the order is not confirmed. Until it is, a sweep sends all its messages again, with the same ids.
     pub(crate) unconfirmed: Option<StoreError>,
     /// Why not everything was sent.
     pub(crate) unsent: Option<BusError>,
-    /// The topics that do not take what they are sent.
+    /// The topics that refuse their messages.
     pub(crate) refused: Vec<String>,
 }
 
@@ -47,7 +46,7 @@ impl Carried {
     }
 }
 
-/// Writes, publishes and confirms what passes have decided, until each has ended or wants to read.
+/// Executes the writes, messages and confirmations of passes, until each has ended or must read.
 pub(crate) async fn carry_out<S, B, C, E>(
     store: &S,
     bus: &B,
@@ -68,7 +67,7 @@ pub(crate) async fn carry_out<S, B, C, E>(
     confirm(store, entropy, tracing, &mut passes).await;
 }
 
-/// Has the input of every pass made durable whose write needs it. Where it cannot be, nothing is written.
+/// Makes the inputs of all passes durable whose write needs it. If that fails, nothing is written.
 async fn keep_inputs<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
     let needs_input = |task: Task<'_>| {
         matches!(
@@ -91,7 +90,7 @@ async fn keep_inputs<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
     }
 }
 
-/// Every decided write at once, each on its own condition.
+/// All decided writes in one call, each on its own condition.
 async fn write<S: StateStore, C: Clock, E: Entropy>(
     store: &S,
     entropy: &E,
@@ -133,7 +132,7 @@ async fn write<S: StateStore, C: Clock, E: Entropy>(
     }
 }
 
-/// The next wave of every pass, all under one acknowledgement.
+/// The next wave of every pass, in one call.
 async fn publish<B: Bus, C: Clock>(bus: &B, tracing: &Tracing<'_, C>, passes: &mut [&mut Carried]) {
     let mut messages = Vec::new();
     let mut senders = Vec::new();
@@ -151,7 +150,7 @@ async fn publish<B: Bus, C: Clock>(bus: &B, tracing: &Tracing<'_, C>, passes: &m
     let began = tracing.now();
     let mut results = bus.publish(messages).await.into_iter();
     for (carried, count) in senders {
-        // Every result of its own is taken, whatever the first failure is.
+        // Takes all results of this pass, even after a failure.
         let own: Vec<_> = results.by_ref().take(count).collect();
         if let Task::Publish(wave) = carried.pass.task() {
             for (message, result) in wave.iter().zip(&own) {
@@ -170,8 +169,8 @@ async fn publish<B: Bus, C: Clock>(bus: &B, tracing: &Tracing<'_, C>, passes: &m
     }
 }
 
-/// Writes down that everything is out. Losing the race, or failing, is harmless: the order stays
-/// in the due index, and a sweep confirms it.
+/// Records that all messages are sent. A lost race or a failure is harmless: the order stays in the due index, and a
+/// sweep confirms it.
 async fn confirm<S: StateStore, C: Clock, E: Entropy>(
     store: &S,
     entropy: &E,
@@ -205,7 +204,7 @@ async fn confirm<S: StateStore, C: Clock, E: Entropy>(
     }
 }
 
-/// Says loudly that an invariant does not hold.
+/// Logs, as errors, invariants that do not hold.
 pub(crate) fn report_breaches(breaches: &[Breach]) {
     for breach in breaches {
         metric::breached(breach.invariant);

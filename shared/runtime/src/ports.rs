@@ -15,17 +15,14 @@ use triad_workflow::{DefinitionHash, Millis, SearchKey, WorkflowName};
 /// Why the store failed; the text is for people. A lost race is no failure: see [`Written`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// May pass by itself: the store is throttled, has timed out or cannot be reached. Try again
-    /// later.
-    #[error("the store failed for now: {0}")]
+    /// Transient: the store is throttled, has timed out or cannot be reached. Try again later.
+    #[error("the store failed, try again later: {0}")]
     Transient(String),
-    /// Passes only when somebody mends the installation: a permission, credentials, a table or a
-    /// key is not as it must be. It says nothing about the item, so no order is given up because of
-    /// it.
-    #[error("the store cannot be used as it is set up: {0}")]
+    /// Needs a repair by an operator: a permission, credentials, a table or a key is wrong. It does not concern the
+    /// item, so no order is given up because of it.
+    #[error("the store needs a repair of its setup: {0}")]
     Configuration(String),
-    /// Will not pass, and is about this item alone: the item cannot be read, is missing where it
-    /// must be, or is larger than the store takes.
+    /// Permanent, and only about this item: it cannot be read, is missing, or is larger than the store takes.
     #[error("{0}")]
     Item(String),
 }
@@ -33,21 +30,21 @@ pub enum StoreError {
 /// Why the bus has not acknowledged a message; the text is for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
-    /// May pass by itself: no broker can be reached, too few replicas are there, or the client's
-    /// queue is full. Try again later.
-    #[error("the bus failed for now: {0}")]
+    /// Transient: no broker can be reached, too few replicas are in sync, or the client's queue is full. Try again
+    /// later.
+    #[error("the bus failed, try again later: {0}")]
     Transient(String),
     /// Not acknowledged in time, though other topics or partitions may work: this one has no
     /// leader, for instance. The message may still be delivered, and later messages for its
     /// partition wait behind it.
-    #[error("the bus does not get on with it: {0}")]
+    #[error("the bus has not acknowledged the message in time: {0}")]
     Late(String),
-    /// The message is larger than the topic or the client takes. It will not be sent before somebody changes
-    /// the topic's settings.
+    /// The message is larger than the topic or the client takes. It cannot be sent until an operator changes the
+    /// topic's settings.
     #[error("the message is too large: {0}")]
     TooLarge(String),
-    /// Passes only when somebody mends the installation: there is no such topic, or no permission.
-    #[error("the bus refused: {0}")]
+    /// Needs a repair by an operator: there is no such topic, or no permission.
+    #[error("the bus refused the message: {0}")]
     Permanent(String),
 }
 
@@ -60,8 +57,8 @@ impl BusError {
         matches!(self, Self::Late(_)) || self.needs_an_operator()
     }
 
-    /// Whether it passes only when somebody mends the installation: [`TooLarge`](Self::TooLarge), because
-    /// Triad bounds what it sends and a topic has to take that, or [`Permanent`](Self::Permanent).
+    /// Whether only an operator can repair it: [`TooLarge`](Self::TooLarge), because Triad bounds its messages and a
+    /// topic must take them, or [`Permanent`](Self::Permanent).
     #[must_use]
     pub fn needs_an_operator(&self) -> bool {
         matches!(self, Self::TooLarge(_) | Self::Permanent(_))
@@ -80,7 +77,7 @@ pub struct NewOrder {
     pub digest: String,
 }
 
-/// What came of storing a new order: it was stored, or its id is taken. Neither is an error of the store.
+/// Result of storing a new order: it was stored, or its id is taken. Neither is an error of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
     /// Both items were written: the process record and the details.
@@ -107,8 +104,8 @@ pub struct Write {
     pub token: u64,
 }
 
-/// What came of a conditional write. Neither result is an error. A write whose result is not known ends with
-/// a [`StoreError`].
+/// Result of a conditional write. Neither variant is an error. A write with an unknown result ends with a
+/// [`StoreError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// The write took effect: now, or when it was sent before with the same token.
@@ -128,9 +125,8 @@ pub struct DuePage {
     pub next: Option<String>,
 }
 
-/// One row of the due index: an order whose hint is at or before the moment that was asked for
-/// ([`StateStore::due`]). The row may be stale: whoever reads it loads the order, and decides by its record
-/// whether there is anything to do.
+/// One row of the due index: an order whose hint is at or before the requested moment ([`StateStore::due`]). The row
+/// may be stale: its reader loads the order, and decides by its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueRow {
     /// The order's id. The order may have been written again since, or may not be stored any more.
@@ -140,8 +136,7 @@ pub struct DueRow {
     pub workflow: Option<WorkflowName>,
 }
 
-/// A stored record, or a row of an index, that cannot be read. A search reports it and goes on with
-/// the next one.
+/// A stored record, or a row of an index, that cannot be read. A search reports it and continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The order's id as it is stored. It may break the rules of an [`OrderId`], or be empty.
@@ -166,9 +161,9 @@ pub struct OrderPage {
 /// Every method that takes several items answers with one result for each, in their order; the
 /// result of one says nothing about another.
 pub trait StateStore: Send + Sync + 'static {
-    /// Stores new orders. Each order's record and details are written in one transaction: either both are
-    /// stored, or neither. If an order with the same id is stored already, nothing is written and the answer
-    /// is [`Created::Exists`]; its digest tells a repeated submission from a conflict.
+    /// Stores new orders. Each order's record and details are written in one transaction: either both are stored, or
+    /// neither. If an order with the same id is stored already, nothing is written and the answer is
+    /// [`Created::Exists`]; its digest shows whether it is the same submission or a conflict.
     ///
     /// # Errors
     /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the
@@ -179,7 +174,7 @@ pub trait StateStore: Send + Sync + 'static {
         orders: Vec<NewOrder>,
     ) -> impl Future<Output = Vec<Result<Created, StoreError>>> + Send;
 
-    /// Carries out conditional writes. The caller passes at most one write for an order.
+    /// Executes conditional writes. The caller passes at most one write for an order.
     ///
     /// # Errors
     /// For each write: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the
@@ -263,9 +258,9 @@ pub trait StateStore: Send + Sync + 'static {
 
 /// The published workflow definitions.
 pub trait DefinitionStore: Send + Sync + 'static {
-    /// Stores a definition's canonical JSON under its name and hash, and makes it the present
-    /// version of its name: new orders run it from then on. To publish the present version again is a
-    /// success, and changes nothing: [`StoredVersion::published_at`] is when it became the present one.
+    /// Stores a definition's canonical JSON under its name and hash, and makes it the current version of its name:
+    /// new orders run it from then on. Publishing the current version again succeeds and changes nothing:
+    /// [`StoredVersion::published_at`] is when it became the current one.
     ///
     /// # Errors
     /// [`StoreError`] if the store failed. The definition may be published all the same, and to publish it
@@ -276,12 +271,11 @@ pub trait DefinitionStore: Send + Sync + 'static {
         canonical_json: String,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The hash of the present version of a workflow; `Ok(None)`: no workflow of this name is
-    /// published.
+    /// The hash of the current version of a workflow; `Ok(None)`: no workflow of this name is published.
     ///
     /// # Errors
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
-    /// [`StoreError::Item`] if what is stored for this name cannot be read.
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read, [`StoreError::Item`]
+    /// if the entry for this name cannot be read.
     fn current(
         &self,
         name: WorkflowName,
@@ -290,16 +284,15 @@ pub trait DefinitionStore: Send + Sync + 'static {
     /// The canonical JSON of one version; `Ok(None)`: this version was never published, or was removed.
     ///
     /// # Errors
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
-    /// [`StoreError::Item`] if what is stored for this version cannot be read.
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read, [`StoreError::Item`]
+    /// if this version cannot be read.
     fn definition(
         &self,
         definition: WorkflowRef,
     ) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
 }
 
-/// The bus: sends messages to topics and waits for their acknowledgement. The implementation sets how long it
-/// waits at most.
+/// The bus: sends messages to topics and waits for their acknowledgement. The implementation bounds the wait.
 pub trait Bus: Send + Sync + 'static {
     /// Sends messages and waits until the bus has acknowledged or refused each. The answer has one
     /// result for each message, in their order. Messages of one topic and key arrive in the order
@@ -441,7 +434,7 @@ pub struct AttentionRow {
     pub order: OrderId,
     /// Since when the order needs an operator.
     pub at: Timestamp,
-    /// Why the order is in this state; `None` where there is no cause, such as for a paused order.
+    /// Why the order is in this state; `None` if there is no cause, as for a paused order.
     pub cause: Option<Failure>,
     /// The definition that the order is pinned to; `None` if the row does not name it.
     pub workflow: Option<WorkflowRef>,
@@ -497,9 +490,9 @@ pub struct SearchPage {
 pub struct StoredVersion {
     /// The workflow's name and the hash of this version.
     pub definition: WorkflowRef,
-    /// Whether this is the present version of its name: new orders run it.
+    /// Whether this is the current version of its name: new orders run it.
     pub is_current: bool,
-    /// When this version became the present one; if that was so several times, the last time.
+    /// When this version became the current one; if more than once, the last time.
     pub published_at: Timestamp,
 }
 
@@ -535,7 +528,7 @@ pub struct Tally {
 /// Most orders of either kind that [`OperatorStore::lately`] counts: 100,000, the newest.
 pub const MOST_LATELY: u64 = 100_000;
 
-/// What was submitted and what has finished within a time before now, of the orders that are still stored.
+/// Orders submitted and orders finished within a recent time, of the orders that are still stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lately {
     /// How many orders were submitted.
@@ -544,8 +537,7 @@ pub struct Lately {
     pub finished: BTreeMap<String, u64>,
     /// Whether there were more of either than [`MOST_LATELY`].
     pub more: bool,
-    /// How many milliseconds each of these orders that is Processed took from submission to end, the shortest
-    /// first.
+    /// Milliseconds from submission to end of each of these orders that is Processed, shortest first.
     pub took_ms: Vec<u64>,
 }
 
@@ -599,7 +591,7 @@ pub trait OperatorStore: Send + Sync + 'static {
         ready(Ok(None))
     }
 
-    /// What was submitted and what has finished since `since`. `None`: this store does not count.
+    /// Orders submitted and orders finished since `since`. `None`: this store does not count.
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read.
@@ -621,9 +613,9 @@ pub trait OperatorStore: Send + Sync + 'static {
     /// need the version is not checked.
     ///
     /// # Errors
-    /// [`StoreError::Item`] for the present version of a name, which is not removed.
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the version may be
-    /// removed all the same, and to remove it again is safe.
+    /// [`StoreError::Item`] for the current version of a name, which is not removed. [`StoreError::Transient`] or
+    /// [`StoreError::Configuration`] if the store failed; the version may be removed all the same, and to remove it
+    /// again is safe.
     fn remove(
         &self,
         definition: WorkflowRef,

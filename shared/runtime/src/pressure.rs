@@ -1,5 +1,5 @@
-//! What is held back, and why, as operators see it: each Scheduler process that holds orders back
-//! says so in the control store, a few times a minute. Nothing decides by it.
+//! Orders held back, and why, for operators: each Scheduler process that holds orders back writes a report to the
+//! control store, a few times a minute. No decision uses the reports.
 
 use serde::{Deserialize, Serialize};
 use triad_core::{Priority, Timestamp};
@@ -8,19 +8,19 @@ use triad_workflow::{AgentName, Millis};
 use crate::control::{ControlStore, ControlWrite};
 use crate::ports::{StoreError, Written};
 
-/// Records of the control store that hold the reports: `pressure/0` to `pressure/7`. A process
-/// draws one at its start; two with the same one overwrite each other's reports.
+/// Records of the control store that hold the reports: `pressure/0` to `pressure/7`. Each process draws one at its
+/// start; processes with the same one overwrite each other's reports.
 pub const PLACES: u64 = 8;
-/// Least time, in milliseconds, between two reports of one process, which it makes while it holds orders
-/// back; one more, that it holds back none, follows at once when that is over. Each costs a read and a write.
+/// Least time, in milliseconds, between two reports of one process while it holds orders back; a last report, without
+/// any, follows at once when that is over. Each costs a read and a write.
 pub const EVERY: Millis = Millis(5_000);
-/// Greatest age of a report, in milliseconds, at which it still counts; older ones are ignored.
+/// Greatest age of a report, in milliseconds; older ones are ignored.
 pub const HOLDS_FOR: Millis = Millis(20_000);
-/// When it may be deleted.
+/// When the report may be deleted.
 const KEPT: Millis = Millis(3_600_000);
 
-/// How much one downstream can take at present in one lane, and what waits for it: as one Scheduler
-/// process reports it, or summed over all of them.
+/// Capacity of one downstream in one lane, and the orders that wait for it: as one Scheduler process reports it, or
+/// summed over all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pressure {
     /// The downstream. `None` stands for the Schedulers themselves, where replies wait to be read.
@@ -42,7 +42,7 @@ pub struct Pressure {
     pub oldest: Option<Timestamp>,
 }
 
-/// What one Scheduler process reports about every downstream that it knows.
+/// One Scheduler process's report on every downstream that it knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// When the report was made, by the clock of its process.
@@ -97,7 +97,7 @@ pub async fn present<S: ControlStore>(
         let Some(found) = control.read(key(place), false).await? else {
             continue;
         };
-        // A report of another version of this software is none.
+        // A report of another version of Triad is ignored.
         let Ok(report) = serde_json::from_value::<Report>(found.value) else {
             continue;
         };

@@ -1,13 +1,12 @@
-//! What a shell hands to a handler: one record of a topic, as it came, undecoded.
+//! One record of a topic as a shell hands it to a handler: unchanged and not decoded.
 
 use triad_core::TraceContext;
 use triad_core::message::TRACEPARENT;
 
 /// One input record of a topic, exactly as the broker delivered it.
 ///
-/// Nothing here has been checked: key, value and headers may be absent, hold any bytes, or be
-/// of any size the broker let through. Decoding, and dead-lettering what cannot be decoded, is
-/// the handler's work.
+/// Nothing is checked yet: key, value and headers may be absent, hold any bytes, or have any size that the broker
+/// accepts. The handler decodes the record, and dead-letters what cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InputRecord {
     /// Topic that the record was read from.

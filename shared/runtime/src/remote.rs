@@ -1,4 +1,4 @@
-//! What an agent wraps: the trait with which a team writes its own.
+//! The remote service of an agent: the trait that a team implements.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ use crate::traces::{Attribute, AttributeValue};
 /// Most notes of one call; further ones are dropped.
 const MAX_NOTES: usize = 16;
 
-/// What an implementation of [`RemoteService`] notes about one call, to be shown in the call's span: where
-/// the call went, and with which status it was answered. Do not note payloads or the values of headers.
+/// Notes of a [`RemoteService`] implementation about one call, for the call's span: its destination and its status.
+/// Do not note payloads or the values of headers.
 #[derive(Debug, Default)]
 pub struct CallNotes {
     notes: Mutex<Vec<Attribute>>,
@@ -23,7 +23,7 @@ pub struct CallNotes {
 }
 
 impl CallNotes {
-    /// Notes that somebody reads; those of [`CallNotes::default`] nobody does.
+    /// Notes that a span will read; those of [`CallNotes::default`] are dropped.
     pub(crate) fn read() -> Self {
         Self {
             is_read: true,
@@ -31,7 +31,7 @@ impl CallNotes {
         }
     }
 
-    /// Whether the notes go into a span. If not, [`note`](Self::note) does nothing.
+    /// Whether a span will read the notes. If not, [`note`](Self::note) does nothing.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.is_read
@@ -46,7 +46,7 @@ impl CallNotes {
         }
     }
 
-    /// What was noted; nothing is left.
+    /// Takes all notes.
     pub(crate) fn take(&self) -> Vec<Attribute> {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *notes)
@@ -81,12 +81,10 @@ pub struct Call<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// Why a call has not succeeded. The implementation of [`RemoteService`] classifies the failure,
-/// and nobody does so again.
+/// Why a call has not succeeded. Only the implementation of [`RemoteService`] classifies the failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The failure may pass: the agent tries again with the same key, while time and allowance
-    /// last.
+    /// A transient failure: the agent tries again with the same key, while time and allowance last.
     Transient {
         /// A short, stable word for the kind of failure, such as `http-503` or `connect`.
         code: String,
@@ -106,10 +104,9 @@ pub enum Fault {
         /// The refusal in words, for people.
         message: String,
     },
-    /// The service does not accept the caller: its credentials have expired, a right is missing, or the
-    /// address belongs to another service. The call had no effect, and the order is not the cause: the
-    /// circuit breaker opens at once, which operators are told of, and the work is deferred without counting
-    /// as failed.
+    /// The service does not accept the caller: its credentials have expired, a right is missing, or the address
+    /// belongs to another service. The call had no effect, and the order is not the cause: the circuit breaker opens
+    /// at once, operators get an alert, and the work is deferred without counting as failed.
     CallerRefused {
         /// A short, stable word for the refusal, such as `http-401`.
         code: String,
@@ -130,15 +127,15 @@ impl Fault {
     }
 }
 
-/// What an answer other than success means, where a team has set that for a service. In configuration:
-/// `refused`, `may-pass` or `caller-refused`.
+/// Meaning of an answer other than success, as a team has set it for a service. In configuration: `refused`,
+/// `may-pass` or `caller-refused`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswerMeans {
     /// The service refused the request, and it had no effect: [`Fault::Permanent`].
     Refused,
-    /// The failure may pass, and it is not known whether the call had its effect: [`Fault::Transient`].
+    /// A transient failure, and it is not known whether the call had its effect: [`Fault::Transient`].
     MayPass,
     /// The service does not accept the caller, and the call had no effect: [`Fault::CallerRefused`].
     CallerRefused,
@@ -146,23 +143,22 @@ pub enum AnswerMeans {
 
 /// A remote service, as its agent calls it.
 ///
-/// An implementation makes exactly one call and does not retry: retry, backoff, deadline and
-/// idempotency key are the agent's. The agent may drop the future at any moment, and the
-/// implementation must bear that.
+/// An implementation makes exactly one call and does not retry: the agent handles retries, backoff, deadline and
+/// idempotency key. The agent may drop the future at any moment, and the implementation must tolerate that.
 pub trait RemoteService: Send + Sync + 'static {
     /// Calls the service once and returns its output.
     ///
     /// # Errors
-    /// [`Fault::Transient`] where another try may succeed, [`Fault::Permanent`] where the service
-    /// refused, [`Fault::CallerRefused`] where it does not accept the caller.
+    /// [`Fault::Transient`] if another try may succeed, [`Fault::Permanent`] if the service refused,
+    /// [`Fault::CallerRefused`] if it does not accept the caller.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Result<Value, Fault>> + Send;
 
-    /// Calls the service as [`call`](Self::call) does, and notes what the call's span is to show. An agent
-    /// calls this method; unless it is implemented, it only makes the call and notes nothing.
+    /// Calls the service as [`call`](Self::call) does, and adds notes for the call's span. An agent calls this
+    /// method; the default implementation only makes the call and adds no notes.
     ///
     /// # Errors
-    /// [`Fault::Transient`] where another try may succeed, [`Fault::Permanent`] where the service
-    /// refused, [`Fault::CallerRefused`] where it does not accept the caller.
+    /// [`Fault::Transient`] if another try may succeed, [`Fault::Permanent`] if the service refused,
+    /// [`Fault::CallerRefused`] if it does not accept the caller.
     fn call_noting(
         &self,
         call: Call<'_>,

@@ -5,11 +5,11 @@ use triad_core::ledger::{Mark, Unheard};
 use crate::control::{ControlStore, ControlWrite};
 use crate::ports::{Entropy, StoreError, Written};
 
-/// Revokes an attempt; whether it was revoked, now or by an earlier sweep: then no agent has taken
-/// it, or one has given it back, and none ever can take it.
+/// Revokes an attempt. True if it is revoked, now or by an earlier sweep: no agent has taken it, or an agent has
+/// given it back, and none can ever take it.
 ///
 /// # Errors
-/// The store's; nothing is known of the attempt then.
+/// Errors of the store; then it is unknown whether the attempt was taken.
 pub(crate) async fn revoke<S: ControlStore, E: Entropy>(
     control: &S,
     entropy: &E,
@@ -28,7 +28,7 @@ pub(crate) async fn revoke<S: ControlStore, E: Entropy>(
         return Ok(true);
     }
     let found = control.read(attempt.key.clone(), true).await?;
-    // A mark that has gone in between was there: somebody had taken the attempt.
+    // A mark that has expired in between existed: an agent had taken the attempt.
     let Some(record) = found else {
         return Ok(false);
     };

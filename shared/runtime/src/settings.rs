@@ -1,4 +1,4 @@
-//! What the handlers are told once, at cold start.
+//! Settings of the handlers, fixed at cold start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,7 @@ pub struct Settings {
     pub instance: String,
     /// Reply topics that a submission may name, beside the default topic `status`. Empty: none.
     pub reply_topics: BTreeSet<String>,
-    /// How long the present version of a workflow is remembered before it is read again. Default:
-    /// 10,000 ms.
+    /// How long the current version of a workflow is cached before it is read again. Default: 10,000 ms.
     pub refresh_definitions: Millis,
     /// Most orders of which one Scheduler process keeps a copy of record and details; 0 keeps none.
     /// Default: 2,048.
@@ -32,25 +31,24 @@ pub struct Settings {
     /// Limits of single downstreams, by agent name. A downstream that is not named here has
     /// [`DownstreamSettings::default`].
     pub downstreams: BTreeMap<AgentName, DownstreamSettings>,
-    /// How long a downstream's shared record is remembered before it is read again. So it takes about this
-    /// long at most until a process that makes calls follows an operator's pause. Default: 2,000 ms.
+    /// How long a downstream's shared record is cached before it is read again, and so about the longest time until a
+    /// process that makes calls follows an operator's pause. Default: 2,000 ms.
     pub refresh_downstreams: Millis,
-    /// How long work for a paused downstream or step type waits before it is looked at again: from half of
-    /// this time to all of it. Each look costs an order three writes. Default: 30,000 ms.
+    /// How long work for a paused downstream or step type waits before it is due again: from half of this time to all
+    /// of it. Each time costs an order three writes. Default: 30,000 ms.
     pub recheck_held: Millis,
-    /// How many orders one Submission process lets in, in each lane, before it looks whether a
-    /// Scheduler has taken earlier ones up; 0 counts as 1. The bound grows to four times this while
-    /// the Schedulers are idle. Default: 4,096.
+    /// How many orders one Submission process lets in, in each lane, before it checks whether Schedulers have claimed
+    /// earlier ones; 0 counts as 1. The bound grows to four times this while the Schedulers are idle. Default: 4,096.
     pub unstarted: usize,
-    /// Most orders that one Scheduler process remembers, in each lane, to start them as soon as
-    /// there is room. Further ones are left to the Supervisor. Default: 32,768.
+    /// Most orders that wait in one Scheduler process, in each lane, to start as soon as there is room. The
+    /// Supervisor announces further ones later. Default: 32,768.
     pub waiting: usize,
     /// How many orders may be in flight. Default: any number.
     pub admission: AdmissionSettings,
-    /// How far apart one Supervisor process announces orders again that nobody takes up. So many of them are
-    /// announced in turns, and each less often. Default: 2 ms, which is 500 a second.
+    /// Time between two repeated announcements by one Supervisor process of orders that no Scheduler has claimed. The
+    /// more such orders, the less often each is announced. Default: 2 ms, which is 500 a second.
     pub announce_apart: Millis,
-    /// Most rows of the due index that a sweep reads, and takes up, at once. Default: 100.
+    /// Most rows of the due index that a sweep reads and handles at once. Default: 100.
     pub sweep_page: u32,
     /// How many rows of the due index a sweep reads before it begins no further page. Default: 10,000.
     pub sweep_limit: usize,
@@ -63,19 +61,19 @@ pub struct Settings {
 pub struct DownstreamSettings {
     /// When the circuit breaker opens and closes.
     pub breaker: BreakerSettings,
-    /// How many calls may repeat earlier ones, counted in each process by itself.
+    /// How many calls may repeat earlier ones, counted in each process separately.
     pub retry_budget: RetryBudgetSettings,
     /// Most calls that one process makes at once, 0 counting as 1; `None`: no limit of its own.
     /// Work that would wait for more than two seconds, or for more than a quarter of the time that is left
     /// for its call, is deferred.
     pub concurrency: Option<usize>,
-    /// Most calls a second, of all processes together, 0 counting as 1; `None`: no limit. Work is deferred
-    /// that would wait for longer than the time that is named at `concurrency`.
+    /// Most calls a second, of all processes together, 0 counting as 1; `None`: no limit. Work that would wait for
+    /// longer than described at `concurrency` is deferred.
     pub rate_per_second: Option<u32>,
 }
 
-/// How many orders may be in flight, and what becomes of further ones. The caps may be exceeded
-/// a little if several Submission processes let orders in at the same time.
+/// How many orders may be in flight, and what happens to further ones. Several Submission processes that let orders
+/// in at the same time may exceed the caps a little.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionSettings {
     /// Most orders in flight, of all workflows; `None`: any number.

@@ -1,8 +1,8 @@
-//! Tells operators of a process record that cannot be read, or does not fit its definition, and of a definition
-//! that cannot be read: once a day, and not in each sweep that meets it, nor for each order that waits for it.
+//! Alerts about process records that cannot be read or do not fit their definition, and about definitions that cannot
+//! be read: one alert a day each, and not one per sweep or per waiting order.
 //!
-//! A record of which this is so cannot say itself that operators know of it. The control store does, by the
-//! order's id or the definition's name and hash, for as long as nobody is told again.
+//! Such a record cannot store that operators were alerted. The control store does, under the order's id or the
+//! definition's name and hash, until the next alert is due.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,13 +19,13 @@ use crate::ports::{Bus, Clock, Entropy, StoreError};
 /// Time between two alerts about one record or definition.
 const EVERY: Millis = Millis(24 * 3_600_000);
 
-/// What cannot be read, and why.
+/// Unreadable subjects, and why.
 pub(crate) type Unreadable = BTreeMap<Subject, String>;
 
-/// What it is that cannot be read.
+/// Subject of such an alert.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
-    /// An order's record, or it does not fit its definition.
+    /// An order's record that cannot be read or does not fit its definition.
     Order(OrderId),
     /// A definition: all orders on it wait.
     Definition(WorkflowRef),
@@ -40,11 +40,11 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Tells operators of what could not be read of one page, but not of that of which they were told within the
-/// last day. Of two processes that meet a record at once both may tell, under two ids.
+/// Sends alerts about the unreadable subjects of one page, except those that operators were alerted about within the
+/// last day. Two processes that find a record at the same time may both send an alert, with different ids.
 ///
-/// They are sent together, and waited for as [news](crate::news) are. What cannot be told now is told
-/// by the next sweep: a failure is logged.
+/// They are sent together, with the wait of other [alerts]. An alert that fails is logged, and the next sweep sends
+/// it.
 pub(crate) async fn publish_alert<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
     (control, bus, clock, entropy): (&S, &B, &C, &E),
     unreadable: Unreadable,
@@ -63,7 +63,7 @@ pub(crate) async fn publish_alert<S: ControlStore, B: Bus, C: Clock, E: Entropy>
                 keys.push(key);
             }
             Ok(Some(_)) => {}
-            // It is the same store: nothing is to be expected of the others.
+            // It is the same store: the other reads would fail too.
             Err(e) => {
                 log_untold(&e);
                 break;
@@ -88,7 +88,7 @@ pub(crate) async fn publish_alert<S: ControlStore, B: Bus, C: Clock, E: Entropy>
     }
 }
 
-/// Of two that tell, one writes it down.
+/// If two processes send an alert, one of them records it.
 async fn write_down<S: ControlStore, E: Entropy>(
     control: &S,
     entropy: &E,
@@ -106,7 +106,7 @@ async fn write_down<S: ControlStore, E: Entropy>(
 }
 
 fn log_untold(error: &dyn std::error::Error) {
-    tracing::warn!(%error, "nobody was told of a record that cannot be read, or it is not written down");
+    tracing::warn!(%error, "an alert about an unreadable record could not be sent or recorded");
 }
 
 fn alert(subject: &Subject, why: &str, now: Timestamp) -> Envelope {
@@ -117,7 +117,7 @@ fn alert(subject: &Subject, why: &str, now: Timestamp) -> Envelope {
             Subject::Order(order) => Some(order.to_string()),
             Subject::Definition(_) => None,
         },
-        // A failure's text is bounded.
+        // The text of a failure is bounded.
         cause: Failure::new(FailureKind::Definition, "unreadable", why).message,
         at: now,
     };

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-/// Splits items into waves such that no wave holds two of the same key and the items of one key
-/// are in waves one after the other, in their order.
+/// Splits items into waves: no wave holds two items of the same key, and the items of one key are in successive
+/// waves, in their order.
 pub(crate) fn waves<K: Eq + Hash + Clone, T>(items: Vec<(K, T)>) -> Vec<Vec<(K, T)>> {
     let mut next: HashMap<K, usize> = HashMap::new();
     let mut waves: Vec<Vec<(K, T)>> = Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn waves<K: Eq + Hash + Clone, T>(items: Vec<(K, T)>) -> Vec<Vec<(K, 
     waves
 }
 
-/// Keys whose earlier event must be delivered again: their later ones must wait for it.
+/// Keys whose earlier event must be redelivered: their later ones must wait for it.
 #[derive(Debug)]
 pub(crate) struct HeldKeys<K>(HashSet<K>);
 

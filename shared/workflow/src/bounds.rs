@@ -1,10 +1,9 @@
-//! The bounds of a JSON value that is kept with an order: how large it may be, and how deep.
+//! Bounds on the size and the nesting of a JSON value that is stored with an order.
 //!
-//! A process record holds the outputs of its steps and the inputs that operators have corrected. The parser
-//! that reads it back ends at a nesting of 128, and such a value stands some levels deep in the record and in
-//! messages: one that is nested nearly as deep could be written and not be read. Sizes in bytes are those of
-//! the value as it is stored. Numbers may grow when they are written again: `1e15` becomes
-//! `1000000000000000.0`.
+//! A process record holds the outputs of its steps and the inputs that operators have corrected. The parser that
+//! reads it accepts a nesting of 128, and such a value is some levels deep in the record and in messages: a value of
+//! almost that nesting could be written and not be read. Sizes in bytes are those of the stored value. Numbers may
+//! grow when they are written again: `1e15` becomes `1000000000000000.0`.
 
 use serde_json::Value;
 
@@ -12,8 +11,8 @@ use serde_json::Value;
 /// another.
 pub const MAX_NESTING: usize = 64;
 
-/// Why a value cannot be kept with an order. The text of the error is meant to follow the value's
-/// name, as in "the output has 9000 bytes as it is stored; 8192 are allowed".
+/// Why a value cannot be stored with an order. The text of the error follows the value's name, as in "the output has
+/// 9000 bytes as it is stored; 8192 are allowed".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfBounds {
     /// The value as JSON has more bytes than allowed.
@@ -29,8 +28,7 @@ pub enum OutOfBounds {
     Nesting,
 }
 
-/// Checks that a value can be kept: at most `allowed` bytes as JSON, and nested at most
-/// [`MAX_NESTING`] deep.
+/// Checks that a value can be stored: at most `allowed` bytes as JSON, and nested at most [`MAX_NESTING`] deep.
 ///
 /// # Errors
 /// [`OutOfBounds::Nesting`] if the value is nested deeper, which is checked first; [`OutOfBounds::Bytes`] if
@@ -63,7 +61,7 @@ pub fn check_nesting(value: &Value) -> Result<(), OutOfBounds> {
     }
 }
 
-/// Bounded: it goes no deeper than what is left.
+/// Bounded: the recursion ends at `left` levels.
 fn fits(value: &Value, left: usize) -> bool {
     match value {
         Value::Array(items) => left > 0 && items.iter().all(|v| fits(v, left - 1)),

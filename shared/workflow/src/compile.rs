@@ -1,4 +1,4 @@
-//! From a definition as written to a workflow as the core runs it: checked, every default resolved.
+//! Compilation of a written definition to a workflow: checked, with every default resolved.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ impl Workflow {
                     return Ok(workflow);
                 }
             }
-            // What does not compile was told of.
+            // The problem of a part that does not compile is in the list already.
             Ok(Err(problem)) if checked.problems.is_empty() => checked.problems.push(*problem),
             Ok(Err(_)) | Err(()) => {}
         }
@@ -263,12 +263,12 @@ fn policy(written: Option<&PolicyDefinition>) -> Policy {
     }
 }
 
-/// What is done when no further attempt is made; `own` is whether the step itself says so.
+/// The action when no further attempt is made; `own` says whether the step itself sets it.
 fn above(written: Option<&PolicyDefinition>, may_be_compensated: bool, own: bool) -> Above {
     match written.and_then(|p| p.then) {
         Some(ThenDefinition::Error) => Above::Error,
-        // A step that says `compensate` itself past the pivot is refused by the checks; a
-        // workflow-wide default applies only where a step can be compensated.
+        // The checks refuse a step after the pivot that sets `compensate` itself; a workflow-wide default applies
+        // only if the step can be compensated.
         Some(ThenDefinition::Compensate) if own => Above::Compensate,
         Some(ThenDefinition::Compensate) | None if may_be_compensated => Above::Compensate,
         Some(ThenDefinition::Compensate) | None => Above::Error,

@@ -1,9 +1,8 @@
-//! The form that a workflow asks of its orders' details: a JSON Schema, draft 2020-12.
+//! The schema of a workflow's order details: a JSON Schema, draft 2020-12.
 //!
-//! The schema is written by a team and the details by anybody, so the cost of a check is bounded: by the
-//! schema's size, by the number of its parts with every reference replaced by what it names, and by an engine
-//! for patterns that takes time in proportion to the text. Nothing is read from a network or a disk: only
-//! references within the schema are allowed.
+//! A team writes the schema and any application the details, so the cost of a check is bounded: by the schema's size,
+//! by the number of its parts with every reference resolved, and by a pattern engine with linear time. Only
+//! references within the schema are allowed; nothing is read from a network or a disk.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,8 +14,8 @@ use serde_json::{Map, Value};
 
 /// Largest schema as JSON, in bytes, inclusive: 32 KiB.
 pub const MAX_SCHEMA_BYTES: usize = 32 * 1024;
-/// Most parts that a schema may have, inclusive, when every reference is replaced by what it names. Each
-/// value in the schema is a part, except in `const`, `enum`, `default` and `examples`.
+/// Most parts that a schema may have, inclusive, with every reference resolved. Each value in the schema is a part,
+/// except in `const`, `enum`, `default` and `examples`.
 pub const MAX_SCHEMA_PARTS: u64 = 10_000;
 /// Most misfits of one order that [`DetailsSchema::misfits`] returns.
 pub const MAX_MISFITS: usize = 8;
@@ -135,22 +134,22 @@ fn compile(schema: &Value) -> Result<Validator, String> {
         })
 }
 
-/// How much a schema comes to.
+/// The size of a schema.
 struct Size<'s> {
     root: &'s Value,
-    /// Parts by the reference to them; `None` while they are counted.
+    /// Number of parts by reference; `None` while they are being counted.
     known: BTreeMap<String, Option<u64>>,
 }
 
 impl Size<'_> {
-    /// Bounded: the nesting was checked, and each reference is gone into once.
+    /// Bounded: the nesting was checked, and each reference is resolved once.
     fn of(&mut self, schema: &Value) -> Result<u64, String> {
         let mut parts = 1_u64;
         match schema {
             Value::Object(map) => {
                 for (key, value) in map {
                     match (key.as_str(), value) {
-                        // What is data and no schema.
+                        // Data, not a schema.
                         ("const" | "enum" | "default" | "examples", _) => {}
                         ("$ref", Value::String(target)) => {
                             parts = parts.saturating_add(self.referred(target)?);
@@ -227,7 +226,8 @@ fn misfit(error: &ValidationError<'_>) -> Misfit {
     }
 }
 
-/// Why a value does not fit, without the value: it is an order's own, and what is told goes into letters, alerts and logs.
+/// Why a value does not fit, without the value: it belongs to an order, and the reason is written to letters, alerts
+/// and logs.
 fn reason(error: &ValidationError<'_>) -> String {
     match error.kind() {
         ValidationErrorKind::Required { property } => format!("has no field {property}"),
@@ -271,13 +271,13 @@ fn reason(error: &ValidationError<'_>) -> String {
             "has none of the allowed forms".to_owned()
         }
         ValidationErrorKind::OneOfMultipleValid { .. } => {
-            "has several of the forms of which one is allowed".to_owned()
+            "fits several forms of which only one is allowed".to_owned()
         }
         _ => format!("does not fit: {}", cut(&error.masked().to_string())),
     }
 }
 
-/// The type of a value, as a schema calls it.
+/// The type of a value, by its name in a schema.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(schema(wide(8)).check(), Ok(()));
     }
 
-    /// With an engine that goes back and forth this takes longer than the world lasts.
+    /// A backtracking engine would never finish this.
     #[test]
     fn a_pattern_that_is_a_trap_takes_no_time() {
         let of = json!({"properties": {"a": {"pattern": "^(a+)+$"}}});

@@ -1,4 +1,4 @@
-//! Durations as people write them (`250ms`, `10s`, `2h`) and as the core counts them.
+//! Durations as authors write them (`250ms`, `10s`, `2h`) and as the core counts them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// A span of time in whole milliseconds.
 ///
-/// In definitions it is written as `250ms`, `10s`, `5m` or `2h 30m`. It is printed in one such form, so that
-/// a definition's canonical form does not depend on how its author spelled a span. To read a text that is no
-/// such span, or one above [`MAX_SPAN`], is an error; parts of a millisecond are cut off.
+/// In definitions it is written as `250ms`, `10s`, `5m` or `2h 30m`. It is printed in one such form, so that a
+/// definition's canonical form does not depend on how its author spelled a span. Reading any other text, or a span
+/// above [`MAX_SPAN`], is an error; fractions of a millisecond are cut off.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]

@@ -1,4 +1,4 @@
-//! The hash by which a definition's content is identified.
+//! The hash that identifies the content of a definition.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::Definition;
 
-/// The first 16 hex digits of SHA-256 over the bytes that are stored of a definition: its canonical JSON, as it
-/// was published.
+/// The first 16 hex digits of SHA-256 over a definition's stored bytes: its canonical JSON, as it was published.
 ///
 /// Canonical JSON is the model serialized with sorted keys and without absent fields. So comments, the order
 /// of keys and the spelling of durations do not change the hash, and every change of meaning does. A stored
@@ -24,13 +23,13 @@ pub struct DefinitionHash(Arc<str>);
 const DIGITS: usize = 16;
 
 impl DefinitionHash {
-    /// The hash of a definition that is yet to be published.
+    /// The hash of a definition that is not published yet.
     #[must_use]
     pub fn of(definition: &Definition) -> Self {
         Self::of_stored(&canonical_json(definition))
     }
 
-    /// The hash of a definition of which this is stored.
+    /// The hash of a definition with this stored text.
     #[must_use]
     pub fn of_stored(json: &str) -> Self {
         let digest = Sha256::digest(json.as_bytes());
@@ -45,8 +44,8 @@ impl DefinitionHash {
     }
 }
 
-/// The canonical JSON of a definition, on one line: what is published, stored and hashed. Keys are
-/// sorted and absent fields are left out.
+/// The canonical JSON of a definition, on one line: its published, stored and hashed form. Keys are sorted and absent
+/// fields are left out.
 #[must_use]
 pub fn canonical_json(definition: &Definition) -> String {
     // `serde_json::Value` keeps its keys sorted (the `preserve_order` feature is off), and going

@@ -1,11 +1,11 @@
-//! Workflow definitions: what a team writes, checked as a whole, compiled and pinned.
+//! Workflow definitions: written by teams, checked as a whole, compiled and pinned.
 //!
 //! A [`Definition`] is the authored data (YAML on disk, canonical JSON once published). A
 //! [`Workflow`] is a definition that has passed every check: its steps are in an order in which
 //! each comes after all that it depends on, its expressions are compiled, and it carries the
 //! content hash by which orders pin it.
 //!
-//! Architecture invariant: nothing here does IO or reads a clock, and expressions cannot do so either.
+//! Architecture invariant: this crate does no IO and reads no clock, and expressions cannot do so either.
 
 pub mod bounds;
 pub mod check;

@@ -25,13 +25,13 @@ pub struct Definition {
     /// is no longest time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_timeout: Option<Millis>,
-    /// Whether the submitting application is told of each completed step, with the status
-    /// `step-completed`. Absent: false.
+    /// Whether the submitting application gets the status `step-completed` for each completed step.
+    /// Absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
     /// The form of an order's details: a JSON Schema, draft 2020-12, at most 32 KiB, with references to
-    /// its own parts alone. An order that does not fit is not let in: it is a dead letter with the cause
-    /// `details-do-not-fit`, and its application is told `rejected`. Absent: any details.
+    /// its own parts alone. An order that does not fit is refused: its record becomes a dead letter with
+    /// the cause `details-do-not-fit`, and its application gets the status `rejected`. Absent: any details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details_schema: Option<Map<String, Value>>,
     /// Keys by which operators find orders, exactly: at most two names, each with one expression over

@@ -1,4 +1,4 @@
-//! Names that appear in definitions, topics and keys, each a type of its own.
+//! Names in definitions, topics and keys, each with its own type.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Numbers that would come out other than they went in: whole numbers beyond 64 bits, of which the parser makes
-//! the nearest number with a fraction.
+//! Numbers that would change when they are read: whole numbers beyond 64 bits, which the parser turns into the
+//! nearest floating-point number.
 
-/// Where the first whole number stands in a JSON text that does not fit 64 bits, such as `details.sum` or
-/// `[2].id`; `None` if all do. Those from -2^63 to 2^64-1 fit. In a text that is not JSON, nothing need be found.
+/// Path of the first whole number in a JSON text that does not fit 64 bits, such as `details.sum` or `[2].id`; `None`
+/// if all fit. Those from -2^63 to 2^64-1 fit. For a text that is not JSON the result may be `None`.
 ///
 /// # Example
 /// ```
@@ -50,13 +50,13 @@ pub fn beyond_64_bits(json: &str) -> Option<String> {
     None
 }
 
-/// What a value lies in: a field of an object, or a place in a list.
+/// The container of a value: a field of an object, or an element of a list.
 enum Within<'a> {
     Key(&'a str),
     At(usize),
 }
 
-/// The bytes of the text that begins here, its quotes included.
+/// Length in bytes of the text that begins here, including its quotes.
 fn text_length(json: &str) -> usize {
     let mut is_escaped = false;
     for (at, byte) in json.bytes().enumerate().skip(1) {

@@ -1,10 +1,10 @@
-//! What is wrong with a definition, and where.
+//! Problems of a definition, and their positions.
 
 use std::fmt;
 
 use crate::model::Definition;
 
-/// One level of the way from the top of a definition to a part of it.
+/// One level of a path from the top of a definition to a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Segment {
     /// The value of a key.
@@ -13,7 +13,7 @@ pub(crate) enum Segment {
     Index(usize),
 }
 
-/// The way from the top of a definition to a part of it. Empty: the whole definition.
+/// The path from the top of a definition to a part of it. Empty: the whole definition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Path(pub(crate) Vec<Segment>);
 
@@ -55,13 +55,13 @@ impl Path {
         }
     }
 
-    /// Whether this part is the other one, or lies in it.
+    /// Whether this part is the other one, or inside it.
     #[cfg(feature = "load")]
     pub(crate) fn is_in(&self, other: &Self) -> bool {
         self.0.starts_with(&other.0)
     }
 
-    /// As an author would say it: from the step where the part lies in one, else from the top.
+    /// The path for an author: from the step if the part is in one, else from the top.
     fn display_path(&self) -> String {
         let from = if self.step_index().is_some() { 2 } else { 0 };
         let mut said = String::new();
@@ -80,7 +80,7 @@ impl Path {
     }
 }
 
-/// Which piece of the text at a part of a definition a problem is about.
+/// The piece of a part's text that a problem is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Focus {
     /// The part's value.
@@ -88,11 +88,11 @@ pub(crate) enum Focus {
     Value,
     /// The part's key.
     Key,
-    /// The first of these texts that is found in the part's value.
+    /// The last of these texts, each searched for within the one before it, in the part's value.
     Text(Vec<String>),
 }
 
-/// A place in a text file.
+/// A position in a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextPosition {
     /// Line, from 1.
@@ -101,7 +101,7 @@ pub struct TextPosition {
     pub column: usize,
     /// How many characters, from this column on, the place has; at least 1.
     pub width: usize,
-    /// The whole line as it stands in the file.
+    /// The whole line of the file.
     pub text: String,
 }
 
@@ -137,7 +137,7 @@ impl TextPosition {
     }
 }
 
-/// One thing that is wrong with a definition.
+/// One problem of a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Id of the step that the problem is about; `number 2` for the second step if it has no id; `None` if
@@ -146,16 +146,16 @@ pub struct Problem {
     /// The part of the step, or of the definition, that the problem is about, such as `supervisor.failure_threshold`;
     /// empty if it is about the whole step or definition.
     pub path: String,
-    /// For the author: what is wrong.
+    /// The problem, for the author.
     pub reason: String,
-    /// For the author: what to write instead; `None` if that cannot be said.
+    /// For the author: what to write instead; `None` if there is no suggestion.
     pub hint: Option<String>,
-    /// The place in the file; `None` if the definition was not read from a text, or the text cannot be judged
-    /// at all, for example because it is too large.
+    /// The position in the file; `None` if the definition was not read from a text, or the text cannot be checked at
+    /// all, for example because it is too large.
     pub place: Option<TextPosition>,
     pub(crate) at: Path,
     pub(crate) focus: Focus,
-    /// Whether it says of a name that no step has it as its id.
+    /// Whether it is about a name that is not the id of a step.
     pub(crate) is_of_ids: bool,
 }
 
@@ -179,13 +179,13 @@ impl Problem {
         Self::new(Path::top(), reason)
     }
 
-    /// With what to write instead.
+    /// Adds what to write instead.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With the nearest of the names that there are, if one is near.
+    /// Adds the nearest of the existing names, if one is near.
     pub(crate) fn nearest<'a>(
         mut self,
         name: &str,
@@ -197,31 +197,31 @@ impl Problem {
         self
     }
 
-    /// About a name that is no step's id.
+    /// Marks it as about a name that is not the id of a step.
     pub(crate) fn of_ids(mut self) -> Self {
         self.is_of_ids = true;
         self
     }
 
-    /// About the whole that the part is missing in.
+    /// Moves it to the part in which something is missing.
     pub(crate) fn missing(mut self) -> Self {
         self.path.clear();
         self.on_key()
     }
 
-    /// About the key and not its value.
+    /// Moves it to the key instead of its value.
     pub(crate) fn on_key(mut self) -> Self {
         self.focus = Focus::Key;
         self
     }
 
-    /// About a piece of the text.
+    /// Moves it to a piece of the text.
     pub(crate) fn on_text(mut self, texts: impl IntoIterator<Item = String>) -> Self {
         self.focus = Focus::Text(texts.into_iter().collect());
         self
     }
 
-    /// With the id of its step.
+    /// Adds the id of its step.
     pub(crate) fn named(mut self, definition: &Definition) -> Self {
         if let Some(step) = self.at.step_index().and_then(|i| definition.steps.get(i)) {
             self.step = Some(step.id.clone());
@@ -247,7 +247,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The problems that are found, one after the other.
+/// The list of problems so far.
 #[derive(Default)]
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
@@ -261,8 +261,7 @@ impl Problems {
     }
 }
 
-/// Longest name, in bytes, for which a near one is looked for: the search takes the product of the
-/// lengths.
+/// Longest name, in bytes, for which a near one is searched: the time is the product of the lengths.
 const NEAR_BYTES: usize = 64;
 
 /// Finds, among `names`, the one that is nearest to a misspelt `name`; of several, the first one. `None` if
@@ -289,8 +288,7 @@ pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     best.map(|(_, near)| near)
 }
 
-/// How many letters are to be put in, left out, changed, or exchanged with their neighbour, to make one
-/// text of another.
+/// Number of letters to insert, remove, change, or exchange with their neighbour, to turn one text into the other.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];

@@ -4,9 +4,9 @@
 //! details. They are computed once, when the order is submitted, and found exactly: the whole value, byte
 //! by byte, and no part of it.
 //!
-//! A key is a help for people and never a reason for an order to fail. An order has no key of a name whose
-//! value is missing, null, empty, longer than [`MAX_VALUE_BYTES`], a list or an object, or whose expression
-//! has no value for it.
+//! A key helps people and is never a reason for an order to fail. An order has no key of a name whose value is
+//! missing, null, empty, longer than [`MAX_VALUE_BYTES`], a list or an object, or whose expression has no value for
+//! it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -120,7 +120,7 @@ impl From<SearchKey> for String {
 pub struct SearchKeys(Vec<(SearchName, Expression)>);
 
 impl SearchKeys {
-    /// Compiles what a definition that has passed the checks declares.
+    /// Compiles the search keys of a definition that has passed the checks.
     pub(crate) fn compile(definition: &Definition) -> Result<Self, String> {
         let declared = definition.search.iter();
         let compiled = declared.map(|(name, written)| {
@@ -165,10 +165,10 @@ impl SearchKeys {
     }
 }
 
-/// The one expression that a search key is written as.
+/// The expression of a search key.
 ///
 /// # Errors
-/// For the author: why it is none.
+/// For the author: why the text is not one expression.
 pub(crate) fn expression(written: &str) -> Result<Expression, String> {
     match Template::compiled(&Value::String(written.to_owned()))? {
         Template::Value(expression) => Ok(expression),
@@ -176,7 +176,7 @@ pub(crate) fn expression(written: &str) -> Result<Expression, String> {
     }
 }
 
-/// A value as it is searched for: texts as they are, numbers and truth values as JSON writes them.
+/// A value as a search uses it: texts unchanged, numbers and truth values in their JSON form.
 fn text(value: Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text),

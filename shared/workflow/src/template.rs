@@ -1,4 +1,4 @@
-//! Templates: JSON values in which strings may hold expressions, `${ … }`.
+//! Templates: JSON values whose strings may hold expressions, `${ … }`.
 
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ impl Template {
         Self::compiled(value).map_err(CompileError)
     }
 
-    /// As [`compile`](Self::compile), with the reason alone.
+    /// As [`compile`](Self::compile), with only the reason as error.
     pub(crate) fn compiled(value: &Value) -> Result<Self, String> {
         Ok(match value {
             Value::String(text) => Self::compile_text(text)?,
@@ -168,7 +168,7 @@ impl Template {
     }
 }
 
-/// What a check of a definition looks at in a string.
+/// A piece of a string, for the checks of a definition.
 pub(crate) enum Piece {
     /// The source of an expression, without spaces around it.
     Expression(String),
@@ -176,14 +176,14 @@ pub(crate) enum Piece {
     Unclosed(String),
 }
 
-/// Every expression in a value of a definition, in the order of reading, with its place.
+/// Every expression in a value of a definition, in the order of reading, with its path.
 pub(crate) fn pieces(value: &Value, at: &Path) -> Vec<(Path, Piece)> {
     let mut found = Vec::new();
     collect(value, at, &mut found);
     found
 }
 
-/// The pieces of a string that stand outside of its expressions.
+/// The pieces of a string outside its expressions.
 #[cfg(feature = "load")]
 pub(crate) fn outside(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
@@ -230,7 +230,7 @@ fn collect(value: &Value, at: &Path, found: &mut Vec<(Path, Piece)>) {
     }
 }
 
-/// The `}` that ends an expression: not one inside a string, nor of an inner map.
+/// Position of the `}` that ends an expression: not one inside a string, nor of an inner map.
 fn closing_brace(body: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut quote: Option<char> = None;

@@ -1,12 +1,11 @@
-//! Warnings: definitions that run, and fail at an awkward moment.
+//! Warnings: definitions that run, but fail in some cases.
 //!
-//! A step that was silent, or lost its answer, is compensated without an output. A compensation whose
-//! input reads inside `output` has no value then, so the order ends half compensated, for an operator.
+//! A step without a reply or with a lost answer is compensated without an output. A compensation whose input reads
+//! inside `output` then has no value, so the order ends in CompensationFailed and needs an operator.
 //!
-//! The input cannot simply be computed without an output, because the order's details are not
-//! known when a definition is loaded. So each expression is computed as far as it depends on
-//! `output` alone, and the rest is taken as able to be anything: a warning means that there are
-//! details with which the expression fails, and that it fails because `output` is null.
+//! The input cannot simply be computed without an output, because the order's details are not known when a definition
+//! is loaded. So each expression is computed as far as it depends only on `output`, and all other values are unknown:
+//! a warning means that there are details for which the expression fails because `output` is null.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +20,7 @@ use crate::problem::{Path, Problem};
 use crate::workflow::{Repeat, Step, Workflow};
 
 const OUTPUT: &str = "output";
-/// Most parts of one call that are tried out with samples.
+/// Most unknown parts of one call that are replaced by samples.
 const MAX_SAMPLED: usize = 2;
 
 impl Workflow {
@@ -56,9 +55,9 @@ impl Workflow {
     }
 }
 
-/// What a part of an expression comes to when `output` is null.
+/// Result of a part of an expression when `output` is null.
 enum NullResult {
-    /// The part has this value, whatever the order.
+    /// The part has this value for every order.
     Known(CelValue),
     /// The value depends on the order.
     Open,
@@ -146,7 +145,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `&&` is false and `||` is true as soon as one side is, whatever the other.
+    /// `&&` is false and `||` is true as soon as one side is, whatever the other side.
     fn logic(&self, left: &IdedExpr, right: &IdedExpr, decides: bool) -> NullResult {
         let decided =
             |p: &NullResult| matches!(p, NullResult::Known(CelValue::Bool(b)) if *b == decides);
@@ -164,8 +163,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A call that needs a value of each of its parts. Where some are known, the others are tried
-    /// out: it fails if there is no type that the known ones go with.
+    /// A call that needs a value of each of its parts. If some are known, samples replace the others: it fails if the
+    /// known ones fit no combination of types.
     fn strict(&self, call: &CallExpr) -> NullResult {
         let mut tried = call.clone();
         let mut open: Vec<String> = Vec::new();
@@ -208,7 +207,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A macro: its body is computed for each element, of which there may be some.
+    /// A macro: its body is computed for each element, and there may be some.
     fn comprehension(&self, over: &ComprehensionExpr) -> NullResult {
         match self.part(&over.iter_range) {
             NullResult::Fails => return NullResult::Fails,
@@ -229,7 +228,7 @@ impl Reader<'_> {
     }
 }
 
-/// A value of each type, and filled ones of those that hold others.
+/// A value of each type, with non-empty lists and mappings.
 fn samples() -> [Value; 9] {
     [
         json!("s"),
@@ -252,7 +251,7 @@ fn entry(entry: &IdedEntryExpr) -> impl Iterator<Item = &IdedExpr> {
     key.into_iter().chain([value])
 }
 
-/// The variables that a part reads, those of macros around it left out.
+/// The variables that a part reads, without those of macros around it.
 pub(crate) fn free_names<'n>(
     node: &'n IdedExpr,
     own: &mut Vec<&'n str>,

@@ -1,4 +1,4 @@
-//! A checked and compiled workflow: what the core runs.
+//! A checked and compiled workflow, as the core runs it.
 
 use crate::details::DetailsSchema;
 use crate::duration::Millis;
@@ -26,7 +26,7 @@ pub struct Workflow {
     /// Longest time from an order's submission to its end, which an order can shorten; `None`: there is no
     /// such bound.
     pub order_timeout: Option<Millis>,
-    /// Whether the submitting application is told of each completed step. Default: false.
+    /// Whether the submitting application gets the status `step-completed` for each completed step. Default: false.
     pub progress: bool,
     /// The schema that the details of its orders have to fit; `None`: any details are allowed.
     pub details: Option<DetailsSchema>,
@@ -97,7 +97,7 @@ pub enum Repeat {
 }
 
 impl Repeat {
-    /// Whether the action may be called again while its effect is in doubt: true for [`Repeat::Safe`] alone.
+    /// Whether the action may be called again while its effect is in doubt: true only for [`Repeat::Safe`].
     #[must_use]
     pub fn is_safe(&self) -> bool {
         *self == Self::Safe

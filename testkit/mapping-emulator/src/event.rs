@@ -12,7 +12,7 @@ use triad_runtime::InputRecord;
 /// quotas" in the AWS Lambda Developer Guide).
 pub const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 
-/// Names, offsets and punctuation of a record in the event, generously.
+/// Bytes of names, offsets and punctuation of a record in the event, generously.
 const RECORD_OVERHEAD: usize = 400;
 
 /// The event with which Lambda would hand these records to a function, as JSON text.
@@ -56,11 +56,11 @@ fn record_json(record: &InputRecord) -> Value {
     })
 }
 
-/// About how many bytes a record takes in the event, never fewer than it does.
+/// Upper bound of a record's bytes in the event.
 pub(crate) fn weight(record: &InputRecord) -> usize {
     let encoded = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, |b| b.len().div_ceil(3) * 4);
     let headers = record.headers.iter();
-    // A header's byte is at most `-128,`; a name's at most an escape of six.
+    // A header's byte takes at most `-128,`; a byte of a name at most an escape of six characters.
     let headers: usize = headers
         .map(|(name, value)| name.len() * 6 + value.as_ref().map_or(0, |v| v.len() * 5) + 12)
         .sum();

@@ -1,8 +1,8 @@
-//! The front door: the API of event source mappings, as far as Terraform and the AWS command line
-//! use it; every other request is handed on to the emulator as it is.
+//! The HTTP front: the API of event source mappings, as far as Terraform and the AWS command line use it; every other
+//! request is forwarded unchanged to the emulator.
 //!
-//! A mapping is at work from the answer to its creation on, and stops with its deletion. Mappings
-//! are in memory: after a restart they are made anew; their groups' offsets are in Kafka.
+//! A mapping works from the answer to its creation until its deletion. Mappings are kept in memory: after a restart
+//! they must be created again; their groups' offsets are in Kafka.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,11 +22,11 @@ use crate::lambda::{Account, Aws};
 use crate::poller::Poller;
 use crate::settings::Settings;
 
-/// Bound of a request: a zip, in base64.
+/// Largest request: a zip, in base64.
 const MAX_REQUEST: usize = 100 * 1024 * 1024;
 
-/// The HTTP front of one emulator of Lambda: it answers the API of event source mappings itself,
-/// runs the mappings, and hands every other request on to the emulator.
+/// The HTTP front of one emulator of Lambda: it answers the API of event source mappings itself, runs the mappings,
+/// and forwards every other request to the emulator.
 #[derive(Clone)]
 pub struct Front(Arc<FrontState>);
 
@@ -38,7 +38,7 @@ struct FrontState {
 }
 
 struct Mapping {
-    /// As the API shows it.
+    /// The mapping as the API shows it.
     shown: Value,
     stop: CancellationToken,
 }
@@ -108,7 +108,7 @@ impl Front {
         Ok(shown)
     }
 
-    /// Starts a mapping, or starts it anew with other settings.
+    /// Starts a mapping, or restarts it with other settings.
     fn start(&self, id: String, mut shown: Value) -> anyhow::Result<Value> {
         let function = shown["FunctionName"]
             .as_str()
@@ -248,7 +248,7 @@ async fn delete(State(front): State<Front>, Path(id): Path<String>) -> Answer {
     Ok(axum::Json(shown))
 }
 
-/// Tags of mappings; those of functions are the emulator's.
+/// Tags of mappings; the emulator has those of functions.
 async fn tags(State(front): State<Front>, Path(arn): Path<String>, request: Request) -> Response {
     let Some((_, id)) = arn.split_once(":event-source-mapping:") else {
         return hand_on(State(front), request).await;
@@ -289,7 +289,7 @@ async fn tags(State(front): State<Front>, Path(arn): Path<String>, request: Requ
     }
 }
 
-/// Hands a request on as it is: its signature is over the host that it names.
+/// Forwards a request unchanged, because its signature covers its host.
 async fn hand_on(State(front): State<Front>, request: Request) -> Response {
     let upstream = front.0.account.endpoint.clone();
     match pass(&front.0.client, &upstream, request).await {
@@ -307,9 +307,9 @@ async fn pass(
     let path = parts.uri.path_and_query().map_or("/", |p| p.as_str());
     let body = to_bytes(body, MAX_REQUEST).await?;
     let mut headers = parts.headers;
-    // Said anew for the body as a whole.
+    // Set again for the whole body.
     headers.remove("transfer-encoding");
-    // To AWS every connection is encrypted, and policies may ask for it.
+    // Every connection to AWS is encrypted, and policies may require it.
     headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
     let call = client.request(parts.method, format!("{upstream}{path}"));
     let answer = call.headers(headers).body(body).send().await?;

@@ -1,6 +1,6 @@
-//! Invoking functions and keeping given-up records over HTTP, signed as AWS wants it.
+//! Invocation of functions and storage of given-up records over HTTP, signed for AWS.
 //!
-//! Two calls of two services: their SDKs would double what the mapping emulator compiles.
+//! Two calls of two services: their SDKs would double the compiled code of the mapping emulator.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +18,7 @@ use crate::event::event;
 use crate::poller::{Invoke, Invoked, Keep};
 use crate::work::GivenUp;
 
-/// Longest invocation: Lambda's own limit, and a bit.
+/// Longest invocation: a little more than Lambda's own limit.
 const INVOCATION: Duration = Duration::from_secs(910);
 
 /// Where the emulator of AWS is, and the credentials with which calls to it are signed.
@@ -94,7 +94,7 @@ impl Aws {
         let (instructions, _) = sign(request, &params)?.into_parts();
         let (headers, _) = instructions.into_parts();
         let mut call = self.client.request(method.parse()?, &url);
-        // To AWS every connection is encrypted, and policies may ask for it.
+        // Every connection to AWS is encrypted, and policies may require it.
         call = call.header("x-forwarded-proto", "https");
         for header in headers {
             call = call.header(header.name(), header.value());
@@ -128,8 +128,8 @@ impl Invoke for Aws {
 }
 
 impl Keep for Aws {
-    /// Puts the record of the invocation into the bucket, with the event, as Lambda does. Without
-    /// a bucket the records are gone, as they are with Lambda: the log says so.
+    /// Puts the record of the invocation into the bucket, with the event, as Lambda does. Without a bucket the
+    /// records are lost, as with Lambda: the log says so.
     async fn keep(&self, given_up: &GivenUp) -> anyhow::Result<()> {
         let Some(bucket) = &self.bucket else {
             tracing::error!(why = ?given_up.why, records = given_up.records.len(), "records are given up and kept nowhere");

@@ -1,19 +1,19 @@
 //! A mapping emulator: from Kafka to Lambda functions, with the semantics of an event source mapping, for
 //! engines that have none for Kafka: LocalStack without a licence, MiniStack, tests.
 //!
-//! Owns: the documented event, what an answer means, whole and partial retry, bisection, limits,
-//! given-up records, and the front door that speaks the mappings' API so that Terraform can make
-//! them. It is no part of production: there, AWS does all of this.
+//! Contents: the documented event, the meaning of an answer, whole and partial retry, bisection, limits, given-up
+//! records, and the HTTP front with the mappings' API so that Terraform can create them. It is not part of
+//! production: there, AWS does all of this.
 //!
-//! | module | owns |
+//! | module | contents |
 //! |---|---|
 //! | `settings` | one mapping: batch, window, limits |
 //! | `event` | the documented event of a batch |
-//! | `verdict` | what an answer of a function means |
-//! | `work` | a batch until every record is done or given up; pure |
+//! | `verdict` | meaning of a function's answer |
+//! | `work` | a batch until every record is done or given up; without IO |
 //! | `poller` | one mapping: reads, invokes, commits on success only |
-//! | `lambda` | invoking and keeping over HTTP, signed |
-//! | `front` | the API of mappings, and everything else handed on |
+//! | `lambda` | invocation and storage over HTTP, signed |
+//! | `front` | the API of mappings; forwards all other requests |
 
 mod event;
 mod front;

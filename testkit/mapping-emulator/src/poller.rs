@@ -1,5 +1,5 @@
-//! One mapping at work: reads its topic in a consumer group, invokes its function with one batch
-//! after the other, and commits what is done or given up, and nothing before.
+//! One mapping at work: reads its topic in a consumer group, invokes its function with one batch after the other, and
+//! commits only records that are done or given up.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::verdict::{Verdict, verdict};
 use crate::work::{GivenUp, Resolved, Work};
 
-/// What came of one invocation.
+/// Result of one invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invoked {
     /// The function answered, with these bytes.
@@ -51,7 +51,7 @@ pub trait Keep: Send + Sync {
 pub struct Poller {
     member: Member,
     settings: Settings,
-    /// Read for a batch that it did not fit into.
+    /// A record that did not fit into its batch.
     left_over: Option<InputRecord>,
 }
 
@@ -74,8 +74,8 @@ impl Poller {
         })
     }
 
-    /// Works batch after batch until `stop`. A batch that is in hand then is dropped; what of it is
-    /// not committed is delivered again to the next member of the group.
+    /// Works batch after batch until `stop`. A batch in hand is then dropped; its uncommitted records are delivered
+    /// to the next member of the group.
     pub async fn run(mut self, function: &impl Invoke, sink: &impl Keep, stop: &CancellationToken) {
         let work = async {
             loop {
@@ -105,11 +105,11 @@ impl Poller {
     async fn batch(&mut self) -> Vec<InputRecord> {
         let ends = Instant::now() + self.settings.window;
         let mut batch: Vec<InputRecord> = self.left_over.take().into_iter().collect();
-        // Half of the payload's bound, for the names around the records.
+        // Half of the payload's limit, because names and base64 take room too.
         let mut room = (MAX_PAYLOAD - 4096).saturating_sub(batch.iter().map(weight).sum());
         while batch.len() < self.settings.batch_size {
             let left = ends.saturating_duration_since(Instant::now());
-            // What is at hand is taken even when the window is over.
+            // Records at hand are taken even when the window is over.
             let Polled::Record(record) = self.member.next(left.max(Duration::from_millis(1))).await
             else {
                 if left.is_zero() {
@@ -129,9 +129,9 @@ impl Poller {
     }
 }
 
-/// Invokes the function until every record of a batch is done, or given up and kept. Calls `resolved` for each
-/// record as soon as it is done, or given up and kept. It may try for ever: if [`Settings::retries`] is
-/// `None`, while the function cannot be reached, and while `sink` does not store what is given up.
+/// Invokes the function until every record of a batch is done, or given up and stored. Calls `resolved` for each
+/// record as soon as that is so. It may try for ever: if [`Settings::retries`] is `None`, while the function cannot
+/// be reached, and while `sink` does not store the given-up records.
 pub async fn handle(
     batch: Vec<InputRecord>,
     settings: &Settings,
@@ -173,7 +173,7 @@ pub async fn handle(
     }
 }
 
-/// Nothing is committed past what is not kept: a destination that is away holds its partition up.
+/// Nothing is committed beyond records that are not stored: an unavailable destination blocks its partition.
 async fn keep(sink: &impl Keep, given_up: &GivenUp, settings: &Settings) {
     let mut tries = 0;
     while let Err(why) = sink.keep(given_up).await {

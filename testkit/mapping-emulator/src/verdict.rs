@@ -1,4 +1,4 @@
-//! What an answer of a function means to a mapping.
+//! Meaning of a function's answer for a mapping.
 //!
 //! Source: AWS Lambda Developer Guide, "Configuring partial batch response" (success and failure
 //! conditions).
@@ -61,7 +61,7 @@ pub fn verdict(partial: bool, records: &[InputRecord], answer: &[u8]) -> Verdict
     Verdict::From(from)
 }
 
-/// A record's partition as answers name it.
+/// A record's partition, as answers name it.
 pub(crate) fn name(record: &InputRecord) -> String {
     format!("{}-{}", record.topic, record.partition)
 }

@@ -1,4 +1,4 @@
-//! Values that states share and are told apart by.
+//! Shared values of states, compared and hashed by digest.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,9 +9,8 @@ use triad_core::message::{SchedulerMessage, StepRequest};
 use triad_core::pass::{Pass, Task};
 use triad_core::{Direction, Order, StepState, Timestamp, Work};
 
-/// A value and its digest, by which it is compared and hashed: equal digests count as equal values.
-/// The model checker tells states apart by digests too, so a comparison of whole values would not
-/// be safer.
+/// A value and its digest, by which it is compared and hashed: equal digests count as equal values. The model checker
+/// itself compares states by digests, so comparing whole values would not be safer.
 pub struct Canonical<T>(Arc<(T, u64)>);
 
 impl<T> Canonical<T> {
@@ -33,8 +32,8 @@ impl Canonical<Order> {
     }
 }
 
-/// A record as text. Two that differ only in what no decision reads (the timeline, and when an
-/// attempt that has ended was asked for and answered) have the same: their futures are the same.
+/// A record as text, without the fields that no decision reads (the timeline, and past times of attempts): records
+/// that differ only there have the same future.
 fn text(order: &Order) -> String {
     let mut read = order.clone();
     read.incidents.clear();
@@ -49,8 +48,8 @@ fn text(order: &Order) -> String {
 }
 
 impl Canonical<Pass> {
-    /// A pass that waits for its write, messages or confirmation. Its digest covers the record
-    /// concerned and the messages that are unsent, because these determine what it does next.
+    /// A pass that waits for its write, messages or confirmation. Its digest covers its record and its unsent
+    /// messages, because these determine its next task.
     #[must_use]
     pub fn pass(pass: Pass) -> Self {
         let text = match pass.task() {
@@ -71,7 +70,7 @@ impl Canonical<Pass> {
 
 fn forget_times_of_the_past(state: &mut StepState) {
     match state {
-        // What had failed is in the line that the failure is counted in.
+        // The failure is in the timeline's line that counts it.
         StepState::Acting(Work::Failed {
             direction, started, ..
         }) => (*direction, *started) = (Direction::Forward, Timestamp(0)),
@@ -88,7 +87,7 @@ fn forget_times_of_the_past(state: &mut StepState) {
             finished,
             ..
         } => {
-            // For people alone: no decision reads it.
+            // For people only: no decision reads it.
             applied.position = None;
             (*started, *finished) = (None, Timestamp(0));
         }
@@ -109,7 +108,7 @@ impl Canonical<StepRequest> {
     /// A request to an agent, with the digest of its JSON.
     #[must_use]
     pub fn request(request: StepRequest) -> Self {
-        // The agent of the model asks nobody for leave.
+        // The agent of the model has no breaker.
         let read = StepRequest {
             repeats: false,
             ..request.clone()

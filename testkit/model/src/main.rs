@@ -1,4 +1,4 @@
-//! Goes through every state and says how many there were.
+//! Visits every state and prints how many there are.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -56,7 +56,7 @@ enum Failed {
     Fork,
 }
 
-/// Says how far it is, on standard error.
+/// Prints the progress to standard error.
 struct Progress;
 
 impl Reporter<Installation> for Progress {

@@ -1,4 +1,4 @@
-//! Who may act next, and what comes of it: the model that is checked.
+//! The moves of the model: which process acts next, and the next state.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{agent, properties, scheduler, supervisor, time};
 /// What can happen next in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Time passes until the next moment at which a process could decide otherwise.
+    /// Time passes until the next moment at which a process could decide differently.
     Time,
     /// The partition of the order moves to the other Scheduler.
     Rebalance,

@@ -1,4 +1,4 @@
-//! What each process has in hand: all that it loses when it dies.
+//! The memory of each process, which it loses when it dies.
 
 use triad_core::message::{SchedulerMessage, StepRequest};
 use triad_core::pass::{Pass, Task};
@@ -6,15 +6,14 @@ use triad_core::{Order, Version};
 
 use crate::canonical::Canonical;
 
-/// What one Scheduler has in memory; it loses all of it when it dies. The default is that of a Scheduler that
-/// has just started.
+/// The memory of one Scheduler, lost when it dies. The default is that of a Scheduler that has just started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scheduler {
-    /// It has handled the first message of the line and not acknowledged it.
+    /// It has handled the first message of the topic and not acknowledged it.
     pub(crate) handled: bool,
     /// A copy of the record as it last wrote it, with everything sent.
     pub(crate) copy: Option<Canonical<Order>>,
-    /// What it has in hand: the message, and how far the pass is.
+    /// Its message in hand, and the state of its pass.
     pub(crate) doing: Option<(Canonical<SchedulerMessage>, Canonical<Pass>)>,
 }
 
@@ -28,8 +27,7 @@ impl Scheduler {
     }
 }
 
-/// What one Supervisor has in memory: the pass that it is carrying out, if any. It loses it when it
-/// dies.
+/// The memory of one Supervisor: its pass under way, if any. Lost when it dies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Supervisor {
     pub(crate) doing: Option<Canonical<Pass>>,
@@ -45,7 +43,7 @@ impl Supervisor {
     }
 }
 
-/// What the agent is doing about the first request of its topic. It loses this when it dies.
+/// The agent's work on the first request of its topic, lost when it dies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Agent {
     /// The agent has not taken the request, or there is none.
@@ -54,14 +52,14 @@ pub enum Agent {
     /// The agent has called the service for this request, and the call has been neither answered nor given
     /// up.
     Calling(Canonical<StepRequest>),
-    /// The call for this request has ended so; the reply is not sent yet.
+    /// The call for this request has ended in this way; the reply is not sent yet.
     Answering(Canonical<StepRequest>, CallEnd),
 }
 
 /// How a call ended, as the agent knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CallEnd {
-    /// The service has done what was asked.
+    /// The service has carried out the request.
     Done,
     /// The service refused for good, and the call had no effect.
     Refused,

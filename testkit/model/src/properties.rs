@@ -1,4 +1,4 @@
-//! What must hold in every state, and what must be reached for the check to mean anything.
+//! Properties of every state, and states that must be reached for the check to be meaningful.
 
 use stateright::Property;
 use triad_core::decide::true_due;
@@ -117,7 +117,7 @@ fn common() -> Vec<Property<Installation>> {
     ]
 }
 
-/// A process is about to write a version of the record that another has replaced.
+/// A process is about to write a version of the record that another process has replaced.
 fn two_decided(world: &World) -> bool {
     let stands = world.record.version;
     let schedulers = world.schedulers.iter().filter_map(|s| s.writes_on());
@@ -125,7 +125,7 @@ fn two_decided(world: &World) -> bool {
     schedulers.chain(supervisors).any(|v| v < stands)
 }
 
-/// Effects that stand after every call that is still on its way has arrived.
+/// Effects in place after every call under way has arrived.
 fn effects_once_all_arrived(world: &World) -> usize {
     let mut effects = world.effects.clone();
     for call in &world.late_calls {
@@ -148,7 +148,7 @@ fn is_bad(world: &World) -> bool {
     )
 }
 
-/// Nobody can do anything more.
+/// No process can do anything more.
 fn is_quiet(model: &Installation, world: &World) -> bool {
     use stateright::Model;
     let mut actions = Vec::new();
@@ -156,13 +156,13 @@ fn is_quiet(model: &Installation, world: &World) -> bool {
     actions.is_empty() && world.breach.is_none()
 }
 
-/// The horizon may cut a life short, but then the Supervisor will find it.
+/// The horizon may cut an order's life short, but then the Supervisor will find it.
 fn is_well_left(model: &Installation, world: &World) -> bool {
     match world.record.due {
         None => world.record.state.is_finished() && all_told(world),
         Some(hint) => {
             let due = true_due(&model.context(), &world.record).map_or(hint, |t| t.max(hint));
-            // The Supervisor may be listening for replies that are not read yet.
+            // The Supervisor may be waiting for unread replies.
             let steps = world.record.steps.iter();
             let heard = steps.filter_map(|s| s.state.unheard_since()).max();
             let heard = heard.map_or(0, |at| at.plus(model.timing.hear_within).0);

@@ -1,5 +1,5 @@
-//! A Scheduler: takes a message of the order's line, decides on a copy or on the record, writes,
-//! sends, acknowledges. It may stop for any time, or die, between any two of these.
+//! A Scheduler: takes a message about the order, decides on a copy or on the record, writes, sends, acknowledges. It
+//! may stop for any time, or die, between any two of these.
 
 use triad_core::message::SchedulerMessage;
 use triad_core::pass::{Pass, PassEnd, Source, Task, WriterOrder};
@@ -25,7 +25,7 @@ pub enum Move {
     Confirm,
     /// The Scheduler acknowledges the message, which leaves the topic.
     Acknowledge,
-    /// The Scheduler dies and loses what it has in memory.
+    /// The Scheduler dies and loses its memory.
     Crash,
 }
 
@@ -111,7 +111,7 @@ fn take(
     goes_on(model, world, n, message, pass);
 }
 
-/// What follows when a pass has done its task.
+/// The next state after a task of a pass.
 fn goes_on(
     model: &Installation,
     world: &mut World,
@@ -137,7 +137,7 @@ fn goes_on(
         }
         Task::Ended(_) => handled(world, n),
         Task::Write { .. } => own.doing = Some((message, Canonical::pass(pass))),
-        // From the write on the old copy is worth nothing, and the new one is not fit yet.
+        // After the write the old copy is outdated, and the new one may have unsent messages.
         Task::Publish(_) | Task::Confirm { .. } => {
             own.copy = None;
             own.doing = Some((message, Canonical::pass(pass)));
@@ -160,7 +160,7 @@ fn is_taken_for_another(message: &SchedulerMessage, before: &Order, after: &Orde
         })
 }
 
-/// Claim ids are unique to the claiming: a Scheduler claims one version at most once.
+/// Claim ids are unique per try: a Scheduler claims a version at most once.
 fn event(message: &SchedulerMessage, order: &Order, n: usize) -> Event {
     match message {
         SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) => {
@@ -170,22 +170,21 @@ fn event(message: &SchedulerMessage, order: &Order, n: usize) -> Event {
     }
 }
 
-/// A message is done with. Who has lost the partition in the meantime has no say in what is
-/// acknowledged.
+/// Ends the handling of a message. A Scheduler that has lost the partition meanwhile acknowledges nothing.
 fn handled(world: &mut World, n: usize) {
     if world.owner == n {
         world.schedulers[n].handled = true;
     }
 }
 
-/// The line forgets the message.
+/// Removes the message from the topic.
 fn acknowledge(world: &mut World, n: usize) {
     world.schedulers[n].handled = false;
     world.line.remove(0);
 }
 
-/// Gives the partition to the other Scheduler, which begins after the last acknowledged message.
-/// The Scheduler that has lost it does not know that, and finishes what it has in hand.
+/// Assigns the partition to the other Scheduler, which begins after the last acknowledged message. The Scheduler that
+/// has lost it does not notice, and finishes its work in hand.
 ///
 /// # Panics
 /// If no rebalance is left in [`World::rebalances`].

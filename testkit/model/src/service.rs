@@ -1,12 +1,12 @@
-//! The remote service, as far as its contract goes: an effect once for each key, a compensation that
-//! leaves a tombstone where it comes first.
+//! The remote service, reduced to its contract: one effect per key, and a tombstone for a compensation that comes
+//! first.
 
 use std::collections::BTreeMap;
 
 use triad_core::Direction;
 use triad_core::message::StepRequest;
 
-/// What has become of the effect under one key.
+/// State of the effect under one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// The effect happened, and was not compensated.
@@ -16,8 +16,7 @@ pub enum Effect {
     Compensated,
 }
 
-/// What the service knows of each effect, by its idempotency key. Effects without an entry have
-/// neither happened nor been refused.
+/// Effects by idempotency key. Effects without an entry have neither happened nor been refused.
 pub type Effects = BTreeMap<String, Effect>;
 
 /// How the service answers a call.

@@ -17,7 +17,7 @@ pub enum Move {
     Send,
     /// The Supervisor writes that a finished order has no unsent messages.
     Confirm,
-    /// The Supervisor dies and loses what it has in memory.
+    /// The Supervisor dies and loses its memory.
     Crash,
 }
 
@@ -35,14 +35,14 @@ pub fn moves(model: &Installation, world: &World, n: usize) -> impl Iterator<Ite
     works.into_iter().chain(dies)
 }
 
-/// What a sweep would decide, if the due index has the order and something is to be done.
+/// The decision of a sweep, if the due index has the order and there is work.
 fn finds(model: &Installation, world: &World, n: usize) -> Option<Pass> {
     let now = model.clock(world, n);
     let order = &world.record;
     order
         .due
         .filter(|due| *due <= now.minus(model.timing.skew))?;
-    // Of a race that is lost the winner takes care.
+    // After a lost race the winner handles the order.
     let mut pass = Pass::new(WriterOrder::Beside, 0);
     let event = Event::Overdue(Overdue::default());
     pass.decide(
@@ -79,12 +79,12 @@ pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     world.supervisors[n].doing = next.map(Canonical::pass);
 }
 
-/// A pass that has something left to do.
+/// A pass that has a task left.
 fn goes_on(pass: Pass) -> Option<Pass> {
     (!matches!(pass.task(), Task::Ended(_))).then_some(pass)
 }
 
-/// Whether an attempt is met as over, or given up, that the slowest clock still gives time.
+/// Whether it treats an attempt as over, or gives it up, before the attempt is over on the slowest clock.
 fn acts_too_early(world: &World, found: &Pass) -> bool {
     let Task::Write { next, .. } = found.task() else {
         return false;

@@ -1,12 +1,11 @@
-//! When time may pass, and how far: to the next moment at which some process would decide
-//! otherwise than before.
+//! Time of the model: it passes to the next moment at which some process would decide differently.
 
 use triad_core::decide::true_due;
 
 use crate::world::{Installation, SKEW, World};
 
-/// The next time, in milliseconds, at which a process could decide otherwise than before; `None` if
-/// there is none up to the horizon.
+/// The next time, in milliseconds, at which a process could decide differently; `None` if there is none up to the
+/// horizon.
 ///
 /// The core compares the clock with these moments only: complete-by less the skew (from then on an
 /// agent is silent); complete-by (a later reply does not count); complete-by, or the hint of the

@@ -1,4 +1,4 @@
-//! The state of the installation, and who may act in it.
+//! The state of the installation, and the execution of passes in it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -82,11 +82,11 @@ pub struct World {
     pub told: BTreeSet<u32>,
     /// Whether an alert about the order was sent.
     pub alerted: bool,
-    /// What the remote service knows of each effect.
+    /// Effects at the remote service.
     pub effects: Effects,
-    /// What each Scheduler has in memory.
+    /// The memory of each Scheduler.
     pub schedulers: Vec<Scheduler>,
-    /// What each Supervisor has in memory.
+    /// The memory of each Supervisor.
     pub supervisors: Vec<Supervisor>,
     /// What the agent is doing.
     pub agent: Agent,
@@ -169,7 +169,7 @@ impl Installation {
         }
     }
 
-    /// What decisions look at that need no details.
+    /// Inputs of decisions that need no details.
     pub(crate) fn context(&self) -> Context<'_> {
         Context {
             workflow: &self.workflow,
@@ -187,7 +187,7 @@ impl Installation {
         }
     }
 
-    /// Does what a pass wants done, all of it.
+    /// Executes all tasks of a pass.
     pub(crate) fn carry_out(&self, world: &mut World, mut pass: Pass) -> Pass {
         match pass.task() {
             Task::Write { expected, next, .. } => {
@@ -217,7 +217,7 @@ impl Installation {
         Timestamp(world.now + SKEW * n as u64)
     }
 
-    /// The store's conditional write, with the invariants of production. Whether it took place.
+    /// The store's conditional write, with the invariants of production. True if it took place.
     fn write(&self, world: &mut World, expected: Version, next: &Order) -> bool {
         if world.record.version != expected {
             return false;
@@ -250,7 +250,7 @@ impl Installation {
     }
 }
 
-/// Whether the record wants anything sent that has not been.
+/// Whether the record has unsent messages.
 pub(crate) fn wants_told(order: &Order) -> bool {
     let tells = |e: &Emission| matches!(e, Emission::Status { .. } | Emission::Alert { .. });
     order.outbox.entries.iter().any(tells)

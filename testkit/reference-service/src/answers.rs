@@ -1,4 +1,4 @@
-//! What the service answers where somebody has said so.
+//! Configured answers, in place of the service's own.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::call::{Answer, Call};
 
-/// Outputs by service and action, which take the place of those that the service makes up. The default
-/// has none. They change nothing about what a call does: a refusal stays a refusal.
+/// Outputs by service and action, which replace those that the service computes. The default has none. They do not
+/// change what a call does: a refusal stays a refusal.
 ///
-/// The same action is answered the same whatever its input, so a repeated call is, too.
+/// An action has the same answer for every input, so a repeated call has too.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlayedAnswers(
     /// Output of each action, by service and action.
@@ -21,7 +21,7 @@ impl PlayedAnswers {
         self.0.get(service)?.get(action)
     }
 
-    /// The answer to a call that would be answered so.
+    /// Replaces the answer to a call, if there is a configured output.
     pub(crate) fn to_call(&self, call: &Call, answer: Answer) -> Answer {
         match (answer, self.of(&call.head.service, &call.head.action)) {
             (Answer::Output(_), Some(said)) => Answer::Output(said.clone()),
@@ -29,7 +29,7 @@ impl PlayedAnswers {
         }
     }
 
-    /// The answer to a probe that would be answered so. `action`: that of the effect, if it happened.
+    /// Replaces the answer to a probe, if there is a configured output. `action`: that of the effect, if it happened.
     pub(crate) fn to_probe(&self, service: &str, action: Option<&str>, answer: Answer) -> Answer {
         let said = action.and_then(|action| self.of(service, action));
         match (answer, said) {

@@ -1,8 +1,7 @@
-//! What the service remembers: the state of every key, and counts.
+//! The service's memory: the state of every key, and counts.
 //!
-//! Owns the only function that changes state, [`Book::apply`]. A key is never forgotten, since
-//! forgetting one is forgetting that its effect took place; a full book therefore refuses new
-//! keys instead (507), and goes on answering those that it knows.
+//! [`Book::apply`] is the only function that changes state. A key is never forgotten, because the service would
+//! forget that its effect took place; a full book therefore refuses new keys (507), and still answers known ones.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use crate::summary::{CallCounts, KeyView, MAX_EXAMPLES, Summary};
 /// One call, as it is written to the ledger file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerLine {
-    /// When it was decided what the call does, in milliseconds since the Unix epoch.
+    /// When the effect of the call was decided, in milliseconds since the Unix epoch.
     pub at_ms: i64,
     /// What identifies the call.
     #[serde(flatten)]
@@ -103,8 +102,7 @@ impl Book {
         self.entries.is_empty()
     }
 
-    /// What has become of the effect under `key` of `service`; [`Status::New`] for a key that the
-    /// book does not hold.
+    /// State of the effect under `key` of `service`; [`Status::New`] for a key that the book does not hold.
     pub fn status(&self, service: &str, key: &str) -> Status {
         self.find(service, key)
             .map_or(Status::New, |at| self.entries[at].status)
@@ -117,10 +115,10 @@ impl Book {
         Some(&self.entries[at].action)
     }
 
-    /// Notes that a call has come in. Returns its number among the calls of its key, from 1.
+    /// Counts an incoming call. Returns its number among the calls of its key, from 1.
     ///
     /// # Errors
-    /// [`Full`] if the key is new and there is no room; nothing is noted then.
+    /// [`BookFull`] if the key is new and there is no room; nothing is counted then.
     pub fn arrive(&mut self, head: &CallHead) -> Result<u32, BookFull> {
         let at = match self.find(&head.service, &head.key) {
             Some(at) => at,
@@ -147,7 +145,7 @@ impl Book {
         Ok(entry.calls)
     }
 
-    /// Takes over what a call did, and counts it. Call [`arrive`](Self::arrive) for the same call before.
+    /// Applies and counts the effect of a call. Call [`arrive`](Self::arrive) for the same call before.
     pub fn apply(&mut self, line: &LedgerLine) {
         let head = &line.head;
         self.counts_of(&head.service).note(line.kind, line.cause);

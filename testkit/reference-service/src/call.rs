@@ -1,4 +1,4 @@
-//! The words of a call: who asks for what, what it does, what it is answered.
+//! The parts of a call: identity, effect and answer.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -125,7 +125,7 @@ pub enum Answer {
     },
 }
 
-/// What has become of the effect under a key.
+/// State of the effect under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// The key was never used, or no call of it has had an effect.

@@ -1,9 +1,8 @@
 //! The contract that a downstream service must honour, as one function.
 //!
-//! Owns [`judge`], which says what a call does and what it is answered, given what the book knows of its
-//! keys. Architecture invariant: no IO, no clock and no change of state here;
-//! [`Book::apply`](crate::book::Book::apply) alone changes state, for a live call and for a reloaded ledger
-//! line alike.
+//! [`judge`] decides what a call does and how it is answered, from the book's state of its keys. Architecture
+//! invariant: no IO, no clock and no change of state here; only [`Book::apply`](crate::book::Book::apply) changes
+//! state, for a live call and for a reloaded ledger line alike.
 
 use serde_json::{Map, Value};
 
@@ -84,7 +83,7 @@ pub fn probe(book: &Book, service: &str, key: &str) -> Answer {
     Answer::Output(Value::Object(answer))
 }
 
-/// The contract itself, all faults aside.
+/// The contract without faults.
 fn resolve(book: &Book, call: &Call, declined: bool) -> Judgement {
     let head = &call.head;
     let same_request = |fingerprint: u64| fingerprint == call.fingerprint();
@@ -168,7 +167,7 @@ fn refused(cause: Cause) -> Judgement {
     }
 }
 
-/// What a service that is down answers.
+/// The answer of a service that is down.
 pub(crate) fn down(retry_after_s: Option<u32>) -> Answer {
     Answer::Error {
         status: 503,
@@ -178,7 +177,7 @@ pub(crate) fn down(retry_after_s: Option<u32>) -> Answer {
     }
 }
 
-/// What a service answers whose caller's token has expired.
+/// The answer of a service to a caller with an expired token.
 fn caller_refused() -> Answer {
     Answer::Error {
         status: 401,
@@ -207,8 +206,8 @@ const ECHOED_FIELDS: usize = 8;
 /// Longest text, in bytes, that the output repeats.
 const ECHOED_TEXT: usize = 64;
 
-/// The output of a forward call: a pure function of the request, so that deriving it again for
-/// a replay is the same as having stored it.
+/// The output of a forward call: a pure function of the request, so that computing it again for a replay equals
+/// having stored it.
 fn forward_output(call: &Call) -> Value {
     let mut output = Map::new();
     output.insert("reference".to_owned(), reference(call).into());

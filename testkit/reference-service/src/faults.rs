@@ -1,8 +1,7 @@
-//! How the service misbehaves, and when.
+//! The faults of the service, and when they occur.
 //!
-//! Owns the fault settings and the decision, which is a pure function of the seed, the service,
-//! the key and the number of the call of that key. Architecture invariant: no clock and no
-//! random source here, so that a run can be repeated.
+//! Fault settings, and the decision about a call: a pure function of the seed, the service, the key and the number of
+//! the call of that key. Architecture invariant: no clock and no random source here, so that a run can be repeated.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +88,7 @@ impl Default for FaultPlan {
     }
 }
 
-/// A fault setting that is out of its bounds.
+/// The error of a fault setting that is out of its bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("faults of {plan}: {what}")]
 pub struct FaultsError {
@@ -100,7 +99,7 @@ pub struct FaultsError {
     pub what: String,
 }
 
-/// Which faults one call meets.
+/// The faults of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// How long the call waits before it is handled, in milliseconds. A stall comes on top.
@@ -143,7 +142,7 @@ pub enum Mishap {
     },
 }
 
-/// Keeps the draws of one call apart from one another.
+/// Separates the draws of one call.
 #[derive(Clone, Copy)]
 enum Draw {
     Permanent = 1,
@@ -213,7 +212,7 @@ impl Faults {
             Mishap::CallerRefused
         } else if roll < plan.transient {
             let after_effect = hash::unit(after) < plan.transient_after_effect;
-            // Who answers 429 has not begun: it is never the answer after the effect.
+            // A service that answers 429 has not begun: it is never the answer after the effect.
             let statuses: &[u16] = if after_effect {
                 &[503, 500]
             } else {

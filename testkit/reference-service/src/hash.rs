@@ -1,7 +1,7 @@
 //! Stable 64-bit hashes: the same on every platform and in every later build.
 //!
-//! Owns nothing but arithmetic. The standard library's hasher is not used because its result may
-//! change between releases, and a ledger written by one build is read by another.
+//! Only arithmetic. The standard library's hasher may change its result between releases, and a ledger written by one
+//! build is read by another.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
-//! The HTTP edge: requests in, answers out, nothing decided.
+//! The HTTP layer: reads requests and writes answers, without decisions.
 //!
-//! One handler and a match on the path instead of a router and extractors: this service shares
-//! its processors with what it is called by, so a call should cost little.
+//! One handler and a match on the path instead of a router and extractors: this service shares its processors with
+//! its callers, so a call should cost little.
 
 use std::sync::Arc;
 
@@ -125,15 +125,15 @@ async fn input(body: Body) -> Result<Value, Invalid> {
     serde_json::from_slice(&body).map_err(|error| bad("bad_json", error.to_string()))
 }
 
-/// Whether the caller only asks if an effect happened.
+/// Whether the request is a probe.
 fn is_probe(headers: &HeaderMap) -> bool {
     headers
         .get("triad-direction")
         .is_some_and(|d| d.as_bytes() == b"probe")
 }
 
-/// Answers whether the effect under a forward key happened. It is no call: it has no line in the
-/// ledger, and of all faults it has only that of being down.
+/// Answers whether the effect under a forward key happened. A probe is not a call: it has no line in the ledger, and
+/// its only fault is that the service is down.
 fn probe(path: &str, headers: &HeaderMap, shared: &ServiceState) -> Result<Answer, Invalid> {
     let (service, _) = names(path)?;
     let Some(key) = text(headers, "idempotency-key", MAX_KEY)? else {

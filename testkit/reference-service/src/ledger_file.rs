@@ -1,9 +1,8 @@
 //! The durable ledger: JSON lines, appended and never changed.
 //!
-//! A line is handed to the operating system (one `write(2)`) before the call that it tells of is
-//! answered, so that killing the process loses no effect that was acknowledged. It is not synced
-//! to the disk: a power cut may lose the last lines. A line that a kill tore has no newline at
-//! its end; it belongs to a call that was never answered, and is cut off on the next start.
+//! A line is written to the operating system (one `write(2)`) before its call is answered, so that killing the
+//! process loses no acknowledged effect. It is not synced to the disk: a power cut may lose the last lines. A line
+//! that a kill tore has no newline at its end; its call was never answered, and the next start cuts it off.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::book::{Book, BookFull, LedgerLine};
 
-/// Longest line that is read back, in bytes; what is written is far below.
+/// Longest line that is read back, in bytes; written lines are far shorter.
 const MAX_LINE: u64 = 64 * 1024;
 
 /// Why a ledger file cannot be used.
@@ -22,7 +21,7 @@ pub enum LedgerError {
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// Another process uses the file.
@@ -62,7 +61,7 @@ pub(crate) struct LedgerFile {
 }
 
 impl LedgerFile {
-    /// Opens or creates the file, takes its lines over into `book` and cuts a torn last line.
+    /// Opens or creates the file, loads its lines into `book` and cuts off a torn last line.
     pub(crate) fn open(path: &Path, book: &mut Book) -> Result<Self, LedgerError> {
         let io = |source| LedgerError::Io {
             path: path.to_owned(),
@@ -93,7 +92,7 @@ impl LedgerFile {
         })
     }
 
-    /// Appends one line. When it fails, nothing of the line stays in the file.
+    /// Appends one line. If that fails, nothing of the line stays in the file.
     pub(crate) fn append(&mut self, line: &LedgerLine) -> io::Result<()> {
         if self.torn {
             self.file.set_len(self.good_len)?;
@@ -111,7 +110,7 @@ impl LedgerFile {
     }
 }
 
-/// Takes over every whole line and gives the length of all of them, in bytes.
+/// Loads every whole line and returns their total length, in bytes.
 fn reload(path: &Path, file: &File, book: &mut Book) -> Result<u64, LedgerError> {
     let mut reader = BufReader::new(file);
     let (mut good_len, mut number) = (0, 0);

@@ -1,7 +1,6 @@
 //! The reference remote service: honours the contract, keeps a ledger and misbehaves on request.
 //!
-//! It stands in for the remote services of a demo or a test, and is the model of what an agent
-//! may expect of a real one.
+//! It stands in for the remote services of a demo or a test, and shows what an agent may expect of a real one.
 //!
 //! # The contract
 //!

@@ -1,4 +1,4 @@
-//! The running service: started, asked and stopped.
+//! The running service: start, queries and shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ pub enum StartError {
     Listen {
         /// The address that was asked for.
         listen: SocketAddr,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The ledger file cannot be used.

@@ -1,8 +1,8 @@
-//! What the connections share: one lock around the book and its file, waits outside of it.
+//! State shared by the connections: one lock around the book and its file; waits happen outside the lock.
 //!
-//! Owns the order of things in a call: arrive, wait, resolve (judge, write the line, take it
-//! over), hold, answer. Architecture invariant: the line is in the file before the state changes
-//! and before the caller is answered; no wait happens under the lock.
+//! The order of a call: arrive, wait, resolve (judge, write the line, apply it), hold, answer. Architecture
+//! invariant: the line is in the file before the state changes and before the caller is answered; no wait happens
+//! under the lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,10 +22,10 @@ use crate::summary::{KeyView, Summary};
 /// effect.
 pub const MAX_WAITING: usize = 10_000;
 
-/// Keys shown by one look at the book, so that a long listing does not hold up calls.
+/// Keys read at once, so that a long listing does not delay calls.
 const PAGE: usize = 512;
 
-/// What the connections share.
+/// State shared by the connections.
 pub(crate) struct ServiceState {
     core: Mutex<Core>,
     answers: PlayedAnswers,
@@ -41,7 +41,7 @@ struct Core {
     faults: Arc<Faults>,
 }
 
-/// A call that has come in, has its number and its fate, and waits to be resolved.
+/// A call with its number and its faults, waiting to be resolved.
 struct Arrived {
     call: Call,
     number: u32,
@@ -143,8 +143,8 @@ impl ServiceState {
         let Ok(permit) = self.waiting.clone().try_acquire_owned() else {
             return self.core().resolve(arrived.given_up(), &self.answers);
         };
-        // A task of its own: when the caller hangs up during the wait, the call still lands, as
-        // it would on a real service. That is how a forward call arrives after its own compensation.
+        // A separate task: if the caller disconnects during the wait, the call still lands, as on a real service.
+        // That is how a forward call arrives after its own compensation.
         let landed = tokio::spawn(async move {
             let _permit = permit;
             let arrived = if self.wait(first_ms).await {
@@ -159,7 +159,7 @@ impl ServiceState {
         landed.await.expect("resolving a call does not panic")
     }
 
-    /// Waits; false when the service is stopped meanwhile.
+    /// Waits; false if the service is stopped meanwhile.
     async fn wait(&self, wait_ms: u64) -> bool {
         if wait_ms == 0 {
             return true;
@@ -200,8 +200,8 @@ impl Arrived {
 }
 
 impl Core {
-    /// Judges a call, writes its line, takes it over. The lock is held from the judgement to the
-    /// change of state, so two calls with one key cannot both find it new.
+    /// Judges a call, writes its line, applies it. The lock is held from the judgement to the change of state, so two
+    /// calls with one key cannot both find it new.
     fn resolve(&mut self, arrived: Arrived, answers: &PlayedAnswers) -> Answer {
         let judgement = judge(&self.book, &arrived.call, &arrived.decision);
         let answer = answers.to_call(&arrived.call, judgement.answer);

@@ -1,4 +1,4 @@
-//! What the ledger shows: counts, and one view a key.
+//! Views of the ledger: counts, and one view per key.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::call::{Cause, Direction, Kind, Status};
 /// Most examples of one kind that a summary names, inclusive.
 pub const MAX_EXAMPLES: usize = 16;
 
-/// Counts of calls, by what they did and by what went wrong.
+/// Counts of calls, by effect and by fault.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CallCounts {
     /// Calls that came in, those that were refused or failed included.
@@ -86,7 +86,7 @@ pub struct Summary {
     pub steps_applied_twice_examples: Vec<String>,
 }
 
-/// What has become of the effect under a key, as a word.
+/// State of the effect under a key, as a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyStatus {
@@ -131,7 +131,7 @@ pub struct KeyView {
     pub step: String,
     /// Whether it is the key of an effect or of a compensation.
     pub direction: Direction,
-    /// What has become of the effect under the key.
+    /// State of the effect under the key.
     pub status: KeyStatus,
     /// How many calls with this key came in.
     pub calls: u32,

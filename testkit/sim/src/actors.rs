@@ -25,7 +25,7 @@ use crate::remote::SimRemote;
 use crate::setup::SWEEP_MS;
 use crate::world::{Reader, World};
 
-/// How often a Scheduler that reads nothing looks whether it can start what waits.
+/// How often a Scheduler without messages checks whether waiting orders can start.
 const IDLE_MS: u64 = 200;
 /// Longest time of one sweep.
 const SWEEP_TIME: Millis = Millis(20_000);
@@ -40,7 +40,7 @@ enum Handler {
 }
 
 impl Handler {
-    /// How it takes batches, if it reads topics.
+    /// Its function for batches, if it reads topics.
     fn reader(&self) -> Option<Reader> {
         match self {
             Self::Submission(h) => {
@@ -182,7 +182,7 @@ pub(crate) fn set_up(world: &World) {
     }
 }
 
-/// An error of a clock such that any two are at most the skew apart.
+/// A clock error such that any two clocks differ by at most the skew.
 pub(crate) fn small_error(rng: &mut Rng) -> i64 {
     let half = i64::try_from(TIMING.skew.0 / 2).unwrap_or(0);
     i64::try_from(rng.between(0, TIMING.skew.0)).unwrap_or(0) - half
@@ -197,7 +197,7 @@ pub(crate) fn any_instance(world: &World, kind: Kind) -> Option<InstanceId> {
     (!alive.is_empty()).then(|| *state.kernel.rng.pick(&alive))
 }
 
-/// Starts an instance, or starts a dead one again: it remembers nothing.
+/// Starts an instance, or restarts a dead one without its memory.
 pub(crate) fn start(world: &World, who: InstanceId) {
     let kind = world.state().kernel.instances[who].kind;
     let Some(handler) = build(world, who, kind) else {
@@ -257,7 +257,7 @@ pub(crate) fn start(world: &World, who: InstanceId) {
     }
 }
 
-/// What starts on one machine drives all orders on.
+/// Resumes all unfinished orders, as at the start of an installation on one machine.
 async fn drive_on(
     world: &World,
     who: InstanceId,
@@ -278,7 +278,7 @@ async fn drive_on(
     }
 }
 
-/// Gives a partition to a living instance, which reads on from the last commit.
+/// Assigns a partition to a living instance, which reads on from the last commit.
 pub(crate) fn give(world: &World, topic: &str, partition: usize, who: InstanceId) {
     let Some(reader) = world.state().readers.get(&who).cloned() else {
         return;

@@ -1,4 +1,4 @@
-//! The simulated bus: topics, partitions, offsets, duplicates, what goes wrong with a send.
+//! The simulated bus: topics, partitions, offsets, duplicates, faults of sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use triad_runtime::{BusError, InputRecord};
 use crate::kernel::{InstanceId, Kernel};
 use crate::unsynced::{TakeBack, Unsynced};
 
-/// A record of a topic: when it was appended, and by whom.
+/// A record of a topic: when it was appended, and by which instance.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub at: u64,
@@ -18,18 +18,18 @@ pub(crate) struct Stored {
     pub envelope: Arc<Envelope>,
 }
 
-/// What has come of a batch so far.
+/// Result of a batch so far.
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
-    /// Topics and partitions that take nothing more of it.
+    /// Topics and partitions that take no more of the batch.
     broken: Vec<(String, usize)>,
-    /// Something of it is never answered.
+    /// Part of the batch is never answered.
     pub hung: bool,
-    /// What lands later.
+    /// Messages that are appended later.
     pub late: Vec<Envelope>,
 }
 
-/// A request as an agent was handed it.
+/// A request as it was delivered to an agent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delivered {
     pub times: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Delivered {
     pub allowance: u32,
 }
 
-/// What the checker reads of a request.
+/// Fields of a request for the checker.
 #[derive(Debug, serde::Deserialize)]
 struct RequestHead {
     idempotency_key: String,
@@ -47,7 +47,7 @@ struct RequestHead {
     allowance: u32,
 }
 
-/// Who reads a partition.
+/// A partition and its reader.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
     pub log: Vec<Stored>,
@@ -58,23 +58,23 @@ pub(crate) struct Partition {
     pub waiting: Vec<Waker>,
 }
 
-/// All topics, and what the checker counts.
+/// All topics, and the checker's counts.
 #[derive(Debug, Default)]
 pub(crate) struct BusState {
     pub topics: BTreeMap<String, Vec<Partition>>,
     /// Topics that take nothing at present.
     pub down: Vec<String>,
-    /// Topics that we may not write to at present.
+    /// Topics that refuse our writes at present.
     pub refused: BTreeSet<String>,
-    /// Topics that have been refused: each is at most once, so that outages have an end.
+    /// Topics that were refused: each at most once, so that outages end.
     pub refused_before: BTreeSet<String>,
-    /// Topics and partitions that answer nothing at present.
+    /// Topics and partitions that do not answer at present.
     pub leaderless: BTreeSet<(String, usize)>,
     /// Processes that have lost their producer, and until when a new one would be lost as well.
     lost: BTreeMap<InstanceId, u64>,
     /// Request records handed to agents, by idempotency key, direction and attempt.
     pub deliveries: BTreeMap<(String, &'static str, u32), Delivered>,
-    /// What a loss of power may take back.
+    /// Messages and commits that a loss of power may take back.
     pub unsynced: Unsynced,
 }
 
@@ -89,7 +89,7 @@ impl BusState {
         self.topics.get_mut(topic)?.get_mut(at)
     }
 
-    /// Everything on a topic, partition by partition.
+    /// All records of a topic, partition by partition.
     pub(crate) fn all<'a>(&'a self, topic: &str) -> impl Iterator<Item = &'a Stored> {
         self.topics
             .get(topic)
@@ -111,14 +111,13 @@ pub(crate) fn place(key: Option<&[u8]>, partitions: usize) -> usize {
 }
 
 impl BusState {
-    /// A process loses its producer: it can send nothing any more. One that is made later than `until`
-    /// can.
+    /// A process loses its producer and cannot send any more, until it makes a new one later than `until`.
     pub(crate) fn lose_producer(&mut self, k: &mut Kernel, who: InstanceId, until: u64) {
         k.note(who, || format!("bus: its producer is lost until {until}"));
         self.lost.insert(who, until);
     }
 
-    /// Makes a new producer in the place of one that is lost, as the adapter does before it sends.
+    /// Replaces a lost producer, as the adapter does before it sends.
     pub(crate) fn make_sound(&mut self, k: &mut Kernel, who: InstanceId) {
         if self.lost.get(&who).is_some_and(|until| *until <= k.now) {
             self.lost.remove(&who);
@@ -126,13 +125,12 @@ impl BusState {
         }
     }
 
-    /// A process starts: it has a producer of its own.
+    /// A process starts, with its own producer.
     pub(crate) fn begin(&mut self, who: InstanceId) {
         self.lost.remove(&who);
     }
 
-    /// What is wrong with topics, partitions and producers is over; a lost producer is replaced by
-    /// the next publish.
+    /// Ends the faults of topics, partitions and producers; the next publish replaces a lost producer.
     pub(crate) fn mend(&mut self) {
         self.down.clear();
         self.refused.clear();
@@ -203,8 +201,8 @@ impl BusState {
         Ok(())
     }
 
-    /// Takes back all but the first `kept` of what is acknowledged and not durable yet; how many messages
-    /// and how many commits are lost.
+    /// Takes back all but the first `kept` acknowledged items that are not durable yet; returns the numbers of lost
+    /// messages and lost commits.
     pub(crate) fn lose_power(&mut self, kept: usize) -> (usize, usize) {
         let (mut messages, mut commits) = (0, 0);
         for change in self.unsynced.lose(kept) {
@@ -230,8 +228,8 @@ impl BusState {
         (messages, commits)
     }
 
-    /// Sends one message of a batch as the faults have it. Within a partition a failure fails all
-    /// that follows, as an idempotent producer's does.
+    /// Sends one message of a batch with the drawn faults. Within a partition a failure fails all later messages, as
+    /// with an idempotent producer.
     pub(crate) fn send_one(
         &mut self,
         k: &mut Kernel,
@@ -258,7 +256,7 @@ impl BusState {
         if leaderless || k.fault("fault: publish hung", k.faults.hang) {
             sending.broken.push(lane(&message));
             sending.hung = true;
-            // It is still with the producer, and may go out once it is answered.
+            // The producer still has it, and may send it once the partition answers.
             if !leaderless && k.rng.chance(500) {
                 sending.late.push(message);
             }
@@ -302,7 +300,7 @@ impl BusState {
             allowance: r.allowance,
         });
         delivered.times += 1;
-        // A request made again after a migration may have another allowance.
+        // A request that is made again after a migration may have another allowance.
         delivered.allowance = delivered.allowance.max(r.allowance);
     }
 
@@ -330,7 +328,7 @@ impl BusState {
                 offset: i64::try_from(offset).unwrap_or(i64::MAX),
                 timestamp_ms: i64::try_from(stored.at).unwrap_or(-1),
                 key: stored.envelope.key.clone(),
-                // An empty value stands for a tombstone: no sender sends one otherwise.
+                // An empty value stands for a tombstone: no sender uses one otherwise.
                 value: Some(stored.envelope.value.clone()).filter(|v| !v.is_empty()),
                 headers: stored.envelope.copied_headers(),
             })

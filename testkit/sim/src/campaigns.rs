@@ -1,4 +1,4 @@
-//! Campaigns in the world: operators who start, stop and resume them, and Supervisors who carry them on.
+//! Campaigns in the world: operators start, stop and resume them, and Supervisors execute them.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::ports::Ports;
 use crate::setup::SWEEP_MS;
 use crate::world::{State, World};
 
-/// Longest turn at the campaigns.
+/// Longest turn of a Supervisor's campaigns.
 const TURN: Millis = Millis(5_000);
 
-/// What carries campaigns on.
+/// The executor of campaigns.
 pub(crate) type Carrier = Campaigns<Ports, Ports, Ports, Ports>;
 
-/// Starts the loop of a Supervisor that carries campaigns on, where the world has any.
+/// Starts a Supervisor's loop of campaigns, if the world has any.
 pub(crate) fn carry_on(world: &World, who: InstanceId, carrier: Arc<Carrier>) {
     if !world.state().setup.campaigns {
         return;
@@ -42,7 +42,7 @@ pub(crate) fn carry_on(world: &World, who: InstanceId, carrier: Arc<Carrier>) {
     });
 }
 
-/// Starts an operator who starts campaigns, stops them and has them go on, until the faults stop.
+/// Starts an operator that starts, stops and resumes campaigns until the faults stop.
 pub(crate) fn work(world: &World, who: InstanceId) {
     if !world.state().setup.campaigns {
         return;
@@ -81,7 +81,7 @@ fn act() -> OperatorAct {
     OperatorAct::new("somebody", "many at once")
 }
 
-/// Any act on what it is for, and now and then on what it is not for.
+/// An act that fits its orders, and now and then one that does not.
 fn wanted(state: &mut State) -> CampaignRequest {
     let rng = &mut state.kernel.rng;
     let (what, of) = match rng.below(8) {
@@ -150,7 +150,7 @@ async fn change(world: &World, ports: &Ports, resumes: bool) -> Option<&'static 
     }
 }
 
-/// Stops what is under way, when the faults have stopped: what it has set going must come to rest.
+/// Stops the campaigns under way when the faults have stopped, so that their orders can come to rest.
 pub(crate) async fn stop_all(world: &World) {
     if !world.state().setup.campaigns {
         return;

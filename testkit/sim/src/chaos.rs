@@ -1,5 +1,5 @@
-//! The course of a world: it is disturbed for a while, somebody looks after it all the time, and in
-//! the end the faults stop and everything must come to rest.
+//! The course of a world: faults for a while, with repairs all the time, and then a calm in which everything must
+//! come to rest.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +15,12 @@ use crate::operators;
 use crate::senders::publisher;
 use crate::world::World;
 
-/// How often those who look after the world look, in virtual milliseconds.
+/// Interval of the repairs, in virtual milliseconds.
 const TICK_MS: u64 = 500;
-/// After the faults have stopped, a call that was made may still land for so long.
+/// After the faults have stopped, a call that was made may still land for this time.
 pub(crate) const LATEST_LANDING_MS: u64 = 45_000;
 
-/// Starts those who disturb the world and those who look after it.
+/// Starts the faults and the repairs.
 pub(crate) fn unleash(world: &World, calm_after_ms: u64, landing_ms: u64) {
     let w = world.clone();
     world.spawn(Owner::World, async move { monkey(&w).await });
@@ -37,7 +37,7 @@ pub(crate) fn unleash(world: &World, calm_after_ms: u64, landing_ms: u64) {
     });
 }
 
-/// The faults stop, what only operators can do is done, and everything must come to rest.
+/// Stops the faults, does what only operators can do, and waits until everything has come to rest.
 pub(crate) async fn come_to_rest(world: &World, landing_ms: u64) {
     calm(world);
     let other = world.clone();
@@ -68,7 +68,7 @@ fn calm(world: &World) {
     state.kernel.note(OUTSIDE, || "THE FAULTS STOP".into());
 }
 
-/// Moves the partitions of the dead to the living, and starts the dead again.
+/// Assigns the partitions of dead instances to living ones, and restarts dead ones.
 async fn medic(world: &World) {
     loop {
         world.sleep(TICK_MS).await;
@@ -106,7 +106,7 @@ async fn medic(world: &World) {
     }
 }
 
-/// Starts an instance, and those that are one process with it.
+/// Starts an instance, and those of the same process.
 fn rise(world: &World, who: InstanceId) {
     let others = machine::others_of(&world.state(), who);
     start(world, who);
@@ -115,8 +115,7 @@ fn rise(world: &World, who: InstanceId) {
     }
 }
 
-/// Waits until everything has finished, or the bound of G9 has passed; then holds the whole
-/// against the guarantees.
+/// Waits until everything has finished, or the bound of G9 has passed; then checks the world against the guarantees.
 async fn watch(world: &World, landing_ms: u64) {
     let bound_ms = checks::liveness::bound_ms(&world.state());
     let calm_since = world.now();
@@ -127,7 +126,7 @@ async fn watch(world: &World, landing_ms: u64) {
         let mut state = world.state();
         open.retain(|id| !checks::is_at_rest(&state, id));
         if open.is_empty() && waited >= landing_ms && state.sent.open == 0 {
-            // Somebody who woke late may have set one going again.
+            // An operator that was frozen may have resubmitted an order.
             let all = state.sent.orders.iter();
             open.extend(all.filter(|id| !checks::is_at_rest(&state, id)).cloned());
             if checks::unfinished(&state, open.iter()).is_empty() {

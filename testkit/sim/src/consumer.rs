@@ -1,4 +1,4 @@
-//! Consumers of the simulated bus: at-least-once groups, and zombies that go on for a while.
+//! Consumers of the simulated bus: at-least-once groups, and zombies that continue for a while.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,18 +10,18 @@ use crate::kernel::{InstanceId, Owner};
 use crate::ports::Ports;
 use crate::world::{State, World};
 
-/// A partition as it was given to somebody.
+/// A partition as it was assigned to an instance.
 pub(crate) struct Assignment {
     pub topic: String,
     pub partition: usize,
-    /// Of the assignment; an older one reads nothing more.
+    /// Of the assignment; a consumer of an older one reads nothing more.
     pub generation: u64,
     /// The first record to read.
     pub from: usize,
 }
 
-/// Reads a partition until it is given to somebody else: hands batches to a handler, commits what
-/// is done up to the first record that is not, and begins again there after a pause.
+/// Reads a partition until it is assigned to another instance: hands batches to a handler, commits finished records
+/// up to the first unfinished one, and starts again there after a pause.
 pub(crate) async fn consume<F, R>(world: &World, who: InstanceId, handle: F, given: Assignment)
 where
     F: Fn(Vec<InputRecord>) -> R,
@@ -77,7 +77,7 @@ struct Fetch {
 }
 
 impl Future for Fetch {
-    /// `None`: the partition has been given to somebody else.
+    /// `None`: the partition was assigned to another instance.
     type Output = Option<Vec<InputRecord>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -111,7 +111,7 @@ impl Future for Fetch {
 }
 
 impl World {
-    /// Commits an offset, if the consumer is still the one that reads the partition.
+    /// Commits an offset, if the consumer's assignment is still current.
     pub(crate) fn commit_offset(
         &self,
         who: InstanceId,
@@ -124,7 +124,7 @@ impl World {
         let lost = state.kernel.faults.lost_offset;
         if state.kernel.fault("fault: offset commit lost", lost) {
             drop(state);
-            // As a consumer that commits at intervals: the next one makes up for it.
+            // Like a consumer that commits at intervals: the next commit covers it.
             let (world, topic) = (self.clone(), topic.to_owned());
             self.spawn(Owner::Instance(who), async move {
                 world.sleep(5_000).await;
@@ -149,8 +149,7 @@ impl World {
         }
     }
 
-    /// Gives a partition to an instance; the one before goes on as a zombie until it asks for
-    /// more.
+    /// Assigns a partition to an instance; the one before continues as a zombie until its next read.
     pub(crate) fn assign(&self, topic: &str, at: usize, to: InstanceId) -> Option<(u64, usize)> {
         let (given, woken) = {
             let mut state = self.state();

@@ -22,20 +22,20 @@ struct Stored {
     expires: Option<u64>,
 }
 
-/// What the control store holds, and what the checker remembers of it.
+/// Content of the control store, and the checker's memory of it.
 #[derive(Debug, Default)]
 pub(crate) struct ControlState {
     records: BTreeMap<String, Stored>,
-    /// Changes of downstreams that somebody has tried to write down.
+    /// Changes of downstreams that an instance has tried to write.
     pub decided: BTreeSet<String>,
-    /// Alerts about campaigns that stopped by themselves: those that there may be.
+    /// Possible alerts about campaigns that stopped without a command.
     pub stopped_campaigns: BTreeSet<String>,
-    /// Nobody may read or write it at present.
+    /// No instance may read or write it at present.
     pub is_denied: bool,
 }
 
 impl ControlState {
-    /// One read, consistent, at a moment.
+    /// One consistent read, at a moment.
     pub(crate) fn read(&self, now: u64, key: &str) -> Option<ControlRecord> {
         let found = self.records.get(key)?;
         let expired = found.expires.is_some_and(|at| at <= now);
@@ -45,7 +45,7 @@ impl ControlState {
         })
     }
 
-    /// Remembers that a write was wanted, whatever becomes of it.
+    /// Records the intent of a write, whatever its result.
     pub(crate) fn wanted(&mut self, write: &ControlWrite) {
         if let Some(agent) = write.key.strip_prefix("downstream/")
             && let Ok(record) = serde_json::from_value::<Downstream>(write.value.clone())
@@ -89,7 +89,7 @@ impl ControlState {
         Written::Written
     }
 
-    /// Remembers how a campaign ended.
+    /// Records how a campaign ended.
     fn note_campaign(&mut self, k: &mut Kernel, write: &ControlWrite) {
         let Ok(campaign) = serde_json::from_value::<Campaign>(write.value.clone()) else {
             return;
@@ -103,7 +103,7 @@ impl ControlState {
         }
     }
 
-    /// A downstream's record as it stands.
+    /// A downstream's stored record.
     pub(crate) fn downstream(&self, service: &str) -> Option<Downstream> {
         let name = AgentName::new(service).ok()?;
         let found = self.records.get(&downstream::key(&name))?;
@@ -111,7 +111,7 @@ impl ControlState {
     }
 }
 
-/// What must hold of every record of the control store.
+/// Checks every record of the control store.
 fn check(k: &mut Kernel, setup: &Setup, before: Option<&Value>, write: &ControlWrite) {
     if let Some(agent) = write.key.strip_prefix("downstream/") {
         let read = |v: &Value| serde_json::from_value::<Downstream>(v.clone()).ok();
@@ -154,7 +154,7 @@ fn check_breaker(k: &mut Kernel, setup: &Setup, agent: &str, was: &Downstream, i
             format!("{agent}: {out} probes are out")
         });
     }
-    // Open for less than was asked is caught here; the clocks may differ by the skew.
+    // Open for less than requested is caught here; the clocks may differ by the skew.
     if let (Breaker::Open { until, .. }, Breaker::HalfOpen { .. }) = (was.breaker, is.breaker)
         && !setup.wild_clocks
     {
@@ -169,7 +169,7 @@ fn check_breaker(k: &mut Kernel, setup: &Setup, agent: &str, was: &Downstream, i
     }
 }
 
-/// How a campaign ended, as coverage has it.
+/// The end of a campaign, as a name in the coverage.
 fn reached(end: CampaignEnd) -> &'static str {
     match end {
         CampaignEnd::Finished => "campaign: finished",

@@ -1,9 +1,8 @@
 //! Every crash point of a reference workload, and every pair of them: enumerated, not sampled.
 //!
-//! Every write, send, call and offset commit of an instance is an effect and has a number. The
-//! instance that is about to have effect `n`, or has just had it, is killed there; it is started
-//! again, and everything must end as the guarantees say. For a pair the run that follows the
-//! first crash is gone through once more, with a second crash at each of its later effects.
+//! Every write, send, call and offset commit of an instance is an effect with a number. The instance is killed just
+//! before or just after effect `n`; it is restarted, and everything must end as the guarantees say. For a pair, the
+//! run that follows the first crash is repeated with a second crash at each of its later effects.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +11,7 @@ use crate::kernel::Crash;
 use crate::run::{WorldResult, run_plain};
 use crate::scenario::{self, NewOrder};
 
-/// Under these names the crashes of a run are counted.
+/// Names under which a run's crashes are counted.
 const CRASHES: [&str; 2] = [
     "fault: died before an effect",
     "fault: died after an effect",
@@ -46,7 +45,7 @@ impl Workload {
     }
 }
 
-/// What came of all crashes in one workload.
+/// Results of all crashes in one workload.
 #[derive(Debug, Default)]
 pub struct Crashes {
     /// Effects of the workload without a crash: writes, sends, calls and offset commits of all
@@ -56,7 +55,7 @@ pub struct Crashes {
     pub singles: u64,
     /// How many runs had two crashes.
     pub pairs: u64,
-    /// How many crashes the runs had together: fewer than were asked for if one did not come.
+    /// How many crashes the runs had together: fewer than requested if one did not occur.
     pub crashed: u64,
     /// For each run in which an invariant did not hold: its crashes, and the first invariant with
     /// what was seen.
@@ -64,9 +63,9 @@ pub struct Crashes {
 }
 
 impl Crashes {
-    /// Whether nothing was left out: the workload has effects, a crash was tried before and after each of
-    /// them, and every crash that was asked for has come. If `pairs` is true, pairs must have been tried,
-    /// too; if it is false, none may have been.
+    /// Whether the enumeration is complete: the workload has effects, a crash was tried before and after each of
+    /// them, and every requested crash has occurred. If `pairs` is true, pairs must have been tried, too; if it is
+    /// false, none may have been.
     #[must_use]
     pub fn is_whole(&self, pairs: bool) -> bool {
         self.effects > 0

@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use triad_core::{Context, Timing, WorkflowRef};
 use triad_workflow::{DefinitionHash, Limits, Millis, Workflow};
 
-/// Spans of every world: short, so that much happens in little virtual time.
+/// Spans of every world: short, so that little virtual time has many events.
 pub(crate) const TIMING: Timing = Timing {
     skew: Millis(500),
     queue_within: Millis(10_000),
@@ -16,13 +16,13 @@ pub(crate) const TIMING: Timing = Timing {
     confirm_within: Millis(8_000),
 };
 
-/// The agents, each a service of its own. The services of [`ONCE`] alone do not know a key again.
+/// The agents, each with its own service. Only the services of [`ONCE`] do not recognise a key again.
 pub(crate) const AGENTS: [&str; 3] = ["stock", "bank", "mail"];
 
 /// The service that applies an effect for every call that arrives.
 pub(crate) const ONCE: &str = "mail";
 
-/// What orders run from the beginning.
+/// The workflows at the beginning.
 const FIRST: [&str; 13] = [
     r#"{"workflow": "line", "search": {"item": "${details.item}"},
       "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"failure_threshold": 2, "delay": "1s"}},
@@ -112,7 +112,7 @@ const FIRST: [&str; 13] = [
         {"id": "right-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
 ];
 
-/// What may be published over them.
+/// Versions that may be published over them.
 const LATER: [&str; 7] = [
     r#"{"workflow": "line", "search": {"gift": "${details.gift}", "item": "${details.item}"},
       "defaults": {"attempt_timeout": "5s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "500ms"}, "supervisor": {"failure_threshold": 2, "delay": "1s"}},
@@ -209,7 +209,7 @@ pub(crate) fn identity(workflow: &Workflow) -> WorkflowRef {
     }
 }
 
-/// A context for what needs no details.
+/// A context for decisions without details.
 pub(crate) fn context(workflow: &Workflow) -> Context<'_> {
     Context {
         workflow,
@@ -218,10 +218,10 @@ pub(crate) fn context(workflow: &Workflow) -> Context<'_> {
     }
 }
 
-/// How long an order may take, from when it is stored until all that it has to tell is told.
+/// Longest time of an order, from when it is stored until all its messages are sent.
 ///
-/// Every attempt of every step may have to be waited for, deferred once, retried after its longest
-/// delay and announced twice; each of these is noticed by a sweep within `look`.
+/// Every attempt of every step may be delayed, deferred once, retried after its longest delay and announced twice; a
+/// sweep notices each of these within `look`.
 pub(crate) fn order_ms(workflow: &Workflow, look: u64) -> u64 {
     let noticed = look + TIMING.skew.0 * 2 + TIMING.announce_within.0;
     let deferred = triad_core::downstream::HELD_RECHECK.0 + look;

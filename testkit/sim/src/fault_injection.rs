@@ -1,5 +1,4 @@
-//! What befalls a world: instances are killed and frozen, partitions move, clocks jump, sinks and
-//! services go down.
+//! Fault injection: instances are killed and frozen, partitions move, clocks jump, topics and services fail.
 
 use triad_core::topics;
 
@@ -10,11 +9,11 @@ use crate::machine;
 use crate::service::Outage;
 use crate::world::World;
 
-/// Longest time for which a topic is closed to us, in milliseconds: less than finished records are
-/// kept, as with every outage.
+/// Longest time for which a topic refuses our writes, in milliseconds: less than the retention of finished records,
+/// as with every outage.
 const REFUSED_FOR_MS: u64 = 95_000;
 
-/// Has things befall a world, until the calm.
+/// Injects faults into a world until the calm.
 pub(crate) async fn monkey(world: &World) {
     loop {
         let pause = world.state().kernel.rng.between(100, 2_000);
@@ -62,7 +61,7 @@ fn some_instance(world: &World) -> InstanceId {
     usize::try_from(state.kernel.rng.between(1, last)).unwrap_or(1)
 }
 
-/// Nothing of an instance runs for a while, and then it goes on where it was.
+/// Freezes an instance for a while; then it continues where it was.
 fn freeze_an_instance(world: &World) {
     let victim = some_instance(world);
     let mut state = world.state();
@@ -74,7 +73,7 @@ fn freeze_an_instance(world: &World) {
     } else {
         state.kernel.rng.between(1_000, 20_000)
     };
-    // Nor may records expire because all of a kind stand still: what they have to tell last is told from them.
+    // Records must not expire while all instances of a kind are frozen: their last messages are made from them.
     let kind = state.kernel.instances[victim].kind;
     let is_only_one = state
         .kernel
@@ -88,7 +87,7 @@ fn freeze_an_instance(world: &World) {
         false => span,
     };
     if state.kernel.instances[victim].frozen_until > state.kernel.now {
-        // One after the other they would outlast the shortest retention that a world may have.
+        // Successive outages would outlast the shortest retention of a world.
         return;
     }
     state.kernel.coverage.reach(if span >= 60_000 {
@@ -187,7 +186,7 @@ fn take_a_sink_down(world: &World, span: u64) {
     });
 }
 
-/// A topic is closed to us for more than a minute: somebody has taken a right away.
+/// A topic refuses our writes for more than a minute: a right was removed.
 fn refuse_a_topic(world: &World) {
     let (name, span) = {
         let mut state = world.state();
@@ -212,12 +211,12 @@ fn refuse_a_topic(world: &World) {
     });
 }
 
-/// Whether we send to a topic: nobody of us sends orders.
+/// Whether our instances send to a topic: none of them sends orders.
 fn is_ours(topic: &str) -> bool {
     topic != topics::ORDERS && topic != topics::ORDERS_HIGH
 }
 
-/// A service answers nothing for a while.
+/// A service does not answer for a while.
 fn hang_a_service(world: &World, span: u64) {
     let service = {
         let mut state = world.state();

@@ -1,4 +1,4 @@
-//! Seeds until an invariant does not hold: how a mutant is caught.
+//! Runs seeds until an invariant is broken, which is how a mutant is caught.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub fn first_breach(seeds: u64, threads: usize) -> Option<Breached> {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    // Seeds below the least that was found are still under way elsewhere.
+                    // Seeds below the lowest found one are still running on other threads.
                     let found_before = lock().as_ref().is_some_and(|c| c.seeds <= seed + 1);
                     if seed >= seeds || found_before {
                         return;

@@ -1,4 +1,4 @@
-//! Many seeds on several threads, one world a thread, and what came of them together.
+//! Many seeds on several threads, one world per thread, and their totals.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::coverage::Coverage;
 use crate::run::{Options, WorldResult, run};
 
-/// Faults up to which the shortest failing prefix is searched one by one.
+/// Number of faults up to which the shortest failing prefix is searched one by one.
 const ONE_BY_ONE: u64 = 500;
 /// Failures that are kept.
 const MAX_FAILURES: usize = 100;
@@ -100,8 +100,8 @@ impl Totals {
         self.failed.is_empty() && self.missing().is_empty()
     }
 
-    /// The totals as lines for a person: what was reached and how often, what was not, and the
-    /// seeds that failed.
+    /// The totals as lines for a person: counts of everything reached, names that were not reached, and the seeds
+    /// that failed.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::new();
@@ -140,7 +140,7 @@ pub struct Plan {
     pub from: u64,
     /// How many seeds are run, from the first on.
     pub seeds: u64,
-    /// How many seeds are run at once, each on a thread of its own; 0 counts as 1.
+    /// How many seeds are run at once, each on its own thread; 0 counts as 1.
     pub threads: usize,
     /// No seed is begun after this moment. `None`: no limit of time.
     pub until: Option<Instant>,
@@ -148,8 +148,8 @@ pub struct Plan {
     pub keep_going: bool,
 }
 
-/// Runs seeds and sums up what came of them. The number of threads does not change the result, if
-/// neither [`Plan::until`] nor a failing seed ends it early.
+/// Runs seeds and adds up their results. The number of threads does not change the totals, unless [`Plan::until`] or
+/// a failing seed ends the run early.
 #[must_use]
 pub fn run_seeds(plan: Plan) -> Totals {
     let next = AtomicU64::new(plan.from);
@@ -203,7 +203,7 @@ pub fn shortest(outcome: &WorldResult) -> Failed {
         let first = (0..all).find_map(|n| failing(n).map(|b| (n, b)));
         found = first.unwrap_or(found);
     } else {
-        // Which faults matter is not a question of more or fewer alone, but nearly.
+        // Failure is almost, but not strictly, monotonic in the number of faults.
         let (mut low, mut high) = (0, all);
         while low < high {
             let middle = low + (high - low) / 2;

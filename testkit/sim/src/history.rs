@@ -1,4 +1,4 @@
-//! What the checker remembers of the orders' writes, and of worlds that are watched.
+//! The checker's memory of the orders' writes, and of watched worlds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,22 +9,22 @@ use triad_workflow::StepIndex;
 
 use crate::load::Load;
 
-/// What is remembered.
+/// The checker's memory.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// Claim ids that were used, and for which order.
     pub claims: HashMap<String, OrderId, FixedState>,
-    /// Alerts that bad ends call for, by id: the kind, and the cause.
+    /// Alerts that bad ends require, by id: the kind, and the cause.
     pub alerts: BTreeMap<String, (AlertKind, String)>,
     /// How often an operator has had the calls of an order counted from zero.
     pub resets: HashMap<OrderId, u32, FixedState>,
-    /// Orders whose attempts are not all failures: deferred, probed or set going again.
+    /// Orders with attempts that are not failures: deferred, probed or resubmitted.
     pub uneven: BTreeSet<OrderId>,
     /// Steps that were skipped at some time.
     pub skipped: BTreeSet<(OrderId, StepIndex)>,
-    /// The waits before another attempt, of the leg of a step.
+    /// The waits before another attempt, by leg of a step.
     pub waits: HashMap<Leg, Wait, FixedState>,
-    /// The service that was asked for the effect of a key.
+    /// The service that was called for the effect of a key.
     pub places: HashMap<String, &'static str, FixedState>,
     /// Orders that were moved to another version.
     pub moved: BTreeSet<OrderId>,
@@ -36,26 +36,26 @@ pub(crate) type Leg = (OrderId, StepIndex, bool);
 /// A wait before another attempt, as the policy of the step has it.
 #[derive(Debug)]
 pub(crate) struct Wait {
-    /// The order's round, and how many failures of the leg were counted in it.
+    /// The order's run, and the counted failures of the leg in it.
     pub after: (u32, u32),
     /// No attempt is made before this moment of the world.
     pub until: u64,
 }
 
-/// What is remembered of a world that is watched.
+/// The checker's memory of a watched world.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Whether it is: most worlds are not, for the speed.
+    /// Whether the world is watched: most are not, for speed.
     pub is_on: bool,
-    /// What a world under load is about.
+    /// The load of the world.
     pub load: Option<Load>,
-    /// When its orders began to come.
+    /// When its orders began to arrive.
     pub began: u64,
     /// When an order was started first.
     pub started: BTreeMap<OrderId, u64>,
     /// When an order ended.
     pub ended: BTreeMap<OrderId, u64>,
-    /// When an order had ended and all of its messages were known to be out.
+    /// When an order had ended with all of its messages known to be sent.
     pub rested: BTreeMap<OrderId, u64>,
     /// First calls and repeated ones of an instance to a service.
     pub calls: BTreeMap<(usize, &'static str), (u64, u64)>,

@@ -1,4 +1,4 @@
-//! Drives a world with one fault: sends the orders, lets the fault last, and waits for the end.
+//! Drives a world with one fault: sends the orders, injects the fault, and waits for the end.
 
 use crate::chaos::{self, LATEST_LANDING_MS};
 use crate::checks;
@@ -9,15 +9,14 @@ use crate::world::World;
 
 /// Orders that are sent.
 const ORDERS: usize = 30;
-/// Records that nobody can take, among them.
+/// Unreadable records among them.
 const POISON: usize = 2;
-/// Time within which all is sent, in milliseconds.
+/// Time within which all are sent, in milliseconds.
 const OVER_MS: u64 = 20_000;
-/// Calls of services that fail in a world in which some do, in a thousand.
+/// Share of failing calls, in a thousand, in a world where some calls fail.
 const FAILING: u32 = 250;
 
-/// Sends the orders, has the fault of a number begin, and holds what went on against what G11
-/// promises.
+/// Sends the orders, begins the fault with this number, and checks the other work against G11.
 pub(crate) fn unleash(world: &World, number: u64) {
     let (lone, samples, orders) = {
         let mut state = world.state();
@@ -26,8 +25,8 @@ pub(crate) fn unleash(world: &World, number: u64) {
         state.watched.began = state.kernel.now;
         let lone = Lone::of_number(number, &mut state.kernel.rng, &state.setup, &state.bus);
         state.kernel.coverage.reach(lone.name());
-        // Not where orders have to wait for room behind those that stand: each retry of one would wait
-        // anew, and together they may take hours.
+        // Not if orders have to wait for room behind blocked ones: each retry would wait anew, and together they may
+        // take hours.
         if state.kernel.rng.chance(500) && !checks::lone::is_about_letters(&lone) {
             state.kernel.coverage.reach("alone: with failing calls");
             state.kernel.faults.remote_fail = FAILING;

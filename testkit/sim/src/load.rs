@@ -1,6 +1,6 @@
-//! Worlds under load, as they are drawn: more orders at once than the services bear, and nothing
-//! wrong with any of them. Services have a capacity, and what happens to them or to our own processes
-//! is the trigger. `crate::overload` pulls it, `crate::checks::load` holds the end against G12.
+//! Worlds under load, as they are drawn: more orders at once than the services can take, all of them valid. Services
+//! have a capacity, and the trigger is a fault of a service or of our own processes. `crate::overload` pulls the
+//! trigger, `crate::checks::load` checks the end against G12.
 
 use crate::kernel::Rng;
 use crate::scenario::{self, NewOrder};
@@ -8,10 +8,10 @@ use crate::scenario::{self, NewOrder};
 /// For how long a struggling service fails half of its calls, in milliseconds.
 pub(crate) const STRUGGLES_MS: u64 = 30_000;
 
-/// What happens while orders come in.
+/// The trigger while orders arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// Nothing: they are only many.
+    /// None: there are only many orders.
     Burst,
     /// One service becomes slow; half of the orders do not need it.
     Slow,
@@ -35,7 +35,7 @@ const ALL: [Load; 6] = [
 ];
 
 impl Load {
-    /// Drawn from a seed.
+    /// Draws a load from a seed.
     pub(crate) fn drawn(rng: &mut Rng) -> Self {
         *rng.pick(&ALL)
     }
@@ -51,14 +51,14 @@ impl Load {
         }
     }
 
-    /// The orders: so many come within a second, more than are borne.
+    /// The orders: all within a second, more than the services can take.
     pub(crate) fn orders(self, rng: &mut Rng) -> Vec<NewOrder> {
         let count = usize::try_from(rng.between(400, 600)).unwrap_or(200);
         (0..count)
             .map(|n| {
                 let needs_it = n % 2 == 0;
                 let workflow = match self {
-                    // It needs the service `stock` alone; the other one needs `bank` too.
+                    // It needs only the service `stock`; the other one also needs `bank`.
                     Self::Slow | Self::Away if !needs_it => "shelf",
                     _ => "line",
                 };

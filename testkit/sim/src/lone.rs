@@ -1,6 +1,6 @@
-//! Worlds with one fault, as they are drawn: one topic, partition, service, process or order is in
-//! trouble for many minutes, and some orders need it. `crate::isolation` lets the fault last,
-//! `crate::checks::lone` says what must have gone on meanwhile (G11).
+//! Worlds with one fault, as they are drawn: one topic, partition, service, process or order fails for many minutes,
+//! and some orders need it. `crate::isolation` lets the fault last, `crate::checks::lone` checks that the other work
+//! continued meanwhile (G11).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use crate::kernel::{InstanceId, Rng};
 use crate::scenario::{self, NewOrder, REPLIES};
 use crate::setup::Setup;
 
-/// The agent, and its service, that faults are about.
+/// The agent, and its service, that faults concern.
 const TROUBLED: &str = "bank";
 /// Kinds of faults.
 const KINDS: u64 = 15;
-/// Draws after which an order is taken as it is.
+/// Most draws of an order until it fits.
 const MAX_DRAWS: usize = 1_000;
 
 /// The one fault of a world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lone {
-    /// We may not write to a topic.
+    /// A topic refuses our writes.
     Topic(String),
-    /// A partition has no leader: what is sent to it is never answered.
+    /// A partition has no leader: sends to it are never answered.
     Partition(String, usize),
-    /// A service answers nothing.
+    /// A service does not answer.
     Service(&'static str),
-    /// A process can send nothing.
+    /// A process cannot send.
     Process(InstanceId),
-    /// No write of an order is taken.
+    /// No write of an order succeeds.
     Order(OrderId),
-    /// A service refuses one order: it does not accept its caller for it, or (true) asks to be called later.
+    /// A service refuses one order: it does not accept its caller, or (true) asks to be called later.
     Refused(OrderId, bool),
-    /// Access to the table of control records is denied. Needed by what asks it before each call: the
-    /// agents with a rate limit, which these are, and steps whose calls are counted.
+    /// Access to the table of control records is denied. Needed by every reader before a call: the agents with a rate
+    /// limit, given here, and steps with counted calls.
     Control(BTreeSet<&'static str>),
-    /// The definition of a workflow is one that a newer version of Triad has published, and processes of an
-    /// older one cannot read it: all of them, or every second one.
+    /// A newer version of Triad has published the definition of a workflow, and processes of an older one cannot read
+    /// it: all of them, or every second one.
     Definition(&'static str, Older),
 }
 
@@ -60,18 +60,18 @@ impl Older {
     }
 }
 
-/// An order as it is sent, and what of it says what it needs.
+/// An order as it is sent, and the properties that decide what it needs.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub id: OrderId,
     pub workflow: &'static Workflow,
     pub priority: Priority,
-    /// Its statuses have a topic of their own.
+    /// Its statuses go to their own topic.
     pub replies: bool,
 }
 
 impl Lone {
-    /// The fault of a number: the kinds one after the other.
+    /// The fault with a number: the kinds in turn.
     pub(crate) fn of_number(number: u64, rng: &mut Rng, setup: &Setup, bus: &BusState) -> Self {
         let topic = |name: &str| Self::Topic(name.to_owned());
         match number % KINDS {
@@ -133,7 +133,7 @@ impl Lone {
         }
     }
 
-    /// Whether an order needs what is in trouble. Whether it needs the topic of alerts is seen by its end.
+    /// Whether an order needs the faulty part. Its need of the topic of alerts depends on its end.
     pub(crate) fn is_needed_by(&self, order: &Sample, bus: &BusState) -> bool {
         match self {
             Self::Topic(name) => match name.as_str() {
@@ -156,7 +156,7 @@ impl Lone {
         }
     }
 
-    /// Whether it is something that only an operator can mend, so that operators are told of it.
+    /// Whether only an operator can repair it, so that operators get an alert.
     pub(crate) fn is_told(&self) -> bool {
         match self {
             Self::Topic(name) => name != topics::ALERTS,
@@ -170,16 +170,16 @@ impl Lone {
         }
     }
 
-    /// How many of so many orders need it.
+    /// How many of `orders` orders need it.
     pub(crate) fn needing(&self, orders: usize) -> usize {
         match self {
             Self::Topic(name) if *name == topics::SCHEDULER_HIGH => orders / 3,
             Self::Service(_) | Self::Definition(..) => orders / 3,
-            // No order that ends well; records that nobody can take.
+            // Only unreadable records, and no order that ends well.
             Self::Topic(name) if [topics::ALERTS, topics::DEAD_LETTER].contains(&name.as_str()) => {
                 0
             }
-            // One: whatever shares a partition with it may have to wait behind it.
+            // One: any order with the same partition may have to wait behind it.
             _ => 1,
         }
     }
@@ -211,7 +211,7 @@ impl Lone {
     }
 }
 
-/// The order that a fault is about.
+/// The order that a fault concerns.
 fn the_one() -> OrderId {
     OrderId::new("the-one").expect("a good id")
 }
@@ -241,7 +241,7 @@ impl Sample {
         })
     }
 
-    /// Whether calls of a step of it are counted in the ledger.
+    /// Whether the ledger counts the calls of any of its steps.
     pub(crate) fn is_counted(&self) -> bool {
         self.workflow
             .steps
@@ -259,7 +259,7 @@ impl Sample {
             .map(move |agent| format!("agent.{agent}{lane}"))
     }
 
-    /// Topics and partitions in which what is about it waits for Submission, a Scheduler or an agent.
+    /// Topics and partitions in which its messages wait for Submission, a Scheduler or an agent.
     pub(crate) fn lines(&self, bus: &BusState) -> BTreeSet<(String, usize)> {
         let named = [
             topics::orders(self.priority),

@@ -1,4 +1,4 @@
-//! Runs simulated worlds and says what came of them.
+//! Runs simulated worlds and prints their results.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use triad_sim::{Options, Saved, of_seed, replay, run};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Seeds between two states of a long run that are written down.
+/// Seeds of a long run between two saved states.
 const CHUNK: u64 = 2_000;
 
 /// The simulated world: the production handlers, one seed, virtual time.
@@ -293,7 +293,7 @@ fn digest_of_file() -> anyhow::Result<String> {
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Writes the state beside its place and moves it there, so that no kill leaves half of it.
+/// Writes the state to a temporary file and renames it, so that a kill never leaves half of it.
 fn keep(path: &Path, kept: &SavedTotals) -> anyhow::Result<()> {
     let beside = path.with_extension("new");
     std::fs::write(&beside, serde_json::to_vec_pretty(kept)?)?;

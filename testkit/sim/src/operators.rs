@@ -1,5 +1,5 @@
-//! Operators as actors of the world: any act, at any moment, on any order or downstream. And the
-//! one who puts in order what is left when the faults have stopped.
+//! Operators as actors of the world: any act, at any moment, on any order or downstream. And the operator that cleans
+//! up when the faults have stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn act() -> OperatorAct {
     OperatorAct::new("somebody", "a reason")
 }
 
-/// Starts an operator who acts at random until the faults stop.
+/// Starts an operator that acts at random until the faults stop.
 pub(crate) fn work(world: &World, who: InstanceId, desk: Arc<Desk>) {
     if world.state().setup.operators == 0 {
         return;
@@ -63,7 +63,7 @@ pub(crate) fn work(world: &World, who: InstanceId, desk: Arc<Desk>) {
     });
 }
 
-/// Any order, or now and then one that does not exist.
+/// A random order, or now and then one that does not exist.
 fn some_order(state: &mut State) -> Option<(OrderId, Option<Order>)> {
     if state.kernel.rng.chance(30) {
         return Some((OrderId::new("nobody").ok()?, None));
@@ -100,7 +100,7 @@ async fn act_on_order(world: &World, who: InstanceId, desk: &Desk) {
     });
     match done {
         Ok(Operated::Done(_)) if dry_run => state.kernel.coverage.reach("operator: dry run"),
-        // What was done is seen in the timeline.
+        // The timeline shows the act.
         Ok(Operated::Done(_) | Operated::Unsent(_)) => {}
         Ok(Operated::Refused(refusal)) => reach_refusal(&mut state, &refusal),
         Ok(Operated::NotFound) => state.kernel.coverage.reach("refusal: no such order"),
@@ -115,12 +115,12 @@ fn reach_refusal(state: &mut State, refusal: &OperationRefusal) {
         OperationRefusal::InDoubt(_) => "refusal: in doubt",
         OperationRefusal::Step { .. } => "refusal: step",
         OperationRefusal::Already(_) => "refusal: already",
-        // A single act is part of no campaign.
+        // A single act is not part of a campaign.
         OperationRefusal::ActedOn(_) => "refusal: acted on",
     });
 }
 
-/// What an operator might do to an order in its state, and now and then anything at all.
+/// A plausible act on an order in its state, and now and then any act.
 fn some_action(state: &mut State, order: &Order) -> Option<Action> {
     let plain = Action::Resubmit { input: None };
     let anything = state.kernel.rng.chance(150);
@@ -144,7 +144,7 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
             Action::Resume,
         ],
     };
-    // Who holds an order lets it go again.
+    // A paused order is resumed.
     if order.paused.is_some() && !anything {
         return Some(Action::Resume);
     }
@@ -161,7 +161,7 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
     Some(action)
 }
 
-/// Another input for some step: mostly of the right shape.
+/// Another input for some step, mostly of the right shape.
 fn some_correction(state: &mut State, order: &Order) -> Option<(StepId, Value)> {
     let workflow = definitions::compiled(&order.workflow)?;
     let written = state.kernel.rng.pick(&workflow.definition.steps).clone();
@@ -188,8 +188,8 @@ fn some_resolution(state: &mut State, order: &Order) -> Option<Action> {
     resolution(state, order, index)
 }
 
-/// What an operator says about a step whose service can be asked: no call for it is on its way. Whether one
-/// can still be made is for the order's record to know, and where clocks are right it says so.
+/// An operator's answer about a step whose service has a probe, while no call for it is under way. The order's record
+/// says whether one can still be made, correctly if clocks are right.
 fn resolution(state: &State, order: &Order, index: StepIndex) -> Option<Action> {
     let workflow = definitions::compiled(&order.workflow)?;
     let step = &workflow.steps[index];
@@ -230,7 +230,7 @@ async fn act_on_downstream(world: &World, who: InstanceId, desk: &Desk) {
             2 => DownstreamAction::Force(ForcedTo::Closed),
             3 | 4 => DownstreamAction::Release,
             5 | 6 => DownstreamAction::PauseStep(name, step),
-            // One that is paused, where one is.
+            // A paused step type, if there is one.
             _ => match state
                 .control
                 .downstream(service)
@@ -298,8 +298,8 @@ async fn move_order(world: &World, who: InstanceId, desk: &Desk) {
     });
 }
 
-/// When the faults have stopped: releases what is forced and paused, resumes orders, resolves
-/// doubts. Whatever else is left must finish by itself.
+/// After the faults: releases forced and paused downstreams, resumes orders, resolves doubts. All other work must
+/// finish without help.
 pub(crate) async fn put_in_order(world: &World) {
     let ports = Ports::new(world.clone(), OUTSIDE);
     let settings = world.state().setup.settings(0);
@@ -337,8 +337,8 @@ pub(crate) async fn put_in_order(world: &World) {
     }
 }
 
-/// Every list of orders under way has those that are set aside: what is not in the lists, no bulk act and no
-/// campaign acts on.
+/// Every list of orders under way has those that are set aside, because bulk acts and campaigns act only on listed
+/// orders.
 async fn list_set_aside(world: &World, ports: &Ports) {
     let now = Timestamp(world.now());
     let known = world.state().store.set_aside(now.0);

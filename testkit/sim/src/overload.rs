@@ -8,14 +8,14 @@ use crate::senders::send_orders;
 use crate::service::{Outage, Servers};
 use crate::world::World;
 
-/// The service that the trigger is about.
+/// The service that the trigger concerns.
 const TROUBLED: &str = "bank";
-/// How often those who look after the world look, in virtual milliseconds.
+/// Interval of the repairs, in virtual milliseconds.
 const TICK_MS: u64 = 250;
-/// A dead instance's partitions move after this, as a session times out.
+/// A dead instance's partitions move after this session timeout.
 const SESSION_MS: u64 = 10_000;
 
-/// Sends the orders, pulls the trigger, and holds the end against what G12 promises.
+/// Sends the orders, pulls the trigger, and checks the end against G12.
 pub(crate) fn unleash(world: &World, load: Load) {
     let (orders, from, span) = {
         let mut state = world.state();
@@ -99,7 +99,7 @@ fn set_speed(world: &World, service: &'static str, takes_ms: u64) {
     }
 }
 
-/// Starts the dead again, and gives the partitions that nobody reads to somebody.
+/// Restarts dead instances, and assigns partitions without a reader.
 fn raise(world: &World) {
     let count = world.state().kernel.instances.len();
     for who in 1..count {

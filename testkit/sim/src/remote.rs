@@ -1,6 +1,6 @@
-//! The way to the simulated remote services, as one agent's process has it.
+//! One agent process's access to the simulated remote services.
 //!
-//! A call lands on its own: it is not taken back when its caller gives up or dies.
+//! A call under way is not taken back when its caller gives up or dies.
 
 use std::future::Future;
 use std::pin::Pin;

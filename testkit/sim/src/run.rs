@@ -1,4 +1,4 @@
-//! One run: a seed in, an outcome out.
+//! One run: from a seed to its result.
 
 use triad_core::invariants::Breach;
 
@@ -12,15 +12,15 @@ use crate::setup::Setup;
 use crate::world::World;
 use crate::{actors, chaos, definitions, isolation, overload, scenario, senders};
 
-/// One seed in so many is a world under load, and one a world with one fault that lasts.
+/// Of this many seeds one is a world under load, and one a world with a single fault.
 const SPECIAL: u64 = 50;
-/// Which of them is the world under load, without other faults.
+/// The remainder of seeds with a world under load, without other faults.
 const LOADED: u64 = 49;
-/// Which is the world with one fault.
+/// The remainder of seeds with a single fault.
 const ISOLATED: u64 = 24;
-/// Which are worlds of one machine.
+/// The remainders of seeds with worlds of one machine.
 const ON_ONE_MACHINE: [u64; 3] = [9, 26, 41];
-/// Time between two plain orders: what the simulated instances take up without a backlog.
+/// Time between two plain orders: what the simulated instances handle without a backlog.
 const PLAIN_PAUSE_MS: u64 = 150;
 
 /// How one simulated world is run.
@@ -35,7 +35,7 @@ pub struct Options {
     pub faults: Option<u64>,
 }
 
-/// What came of one run.
+/// Result of one run.
 #[derive(Debug)]
 pub struct WorldResult {
     /// The seed of the run.
@@ -50,8 +50,8 @@ pub struct WorldResult {
     pub virtual_ms: u64,
     /// How many effects the instances had: writes, sends, calls and offset commits.
     pub effects: u64,
-    /// The moments before and after effects that a living instance has passed, since the last crash that
-    /// was asked for: at each it could have died.
+    /// The moments before and after effects that a living instance has passed, since the last requested crash: at
+    /// each it could have died.
     pub passed: Vec<Crash>,
     /// How many faults happened.
     pub faults: u64,
@@ -124,7 +124,7 @@ pub fn of_seed(seed: u64) -> Option<Saved> {
     (!is_special).then(|| Saved::of(seed, &run_drawn(seed, None, Options::default()).1))
 }
 
-/// Runs a world that is drawn from a seed, or that was drawn before; and what was drawn.
+/// Runs a world that is drawn from a seed, or that was drawn before; also returns what was drawn.
 fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (WorldResult, Drawn) {
     let (rng, faults, setup) = match &kept {
         Some(kept) => (Rng::at(kept.rng), kept.faults, kept.setup.clone()),
@@ -156,16 +156,16 @@ fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (WorldResult, 
     let drawn = kept.unwrap_or_else(|| {
         let mut state = world.state();
         let rng = &mut state.kernel.rng;
-        // Of two submissions that are rejected nobody can say which conflicts with which.
+        // Of two rejected submissions it is unknown which conflicts with which.
         let conflicts = setup.admission.reject_after.is_none();
         let orders = scenario::orders(rng, count, conflicts);
         let poison = usize::try_from(rng.below(4)).unwrap_or(0);
-        // So long that records expire while everything else goes on.
+        // Long enough that records expire during the run.
         let latest = match setup.retention_ms {
             Some(_) => 330_000,
             None => 120_000,
         };
-        // Where there is a cap on orders in flight, they come all at once.
+        // If orders in flight are capped, they come all at once.
         let admission = &setup.admission;
         let is_capped = admission.in_flight.is_some() || !admission.per_workflow.is_empty();
         Drawn {
@@ -224,7 +224,7 @@ fn run_lone(seed: u64, options: Options) -> WorldResult {
     finish(seed, &world, faults_left)
 }
 
-/// Runs orders in a world without faults but the crashes that are asked for.
+/// Runs orders in a world without faults except the requested crashes.
 pub(crate) fn run_plain(
     seed: u64,
     orders: Vec<NewOrder>,
@@ -245,7 +245,7 @@ pub(crate) fn run_plain(
     publish_definitions(&world);
     actors::set_up(&world);
     senders::send_orders(&world, orders, over_ms, 0);
-    // Nothing lands late.
+    // No call lands late.
     chaos::unleash(&world, over_ms, 1_000);
     finish(seed, &world, u64::MAX)
 }

@@ -1,10 +1,10 @@
-//! Worlds in files: what the generator drew, kept as values, so that a world that once reached something
-//! rare stays the same when the generator draws otherwise.
+//! Worlds in files: the drawn values of a world that once reached something rare, so that it stays the same when the
+//! generator changes.
 //!
-//! Kept are how often what goes wrong, the settings of the processes, the orders byte by byte, and where
-//! the random numbers of the run begin. A kind of fault that is invented later has no number in the file:
-//! it does not happen, and draws nothing. What the handlers do is not kept: where they make other calls,
-//! later numbers meet other occasions, and the file says what it must reach all the same.
+//! A file holds the fault rates, the settings of the processes, the orders byte by byte, and the state of the run's
+//! random generator. A kind of fault that is added later has no rate in the file: it does not occur, and draws
+//! nothing. The handlers' behaviour is not in the file: if they make other calls, later random numbers apply to other
+//! events, and the file names what the world must still reach.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,11 +27,11 @@ pub(crate) struct Drawn {
     pub orders: Vec<NewOrder>,
     /// Time within which all are sent.
     pub over_ms: u64,
-    /// Records that nobody can take, among them.
+    /// Unreadable records among them.
     pub poison: usize,
     /// When the faults stop.
     pub calm_after_ms: u64,
-    /// Where the random numbers are when the processes are set up, and when the orders are sent.
+    /// State of the random generator when the processes are set up, and when the orders are sent.
     pub rng: u64,
     pub then: u64,
 }
@@ -87,7 +87,7 @@ struct Downstream {
     rate_per_second: Option<u32>,
 }
 
-/// An order. What is sent of one is JSON, and so text.
+/// An order. Its content is JSON, and so text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Order {
     id: String,
@@ -163,7 +163,7 @@ impl Saved {
                 conflict: o.conflict.clone().map(String::into_bytes),
                 hurries: o.hurries,
                 repeats: o.repeats,
-                // As the definitions have it now.
+                // By the present definitions.
                 misfit: is_misfit(workflow, &body["details"]),
             }
         };

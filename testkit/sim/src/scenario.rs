@@ -1,4 +1,4 @@
-//! What is sent into a world: orders, and records that nobody can take.
+//! Inputs of a world: orders, and unreadable records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +18,17 @@ pub(crate) struct NewOrder {
     pub id: String,
     pub high: bool,
     pub value: Vec<u8>,
-    /// The same id with other content, sent after it.
+    /// Another order with the same id and other content, sent after it.
     pub conflict: Option<Vec<u8>>,
-    /// It asks for less time than its workflow gives.
+    /// Its order timeout is shorter than its workflow's.
     pub hurries: bool,
     pub repeats: u32,
-    /// Its details do not fit the schema of its workflow: nothing of it is ever stored.
+    /// Its details do not fit the schema of its workflow: it is never stored.
     pub misfit: bool,
 }
 
-/// The workflow with a schema of its details, and the longest note that fits it, in characters. As
-/// `crate::definitions` has it: what the production code finds is held against this.
+/// The workflow with a schema of its details, and the longest note that fits it, in characters. As in
+/// `crate::definitions`: the production code is checked against this.
 const PARTICULAR: (&str, usize) = ("shelf", 50);
 
 /// Whether details do not fit the schema of their workflow.
@@ -42,7 +42,7 @@ pub(crate) fn is_misfit(workflow: &str, details: &Value) -> bool {
 pub(crate) struct Sent {
     /// Ids of sound orders.
     pub orders: BTreeSet<OrderId>,
-    /// Ids of orders whose details do not fit, with the topic in which they are told so.
+    /// Ids of orders whose details do not fit, with the topic of their status.
     pub misfits: BTreeMap<OrderId, &'static str>,
     /// Orders that are still to be sent.
     pub open: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Sent {
     pub letters: BTreeSet<String>,
 }
 
-/// The orders of a seed, some of them with a conflicting one after them if that is wanted.
+/// The orders of a seed, some of them followed by a conflicting one if `conflicts`.
 pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrder> {
     let order = |rng: &mut Rng, n: usize| {
         let id = drawn_id(rng, n);
@@ -92,7 +92,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
     (0..count).map(|n| order(rng, n)).collect()
 }
 
-/// The topic in which an order that is sent like this is told of what comes of it.
+/// The topic for the statuses of an order that is sent like this.
 pub(crate) fn reply_topic(value: &[u8]) -> &'static str {
     let body: Value = serde_json::from_slice(value).unwrap_or_default();
     match body["reply_topic"].is_string() {
@@ -101,8 +101,8 @@ pub(crate) fn reply_topic(value: &[u8]) -> &'static str {
     }
 }
 
-/// Text of any length and of characters of one to four bytes; now and then longer than what the
-/// Scheduler keeps in its memory or an announcement carries.
+/// Text of any length with characters of one to four bytes; now and then longer than a Scheduler caches or an
+/// announcement carries.
 fn drawn_note(rng: &mut Rng) -> String {
     let length = if rng.chance(20) {
         rng.between(1_000, 40_000)
@@ -113,8 +113,8 @@ fn drawn_note(rng: &mut Rng) -> String {
     (0..length).map(|_| *rng.pick(&OF)).collect()
 }
 
-/// An id of any length and any of the characters that an id may have, unique by its number. With ids
-/// that differ at their ends alone most shards of the due index would stay empty.
+/// An id of any length with any allowed characters, unique by its number. If ids differed only at their ends, most
+/// shards of the due index would stay empty.
 pub(crate) fn drawn_id(rng: &mut Rng, n: usize) -> String {
     const FIRST: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     const LATER: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~:@=,";
@@ -179,7 +179,7 @@ pub(crate) fn failing_order(n: usize) -> NewOrder {
     }
 }
 
-/// A record that cannot be taken: topic, value, what it is counted as.
+/// A record that cannot be handled: topic, value, and its name in the counts.
 pub(crate) fn poison(rng: &mut Rng) -> (&'static str, Vec<u8>, &'static str) {
     let deep = || "[".repeat(500).into_bytes();
     match rng.below(8) {

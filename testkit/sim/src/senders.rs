@@ -1,5 +1,5 @@
-//! What is sent into a world from outside: orders, some of them again or with other content, poison
-//! between them, and later versions of the workflows.
+//! Input from outside: orders, some of them again or with other content, unreadable records between them, and later
+//! versions of the workflows.
 
 use triad_core::{Envelope, OrderId, topics};
 use triad_workflow::{Workflow, hash};
@@ -32,7 +32,7 @@ fn send(world: &World, topic: &str, key: Option<&str>, value: Vec<u8>, letter: b
     }
 }
 
-/// Sends the orders, some of them again, some with other content, and poison between them.
+/// Sends the orders, some of them again, some with other content, and unreadable records between them.
 pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, poison: usize) {
     world.state().sent.open = orders.len() + poison;
     for order in orders {
@@ -134,7 +134,7 @@ pub(crate) async fn publisher(world: &World) {
     }
 }
 
-/// Makes a version the present one of its workflow.
+/// Makes a version the current one of its workflow.
 pub(crate) fn publish(state: &mut State, workflow: &Workflow) {
     let json = hash::canonical_json(&workflow.definition);
     let now = state.kernel.now;

@@ -1,4 +1,4 @@
-//! What a world is like beside its faults: limits, caps, retention, who acts in it.
+//! The setup of a world besides its faults: limits, caps, retention, actors.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use triad_workflow::{AgentName, Millis};
 use crate::definitions::{AGENTS, TIMING, workflows};
 use crate::kernel::Rng;
 
-/// How soon an instance reads a downstream's record again.
+/// Refresh time of a downstream's record in an instance.
 pub(crate) const REFRESH_DOWNSTREAMS: Millis = Millis(2_000);
 
 /// Longest pause between two sweeps of one Supervisor.
 pub(crate) const SWEEP_MS: u64 = 4_000;
 
-/// Within this after an order has stopped its record says that an operator may ask a service: the time of
-/// the longest request, which may have been made in the last moment.
+/// Longest time after an order has stopped until its record permits a resolution: the time of the longest request,
+/// which may have been made at the last moment.
 pub(crate) const ASKED_WITHIN_MS: u64 = 16_000;
-/// Where clocks are far off an operator waits for so long before asking: by then no call is made any more.
+/// With wrong clocks an operator waits this long before checking with a service: by then no call is made any more.
 pub(crate) const ASKS_LATE_AFTER_MS: u64 = 200_000;
-/// Time between two rounds of the one who puts things in order.
+/// Time between two rounds of the clean-up.
 pub(crate) const ROUND_MS: u64 = 1_000;
 
-/// A breaker that opens after little and stays open for little.
+/// A breaker that opens after few failures and for a short time.
 const NERVOUS: BreakerSettings = BreakerSettings {
     window: 6,
     minimum: 4,
@@ -36,7 +36,7 @@ const NERVOUS: BreakerSettings = BreakerSettings {
     probe_within: Millis(5_000),
 };
 
-/// How many of each there are, and how much is taken up at once.
+/// Numbers of instances, and sizes of batches.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Sizes {
     pub submissions: usize,
@@ -47,14 +47,14 @@ pub(crate) struct Sizes {
     pub orders_partitions: usize,
     pub scheduler_partitions: usize,
     pub agent_partitions: usize,
-    /// Most records that a consumer is handed at once.
+    /// Most records that a consumer gets at once.
     pub batch: u64,
     /// Requests that an agent works on at once, of one partition.
     pub agent_concurrency: usize,
-    /// Rows of the due index that a Supervisor takes up at once, and in one sweep.
+    /// Rows of the due index that a Supervisor handles at once, and in one sweep.
     pub sweep_page: u32,
     pub sweep_limit: usize,
-    /// How long the present version of a workflow is remembered.
+    /// How long the current version of a workflow is cached.
     pub refresh_definitions: Millis,
 }
 
@@ -75,7 +75,7 @@ const A_FEW: Sizes = Sizes {
 };
 
 impl Sizes {
-    /// From one of each to what is worth having twice, and up to the bounds of production.
+    /// From one of each to sensible maximums, and up to the bounds of production.
     fn drawn(rng: &mut Rng) -> Self {
         let up_to = |most: u64| usize::try_from(rng.between(1, most)).unwrap_or(1);
         let counts = [3, 4, 4, 3, 3, 4, 3].map(up_to);
@@ -99,7 +99,7 @@ impl Sizes {
             batch: *rng.pick(&[1, 6, 64]),
             agent_concurrency: *rng.pick(&[1, 4, 64]),
             sweep_page: *rng.pick(&[1, 3, 100]),
-            // Not less: a sweep that is always cut short has no bound to hold it to.
+            // Not less: a sweep that is always cut short has no bound.
             sweep_limit: *rng.pick(&[50, 200, 10_000]),
             refresh_definitions: Millis(rng.below(10_001)),
         }
@@ -116,7 +116,7 @@ pub(crate) struct Setup {
     pub retention_ms: Option<u64>,
     /// Later versions that are published in the course of it.
     pub publishes: bool,
-    /// Operators act so often, in a thousand turns.
+    /// Operators act, in thousandths of their turns.
     pub operators: u32,
     /// Clocks may be far off, beyond the skew.
     pub wild_clocks: bool,
@@ -145,7 +145,7 @@ fn uncapped() -> AdmissionSettings {
 }
 
 impl Setup {
-    /// Nothing special, for orders that only run.
+    /// A plain setup, for orders that only run.
     pub(crate) fn plain() -> Self {
         Self {
             sizes: A_FEW,
@@ -163,7 +163,7 @@ impl Setup {
         }
     }
 
-    /// The same on one machine: there is one of each handler.
+    /// The same on one machine, with one of each handler.
     pub(crate) fn on_one_machine(self) -> Self {
         let sizes = Sizes {
             submissions: 1,
@@ -179,7 +179,7 @@ impl Setup {
         }
     }
 
-    /// For a world under load: little room, so that much is held back.
+    /// For a world under load: little room, so that many orders are held back.
     pub(crate) fn load() -> Self {
         let little = DownstreamSettings {
             retry_budget: RetryBudgetSettings {
@@ -230,7 +230,7 @@ impl Setup {
                 admission.per_workflow.insert(name, cap);
             }
         }
-        // Enough that some need an operator at the same time, whom nobody else helps.
+        // Enough that some need an operator at the same time, and get none but the campaigns.
         let campaigns = rng.chance(200);
         if campaigns {
             orders = orders.max(4) * 3;
@@ -240,8 +240,7 @@ impl Setup {
             sizes: Sizes::drawn(rng),
             downstreams,
             admission,
-            // Longer than outages that follow one another, as it is in production: whoever has to send
-            // a last message again makes it from the record.
+            // Longer than successive outages, as in production: last messages are made again from the record.
             retention_ms: rng.chance(500).then(|| rng.between(285_000, 320_000)),
             publishes: rng.chance(300),
             operators: if campaigns { operators / 10 } else { operators },
@@ -254,8 +253,8 @@ impl Setup {
         }
     }
 
-    /// How far apart a Supervisor announces orders again: the further, the fewer a Scheduler remembers, so that
-    /// more depends on it. With a second some worlds have enough orders for a rest to grow.
+    /// Time between a Supervisor's repeated announcements: the longer, the fewer a Scheduler remembers, so that more
+    /// depends on them. With a second some worlds have enough orders for growing intervals.
     pub(crate) fn announce_apart(&self) -> Millis {
         Millis(match self.waiting {
             0 => 1_000,
@@ -264,7 +263,7 @@ impl Setup {
         })
     }
 
-    /// What the handlers of one process are told.
+    /// The settings of the handlers of one process.
     pub(crate) fn settings(&self, cached_orders: usize) -> Settings {
         Settings {
             timing: TIMING,

@@ -1,5 +1,5 @@
-//! The simulated state store: conditional writes, tokens, a late and patchy due index, pages,
-//! records that expire and go later.
+//! The simulated state store: conditional writes, tokens, a late and incomplete due index, pages, records that expire
+//! and are deleted later.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const DELETION_MS: u64 = 60_000;
 /// Longest time that an eventually consistent read lags behind.
 const EVENTUAL_LAG_MS: u64 = 1_000;
 
-/// One order: its record, its details, and where it stands in the due index.
+/// One order: its record, its details, and its row in the due index.
 #[derive(Debug)]
 struct SimulatedOrder {
     order: Arc<Order>,
@@ -32,9 +32,9 @@ struct SimulatedOrder {
     token: u64,
     details: Arc<Value>,
     digest: String,
-    /// When the record expires; a write never moves it nearer.
+    /// When the record expires; a write never makes it earlier.
     expires: Option<u64>,
-    /// The record has expired and gone; the checker knows its last version.
+    /// The record has expired and is deleted; the checker keeps its last version.
     gone: bool,
     /// Its row: shard and moment.
     placed: Option<Row>,
@@ -53,13 +53,13 @@ type CreationIndex = usize;
 /// A row of the due index: its shard and moment.
 type Row = (u32, u64);
 
-/// What the store holds.
+/// Content of the store.
 #[derive(Debug, Default)]
 pub(crate) struct StoreState {
     entries: Vec<SimulatedOrder>,
-    /// For look-up alone: nothing depends on its order.
+    /// For lookups only: nothing depends on its order.
     by_id: HashMap<OrderId, CreationIndex, FixedState>,
-    /// When expired records go.
+    /// When expired records are deleted.
     going: BTreeSet<(u64, CreationIndex)>,
     /// The due index as queries see it.
     index: BTreeMap<u32, BTreeSet<(u64, CreationIndex)>>,
@@ -70,29 +70,29 @@ pub(crate) struct StoreState {
     /// When each definition was published last.
     pub(crate) published: BTreeMap<(String, String), u64>,
     current: BTreeMap<String, String>,
-    /// The order of which no write is taken at present.
+    /// The order whose writes fail at present.
     pub refused: Option<OrderId>,
-    /// The workflow whose definitions processes of an older version cannot read, and which are.
+    /// The workflow whose definitions processes of an older version cannot read, and which processes these are.
     pub unreadable: Option<(&'static str, Older)>,
 }
 
 impl StoreState {
-    /// The last version of every record, of those too that have gone.
+    /// The last version of every record, including deleted ones.
     pub(crate) fn orders(&self) -> impl Iterator<Item = &Arc<Order>> {
         self.entries.iter().map(|e| &e.order)
     }
 
-    /// The records that have not gone.
+    /// The records that are not deleted.
     pub(crate) fn orders_there(&self) -> impl Iterator<Item = &Arc<Order>> {
         self.entries.iter().filter(|e| !e.gone).map(|e| &e.order)
     }
 
-    /// The last version of a record, if it has gone too.
+    /// The last version of a record, also of a deleted one.
     pub(crate) fn order(&self, id: &OrderId) -> Option<&Arc<Order>> {
         Some(&self.entries[*self.by_id.get(id)?].order)
     }
 
-    /// Whether a record has expired and gone.
+    /// Whether a record has expired and is deleted.
     pub(crate) fn is_gone(&self, id: &OrderId) -> bool {
         self.by_id.get(id).is_some_and(|at| self.entries[*at].gone)
     }
@@ -117,7 +117,7 @@ impl StoreState {
         self.definitions.get(&key).cloned()
     }
 
-    /// The orders that are set aside, of which the due index has learned it, and their versions.
+    /// The orders that the due index shows as set aside, and their versions.
     pub(crate) fn set_aside(&self, now: u64) -> BTreeMap<OrderId, Version> {
         let known = self.entries.iter();
         let known =
@@ -163,22 +163,22 @@ impl StoreState {
     }
 }
 
-/// What a write meets that is not carried out.
+/// Why a write is not executed.
 pub(crate) enum NotCarriedOut {
-    /// The record has gone, or another version stands.
+    /// The record is deleted, or another version is stored.
     Conflict,
-    /// The write has taken effect before.
+    /// The same write has taken effect before.
     Itself,
 }
 
 impl StoreState {
-    /// The digest of the order that stands under an id.
+    /// The digest of the stored order with an id.
     pub(crate) fn digest(&self, id: &OrderId) -> Option<String> {
         let at = self.by_id.get(id)?;
         Some(self.entries[*at].digest.clone())
     }
 
-    /// Stores a new order; nothing may stand under its id.
+    /// Stores a new order; no order with its id may exist.
     pub(crate) fn insert(&mut self, k: &mut Kernel, new: &NewOrder) {
         let at = self.entries.len();
         self.by_id.insert(new.order.id.clone(), at);
@@ -241,7 +241,7 @@ impl StoreState {
         Ok(before)
     }
 
-    /// Carries out a write that replaces `before`, of a writer that keeps finished records for a span.
+    /// Executes a write that replaces `before`, by a writer with this retention.
     pub(crate) fn replace(
         &mut self,
         k: &mut Kernel,
@@ -275,7 +275,7 @@ impl StoreState {
         entry.token = write.token;
     }
 
-    /// What a reader finds: nothing, where the record has expired.
+    /// The result of a consistent read: nothing if the record has expired.
     pub(crate) fn load(&mut self, k: &mut Kernel, id: &OrderId) -> Option<Order> {
         self.delete_expired(k);
         let at = *self.by_id.get(id)?;
@@ -290,7 +290,7 @@ impl StoreState {
         Some((*entry.order).clone())
     }
 
-    /// What an eventually consistent read finds: perhaps what was there a moment ago.
+    /// The result of an eventually consistent read: perhaps the version before.
     pub(crate) fn load_eventually(&mut self, k: &mut Kernel, id: &OrderId) -> Option<Order> {
         let young = (self.by_id.get(id))
             .map(|at| &self.entries[*at])
@@ -304,7 +304,7 @@ impl StoreState {
         self.load(k, id)
     }
 
-    /// Expired records go, some time after they have expired.
+    /// Deletes expired records, some time after they have expired.
     fn delete_expired(&mut self, k: &mut Kernel) {
         while let Some((moment, at)) = self.going.first().copied() {
             if moment > k.now {
@@ -343,7 +343,7 @@ impl StoreState {
         self.coming.insert(key, (at, row));
     }
 
-    /// One page of the due index, as late and as patchy as the faults have it.
+    /// One page of the due index, with the lag and the gaps of the faults.
     pub(crate) fn due(
         &mut self,
         k: &mut Kernel,

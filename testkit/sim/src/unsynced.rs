@@ -1,22 +1,21 @@
-//! What the log of one machine has acknowledged before it was durable.
+//! Acknowledged items in the log of one machine that are not durable yet.
 //!
-//! All of that log is one file: once anything in it is durable, all before it is. So a loss of power takes
-//! back the last of it, of messages that can be made again and of commits of offsets, in the order in
-//! which they were made.
+//! That log is one file: once an item is durable, all earlier ones are. So a loss of power takes back the last of
+//! them, restorable messages and commits of offsets, in the reverse order of their writing.
 
 use std::collections::VecDeque;
 
 use triad_core::Envelope;
 
-/// Most that a loss of power takes back: what is older has become durable by itself.
+/// Most items that a loss of power takes back: older ones are durable by then.
 const MOST: usize = 64;
 
-/// One thing that may be taken back.
+/// One item that may be taken back.
 #[derive(Debug)]
 pub(crate) enum TakeBack {
     /// The last record of a partition.
     Appended { topic: String, partition: usize },
-    /// A commit, and what was committed before.
+    /// A commit, and the offset committed before.
     Committed {
         topic: String,
         partition: usize,
@@ -24,12 +23,12 @@ pub(crate) enum TakeBack {
     },
 }
 
-/// What is acknowledged and not durable yet, oldest first.
+/// Acknowledged items that are not durable yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Unsynced(VecDeque<TakeBack>);
 
 impl Unsynced {
-    /// A message has been appended. One that nobody can make again is durable when it is acknowledged.
+    /// Notes an appended message. A message that is not restorable is durable when it is acknowledged.
     pub(crate) fn appended(&mut self, message: &Envelope, partition: usize) {
         if !message.is_restorable {
             self.made_durable();
@@ -41,7 +40,7 @@ impl Unsynced {
         });
     }
 
-    /// An offset has been committed where `before` was.
+    /// Notes a committed offset; `before` was the one before.
     pub(crate) fn committed(&mut self, topic: &str, partition: usize, before: usize) {
         self.push(TakeBack::Committed {
             topic: topic.to_owned(),
@@ -50,7 +49,7 @@ impl Unsynced {
         });
     }
 
-    /// All of it is durable now.
+    /// All items are durable now.
     pub(crate) fn made_durable(&mut self) {
         self.0.clear();
     }
@@ -62,12 +61,12 @@ impl Unsynced {
         self.0.push_back(change);
     }
 
-    /// How much may be lost.
+    /// Number of items that may be lost.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// All but the first `kept`, the last first; nothing is left.
+    /// Takes all but the first `kept` items, the last first; nothing is left.
     pub(crate) fn lose(&mut self, kept: usize) -> impl Iterator<Item = TakeBack> {
         let lost = self.0.split_off(kept.min(self.0.len()));
         self.0.clear();

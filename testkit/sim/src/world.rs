@@ -1,8 +1,8 @@
 //! One world: the kernel and the parts, put together, behind one handle.
 //!
-//! Each part owns its own state in its own module and is handed the kernel. What needs several of
-//! them is said above this module: `crate::checks` looks at all, `crate::ports` and
-//! `crate::consumer` are what an instance has of them.
+//! Each part owns its state in its own module and gets the kernel as an argument. Code that needs several parts is
+//! outside this module: `crate::checks` reads all, `crate::ports` and `crate::consumer` are an instance's access to
+//! them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::service::RemoteState;
 use crate::setup::Setup;
 use crate::store::StoreState;
 
-/// What an instance does with a batch of records.
+/// An instance's function for a batch of records.
 pub(crate) type Reader = Arc<
     dyn Fn(Vec<InputRecord>) -> Pin<Box<dyn Future<Output = Vec<Handled>> + Send>> + Send + Sync,
 >;
@@ -37,7 +37,7 @@ pub(crate) struct State {
     /// Orders that were sent, and records that belong into the dead-letter topic.
     pub sent: Sent,
     pub watched: Watched,
-    /// How the living instances that read topics take batches.
+    /// The functions for batches of the living instances that read topics.
     pub readers: BTreeMap<InstanceId, Reader>,
 }
 
@@ -91,7 +91,7 @@ impl World {
         self.state().kernel.spawn(owner, work);
     }
 
-    /// Kills an instance: its tasks are dropped before anything else happens.
+    /// Kills an instance: its tasks are dropped before any other event.
     pub(crate) fn kill(&self, instance: InstanceId, why: &'static str) {
         let mut state = self.state();
         if state.kernel.kill(instance, why) {
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// Breaks the circle of a world that holds handlers that hold the world.
+    /// Breaks the reference cycle of a world that holds handlers that hold the world.
     pub(crate) fn dismantle(&self) {
         let (readers, spawned) = {
             let mut state = self.state();

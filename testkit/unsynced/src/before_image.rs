@@ -1,8 +1,8 @@
-//! A note of what one change of a file replaces, and the names of files of notes.
+//! A note of the bytes that one change of a file replaces, and the names of files of notes.
 
 use rustix::fs::Stat;
 
-/// Which file, however it is named.
+/// Identity of a file, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FileId {
     pub(crate) device: u64,
@@ -22,7 +22,7 @@ impl FileId {
         format!("{}-{}-{generation}", self.device, self.inode)
     }
 
-    /// What a name says, if it is one of a file of notes.
+    /// The file and the generation in the name of a file of notes; `None` for any other name.
     pub(crate) fn of_name(name: &str) -> Option<(Self, u64)> {
         let mut parts = name.split('-').map(|part| part.parse().ok());
         let (device, inode, generation) = (parts.next()??, parts.next()??, parts.next()??);
@@ -30,7 +30,7 @@ impl FileId {
     }
 }
 
-/// What stood where a change was about to be made.
+/// The replaced bytes of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BeforeImage {
     /// Where the change begins, in bytes.
@@ -39,14 +39,14 @@ pub(crate) struct BeforeImage {
     pub(crate) end: u64,
     /// The file's length before.
     pub(crate) length: u64,
-    /// The bytes from `offset` on that it replaced; fewer than it wrote where the file ended.
+    /// The bytes from `offset` on that the change replaced; fewer than it wrote if the file ended.
     pub(crate) bytes: Vec<u8>,
 }
 
 const HEAD: usize = 32;
 
 impl BeforeImage {
-    /// Its form: offset, end, length and number of bytes as `u64`, little endian, and the bytes.
+    /// The encoding: offset, end, length and number of bytes as `u64`, little endian, and the bytes.
     pub(crate) fn encoded(&self) -> Vec<u8> {
         let mut form = Vec::with_capacity(HEAD + self.bytes.len());
         for number in [self.offset, self.end, self.length, self.bytes.len() as u64] {

@@ -1,8 +1,8 @@
-//! The notes, as a process keeps them that writes.
+//! The notes of a writing process.
 //!
-//! A file has its notes in generations: a sync covers what was written before it began, so from then on notes go
-//! to the next generation, and the earlier ones are dropped when it has come back. Nothing here calls the C
-//! library's functions for files, for which the preloaded library stands: rustix makes system calls itself.
+//! A file has its notes in generations: a sync covers what was written before it began, so from then on notes go to
+//! the next generation, and the earlier ones are dropped when the sync has succeeded. The code here does not call the
+//! C library's functions for files, which the preloaded library replaces: rustix makes system calls itself.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,7 +26,7 @@ pub struct Journal {
 #[derive(Debug)]
 struct JournalFile {
     id: FileId,
-    /// It may have been opened for writing alone.
+    /// A second descriptor, because the process may have opened the file only for writing.
     readable: OwnedFd,
     writing: Mutex<Writing>,
     syncing: Mutex<()>,
@@ -39,12 +39,12 @@ struct Writing {
     notes: Option<(OwnedFd, u64)>,
 }
 
-/// What a poisoned lock holds is a number and a file, which no panic leaves half done.
+/// A poisoned lock holds a number and a file, which no panic leaves half changed.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All of a range that is there.
+/// All existing bytes of a range.
 fn read(file: impl AsFd, from: u64, to: u64) -> Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX)];
     let mut filled = 0;
@@ -109,7 +109,7 @@ impl Journal {
         is_done: impl FnOnce(&T) -> bool,
     ) -> Result<T> {
         let noted = self.noted(file)?;
-        // The one of two syncs at once that ends first must not drop what the other began after.
+        // Of two concurrent syncs, the one that ends first must not drop notes from after the other began.
         let _one = locked(&noted.syncing);
         let before = {
             let mut writing = locked(&noted.writing);
@@ -160,7 +160,7 @@ impl Journal {
         Ok(noted)
     }
 
-    /// The generations of a file that there are notes of.
+    /// The generations of notes of a file.
     fn generations(&self, of: FileId) -> Result<Vec<u64>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Taking back what was not synced, once the process is dead.
+//! Takes back unsynced writes, once the process is dead.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::before_image::{BeforeImage, FileId};
 
-/// What a disk writes as a whole, in bytes.
+/// Bytes that a disk writes atomically.
 const PAGE: u64 = 4096;
 
 /// How much [`lose`] has taken back.
@@ -34,7 +34,7 @@ pub struct Lost {
 /// The error of the operating system if a file or a note cannot be read, written or deleted.
 pub fn lose(data: &Path, notes: &Path, seed: u64) -> io::Result<Lost> {
     let mut random = StdRng::seed_from_u64(seed);
-    // Of what is unsynced a disk may have all or nothing, and mostly has some.
+    // A disk may have all or none of the unsynced pages, and mostly has some.
     let share = [1.0, 0.9, 0.5][random.random_range(0..3)];
     let mut generations: BTreeMap<FileId, BTreeMap<u64, PathBuf>> = BTreeMap::new();
     for entry in fs::read_dir(notes)? {
@@ -115,8 +115,8 @@ fn take_back(
     file.set_len(kept)
 }
 
-/// The pages that were changed, as they were at the last sync: the changes taken back, the last one first. A page is
-/// padded with zeros where the file ends.
+/// The changed pages, as they were at the last sync: the changes are taken back, the last one first. A page is padded
+/// with zeros after the end of the file.
 fn at_last_sync(
     file: &File,
     notes: &[BeforeImage],
@@ -188,7 +188,7 @@ mod tests {
             journal.sync(file.as_fd(), || (), |()| is_done).unwrap();
         }
 
-        /// What is left if everything that may be lost is.
+        /// The result if everything that may be lost is lost.
         fn all_lost(&self) -> Vec<u8> {
             let seed = (0..).find(|seed| {
                 let mut random = StdRng::seed_from_u64(*seed);

@@ -1,4 +1,4 @@
-//! The store over one SQLite file: alone, and with guests.
+//! The SQLite store: alone, and with guests.
 
 mod common;
 mod guests;

@@ -1,4 +1,4 @@
-//! The store keeps the contracts of the ports, survives `kill -9`, and says what is wrong with a file.
+//! The store keeps the contracts of the ports, survives `kill -9`, and reports damaged and foreign files.
 
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ async fn it_keeps_the_contract_of_an_operators_store() {
     contract::operator::all(&open(dir.path()), "contract").await;
 }
 
-/// Before 3.51.3 two connections that write or checkpoint at once may corrupt the file, and another process has one
+/// Before 3.51.3 two connections that write or checkpoint at once may corrupt the file, and a guest process has one
 /// beside the owner's: <https://sqlite.org/wal.html>, the WAL-reset bug.
 #[test]
 fn the_bundled_sqlite_does_not_have_the_wal_reset_bug() {
@@ -187,11 +187,12 @@ async fn what_is_stored_is_there_after_a_restart() {
     }
 }
 
-/// Says to this binary, started once more, in which directory it is to create orders until it is killed.
+/// Environment variable for a second process of this binary: the directory in which it creates orders until it is
+/// killed.
 const WRITES_IN: &str = "TRIAD_SQLITE_TEST_WRITES_IN";
 
-/// Not a test of its own: the process that [`no_answered_write_is_lost_by_kill`] kills. It prints the id of
-/// each order that the store has answered.
+/// Not a test: the process that [`no_answered_write_is_lost_by_kill`] kills. It prints the id of each order that the
+/// store has answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_until_it_is_killed() {
     let Some(dir) = std::env::var_os(WRITES_IN) else {
@@ -202,7 +203,7 @@ async fn writes_until_it_is_killed() {
     let writers = (0..8).map(|writer| {
         let store = store.clone();
         tokio::spawn(async move {
-            // Bounded, should nobody kill it.
+            // Bounded, in case no test kills it.
             for n in 0..100_000 {
                 let id = format!("{from}-{writer}-{n}");
                 let created = store.create(vec![new(&id)]).await;
@@ -237,12 +238,12 @@ async fn no_answered_write_is_lost_by_kill() {
         for (n, id) in answered.enumerate() {
             kept.push(id);
             if n == wanted {
-                // What it still prints before it dies is read, and counts as answered.
+                // Ids that it prints before it dies are read, and count as answered.
                 child.kill().unwrap();
             }
         }
         child.wait().unwrap();
-        // Nobody has it open, and its log is as the process left it.
+        // No process has it open, and its log is as the killed process left it.
         let guest = SqliteStore::join(dir.path(), Hand::at(10_000), Millis(86_400_000)).unwrap();
         let seen = guest.load(kept.iter().map(|kept| id(kept)).collect()).await;
         assert!(seen.iter().all(|seen| matches!(seen, Ok(Some(_)))));
@@ -301,7 +302,7 @@ async fn what_has_expired_is_deleted_in_bounded_parts() {
     timed.pass(Millis(2_000)).await;
     assert_eq!(store.delete_expired().await, Ok(true), "500 of 620");
     assert_eq!(store.delete_expired().await, Ok(false));
-    // Its id is free again, since its details are gone too.
+    // Its id is free again, because its details are gone too.
     assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
 }
 
@@ -337,7 +338,7 @@ async fn what_expires_while_it_runs_is_deleted_by_the_sweep() {
     sweep.abort();
 }
 
-/// Holds the write lock of a file, as a process does that is stopped in the middle of a write.
+/// Holds the write lock of a file, like a process that is stopped in the middle of a write.
 fn blocked(dir: &Path) -> Connection {
     let other = Connection::open(triad_sqlite::file(dir)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -382,8 +383,8 @@ fn a_directory_that_cannot_be_made_is_named() {
     assert!(why.to_string().contains("file"), "{why}");
 }
 
-/// The file of a store that is closed, with all that the store holds. The store's two connections may be
-/// closed at the same time; then neither is the last, and what was written is still in the write-ahead log.
+/// The file of a closed store, with all its data. The store's two connections may close at the same time; then
+/// neither is the last, and the writes are still in the write-ahead log.
 fn whole_file(dir: &Path) -> PathBuf {
     let file = dir.join("state.sqlite");
     let db = Connection::open(&file).unwrap();
@@ -392,7 +393,7 @@ fn whole_file(dir: &Path) -> PathBuf {
     file
 }
 
-/// Puts bytes into the file of a store that is closed.
+/// Writes bytes into the file of a closed store.
 fn overwrite(dir: &Path, at: u64, bytes: &[u8]) {
     let file = whole_file(dir);
     let mut file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
@@ -402,7 +403,7 @@ fn overwrite(dir: &Path, at: u64, bytes: &[u8]) {
 
 #[test]
 fn a_file_of_another_program_or_of_a_later_version_is_refused() {
-    // Where the file format of SQLite has them: the user's version at 60, the application's id at 68.
+    // Offsets in SQLite's file format: the user version at 60, the application id at 68.
     for (at, foreign) in [
         (
             60,
@@ -434,13 +435,13 @@ async fn a_record_that_was_damaged_is_reported_and_the_others_are_read() {
     let store = open(dir.path());
     create(&store, ["one", "two-is-damaged", "three"].map(String::from)).await;
     drop(store);
-    // The file is small: the id stands in it as it is, in the table and in its indexes.
+    // The file is small: the id is in it as plain text, in the table and in its indexes.
     let bytes = std::fs::read(whole_file(dir.path())).unwrap();
     let steps = b"\"step\":\"a\"";
     let places: Vec<usize> = (0..bytes.len() - steps.len())
         .filter(|at| &bytes[*at..*at + steps.len()] == steps)
         .collect();
-    // The last record stands first on its page.
+    // The last record is the first one on its page.
     let [_, middle, _] = places[..] else {
         panic!("three records: {places:?}")
     };
@@ -480,11 +481,11 @@ async fn a_page_that_is_none_is_refused() {
     );
 }
 
-/// Says to this binary, started once more under a bound on the size of files, where to write.
+/// Environment variable for a second process of this binary with a limit on file sizes: the directory to write to.
 const FILLS: &str = "TRIAD_SQLITE_TEST_FILLS";
 
-/// Not a test of its own: the process for which the disk is full. It writes until a write is refused, and
-/// says so; then it reads what it has written.
+/// Not a test: the process with a full disk. It writes until a write is refused, and reports that; then it reads its
+/// records.
 #[tokio::test]
 async fn writes_until_the_disk_is_full() {
     let Some(dir) = std::env::var_os(FILLS) else {
@@ -513,7 +514,8 @@ async fn writes_until_the_disk_is_full() {
 async fn a_full_disk_is_said_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let own = std::env::current_exe().unwrap();
-    // A file may have 2 MiB, or 4 where the shell counts in kilobytes; a write beyond it is an error, as on a full disk, and not a signal.
+    // A file may have 2 MiB, or 4 if the shell counts in kilobytes; a larger write is an error, as on a full disk,
+    // and not a signal.
     let child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\""])
         .arg(own)

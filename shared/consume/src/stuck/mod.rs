@@ -1,4 +1,4 @@
-//! What could not be done yet, by partition: each waits for its own time, and the others go on.
+//! Items to redeliver, by partition: each partition has its own wait, and the others continue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,20 +8,20 @@ use crate::assignment::Partition;
 use crate::dead_lettering::Item;
 use crate::retry::{FOR_ROOM, wait_before};
 
-/// Why the first of a partition could not be done.
+/// Why the first item of a partition is redelivered.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// There is no room for it yet.
+    /// There was no room for it.
     NoRoom,
-    /// Something failed.
+    /// Its handler failed.
     Failed,
 }
 
-/// The partitions of which something is to be handed over again.
+/// The partitions with items to redeliver.
 #[derive(Debug, Default)]
 pub(crate) struct Stuck(BTreeMap<Partition, Waiting>);
 
-/// What waits of one partition, in its order.
+/// The waiting items of one partition, in their order.
 #[derive(Debug)]
 struct Waiting {
     items: VecDeque<Item>,
@@ -40,19 +40,19 @@ impl From<Instant> for Waiting {
 }
 
 impl Stuck {
-    /// When something is to be handed over again, at the earliest.
+    /// Earliest time of a redelivery.
     pub(crate) fn next_at(&self) -> Option<Instant> {
         let waiting = self.0.values().filter(|w| !w.items.is_empty());
         waiting.map(|w| w.at).min()
     }
 
-    /// When the oldest of what waits was written, in milliseconds since 1970.
+    /// When the oldest waiting record was written, in milliseconds since 1970.
     pub(crate) fn oldest(&self) -> Option<i64> {
         let waiting = self.0.values().flat_map(|w| &w.items);
         waiting.map(|item| item.record().timestamp_ms).min()
     }
 
-    /// Takes what is due, at most `max`.
+    /// Takes the due items, at most `max`.
     pub(crate) fn take_due(&mut self, now: Instant, max: usize) -> Vec<Item> {
         let is_due = |w: &&mut Waiting| w.at <= now && !w.items.is_empty();
         let mut taken = Vec::new();
@@ -63,7 +63,7 @@ impl Stuck {
         taken
     }
 
-    /// Puts an item behind those of its partition that wait; gives it back if none does.
+    /// Appends an item to the waiting ones of its partition; returns it if none waits.
     pub(crate) fn put_behind(&mut self, item: Item) -> Option<Item> {
         match self.0.get_mut(&item.partition()) {
             Some(waiting) => {
@@ -74,7 +74,7 @@ impl Stuck {
         }
     }
 
-    /// All that was handed over of a partition is done; whether nothing more of it waits.
+    /// Notes that all redelivered items of a partition are done; true if no more of it wait.
     pub(crate) fn done(&mut self, partition: &Partition, now: Instant) -> bool {
         let Some(waiting) = self.0.get_mut(partition) else {
             return false;
@@ -88,8 +88,8 @@ impl Stuck {
         false
     }
 
-    /// Puts back what is left of a partition, in front of what waits of it: `moved` if something
-    /// before it was done. Whether it is the first time.
+    /// Puts the unfinished items of a partition back, in front of its waiting ones; `moved` if an earlier item was
+    /// done. True if it is the first time.
     pub(crate) fn put_back(
         &mut self,
         partition: Partition,
@@ -117,7 +117,7 @@ impl Stuck {
         is_new
     }
 
-    /// Forgets partitions that have gone elsewhere: what waits of them comes again there.
+    /// Drops revoked partitions: their new consumer reads the items again.
     pub(crate) fn forget(&mut self, partitions: &[Partition]) {
         self.0
             .retain(|partition, _| !partitions.contains(partition));

@@ -22,7 +22,7 @@ fn offsets(items: &[Item]) -> Vec<(i32, i64)> {
     items.iter().map(place).collect()
 }
 
-/// When everything that waits is due.
+/// A time when everything that waits is due.
 fn later() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }

@@ -1,10 +1,8 @@
 //! Compensating an order: in the reverse order of completion.
 //!
-//! A step is compensated when everything that came after it has been; steps that the workflow lets
-//! run in parallel are compensated in parallel. Steps that may have been applied without anybody's
-//! having heard of it are compensated too: the remote service's contract makes that safe,
-//! for a compensation that arrives first leaves a tombstone, and the forward call, should it
-//! land later, has no effect.
+//! A step is compensated after every later step has been; steps that the workflow runs in parallel are compensated in
+//! parallel. A step whose effect is in doubt is compensated too. The service contract makes that safe: a compensation
+//! that arrives before its forward call leaves a tombstone, and the forward call then has no effect.
 
 use serde_json::Value;
 use triad_workflow::{Step, StepIndex};
@@ -25,10 +23,10 @@ use crate::outbox::{Emission, Writer};
 use crate::status::Status;
 use crate::step::{Applied, Out, StepRecord, StepState, Work};
 
-/// Begins the compensation of an order: what may have been applied is to be compensated.
+/// Begins the compensation of an order: every step that may have had its effect.
 ///
-/// Written by the Scheduler, the first compensation starts in the same write. Written by somebody who
-/// starts nothing, the order waits for a claim.
+/// If the Scheduler writes it, the first compensation starts in the same write. If another actor writes it, the order
+/// waits for a claim.
 pub(super) fn begin(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -57,7 +55,7 @@ pub(super) fn begin(
     Ok(())
 }
 
-/// What becomes of a step when the compensation of its order begins.
+/// New state of a step when the compensation of its order begins.
 fn turn(record: &mut StepRecord, step: &Step) {
     let can_be_compensated = step.compensation.is_some();
     let last = Attempt(record.compensation.earlier);
@@ -81,7 +79,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
                 (false, _, _) => StepState::Refused { attempt },
                 (true, false, _) => StepState::Ambiguous { attempt },
                 (true, true, true) => due(None, Value::Null),
-                // Its service has not promised to know a key again: for an operator.
+                // The service does not promise to recognise a key again, so an operator must decide.
                 (true, true, false) => {
                     record.error = Some(doubt::failure(record));
                     StepState::NotCompensated {
@@ -98,7 +96,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
     };
 }
 
-/// A Scheduler takes up an order that waits to be compensated.
+/// A Scheduler claims an order that waits to be compensated.
 pub(super) fn claim(
     ctx: &Context<'_>,
     order: &Order,
@@ -113,8 +111,8 @@ pub(super) fn claim(
     Ok(transition(ctx, next, now))
 }
 
-/// Starts every compensation whose turn has come; finishes the order when none is left. Of an order
-/// that nobody holds nothing is started: the next claim goes on from here.
+/// Starts every compensation whose later steps are compensated; finishes the order when none is left. Starts nothing
+/// while the order is unclaimed: the next claim continues.
 pub(super) fn advance(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -127,7 +125,7 @@ pub(super) fn advance(
         set_complete_by(order, now);
         return Ok(());
     }
-    // Bounded: each turn takes one step out of those that are due.
+    // Bounded: each iteration takes one step out of those that are due.
     loop {
         let due = startable(ctx, order).next();
         let Some(index) = due else { break };
@@ -142,7 +140,7 @@ pub(super) fn has_startable(ctx: &Context<'_>, order: &Order) -> bool {
     startable(ctx, order).next().is_some()
 }
 
-/// Compensations that are due, with everything that came after them compensated.
+/// Compensations that are due and whose later steps are all compensated.
 fn startable<'a>(ctx: &'a Context<'_>, order: &'a Order) -> impl Iterator<Item = StepIndex> + 'a {
     let open = |i: StepIndex| order.steps[i].state.to_compensate().is_some();
     (0..order.steps.len()).rev().filter(move |&i| {
@@ -161,7 +159,7 @@ fn is_due(state: &StepState) -> bool {
     )
 }
 
-/// Starts a compensation, or gives it up where its input has no value or its calls are used up.
+/// Starts a compensation, or gives it up if its input has no value or its calls are used up.
 fn start(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -210,9 +208,9 @@ fn start(
     Ok(())
 }
 
-/// Sets the order's complete-by, or finishes it: compensated, or with what could not be.
+/// Sets the order's complete-by, or finishes the order as Compensated or CompensationFailed.
 ///
-/// To be called when no compensation can be started.
+/// Call it only when no compensation can be started.
 pub(super) fn wait_or_finish(order: &mut Order, now: Timestamp) {
     let active = |s: &StepRecord| matches!(s.state, StepState::Compensating { .. });
     if order.steps.iter().any(|s| active(s) && !is_due(&s.state)) {
@@ -241,7 +239,7 @@ fn finish(order: &mut Order, now: Timestamp) {
     order.state = ProcessState::Compensated { at: now, cause };
 }
 
-/// The compensation cannot be finished without an operator.
+/// Ends the compensation as failed: an operator must decide.
 fn fail(order: &mut Order, cause: Failure, now: Timestamp) {
     push_status(order, Status::CompensationFailed, Some(&cause), now);
     order.outbox.entries.push(Emission::Alert {

@@ -1,15 +1,15 @@
-//! When an order must have got on: its own complete-by, and when somebody must look at it.
+//! The order's complete-by, and the moment at which the Supervisor must check the order.
 
 use super::deadline;
 use crate::context::Context;
 use crate::ids::Timestamp;
 use crate::order::{Order, ProcessState};
 
-/// Sets the order's complete-by: the earliest of what is out, deferred or delayed; now, if a failure waits to
-/// be counted. Without any of these, and at an end, it is left as it is.
+/// Sets the order's complete-by to the earliest moment that a step waits for (request out, deferred or delayed), or
+/// to now if a failure is not counted yet. Unchanged if there is none of these, and for a finished order.
 ///
-/// Of an order that nobody holds it is only ever moved earlier: it also says by when somebody must
-/// have taken the order up.
+/// While the order is unclaimed its complete-by is only ever moved earlier, because it also bounds the wait for a
+/// claim.
 pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
     let Some(earliest) = earliest(order, now) else {
         return;
@@ -36,7 +36,7 @@ pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
     }
 }
 
-/// The earliest moment that a step waits for; now, if a failure waits to be counted. `None` if there is neither.
+/// The earliest moment that a step waits for; now, if a failure is not counted yet. `None` if there is neither.
 pub(super) fn earliest(order: &Order, now: Timestamp) -> Option<Timestamp> {
     let moments = order
         .steps
@@ -48,8 +48,8 @@ pub(super) fn earliest(order: &Order, now: Timestamp) -> Option<Timestamp> {
     moments.min()
 }
 
-/// When the Supervisor must look at an order if nothing happens to it before; `None` if it need not. For an
-/// order that is set aside it is the moment since when the order waits, so that the oldest comes first.
+/// When the Supervisor must check an order if no event comes before; `None` if it need not. For an order that is set
+/// aside, the moment since when it waits, so that the oldest comes first.
 #[must_use]
 pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
     if order.set_aside.is_some() {
@@ -64,9 +64,8 @@ pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
         } => *at,
         ProcessState::Processing(claim) => claim.complete_by,
         ProcessState::Compensating { complete_by, .. } => *complete_by,
-        // The Scheduler's last word on a good order needs no confirmation: the reply that ended it is
-        // acknowledged only when the message is out, and redelivered otherwise. (One that its claim
-        // has ended is an exception, which the claim makes.)
+        // A processed order needs no confirmation: the reply that ended it is acknowledged only when the last status
+        // is sent, and redelivered otherwise. (The exception is an order that its claim ended; the claim handles it.)
         ProcessState::Processed { .. } => return None,
         ProcessState::Error { at, .. }
         | ProcessState::Compensated { at, .. }

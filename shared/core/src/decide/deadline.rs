@@ -1,22 +1,20 @@
 //! The deadline of a whole order: the pattern's "time by which the order must be processed".
 //!
-//! Beyond it an order is compensated. Where its point of no return may have happened it cannot be: it
-//! goes on as before, late, and operators are alerted, once.
+//! After the deadline the order is compensated. If its point of no return may have happened, it cannot be
+//! compensated: it continues, late, and operators get one alert.
 //!
-//! The deadline is that of the first run: an operator who sets a finished order going again has
-//! decided that it is done late.
+//! Only the first run has a deadline: an operator who starts a new run of a finished order accepts that it finishes
+//! late.
 
 use crate::context::Context;
 use crate::doubt::{has_passed, stops_compensation};
 use crate::ids::Timestamp;
 use crate::order::{Order, ProcessState};
 
-/// When the Supervisor must look at an order because of its deadline; `None` if it need not, whatever
-/// the time.
+/// When the Supervisor must check an order because of its deadline; `None` if it need not at any time.
 ///
-/// It need not while an operator holds the order, nor while an effect is in doubt that may not be
-/// repeated: its attempt ends at its own complete-by, and whether the order can be compensated is
-/// known only then.
+/// It need not while an operator has paused the order, nor while an effect is in doubt that may not be repeated: its
+/// attempt ends at its own complete-by, and only then is it known whether the order can be compensated.
 pub(super) fn due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
     let is_running = matches!(
         order.state,

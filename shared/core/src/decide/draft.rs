@@ -1,4 +1,4 @@
-//! A next version while it is being decided, with the requests that it makes.
+//! A next version of a record while a decision builds it, with the requests that it makes.
 
 use std::ops::{Deref, DerefMut};
 
@@ -15,8 +15,8 @@ use crate::outbox::{Emission, Writer};
 use crate::status::Status;
 use crate::step::{StepState, Work};
 
-/// The next version, as far as it is decided. What it tells is in its outbox; a request's input is
-/// computed once, when it is made, and kept beside.
+/// The next version, as decided so far. Its messages are in its outbox. The input of a request is computed once, when
+/// the request is made, and kept here.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     order: Order,
@@ -43,8 +43,8 @@ pub(crate) fn next_version(order: &Order, writer: Writer) -> Draft {
     next.outbox = order.outbox.carried_to(writer);
     let unheard = order.outbox.writer == Writer::Submission && writer != Writer::Scheduler;
     if unheard {
-        // Nobody has taken the order up, so Submission may have died before it sent this, and it
-        // does not send it any more once the record has gone on.
+        // The order is unclaimed, so Submission may have died before it sent this status, and Submission does not
+        // send it again once the record has a later version.
         next.outbox.entries.push(Emission::Status {
             sequence: 1,
             status: Status::Received,
@@ -60,7 +60,7 @@ pub(crate) fn next_version(order: &Order, writer: Writer) -> Draft {
 }
 
 impl Draft {
-    /// Asks an agent: for the attempt that the step's state says is out.
+    /// Adds the request of the attempt that is out.
     pub(super) fn request(
         &mut self,
         ctx: &Context<'_>,
@@ -79,7 +79,7 @@ impl Draft {
         self.requests.push(request);
     }
 
-    /// Takes back the requests that this same write decided: their attempts have not been made.
+    /// Removes the requests of this write: their attempts were not made.
     pub(super) fn void_requests(&mut self) {
         self.requests.clear();
         let Order { steps, outbox, .. } = &mut self.order;
@@ -105,7 +105,7 @@ impl Draft {
         });
     }
 
-    /// The decision to write it, and to send what it says.
+    /// The decision to write this version and to send its messages.
     pub(crate) fn decided(self) -> Decision {
         let mut effects = effect::status_effects(&self.order);
         effects.extend(self.requests.into_iter().map(Effect::request));

@@ -1,4 +1,4 @@
-//! Running an order: the claim, and starting what is ready.
+//! Running an order: the claim, and the start of every ready step.
 
 use triad_workflow::StepIndex;
 
@@ -15,7 +15,7 @@ use crate::outbox::Writer;
 use crate::status::Status;
 use crate::step::{Out, StepState, Work};
 
-/// A Scheduler takes the order up: due retries first, then whatever is ready.
+/// A Scheduler claims the order: due retries start first, then every ready step.
 pub(super) fn claim(
     ctx: &Context<'_>,
     order: &Order,
@@ -42,8 +42,8 @@ pub(super) fn claim(
     if let Decision::Transition(change) = &mut claimed
         && let ProcessState::Processed { at } = change.next.state
     {
-        // An order may be announced more than once, and each announcement may be acknowledged while
-        // another one is at work: that its last status is out needs to be confirmed.
+        // An order may be announced more than once, and another process may acknowledge one announcement while this
+        // one is being handled. So the order must be confirmed: that its last status was sent.
         change.next.due = Some(at.plus(ctx.timing.confirm_within));
     }
     Ok(claimed)
@@ -56,8 +56,7 @@ pub(super) fn advance(
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
     if !matches!(order.state, ProcessState::Processing(_)) {
-        // Released by the Supervisor or held by an operator while this step ran on: the next
-        // claim goes on from here.
+        // The Supervisor released the order, or an operator paused it, while this step ran: the next claim continues.
         if has_startable(ctx, order) {
             wake(ctx, order, now);
         }
@@ -74,8 +73,8 @@ pub(super) fn advance(
             Some(condition) => condition.holds(&input::scope(ctx, order, None)?),
         };
         match wanted {
-            // Steps are in an order in which each comes after its predecessors, so what skipping
-            // makes ready is met later in this same pass.
+            // Each step comes after its predecessors in this order, so the loop still reaches the steps that a skip
+            // makes ready.
             Ok(false) => order.steps[index].state = StepState::Skipped,
             Ok(true) => {
                 let earlier = Attempt(order.steps[index].action.earlier);
@@ -97,24 +96,23 @@ pub(super) fn advance(
     Ok(())
 }
 
-/// Whether the next claim has something to do: a retry that is due, a step that is ready, or the order's end.
+/// Whether the next claim has work: a due retry, a ready step, or the order's end.
 pub(super) fn has_startable(ctx: &Context<'_>, order: &Order) -> bool {
     let mut steps = 0..order.steps.len();
     steps.any(|i| order.steps[i].state.is_retry_due() || is_ready(ctx, order, i))
         || order.steps.iter().all(|s| s.state.is_done())
 }
 
-/// Whether a step has not been started and everything that it comes after is done.
+/// Whether a step has not been started and all its predecessors are done.
 fn is_ready(ctx: &Context<'_>, order: &Order, index: StepIndex) -> bool {
     let mut before = ctx.workflow.steps[index].after.iter();
     order.steps[index].state == StepState::Waiting
         && before.all(|&a| order.steps[a].state.is_done())
 }
 
-/// Starts the attempt after `last`; false if the order has been given up over it.
+/// Starts the attempt after `last`; false if the step was given up instead.
 ///
-/// Where an effect may not be repeated and may have happened, the attempt is a question to the
-/// service, or is not made.
+/// If the effect may have happened and may not be repeated, the attempt is a probe, or no attempt is made.
 pub(super) fn start(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -156,14 +154,15 @@ pub(super) fn start(
     Ok(true)
 }
 
-/// The declared total of calls is used up: the last failure, or that fact where there was none.
+/// Failure when the declared total of calls is used up: the step's last failure, or a failure that names the limit if
+/// there was none.
 pub(super) fn exhausted(order: &Order, index: StepIndex) -> Failure {
     let record = &order.steps[index];
     let known = record.error.clone();
     known.unwrap_or_else(|| Failure::calls_used_up().in_step(&record.step))
 }
 
-/// An expression has no value for this order: no attempt can change that.
+/// Ends an order one of whose expressions has no value: no attempt can change that.
 fn undefined(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -178,7 +177,7 @@ fn undefined(
     give_up(ctx, order, index, failure, now)
 }
 
-/// The next place in the order of completion.
+/// The next position in the order of completion.
 pub(super) fn next_position(order: &Order) -> u32 {
     order
         .steps

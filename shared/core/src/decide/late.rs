@@ -1,4 +1,4 @@
-//! What becomes of an order that has missed its [deadline](super::deadline).
+//! What happens to an order that has missed its [deadline](super::deadline).
 
 use super::deadline::is_past_return;
 use super::{Draft, compensate};
@@ -9,8 +9,8 @@ use crate::message::AlertKind;
 use crate::order::{Incident, IncidentKind};
 use crate::outbox::Emission;
 
-/// What becomes of an order that has missed its deadline: it is being compensated, or late. Whether
-/// the decision ends with that: a late order goes on.
+/// Compensates an order that has missed its deadline, or marks it late. Returns whether the decision ends here: a
+/// late order continues.
 pub(super) fn miss(
     ctx: &Context<'_>,
     order: &mut Draft,

@@ -1,10 +1,8 @@
-//! The heart: what an event makes of an order.
+//! The decision core: from an order and an event to the next version and its messages.
 //!
-//! One `match` over state and event says which rule applies; the rules themselves are in
-//! [`forward`] (claim, run), [`compensate`] (claim, compensate), [`replies`] (what agents answer),
-//! [`supervise`] (what the Supervisor does about an overdue order), [`deadline`] and [`late`] (what about
-//! one that should have finished), [`operate`] (what operators do) and [`complete_by`] (by when it must have got
-//! on).
+//! One `match` over state and event selects the rule. The rules are in [`forward`] (claim, run), [`compensate`]
+//! (claim, compensate), [`replies`] (replies of agents), [`supervise`] (overdue orders), [`deadline`] and [`late`]
+//! (orders past their deadline), [`operate`] (operators' acts) and [`complete_by`] (times).
 
 mod compensate;
 mod complete_by;
@@ -36,25 +34,24 @@ use crate::order::{Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::status::Status;
 
-/// What is to be done about an event.
+/// What to do about an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Write the next version on the condition that the present one still stands; then send its
-    /// effects.
+    /// Write the next version on the condition that the stored version is the one decided on; then send its effects.
     Transition(Box<Transition>),
-    /// The event was answered by an earlier write, or the order has finished and its messages may be unsent:
-    /// write nothing, and send again what the record says ([`crate::effect::of_record`]).
+    /// An earlier write answered the event, or the order has finished and its messages may be unsent: write nothing,
+    /// and send the record's messages again ([`crate::effect::of_record`]).
     Repeat,
     /// The decision depends on the order's details, and [`Context::details`] is `None`: read the details
     /// and decide again.
     NeedsDetails,
-    /// Nothing is to be done, for this reason.
+    /// Do nothing, for this reason.
     Ignore(Reason),
     /// The operator's act is not possible, for this reason. Nothing is written.
     Refuse(OperationRefusal),
 }
 
-/// A change that was decided and is yet to be written.
+/// A decided change that is not written yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transition {
     /// The record to write. Its version is one above that of the record that was decided on.
@@ -64,7 +61,7 @@ pub struct Transition {
 }
 
 impl Decision {
-    /// A change that nobody is told of.
+    /// A change without messages.
     fn silent(next: Order) -> Self {
         Self::Transition(Box::new(Transition {
             next,
@@ -73,7 +70,7 @@ impl Decision {
     }
 }
 
-/// What ends a decision before its end.
+/// Why a decision stops early.
 #[derive(Debug)]
 pub(crate) enum Halt {
     NeedsDetails,
@@ -110,24 +107,24 @@ pub enum Reason {
     /// The reply belongs to an earlier attempt, or its complete-by is not that of the attempt that
     /// is out.
     OlderAttempt,
-    /// The reply is about a compensation and was sent after its complete-by. A late reply about an action or
-    /// a probe is not ignored: it is written that the attempt is over, and nothing else.
+    /// The reply is about a compensation and was sent after its complete-by. A late reply about an action or a probe
+    /// is not ignored: a write records that the attempt is over, and nothing else.
     Late,
     /// No request of the reply's direction is out for that step.
     NotAwaited,
-    /// There is nothing to do about the order yet, and its hint in the due index needs no change.
+    /// Nothing is due for the order yet, and its hint in the due index needs no change.
     NotDue,
     /// The order has not finished, so its end cannot be confirmed.
     Unfinished,
     /// An operator has paused the order.
     Paused,
-    /// The order is set aside until its workflow has room, or somebody can read its definition.
+    /// The order is set aside until its workflow has room, or until an instance can read its definition.
     SetAside,
-    /// The order is not set aside, so it need not be let in.
+    /// The order is not set aside, so it need not be admitted.
     InFlight,
 }
 
-/// Decides what an event makes of an order. The same arguments always give the same decision.
+/// Decides on an event of an order. The same arguments always give the same decision.
 ///
 /// `order` has to be on the definition in `ctx`. `now` is the time of deciding, by the caller's
 /// clock.
@@ -200,7 +197,7 @@ pub fn decide(
     })
 }
 
-/// Which rule applies.
+/// The rule that applies, by state and event.
 fn by_state(
     ctx: &Context<'_>,
     order: &Order,
@@ -269,7 +266,7 @@ fn by_state(
     })
 }
 
-/// What a Scheduler's input is known by, when it is met again.
+/// Dedup key of a Scheduler's input, by which a redelivery is recognised.
 fn identity(event: &Event) -> Option<String> {
     match event {
         Event::Claim(_) => Some("claim".to_owned()),
@@ -297,8 +294,8 @@ fn finished(order: &Order, event: &Event) -> Decision {
     }
 }
 
-/// Lets an order in that was set aside; not while an operator holds it, who would wonder. The details of one
-/// whose definition Submission could not read are held against its schema only now.
+/// Admits an order that was set aside; no-op while an operator has paused it. If Submission could not read the
+/// definition, the details are checked against its schema here.
 fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     if order.set_aside.is_none() {
         return Decision::Ignore(Reason::InFlight);
@@ -320,7 +317,7 @@ fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
                 );
                 return transition(ctx, next, now);
             }
-            // This process cannot read the definition after all.
+            // This process cannot read the definition either.
             Err(_) => return Decision::Ignore(Reason::SetAside),
         }
     }
@@ -332,8 +329,8 @@ fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     transition(ctx, next, now)
 }
 
-/// Writes down a status message to be sent. That a step is tried again is left out while too many others are
-/// unsent: it is the only status that an order may have in any number.
+/// Adds a status message to the outbox. [`Status::Retrying`] is left out while too many statuses are unsent: it is
+/// the only status without a bound on its number.
 fn push_status(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
     if status == Status::Retrying && order.outbox.is_full() {
         return;
@@ -348,9 +345,9 @@ fn push_status(order: &mut Order, status: Status, cause: Option<&Failure>, now: 
     });
 }
 
-/// Writes down that a step is completed, if the workflow asks for it. To be called before what follows
-/// from it is decided, for that may be the order's end, which is told last.
-fn tell_progress(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp) {
+/// Adds the status that a step is completed, if the workflow asks for it. Call it before deciding what follows,
+/// because that may be the order's end, whose status comes last.
+fn push_step_completed(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp) {
     if !ctx.workflow.progress {
         return;
     }
@@ -364,15 +361,15 @@ fn tell_progress(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Ti
     });
 }
 
-/// Asks the Scheduler to take the order up; not while an operator holds it, or it has no room.
+/// Wakes the Scheduler for this order; no-op while the order is paused or set aside.
 fn ask(order: &mut Order) {
     if order.paused.is_none() && order.set_aside.is_none() {
         order.outbox.entries.push(Emission::Wake);
     }
 }
 
-/// Asks the Scheduler to take up an order that nobody holds, and has the Supervisor look whether it did. Not
-/// while an operator holds the order.
+/// Wakes the Scheduler for an unclaimed order, and has the Supervisor check later that it was claimed. No-op while an
+/// operator has paused the order.
 fn wake(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     if order.paused.is_some() {
         return;
@@ -392,9 +389,8 @@ fn wake(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     }
 }
 
-/// Ends the Supervisor's or the Scheduler's patience with a step, as its policy says. A step
-/// whose effect may not be repeated and may have happened is not compensated either: its service
-/// has not promised to know a key again.
+/// Gives a step up, as its policy says. A step whose effect may have happened and may not be repeated is not
+/// compensated either: its service does not promise to recognise a key again.
 fn give_up(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -414,14 +410,14 @@ fn give_up(
     Ok(())
 }
 
-/// Stops for an operator to find out whether an effect happened.
+/// Stops the order until an operator has resolved an effect in doubt.
 fn stop_in_doubt(order: &mut Draft, index: usize, now: Timestamp) {
     let failure = doubt::failure(&order.steps[index]);
     order.steps[index].error = Some(failure.clone());
     stop(order, failure, now);
 }
 
-/// Stops in Error, with an alert.
+/// Stops the order in Error, with an alert.
 fn stop(order: &mut Draft, cause: Failure, now: Timestamp) {
     order.void_requests();
     push_status(order, Status::Failed, Some(&cause), now);
@@ -433,8 +429,8 @@ fn stop(order: &mut Draft, cause: Failure, now: Timestamp) {
     order.state = ProcessState::Error { at: now, cause };
 }
 
-/// Completes a next version: places it in the due index. The end of an order lifts an operator's
-/// hold, and what it waited for, which would otherwise hold back its next run unseen.
+/// Completes a next version and sets its hint in the due index. A finished order is neither paused nor set aside,
+/// because either would block its next run unnoticed.
 pub(crate) fn transition(ctx: &Context<'_>, mut next: Draft, now: Timestamp) -> Decision {
     if next.state.is_finished() {
         next.paused = None;

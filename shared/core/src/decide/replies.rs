@@ -1,4 +1,4 @@
-//! What agents answer: done, failed, deferred, or what a probe found.
+//! Replies of agents: succeeded, failed, deferred, or the result of a probe.
 
 use serde_json::Value;
 use triad_workflow::{Millis, StepIndex};
@@ -6,7 +6,7 @@ use triad_workflow::{Millis, StepIndex};
 use super::complete_by::set_complete_by;
 use super::{
     Decision, Draft, Halt, Reason, compensate, forward, give_up, next_version, push_status,
-    stop_in_doubt, supervise, tell_progress, transition,
+    push_step_completed, stop_in_doubt, supervise, transition,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -31,11 +31,11 @@ struct AnsweredRequest {
     index: StepIndex,
     out: Out,
     calls: u32,
-    /// When the agent had its answer.
+    /// When the agent finished the work.
     finished: Timestamp,
 }
 
-/// An agent answers a request.
+/// Decides on the reply to a request.
 pub(super) fn take(
     ctx: &Context<'_>,
     order: &Order,
@@ -49,15 +49,15 @@ pub(super) fn take(
     };
     match fence(reply, out, now)? {
         None => {}
-        // The same reply may have been taken in time by a Scheduler that has died or lost its
-        // partition, and whose write is still on its way: landing after this reply was
-        // acknowledged it could finish the order with nobody left to say so. Now that write
-        // conflicts, and whoever reads the record anew finds the attempt over, whatever its own
-        // clock says. The end of a compensation is confirmed, and so needs nothing of the kind.
+        // Another Scheduler, which has died or lost its partition, may have taken the same reply in time, with its
+        // write still under way. If that write landed after this reply was acknowledged, it could finish the order
+        // with no process left to send its last status. This write makes that one conflict, and every later reader
+        // finds the attempt over, whatever its clock shows. The end of a compensation is confirmed and needs no such
+        // write.
         Some(Reason::Late) if out.direction != Direction::Compensate => {
             let mut next = next_version(order, Writer::Scheduler);
-            // No later than by every sound clock: the Supervisor listens from then on, and a clock that
-            // is hours ahead must not keep it listening for hours.
+            // Bounded by complete-by plus the skew: the Supervisor waits for replies from this moment on, and a clock
+            // that is hours ahead must not make it wait for hours.
             let found = now.min(out.complete_by.plus(ctx.timing.skew));
             if let Some(out) = next.steps[index].state.out_mut() {
                 out.unheard_since.get_or_insert(found);
@@ -106,24 +106,23 @@ pub(super) fn take(
     Ok(transition(ctx, next, now))
 }
 
-/// Whether the calls of an attempt are subtracted from the step's total.
+/// Whether the calls of an attempt count against the step's total.
 ///
-/// Where no total is declared it is only what all attempts may make that can fail. An attempt that
-/// was deferred has not failed: the first call after an outage may be made for it again and again,
-/// on behalf of all that wait.
+/// Without a declared total, only attempts that can fail count. A deferred attempt has not failed: the first call
+/// after an outage may be made for one order repeatedly, on behalf of all orders that wait.
 fn spends_calls(ctx: &Context<'_>, reply: &Reply, index: StepIndex) -> bool {
     let deferred = matches!(reply.outcome, ReplyOutcome::Deferred { .. });
     !deferred || budget::is_counted(&ctx.workflow.steps[index], reply.direction)
 }
 
-/// The step that a reply is about.
+/// Index of the step that a reply names.
 fn step_of(ctx: &Context<'_>, reply: &Reply) -> Result<StepIndex, Illegal> {
     ctx.workflow
         .step_index(reply.step.as_str())
         .ok_or_else(|| Illegal::UnknownStep(reply.step.to_string()))
 }
 
-/// Whether a reply is for the attempt that is out and in time; otherwise why it changes nothing.
+/// `None` if a reply is for the attempt that is out and in time; otherwise the reason why it changes nothing.
 fn fence(reply: &Reply, out: Out, now: Timestamp) -> Result<Option<Reason>, Illegal> {
     if reply.attempt > out.attempt {
         return Err(Illegal::FutureAttempt {
@@ -132,9 +131,8 @@ fn fence(reply: &Reply, out: Out, now: Timestamp) -> Result<Option<Reason>, Ille
         });
     }
     let older = reply.attempt < out.attempt || reply.complete_by != out.complete_by;
-    // An agent is silent after complete-by, so a reply that it sent in time is good, however long
-    // it waited for a Scheduler to read it. One that does not say so is judged by the clock; what
-    // one clock has found to be over is not in time by another.
+    // An agent sends nothing after complete-by, so a reply sent in time counts, however long it waited to be read. A
+    // reply without a send time is judged by this clock; an attempt that one clock has found over stays over.
     let says_in_time = reply.sent_at.is_some_and(|at| at <= out.complete_by);
     let is_over = out.unheard_since.is_some() || now > out.complete_by;
     Ok(if older {
@@ -146,7 +144,7 @@ fn fence(reply: &Reply, out: Out, now: Timestamp) -> Result<Option<Reason>, Ille
     })
 }
 
-/// When the work that a reply tells of was done, as far as the reply says.
+/// When the agent finished the work, as far as the reply says.
 fn finished(reply: &Reply, now: Timestamp) -> Timestamp {
     reply.sent_at.map_or(now, |at| at.min(now))
 }
@@ -163,13 +161,13 @@ fn completed(
     doubt::lift(record);
     record.state = StepState::Completed {
         attempt: asked.out.attempt,
-        // A probe's attempt has a line of its own.
+        // The timeline has a separate line for a probe.
         started: (asked.out.direction == Direction::Forward).then_some(asked.out.started),
         finished: asked.finished,
         position,
         output,
     };
-    tell_progress(ctx, order, asked.index, now);
+    push_step_completed(ctx, order, asked.index, now);
     forward::advance(ctx, order, now)
 }
 
@@ -193,8 +191,8 @@ fn compensated(
     compensate::advance(ctx, order, now)
 }
 
-/// The service has said whether the effect in doubt happened: if it did, the step is done; if
-/// not, it may be tried again at once.
+/// Takes the result of a probe: if the effect happened, the step is completed; if not, the action may be attempted
+/// again at once.
 fn probed(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -231,10 +229,10 @@ fn probed(
     Ok(())
 }
 
-/// A failure that the agent reported.
+/// Takes a failure that the agent reported.
 ///
-/// A permanent one of the action ends the matter at once. Others wait for the Supervisor to count
-/// them, but for those that their step has the Scheduler retry at once.
+/// A permanent failure of the action ends the step. Other failures wait until the Supervisor counts them, except
+/// those that the step lets the Scheduler retry at once.
 fn failed(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -255,11 +253,11 @@ fn failed(
         };
     }
     let permanent = failure.kind == FailureKind::Permanent && out.direction == Direction::Forward;
-    // Its failure ends the matter: there can be no other attempt.
+    // No other attempt can follow, so this failure is final.
     let last = is_last(ctx, order, asked);
     if !permanent && !last {
         if supervise::is_retried_at_once(ctx, order, index, &failure) {
-            return again_at_once(ctx, order, asked, now);
+            return retry_in_same_write(ctx, order, asked, now);
         }
         set_complete_by(order, now);
         return Ok(());
@@ -287,7 +285,7 @@ fn failed(
 }
 
 /// Counts a failure as the Supervisor would, and makes the next attempt in the same write.
-fn again_at_once(
+fn retry_in_same_write(
     ctx: &Context<'_>,
     order: &mut Draft,
     asked: AnsweredRequest,
@@ -305,15 +303,14 @@ fn again_at_once(
     Ok(())
 }
 
-/// Whether an attempt at an action that has not succeeded is the last one that anybody but an
-/// operator may make.
+/// Whether this is the last attempt at an action that has not succeeded, unless an operator starts a new run.
 fn is_last(ctx: &Context<'_>, order: &Order, asked: AnsweredRequest) -> bool {
     let (record, step) = (&order.steps[asked.index], &ctx.workflow.steps[asked.index]);
     asked.out.direction != Direction::Compensate
         && next_attempt(record, step) == NextAttempt::Operator
 }
 
-/// The agent has deferred the work: it is tried again later, without counting as a failure.
+/// Takes a deferral: another attempt follows later, and nothing counts as a failure.
 fn deferred(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -331,7 +328,7 @@ fn deferred(
         };
     }
     if is_last(ctx, order, asked) {
-        // It may not be tried again, so for the order this is the end of the attempt.
+        // No other attempt may follow, so for the order this attempt has failed.
         return failed(ctx, order, asked, failure, now);
     }
     let record = &mut order.steps[asked.index];
@@ -342,10 +339,10 @@ fn deferred(
         started: out.started,
         direction: out.direction,
         why: failure,
-        // One line of the timeline for a whole wait, however often the service is found unavailable.
+        // One line of the timeline per wait, however often the service is found unavailable.
         is_new: out.deferred_since.is_none(),
     };
-    history::tell_deferral(order, asked.index, deferral, now);
+    history::record_deferral(order, asked.index, deferral, now);
     set_complete_by(order, now);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What the Supervisor does about an overdue order: count, release for another attempt, or end
-//! its patience. It starts no step itself; it asks the Scheduler to take the order up again.
+//! The Supervisor's decisions about an overdue order: count a failure, release the step for another attempt, or give
+//! it up. The Supervisor starts no step; it wakes the Scheduler.
 
 use triad_workflow::{Millis, StepIndex};
 
@@ -22,7 +22,7 @@ use crate::outbox::Writer;
 use crate::status::Status;
 use crate::step::{StepRecord, StepState, Work};
 
-/// The Supervisor has met an order whose time may have come.
+/// Decides about an order that the Supervisor found in the due index.
 pub(super) fn overdue(
     ctx: &Context<'_>,
     order: &Order,
@@ -60,10 +60,10 @@ pub(super) fn overdue(
                 continue;
             }
             Finding::WaitIsOver => Millis(0),
-            Finding::Untaken => not_taken(ctx, &mut next, index, untaken, now),
+            Finding::Untaken => record_untaken(ctx, &mut next, index, untaken, now),
             Finding::Failed => {
                 let failure = count(ctx, &mut next, index, untaken, now);
-                let Some(delay) = another_after(ctx, &next.steps[index], index) else {
+                let Some(delay) = next_attempt_delay(ctx, &next.steps[index], index) else {
                     if no_longer(&mut next.steps[index]) {
                         met.released = true;
                         continue;
@@ -91,7 +91,7 @@ pub(super) fn overdue(
         }
         met.released = true;
     }
-    // Now that it is known what can be: an effect may have been in doubt before.
+    // Only now is it known whether the order can be compensated: an effect may have been in doubt before.
     if is_missed(&next) && late::miss(ctx, &mut next, now)? {
         return Ok(transition(ctx, next, now));
     }
@@ -104,17 +104,17 @@ pub(super) fn overdue(
     Ok(transition(ctx, next, now))
 }
 
-/// What was met among an order's expired steps.
+/// Result of handling an order's expired steps.
 #[derive(Default)]
 struct ExpiredSteps {
-    /// A step is to have another attempt, at once or after a wait, or the patience with it has ended.
+    /// A step may have another attempt, at once or after a wait, or was given up.
     released: bool,
-    /// The last failure that was counted and is met with another attempt.
+    /// The last counted failure that is followed by another attempt.
     counted: Option<Failure>,
 }
 
-/// Releases an order that runs, if a claim has something to start; otherwise it waits. Whoever holds it goes
-/// on by itself when a request that is out is answered, whatever other steps wait for.
+/// Releases a running order if a claim has work to start; otherwise the order waits. The holder of the claim
+/// continues when a request that is out is answered, whatever other steps wait for.
 fn go_on(ctx: &Context<'_>, order: &mut Order, counted: Option<&Failure>, now: Timestamp) {
     if counted.is_some() {
         push_status(order, Status::Retrying, counted, now);
@@ -131,8 +131,8 @@ fn go_on(ctx: &Context<'_>, order: &mut Order, counted: Option<&Failure>, now: T
     set_complete_by(order, now);
 }
 
-/// Releases an order that is being compensated, or finishes it. Whoever holds it goes on by itself
-/// when a compensation that is out is answered.
+/// Releases an order that is being compensated, or finishes it. The holder of the claim continues when a compensation
+/// that is out is answered.
 fn go_on_compensating(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     let until = if compensate::has_startable(ctx, order) {
         release(ctx, order, now)
@@ -154,7 +154,7 @@ fn go_on_compensating(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     }
 }
 
-/// Leaves a step's compensation to an operator; false if it is not being compensated.
+/// Gives up a step's compensation, so that an operator must decide; false if the step is not being compensated.
 fn no_longer(record: &mut StepRecord) -> bool {
     let StepState::Compensating { work, applied } = &record.state else {
         return false;
@@ -166,8 +166,8 @@ fn no_longer(record: &mut StepRecord) -> bool {
     true
 }
 
-/// Whether the Scheduler counts this failure of a step itself and goes on: the step asks for it, the
-/// failure may pass by itself, the order is held, and there is another attempt with no wait before it.
+/// Whether the Scheduler counts this failure and makes the next attempt in the same write: the step allows it, the
+/// failure is transient, the order is claimed, and the next attempt needs no wait.
 pub(super) fn is_retried_at_once(
     ctx: &Context<'_>,
     order: &Order,
@@ -187,8 +187,8 @@ pub(super) fn is_retried_at_once(
         && policy.retry_after(counted) == Some(Millis(0))
 }
 
-/// The wait before another attempt at a step that has failed; `None` if there is to be none.
-fn another_after(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) -> Option<Millis> {
+/// The wait before another attempt at a failed step; `None` if no attempt follows.
+fn next_attempt_delay(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) -> Option<Millis> {
     let step = &ctx.workflow.steps[index];
     let direction = record.direction();
     let forward = direction == Direction::Forward;
@@ -201,8 +201,7 @@ fn another_after(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) -> Op
     declared(step, direction)?.policy.retry_after(failures)
 }
 
-/// Steps that somebody must do something about: unheard of beyond their complete-by, failed and
-/// not counted yet, or deferred or delayed for long enough.
+/// Steps that need a decision: no reply beyond complete-by, failed and not counted, or deferred or delayed until now.
 fn expired<'a>(
     ctx: &'a Context<'_>,
     order: &'a Order,
@@ -230,8 +229,8 @@ fn is_over(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
     complete_by.is_some_and(|at| has_passed(ctx, at, now))
 }
 
-/// Whether an attempt is over, and no reply of it was on its way either: it was met so before,
-/// long enough ago for a Scheduler to have read what was sent in time.
+/// Whether an attempt is over and no reply can be unread: the Supervisor found it over at an earlier check, long
+/// enough ago for a Scheduler to have read every reply that was sent in time.
 pub(crate) fn is_unheard(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
     is_over(ctx, record, now)
         && record
@@ -240,32 +239,31 @@ pub(crate) fn is_unheard(ctx: &Context<'_>, record: &StepRecord, now: Timestamp)
             .is_some_and(|since| !since.is_near(now, ctx.timing.hear_within))
 }
 
-/// Whether a reply may be waiting to be read: the order looks due all that time, and nothing is to
-/// be done about it.
+/// Whether a reply may still be unread: until then the order stays due and nothing is done about it.
 fn listens(ctx: &Context<'_>, order: &Order, now: Timestamp) -> bool {
     let met = |r: &&StepRecord| r.state.unheard_since().is_some() && is_over(ctx, r, now);
     let mut steps = order.steps.iter().filter(met);
     steps.any(|r| !is_unheard(ctx, r, now))
 }
 
-/// What the Supervisor makes of an expired step.
+/// The Supervisor's finding about an expired step.
 enum Finding {
-    /// Met beyond its complete-by for the first time: a reply may be waiting to be read.
+    /// First found beyond its complete-by: a reply may still be unread.
     Listen,
     /// The wait before another attempt is over.
     WaitIsOver,
-    /// No agent is known to have taken the attempt: it waited in our own queues. No failure.
+    /// No agent is known to have taken the attempt: it waited in Triad's own queues. Not a failure.
     Untaken,
-    /// The attempt counts as failed, or the patience with one that does not has ended.
+    /// The attempt counts as failed, or deferred and untaken attempts have lasted too long.
     Failed,
 }
 
-/// What the Supervisor makes of an expired step.
+/// The Supervisor's finding about an expired step.
 ///
-/// An agent answers every request that it has taken, before its complete-by: done, failed, timed
-/// out, or deferred. So an attempt that nobody was heard of was taken by none, or by one that
-/// died; neither is the service's failure. It counts only where the call ledger knows that an
-/// agent has taken it, and so may have made calls that may not be made again.
+/// An agent replies to every request that it has taken, before its complete-by: succeeded, failed, timed out or
+/// deferred. So no agent took an attempt without a reply, or the agent died; neither is a failure of the service. The
+/// attempt counts only if the call ledger shows that an agent took it, because calls may have been made that may not
+/// be repeated.
 fn finding(
     ctx: &Context<'_>,
     order: &Order,
@@ -298,13 +296,12 @@ fn finding(
     }
 }
 
-/// Notes that no agent is known to have taken an attempt, once for a whole wait; returns how long to
-/// wait before another: nothing at first, then half as long as it has waited already, so that a
-/// topic that nobody reads is not filled.
+/// Records, once per wait, that no agent is known to have taken an attempt. Returns the wait before another attempt:
+/// none at first, then half of the time waited so far, so that a topic without a reader does not fill up.
 ///
-/// Where calls are not counted, an agent may have died over it and the effect be in place: it is in
-/// doubt until it is answered, which is harmless to a service that knows its key again.
-fn not_taken(
+/// Without counted calls an agent may have died after the effect happened: the effect is in doubt until a reply
+/// comes, which is harmless if the service recognises its key.
+fn record_untaken(
     ctx: &Context<'_>,
     order: &mut Order,
     index: StepIndex,
@@ -341,12 +338,12 @@ fn not_taken(
         why: failure,
         is_new: !noted,
     };
-    history::tell_deferral(order, index, deferral, now);
+    history::record_deferral(order, index, deferral, now);
     Millis(unheard.since(since).0 / 2).min(ctx.timing.announce_within)
 }
 
-/// Counts a failed or silent attempt, or the end of the patience with a deferred one. What is left
-/// of the step's state is that another attempt would be due.
+/// Counts a failed or unanswered attempt, or a deferral that lasted too long. Afterwards the step is due for another
+/// attempt.
 pub(super) fn count(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -366,7 +363,7 @@ pub(super) fn count(
             started,
             calls,
         }) => (known, *direction, *attempt, Some(*started), Some(*calls)),
-        // Unheard of: if it was taken, it may have used all that it was allowed, and had its effect.
+        // No reply: if an agent took the attempt, it may have used its whole allowance and had its effect.
         Some(Work::Out(out)) => {
             let out = *out;
             let taken = !untaken.contains(&record.step);
@@ -402,7 +399,7 @@ pub(super) fn count(
     };
     let failure = failure.in_step(&record.step);
     record.leg_mut(direction).failures += 1;
-    // An attempt was made, so what it did is ambiguous unless nothing was applied.
+    // An attempt was made, so its effect is in doubt unless it is known not to have happened.
     if let Some(work) = record.state.work_mut() {
         *work = Work::due(attempt);
     }
@@ -421,7 +418,7 @@ pub(super) fn count(
     failure
 }
 
-/// Has a Scheduler take the order up; returns when to look again. A paused order is left alone until its next
+/// Wakes the Scheduler for an order; returns when to check again. A paused order is not checked until its next
 /// review.
 fn release(ctx: &Context<'_>, order: &mut Order, now: Timestamp) -> Timestamp {
     if order.paused.is_some() {
@@ -431,7 +428,7 @@ fn release(ctx: &Context<'_>, order: &mut Order, now: Timestamp) -> Timestamp {
     now.plus(ctx.timing.announce_within)
 }
 
-/// Nobody took the order up in time: asks the Scheduler again, and then not for a rest.
+/// No Scheduler claimed the order in time: announces it again, and sets the next announcement `rest` later.
 fn announce_again(ctx: &Context<'_>, mut next: Draft, rest: Millis, now: Timestamp) -> Decision {
     let until = release(ctx, &mut next, now).max(now.plus(rest));
     match &mut next.state {
@@ -446,7 +443,7 @@ fn announce_again(ctx: &Context<'_>, mut next: Draft, rest: Millis, now: Timesta
     transition(ctx, next, now)
 }
 
-/// The hint was early: moves it to the true time, and touches nothing else.
+/// The hint was early: moves it to the true time and changes nothing else.
 fn postpone(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     let due = true_due(ctx, order);
     if due == order.due || due.is_none_or(|at| at <= now) {
@@ -462,7 +459,7 @@ fn is_due(ctx: &Context<'_>, order: &Order, now: Timestamp) -> bool {
     true_due(ctx, order).is_some_and(|at| has_passed(ctx, at, now))
 }
 
-/// The Supervisor acts only when a moment has passed on every clock.
+/// Whether a moment has passed on every clock, which the Supervisor requires before it acts.
 fn has_passed(ctx: &Context<'_>, at: Timestamp, now: Timestamp) -> bool {
     now >= at.plus(ctx.timing.skew)
 }

@@ -1,4 +1,4 @@
-//! One step's record: where it is in its life, and what its two legs have used up.
+//! One step's record: its state, and the failures and calls of its two legs.
 //!
 //! A step has two legs: its action, and the compensation of that action. Attempts at either go the
 //! same way ([`Work`]): an attempt is due, its request is out, and it is answered, deferred or failed.
@@ -30,9 +30,9 @@ pub struct StepRecord {
     /// order, has a refused step done again, corrects the input of a step that was attempted, or moves the
     /// order to a version that has another input for such a step.
     pub key: u32,
-    /// Some if the action may have had its effect without anybody knowing: an attempt at it got no
-    /// answer or none that can be read, or its answer is not waited for any more. Whether the effect is in
-    /// doubt depends on the state too: see [`happened`](crate::doubt::happened).
+    /// Some if the action may have had its effect without a known answer: an attempt at it got no answer or an
+    /// unreadable one, or its answer is no longer awaited. Whether the effect is in doubt depends on the state too:
+    /// see [`happened`](crate::doubt::happened).
     pub in_doubt: Option<Doubt>,
     /// The input that an operator has put in place of the definition's; `None` if none has.
     pub input: Option<Value>,
@@ -41,7 +41,7 @@ pub struct StepRecord {
     pub error: Option<Failure>,
 }
 
-/// What is known of an effect that nobody has heard of.
+/// An effect whose answer is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Doubt {
     /// Until when a request that put the effect in doubt may still be carried out: its complete-by. `None` if
@@ -158,8 +158,8 @@ pub enum StepState {
 
 /// Where the work on one leg of a step, its action or its compensation, is.
 ///
-/// One wait for a service or an agent may last over many attempts: each state that is part of it says since
-/// when (`deferred_since`). It is over with an answer or a counted failure, which no such state outlives.
+/// One wait for a service or an agent may last over many attempts: each state within it says since when
+/// (`deferred_since`). An answer or a counted failure ends the wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
     /// An attempt is to be made: at the next claim or, of a compensation, once everything that came
@@ -173,8 +173,8 @@ pub enum Work {
     },
     /// A request is out: it was made, and no reply to it has been taken yet.
     Out(Out),
-    /// Another attempt is to be made after a wait: the one before it has failed and was counted, or no agent
-    /// took it. Another step's attempts are neither held up by this wait nor does it end with theirs.
+    /// Another attempt follows after a wait: the one before it has failed and was counted, or no agent took it. The
+    /// wait does not hold up other steps, and their attempts do not end it.
     Delayed {
         /// Number of the last attempt.
         last: Attempt,
@@ -263,7 +263,7 @@ pub struct Out {
 }
 
 impl Out {
-    /// Whether this is the same attempt, whatever was found of it meanwhile.
+    /// Whether this is the same attempt, ignoring the time at which it was found over.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (self.direction, self.attempt) == (other.direction, other.attempt)

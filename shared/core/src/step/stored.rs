@@ -1,5 +1,5 @@
-//! A step's record as it is stored: one flat JSON object, in which the state has a name and its
-//! fields stand beside the record's own. The names are older than the types in memory, and stay.
+//! The stored form of a step's record: one flat JSON object with the state's name, the state's fields and the
+//! record's own fields. The names are older than the types in memory, and stay.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -75,7 +75,7 @@ struct StoredState {
     /// Of a failed attempt: it was a probe.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     of_probe: bool,
-    /// Of a completed step: no attempt at the action was answered so, and `started` is nobody's.
+    /// Of a completed step: no attempt at the action was answered with success, so `started` belongs to no attempt.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     indirect: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +94,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// The calls that were made, where they are not as many as were counted.
+/// The calls that were made, if their number differs from the counted ones.
 fn beyond(leg: &Leg) -> Option<u32> {
     (leg.made != leg.calls).then_some(leg.made)
 }
@@ -188,7 +188,7 @@ impl From<StepState> for StoredState {
                 output,
             } => Self {
                 attempt: Some(attempt),
-                // Read by earlier versions, too, which know no other case.
+                // Earlier versions read it too, and support no other case.
                 started: Some(started.unwrap_or(finished)),
                 indirect: started.is_none(),
                 finished: Some(finished),

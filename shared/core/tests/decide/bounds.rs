@@ -1,5 +1,5 @@
-//! What is kept, told and let through at most, in the numbers that are promised: a constant that is
-//! changed is noticed here, where what it bounds is seen, and not only where it is defined.
+//! The promised numbers: what is stored, sent and admitted at most. A changed constant fails here, where its effect
+//! is visible, and not only at its definition.
 
 use serde_json::json;
 use triad_core::breaker::{Breaker, BreakerGate, BreakerSettings, Window as Calls};
@@ -60,7 +60,7 @@ fn an_operators_name_and_reason_are_kept_in_256_bytes_each_and_a_note_in_1024() 
     let at = s.order.incidents.len() - 1;
     let note = |s: &Story| s.order.incidents[at].note.as_ref().unwrap().len();
     assert_eq!(note(&s), 1_024);
-    // It is among the newest 20 lines, and then it is not.
+    // The line is among the newest 20, and later it is not.
     for lines in 1..=20 {
         assert_eq!(note(&s), 1_024, "{lines}");
         s.acts(match lines % 2 {
@@ -118,7 +118,7 @@ fn a_record_carries_on_all_that_may_be_unsent() {
     }
 }
 
-/// A step that fails a hundred times, while its application can be told nothing.
+/// A step that fails a hundred times, while no status can be sent to the application.
 #[test]
 fn while_nothing_can_be_sent_the_sequence_has_no_gap_and_the_record_has_a_bound() {
     let mut s = Story::of(
@@ -170,7 +170,7 @@ fn an_outbox_beyond_its_bound_is_a_breach() {
         at: Timestamp(0),
         cause: None,
     };
-    // Those up to the bound, two for each of the three steps, and twelve of the order's own.
+    // The bound, two for each of the three steps, and twelve of the order's own.
     for (count, is_breach) in [(64 + 6 + 12, false), (64 + 6 + 13, true)] {
         s.order.outbox.entries = (1..=count).map(status).collect();
         let breaches = triad_core::invariants::of_record(&s.order, &s.workflow);
@@ -242,7 +242,7 @@ fn a_submission_has_256_kib_at_most() {
 
 #[test]
 fn details_have_256_kib_at_most_as_they_are_stored() {
-    // A number that is written in 4 bytes is stored in 18: the message itself is well within its bound.
+    // A number of 4 bytes in the message is stored in 18 bytes: the message itself is well below its limit.
     let of = |bytes: usize| {
         let details = |number: &str, text: &str| {
             format!(r#"{{"m":[{}],"n":"{text}"}}"#, [number; 10].join(","))
@@ -260,7 +260,7 @@ fn details_have_256_kib_at_most_as_they_are_stored() {
 
 #[test]
 fn what_is_in_the_due_index_stays_in_its_shard() {
-    // FNV-1a by its definition; of an order's id mixed as MurmurHash3 ends. The upper half is taken.
+    // FNV-1a by its definition, mixed with the finalizer of MurmurHash3. The upper half counts.
     let fnv = |text: &str| {
         let prime = 0x0100_0000_01b3_u64;
         text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -332,7 +332,7 @@ fn waited(waited_ms: u64, took_ms: u64) -> Pace {
     Pace { waited_ms, took_ms }
 }
 
-/// A full window's answers, which did not wait.
+/// Replies to a full window's requests, without a wait.
 fn grow(w: &mut Window, times: u32) {
     for _ in 0..times {
         w.answered(waited(0, 20), w.bound(), NO_SKEW, at(0));
@@ -377,11 +377,11 @@ fn a_window_is_shut_for_a_minute_at_most() {
 fn after_slow_start_a_window_grows_by_8_orders_a_turn() {
     let mut w = Window::default();
     grow(&mut w, 1_008);
-    // Of 1,024 three quarters are left, and a turn is as many answers.
+    // Three quarters of 1,024 remain; each of them is answered once.
     w.answered(waited(101, 20), 1, NO_SKEW, at(0));
     assert_eq!(w.bound(), 768);
     grow(&mut w, 768);
-    // A little less than eight, for the bound grows while the turn is made.
+    // A little less than eight, because the bound grows meanwhile.
     assert_eq!(w.bound(), 775);
     grow(&mut w, 780);
     assert_eq!(w.bound(), 783);
@@ -397,7 +397,7 @@ fn a_span_beyond_a_day_is_taken_for_a_day() {
 #[test]
 fn the_distance_of_two_clocks_is_taken_from_the_last_two_minutes() {
     let skew = Millis(500);
-    // As long as the shortest wait is remembered, all of 500 ms are a queue; then none of it is.
+    // While the shortest wait is remembered, all of 500 ms count as a queue; afterwards none of it does.
     let smoothed = |asked_at: u64| {
         let mut w = Window::default();
         w.answered(waited(500, 20), 1, skew, at(0));
@@ -411,7 +411,7 @@ fn the_distance_of_two_clocks_is_taken_from_the_last_two_minutes() {
     assert_eq!(smoothed(120_000), Millis(500 * 7 / 8), "forgotten");
 }
 
-// The defaults of what an installation can set, as its documents have them.
+// The defaults of an installation's settings, as documented.
 
 #[test]
 fn a_breaker_opens_when_half_of_the_last_20_orders_failed_and_10_calls_were_made() {
@@ -455,7 +455,7 @@ fn a_breaker_opens_when_half_of_the_last_20_orders_failed_and_10_calls_were_made
 fn a_breaker_is_open_for_a_second_at_first_and_for_a_minute_at_most() {
     let settings = BreakerSettings::default();
     let now = at(0);
-    // The longest that is drawn.
+    // The longest possible time.
     let open_for = |opens: u32, asked: Option<Millis>| {
         let since = Timestamp(now.0 - 1);
         let closed = Breaker::Closed { opens, since };

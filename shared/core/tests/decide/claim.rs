@@ -115,8 +115,8 @@ fn an_order_whose_steps_are_all_skipped_is_processed_by_its_claim() {
     assert_eq!(s.statuses(), [(2, Status::Started), (3, Status::Completed)]);
 }
 
-/// Another announcement of the order may be acknowledged while this one cannot be sent: nobody but a sweep
-/// is left then to say that the order has ended.
+/// Another process may acknowledge another announcement of the order while this one cannot be sent: then only a sweep
+/// can send that the order has ended.
 #[test]
 fn an_end_by_a_claim_is_looked_after_until_it_is_known_to_be_told() {
     let none = r#"{"workflow": "w", "steps": [

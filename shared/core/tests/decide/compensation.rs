@@ -199,7 +199,7 @@ fn a_finished_order_is_confirmed_once_and_then_leaves_the_due_index() {
     );
 }
 
-/// What an operator is shown as the input of a step's compensation, or why it has none.
+/// The input of a step's compensation as operators see it, or why it has none.
 fn shown(s: &Story, step: usize) -> Result<serde_json::Value, String> {
     let calls = calls(&s.ctx(), &s.order, step).unwrap();
     let mut compensations = calls

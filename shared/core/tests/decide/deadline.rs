@@ -1,4 +1,4 @@
-//! The deadline of a whole order: what the Supervisor makes of one that has not finished by it.
+//! The deadline of a whole order: what the Supervisor does with an order that misses it.
 
 use serde_json::json;
 use triad_core::decide::true_due;
@@ -9,7 +9,7 @@ use triad_core::{Action, Event, FailureKind, Overdue, Timestamp};
 
 use crate::support::{BEGIN, ONCE, Story, Then, failed};
 
-/// Sold and sent after the point of no return.
+/// A sale that ships after its point of no return.
 const SALE: &str = r#"{"workflow": "sale",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 3}},
   "steps": [
@@ -19,7 +19,7 @@ const SALE: &str = r#"{"workflow": "sale",
 
 const SKEW: u64 = 500;
 
-/// An order of a workflow that must have finished so long after it was submitted.
+/// An order of a workflow with an order timeout of `ms` milliseconds.
 fn within(workflow: &str, ms: u64) -> Story {
     let mut s = Story::of(workflow);
     s.order.deadline = Some(Timestamp(BEGIN + ms));
@@ -31,7 +31,7 @@ fn looks(s: &mut Story) -> Then {
     s.when(Event::Overdue(Overdue::default()))
 }
 
-/// The Supervisor looks when the deadline has passed on every clock.
+/// The Supervisor checks the order after the deadline has passed on every clock.
 fn looks_beyond(s: &mut Story) -> Then {
     s.now = s.order.deadline.expect("there is one");
     s.after(SKEW);

@@ -1,5 +1,4 @@
-//! Work that is deferred: the service is paused, its circuit breaker is open, or its limits are
-//! reached.
+//! Deferred work: the service is paused, its circuit breaker is open, or its limits are reached.
 
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
@@ -14,7 +13,7 @@ use crate::support::{
 
 const MINUTE: u64 = 60_000;
 
-/// One step, no patience with failures, ten minutes of it with being deferred.
+/// One step without retries, and ten minutes of `defer_for`.
 const PATIENT: &str = r#"{"workflow": "w", "steps": [
     {"id": "a", "agent": "x", "action": "go", "attempt_timeout": "10s",
      "supervisor": {"failure_threshold": 0, "defer_for": "10m"}, "compensation": {"action": "compensate"}},

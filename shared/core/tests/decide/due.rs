@@ -1,5 +1,5 @@
-//! The due hint: never later than the truth, which every write of a story is held against, and moved as seldom
-//! as that allows.
+//! The due hint: never later than the true due time, checked after every write of a story, and moved as seldom as
+//! that allows.
 
 use triad_core::decide::{Decision, true_due};
 use triad_core::due::{SHARDS, shard_of};
@@ -144,7 +144,7 @@ fn an_order_that_is_set_aside_is_in_no_shard_that_a_sweep_reads_and_lies_there_b
     s.order = s.order.aside();
     assert!(s.order.due_shard() >= SHARDS);
     assert_eq!(s.order.due, Some(s.order.submitted_at));
-    // An operator who holds it and lets it go on again does not change its place.
+    // A pause and a resume by an operator do not move the hint.
     s.after(500).acts(Action::Pause);
     s.acts(Action::Resume);
     assert_eq!(s.order.due, Some(s.order.submitted_at));

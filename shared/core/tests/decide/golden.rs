@@ -1,5 +1,4 @@
-//! Golden files of every message and of a record's parts: what is on the wire and in the store does not change
-//! unseen.
+//! Golden files of every message and of a record's parts: a change on the wire or in the store cannot go unnoticed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -42,17 +41,16 @@ fn to_value(body: &impl Serialize) -> Value {
     serde_json::to_value(body).unwrap()
 }
 
-/// What agents measure, in every reply below.
+/// An agent's measurements, in every reply below.
 const PACE: Pace = Pace {
     waited_ms: 40,
     took_ms: 210,
 };
 
-/// Replies of agents that are none of Triad's, and do not say when they answered and how long it took. Nothing
-/// here writes them.
+/// Replies of third-party agents, without a send time and without measurements. The code here never writes them.
 const FOREIGN: [&str; 2] = ["reply-success", "reply-failure"];
 
-/// The answer of an agent of this release.
+/// The reply of an agent of this release.
 fn answer(s: &Story, outcome: ReplyOutcome) -> Reply {
     Reply {
         sent_at: Some(s.now),
@@ -204,7 +202,7 @@ const TAKEN: Mark = Mark {
     revoked: false,
 };
 
-/// What the store keeps of an order beside its plain columns.
+/// The parts of an order that the store keeps as JSON, besides its plain columns.
 fn parts(s: &Story) -> Value {
     let order = &s.order;
     json!({"state": order.state, "steps": order.steps, "outbox": order.outbox, "incidents": order.incidents, "dropped": order.dropped})
@@ -222,7 +220,7 @@ fn messages_are_as_the_golden_files_have_them() {
     }
 }
 
-/// What a release has written stays readable: a form that differs from it gets a file with a name of its own
+/// A form that a release has written stays readable: a form that differs gets a file with another name
 /// (`tests/tests/golden.rs`).
 #[test]
 #[ignore = "writes the golden files"]
@@ -233,7 +231,7 @@ fn write_golden_files() {
     }
 }
 
-/// Decodes a stored message and gets the very same back.
+/// Decodes a stored message and encodes it to the same value.
 fn round_trip<T: Serialize + DeserializeOwned>(name: &str) -> T {
     let text = std::fs::read_to_string(path(name)).unwrap();
     let decoded: T = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -258,7 +256,7 @@ fn stored_messages_still_decode() {
     }
 }
 
-/// Decodes a stored record's parts and gets the very same back.
+/// Decodes a stored record's parts and encodes them to the same value.
 fn record_round_trip(name: &str) {
     let parts: BTreeMap<String, Value> = round_trip(name);
     fn again<T: Serialize + DeserializeOwned>(part: &Value) -> Value {

@@ -1,11 +1,11 @@
-//! The call ledger: which attempts are to be revoked before the Supervisor decides about them.
+//! The call ledger: the attempts that the Supervisor must revoke before it decides.
 
 use triad_core::ledger::{KEPT, Unheard, to_revoke};
 use triad_core::{Event, Overdue, Untaken};
 
 use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, failed};
 
-/// The Supervisor has met what is out, and has listened for long enough.
+/// The Supervisor has found the attempt over, and has waited long enough for a reply.
 #[track_caller]
 fn silent(s: &mut Story) {
     s.now = s.now.max(s.ripe());

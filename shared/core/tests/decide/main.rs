@@ -1,4 +1,4 @@
-//! What every event makes of every order.
+//! Decisions: every event on every order.
 
 mod at_once;
 mod bounds;

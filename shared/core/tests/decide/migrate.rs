@@ -1,4 +1,4 @@
-//! Moving an order to another version of its workflow: only where it leads to the same place.
+//! Moving an order to another version of its workflow: allowed only if the versions are compatible.
 
 use serde_json::json;
 use triad_core::invariants;
@@ -12,13 +12,13 @@ use crate::support::{
     FORK, LINE, ONCE, PROBED, Story, Then, compile, counted, done, failed, failed_cleanly, refused,
 };
 
-/// `z` after the three of the line.
+/// The line workflow, with a step `z` after its three.
 fn longer() -> String {
     let z = r#""compensate-c"}}, {"id": "z", "agent": "z", "action": "do-z", "compensation": "none"}]}"#;
     LINE.replace(r#""compensate-c"}}]}"#, z)
 }
 
-/// The line's version in which something is written otherwise.
+/// The line workflow's version with one text replaced.
 fn changed(from: &str, to: &str) -> String {
     let text = LINE.replace(from, to);
     assert_ne!(text, LINE, "{from}");
@@ -31,7 +31,7 @@ fn tried(s: &Story, to: &Workflow) -> Result<Vec<Change>, Vec<String>> {
     moved.map(|(_, changes)| changes).map_err(|e| e.0)
 }
 
-/// The order is moved, and its story goes on there.
+/// Moves the order; its story continues on the new version.
 #[track_caller]
 fn moved(s: &mut Story, to: &str) -> Vec<Change> {
     let to = compile(to);
@@ -44,7 +44,7 @@ fn moved(s: &mut Story, to: &str) -> Vec<Change> {
     changes
 }
 
-/// What stands against it, each in a line.
+/// The obstacles, one per line.
 #[track_caller]
 fn against(s: &Story, to: &str) -> Vec<String> {
     tried(s, &compile(to)).expect_err("something stands against it")
@@ -310,12 +310,12 @@ fn what_may_have_been_done_is_compensated_where_it_was_done() {
     let as_written = r#"{"action": "compensate-a", "input": {"of": "${output}"}}"#;
     let none = changed(as_written, r#""none""#);
     one_against(&s, &none, "in the new version nobody");
-    // What has not been started may be done, and compensated, elsewhere.
+    // A step that has not been started may run, and be compensated, at another service.
     moved(
         &mut s,
         &changed(r#""compensate-c""#, r#""compensate-c", "agent": "other""#),
     );
-    // To an effect that nothing compensates a compensation at its own service may be added.
+    // If an effect has no compensation, one at the same service may be added.
     let mut s = Story::of(&none).claimed();
     s.succeed("a");
     one_against(&s, &elsewhere, "which nobody compensates");

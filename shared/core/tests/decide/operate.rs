@@ -1,4 +1,4 @@
-//! Operators' acts: cancel, retry of a compensation, close, and what is refused in which state.
+//! Operators' acts: cancel, retry a compensation, close, and the acts refused in each state.
 
 use triad_core::order::IncidentKind;
 use triad_core::outbox::Writer;
@@ -18,7 +18,7 @@ const PIVOT: &str = r#"{"workflow": "pivot", "defaults": {"attempt_timeout": "10
     {"id": "pivot", "agent": "x", "action": "go", "point_of_no_return": true},
     {"id": "z", "agent": "x", "action": "go"}]}"#;
 
-/// Half compensated over `a`.
+/// In CompensationFailed because of `a`.
 fn half_compensated() -> Story {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").overdue().claim();
@@ -379,7 +379,7 @@ fn a_campaign_acts_once_on_an_order() {
     assert_eq!(s.order.campaign, Some(CampaignId::new(7)));
     let refusal = OperationRefusal::ActedOn(CampaignId::new(7));
     assert_eq!(s.when(resubmit(7)), Then::Refused(refusal));
-    // Another one may, in a state that it is for; and so may who acts by itself.
+    // Another campaign may act in an allowed state, and so may an operator outside a campaign.
     let then = s.when(Event::Operate(Operation {
         action: Action::Cancel,
         act: act(8),
@@ -388,7 +388,7 @@ fn a_campaign_acts_once_on_an_order() {
         (then, s.order.campaign.clone()),
         (Then::Written, Some(CampaignId::new(8)))
     );
-    // The first one may have been stopped, and is resumed now.
+    // The first campaign may have been stopped, and is resumed now.
     let refusal = OperationRefusal::ActedOn(CampaignId::new(7));
     assert_eq!(s.when(resubmit(7)), Then::Refused(refusal));
 }

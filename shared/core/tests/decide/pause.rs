@@ -1,4 +1,4 @@
-//! Holding an order: what is out may be answered, and nothing is started until it is let go on.
+//! Pausing an order: replies to requests that are out are taken, and no step starts until it is resumed.
 
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
@@ -20,7 +20,7 @@ fn compensating() -> Story {
     s
 }
 
-/// Nobody takes it up.
+/// A wake and a claim of the paused order change nothing.
 #[track_caller]
 fn is_held(s: &mut Story) {
     let claim = s.claim_event();

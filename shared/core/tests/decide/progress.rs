@@ -1,4 +1,4 @@
-//! What the submitting application is told of single steps, where the workflow asks for it.
+//! Statuses of single steps for the submitting application, if the workflow asks for them.
 
 use serde_json::json;
 use triad_core::message::StatusMessage;
@@ -11,7 +11,7 @@ fn telling(workflow: &str) -> Story {
     Story::of(&format!(r#"{{"progress": true, {rest}"#)).claimed()
 }
 
-/// Sequence, status and step of what is told.
+/// Sequence, status and step of each status message.
 fn told(s: &Story) -> Vec<(u32, Status, Option<String>)> {
     let statuses = s.messages().into_iter().filter(|m| m.topic == "status");
     let read = |m: triad_core::Envelope| serde_json::from_slice(&m.value).expect("a status");

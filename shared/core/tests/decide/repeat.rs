@@ -1,5 +1,5 @@
-//! Effects that may not be repeated: nobody calls again while it is unknown whether one
-//! happened, and a service that can be asked is asked.
+//! Effects that may not be repeated: no second call while the effect is in doubt, and a service with a probe is
+//! probed.
 
 use serde_json::{Value, json};
 use triad_core::order::IncidentKind;
@@ -25,7 +25,7 @@ fn paying() -> Story {
     s
 }
 
-/// An agent took it and was not heard of, and its service is being asked.
+/// An agent took it and sent no reply, and its service is being probed.
 fn probing() -> Story {
     let mut s = paying();
     s.overdue().claim().sent();
@@ -42,7 +42,7 @@ fn beside(step: &str) -> String {
     )
 }
 
-/// Stopped for an operator to find out.
+/// Stopped in Error until an operator has resolved the doubt.
 #[track_caller]
 fn is_stopped_in_doubt(s: &Story, step: &str) {
     assert_eq!(s.state(), "Error");

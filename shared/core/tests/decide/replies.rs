@@ -1,4 +1,4 @@
-//! Replies: what is taken, what is fenced off, what a failure comes to.
+//! Replies: which are taken, which are fenced off, and the result of a failure.
 
 use triad_core::{
     Action, Attempt, Direction, Event, Illegal, Overdue, Reason, StepState, Timestamp, Work,
@@ -72,7 +72,7 @@ fn a_reply_that_one_scheduler_has_found_late_is_late_to_one_whose_clock_is_behin
     let reply = s.reply("a", done());
     s.now = LAST.plus(Millis(1));
     assert_eq!(s.when(Event::Reply(reply.clone())), Then::Written);
-    // Somebody else writes, so that it is not known any more which reply the record answers.
+    // Another actor writes, so the record no longer holds the dedup key of the reply.
     s.acts(Action::Pause);
     let mut sent_in_time = reply.clone();
     sent_in_time.sent_at = Some(LAST);

@@ -1,4 +1,4 @@
-//! An operator's word on an effect in doubt: it happened, or it did not.
+//! Resolution of an effect in doubt by an operator: it happened, or it did not.
 
 use serde_json::json;
 use triad_core::doubt::open_until;
@@ -17,14 +17,14 @@ const TWO: &str = r#"{"workflow": "two", "defaults": {"attempt_timeout": "10s"},
     {"id": "q", "agent": "y", "action": "go", "after": ["first"], "at_most_once": true, "compensation": {"action": "compensate"}},
     {"id": "join", "agent": "x", "action": "go", "after": ["p", "q"], "compensation": "none"}]}"#;
 
-/// Stopped in Error: it is not known whether `once` happened.
+/// In Error: it is not known whether `once` happened.
 fn stopped() -> Story {
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a").overdue();
     s
 }
 
-/// Half compensated: it is not known whether `once` happened.
+/// In CompensationFailed: it is not known whether `once` happened.
 fn half_compensated() -> Story {
     let mut s = stopped();
     s.acts(Action::Cancel).claim();
@@ -32,7 +32,7 @@ fn half_compensated() -> Story {
     s
 }
 
-/// Stopped in Error: both `p` and `q` are in doubt.
+/// In Error: both `p` and `q` are in doubt.
 fn both_in_doubt() -> Story {
     let mut s = Story::of(TWO).claimed();
     s.succeed("first").answer("p", refused(true));
@@ -249,7 +249,7 @@ fn an_ambiguous_step_of_a_half_compensated_order_is_resolved_without_setting_it_
 
 #[test]
 fn nobody_can_say_that_it_has_not_happened_while_its_request_may_still_be_carried_out() {
-    // Of an order that has stopped, and of one that is half compensated.
+    // An order in Error, and one in CompensationFailed.
     let out = both_in_doubt();
     let mut half = both_in_doubt();
     half.acts(Action::Cancel).claim();
@@ -261,7 +261,7 @@ fn nobody_can_say_that_it_has_not_happened_while_its_request_may_still_be_carrie
         assert_eq!(s.resolve("q", None), Then::Written);
         assert_eq!(open_until(s.record("q")), None);
     }
-    // That it has happened is true for good.
+    // An effect that happened stays so.
     let mut s = both_in_doubt();
     assert_eq!(s.resolve("q", Some(json!(1))), Then::Written);
 }

@@ -1,4 +1,4 @@
-//! Resubmission: an order that has finished badly is set going again, in a run of its own.
+//! Resubmission: an operator starts a new run of a finished order.
 
 use serde_json::{Value, json};
 use triad_core::order::IncidentKind;
@@ -12,7 +12,7 @@ use triad_workflow::bounds::MAX_NESTING;
 
 use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, failed, refused};
 
-/// A line of three that stops in Error over `b`.
+/// A line of three steps that ends in Error because of `b`.
 fn line() -> String {
     LINE.replace(
         "\"failure_threshold\": 1",
@@ -20,7 +20,7 @@ fn line() -> String {
     )
 }
 
-/// Stopped in Error: `b` was refused.
+/// In Error: `b` was refused.
 fn stopped() -> Story {
     let mut s = Story::of(&line()).claimed();
     s.succeed("a").refuse("b");
@@ -244,7 +244,7 @@ fn no_reply_of_an_earlier_round_fits_a_later_one() {
     let compensation = s.reply("a", failed());
     assert_eq!(compensation.attempt, Attempt(2));
     s.succeed("a").resubmit().claim();
-    // Not even where all of it happens at one moment.
+    // Even if everything happens at the same moment.
     let then = s.when(Event::Reply(forward));
     assert_eq!(then, Then::Ignored(Reason::OlderAttempt));
     s.succeed("a").refuse("b");

@@ -11,7 +11,7 @@ fn keys(texts: &[&str]) -> Vec<SearchKey> {
     keys.collect::<Result<_, _>>().expect("search keys")
 }
 
-/// The attributes of the order, and what they are read back as.
+/// The attributes of the order, and the order that they decode to.
 fn stored(order: &Order) -> (Vec<(&'static str, Scalar)>, Order) {
     let attributes = stored::encode(order, 7, Millis(0));
     let read = |name: &str| {

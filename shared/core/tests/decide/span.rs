@@ -1,4 +1,4 @@
-//! An agent's own time for a request: from when it takes it, and never beyond complete-by.
+//! An agent's time for a request: from when it takes the request, and never beyond complete-by.
 
 use triad_core::agent::{Budget, Span, budget};
 use triad_core::{StepRequest, Timestamp};

@@ -1,4 +1,4 @@
-//! Every state of an order and of a step with every event, the illegal and the refused ones too.
+//! A table of every order state and step state with every event, including illegal and refused ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,18 +16,16 @@ use crate::support::{
     LINE, ONCE, PROBED, Story, Then, deferred_until, done, failed, found, refused,
 };
 
-/// Rows: an order in a state, named by the state of the step that the events are about. In an
-/// `unheard` row the Supervisor has met the attempt beyond its complete-by, just now.
-/// Columns: what Schedulers, agents and the Supervisor do. What agents answer they have sent in
-/// time, except in `late`; in `read-late` it has been waiting for an hour. The Supervisor comes too
-/// `early`, when the order is due (`overdue`), and `hear_within` later: then it knows of no attempt
-/// that was not taken (`unheard`), or that the step's was not (`untaken`). In `admit` there is room
-/// for an order that was set aside.
+/// Rows: an order in a state, named by the state of the step that the events are about. In an `unheard` row the
+/// Supervisor has just found the attempt beyond its complete-by. Columns: events of Schedulers, agents and the
+/// Supervisor. Agents sent their replies in time, except in `late`; in `read-late` the reply has waited for an hour.
+/// The Supervisor comes too `early`, when the order is due (`overdue`), and `hear_within` later: then it has revoked
+/// no attempt (`unheard`), or the step's (`untaken`). In `admit` there is room for an order that was set aside.
 ///
-/// A capital is a write that leaves the order in that state: `P`ending, p`R`ocessing,
-/// processe`D`, `E`rror, compensating `U`, `C`ompensated, compensation`F`ailed. Else it is why
-/// nothing is written; `rep` is a repetition of what the record says, `ILL` illegal. A claim that
-/// made the record what it is is met again; a hint that was early is moved.
+/// A capital letter is a write that leaves the order in that state: `P`ending, p`R`ocessing, processe`D`, `E`rror,
+/// compensating `U`, `C`ompensated, compensation`F`ailed. Other cells say why nothing is written; `rep` repeats the
+/// record's messages, `ILL` is illegal. The claim that made the record is redelivered; a hint that was early is
+/// moved.
 const EVENTS: &str = "
                       | claim reply failure put-off read-late late older future other-way not-out unknown early overdue unheard untaken confirmed admit
 new                   | R     na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in
@@ -63,8 +61,8 @@ ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    
 not-compensated            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin
 not-compensated in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin";
 
-/// Columns: what operators do. A refusal is for the `state`, the `step`, a `doubt`, the `pivot`,
-/// or because it is so already (`so`).
+/// Columns: operators' acts. A refusal is because of the `state`, the `step`, a `doubt`, the `pivot`, or because the
+/// act would change nothing (`so`).
 const OPERATORS: &str = "
                       | resubmit correct cancel retry-compensation close pause resume applied not-applied
 new                   | state    state   U      state      state P     so     state   state
@@ -211,7 +209,7 @@ fn given(row: &str) -> (Story, &'static str) {
     (s, "b")
 }
 
-/// The request that is out to the step, or one that never was.
+/// The step's request that is out, or one that was never made.
 fn request(s: &Story, step: &str) -> (Direction, Attempt, Timestamp) {
     match s.step(step).out() {
         Some(out) => (out.direction, out.attempt, out.complete_by),
@@ -366,7 +364,7 @@ fn cells(table: &'static str) -> Vec<(&'static str, &'static str, &'static str)>
         .collect()
 }
 
-/// Runs a table; what is not as it says is shown row by row.
+/// Runs a table and prints the rows that differ.
 fn check(table: &'static str, run: fn(&mut Story, &str, &str) -> Then) {
     let mut wrong: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut rows = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What a write leaves to be sent, and who carries on what may not have gone out.
+//! Unsent messages of a write, and the writes that carry them over.
 
 use triad_core::effect::{SendOrder, status_effects};
 use triad_core::outbox::{Emission, Writer};

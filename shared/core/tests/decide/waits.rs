@@ -71,7 +71,7 @@ fn what_comes_after_a_parallel_step_does_not_wait() {
 #[test]
 fn what_becomes_ready_while_nobody_holds_the_order_asks_for_a_claim() {
     let mut s = slow_waits();
-    // Nobody took up what the end of the pause asked for, and the next look is a while away.
+    // No Scheduler claimed the order after the resume, and the next check is a while away.
     s.acts(Action::Pause).acts(Action::Resume).sent();
     s.after(1_000).succeed("quick");
     assert_eq!((s.state(), s.announces()), ("Pending", true));

@@ -1,4 +1,4 @@
-//! The stated worst case, held against orders that meet it: sweeps begin at every moment that they may.
+//! The stated worst case, compared with orders that reach it, for every possible start of the sweeps.
 
 use triad_core::worst_case::WorstCase;
 use triad_core::{Event, Overdue, Timestamp};
@@ -21,7 +21,7 @@ fn stated(s: &Story) -> WorstCase {
     WorstCase::of(&s.workflow, &s.timing, Millis(SWEEP))
 }
 
-/// The next sweep at or after a moment, where one begins at `phase`.
+/// The first sweep at or after a moment, if sweeps begin at `phase`.
 fn sweep_from(at: Timestamp, phase: u64) -> Timestamp {
     let behind = (at.0 + SWEEP - phase % SWEEP) % SWEEP;
     Timestamp(if behind == 0 {
@@ -31,7 +31,7 @@ fn sweep_from(at: Timestamp, phase: u64) -> Timestamp {
     })
 }
 
-/// Sweeps until the Supervisor asks for another attempt; it takes that up at once.
+/// Sweeps until the Supervisor wakes the Scheduler, which then claims at once.
 fn sweeps_until_asked(s: &mut Story, phase: u64) {
     loop {
         s.now = sweep_from(s.now, phase);
@@ -61,7 +61,7 @@ fn a_silent_attempt_is_counted_within_the_stated_detection() {
     let stated = stated(&Story::of(LINE)).detection.0;
     assert_eq!(stated, 2 * (SWEEP + 500) + 5_000);
     assert!(longest <= stated, "{longest} of {stated}");
-    // It is no more than one sweep too much: the second one comes where the first one came.
+    // At most one sweep too long: the second one starts where the first one did.
     assert!(longest + SWEEP >= stated, "{longest} of {stated}");
 }
 

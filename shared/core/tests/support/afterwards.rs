@@ -1,5 +1,4 @@
-//! What is held against every write of a story beyond the invariants: it takes the event, or what may happen
-//! next, to see it.
+//! Checks after every write of a story that need the event, or later events, and so are not invariants of a record.
 
 use serde_json::json;
 use triad_core::decide::true_due;
@@ -10,11 +9,11 @@ use triad_core::{
 
 use super::{Story, Then};
 
-/// Most events until an order that was set going again has ended.
+/// Most events until a resubmitted order has ended.
 const MOST: usize = 60;
 
 impl Story {
-    /// The event has made of the order `before` what it is now.
+    /// Checks what the event made of the order `before`.
     #[track_caller]
     pub(super) fn check_afterwards(&mut self, before: &Order, event: &Event) {
         match event {
@@ -23,7 +22,7 @@ impl Story {
             Event::Claim(_) | Event::Operate(_) | Event::Admit | Event::Confirmed => {}
         }
         self.check_hint(event);
-        // Where an expression has no value, another input or another version of the workflow is needed.
+        // If an expression has no value, only another input or another version of the workflow helps.
         let cause = self.order.state.cause();
         let can_be_mended = cause.is_none_or(|cause| cause.kind != FailureKind::Definition);
         if is_bad(&self.order) && can_be_mended {
@@ -35,7 +34,7 @@ impl Story {
         }
     }
 
-    /// The hint of the due index is no later than the true due time, and stands where there is one.
+    /// The hint of the due index is no later than the true due time, and there is one if there is a true due time.
     #[track_caller]
     fn check_hint(&self, event: &Event) {
         let (hint, due) = (self.order.due, true_due(&self.ctx(), &self.order));
@@ -43,13 +42,13 @@ impl Story {
             (Some(hint), Some(due)) => {
                 assert!(hint <= due || due <= self.now, "hint {hint:?}, due {due:?}");
             }
-            // Of an order that its claim has ended the last status is to be confirmed.
+            // If the order's claim ended it, its last status must still be confirmed.
             (Some(_), None) => assert!(matches!(event, Event::Claim(_)), "{:?}", self.order),
             (None, _) => assert!(self.order.state.is_finished(), "it is alive"),
         }
     }
 
-    /// The calls of a leg are those that its agents reported, of each attempt once.
+    /// The calls of a leg are those that its agents reported, each attempt counted once.
     #[track_caller]
     fn check_reported(&self, before: &Order, reply: &Reply) {
         for (was, is) in before.steps.iter().zip(&self.order.steps) {
@@ -66,7 +65,7 @@ impl Story {
         }
     }
 
-    /// The Supervisor has done all that there is to do at this moment.
+    /// A second check by the Supervisor at the same moment changes nothing.
     #[track_caller]
     fn check_second_pass(&self, event: &Event) {
         let wanted = match self.order.state.is_finished() {
@@ -80,8 +79,8 @@ impl Story {
         );
     }
 
-    /// An operator brings an order that has ended badly to a good end, whether what is in doubt happened or
-    /// not: from then on everything succeeds.
+    /// After a failure, an operator can bring the order to a good end, whether an effect in doubt happened or not, if
+    /// everything succeeds from then on.
     #[track_caller]
     fn comes_to_a_good_end(&mut self, happened: bool) {
         for _ in 0..MOST {

@@ -1,5 +1,4 @@
-//! Given, when, then: an order's story, told event by event, each write held against every
-//! invariant.
+//! Given, when, then: an order's story, event by event, each write checked against every invariant.
 
 mod afterwards;
 
@@ -33,7 +32,7 @@ pub const FORK: &str = r#"{"workflow": "fork",
     {"id": "q", "agent": "y", "action": "do-q", "after": [], "attempt_timeout": "30s", "compensation": {"action": "compensate-q"}},
     {"id": "join", "agent": "x", "action": "do-join", "after": ["p", "q"], "compensation": "none"}]}"#;
 
-/// `once` may not be repeated, and nobody can be asked; one retry, at once.
+/// `once` may not be repeated and has no probe; one retry, at once.
 pub const ONCE: &str = r#"{"workflow": "once",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
   "steps": [
@@ -41,7 +40,7 @@ pub const ONCE: &str = r#"{"workflow": "once",
     {"id": "once", "agent": "y", "action": "do-once", "at_most_once": true, "compensation": {"action": "compensate-once"}},
     {"id": "c", "agent": "x", "action": "do-c", "compensation": {"action": "compensate-c"}}]}"#;
 
-/// `pay` may not be repeated, and its service can be asked; two retries, at once.
+/// `pay` may not be repeated and has a probe; two retries, at once.
 pub const PROBED: &str = r#"{"workflow": "probed",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 2}},
   "steps": [
@@ -50,7 +49,7 @@ pub const PROBED: &str = r#"{"workflow": "probed",
      "probe": {"action": "find-pay", "attempt_timeout": "4s"}, "compensation": {"action": "compensate-pay"}},
     {"id": "c", "agent": "x", "action": "do-c", "input": {"paid": "${steps.pay}"}, "compensation": {"action": "compensate-c"}}]}"#;
 
-/// What one event made of the order.
+/// Result of one event on the order.
 #[derive(Debug, PartialEq)]
 pub enum Then {
     Written,
@@ -111,18 +110,18 @@ impl Story {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn after(&mut self, ms: u64) -> &mut Self {
         self.now = Timestamp(self.now.0 + ms);
         self
     }
 
-    /// What the core says, without taking it over.
+    /// The decision of the core, without applying it.
     pub fn asked(&self, event: Event) -> Result<Decision, Illegal> {
         decide(&self.ctx(), &self.order, event, self.now)
     }
 
-    /// An event happens; a write is taken over and must keep every invariant, and what is seen afterwards.
+    /// Applies an event; a write must keep every invariant, and the checks afterwards run.
     #[track_caller]
     pub fn when(&mut self, event: Event) -> Then {
         let before = self.order.clone();
@@ -198,7 +197,7 @@ impl Story {
         }
     }
 
-    /// The bus has acknowledged everything: the next decision is made on a resolved copy.
+    /// The bus has acknowledged everything: the next decision is made on a copy with an empty outbox.
     pub fn sent(&mut self) -> &mut Self {
         self.order.outbox = self.order.outbox.acknowledged();
         self
@@ -218,8 +217,8 @@ impl Story {
         self.answer(step, refused(false))
     }
 
-    /// What is awaited comes to nothing, and the Supervisor looks: of an attempt whose calls are
-    /// counted nothing is heard, though it was taken; of others the agent says that they timed out.
+    /// Every request that is out fails by time, and the Supervisor checks the order: attempts whose calls are counted
+    /// get no reply although an agent took them; for others the agent reports a timeout.
     #[track_caller]
     pub fn overdue(&mut self) -> &mut Self {
         let out = |s: &Self| -> Vec<(String, bool)> {
@@ -241,7 +240,7 @@ impl Story {
         for (step, _) in out(self).into_iter().filter(|(_, counted)| !counted) {
             let mut reply = self.reply(&step, timed_out());
             reply.calls = self.allowance(&step);
-            // It says so before complete-by, whenever that is read.
+            // The agent sends it before complete-by, whenever it is read.
             reply.sent_at = Some(self.now.min(reply.complete_by));
             assert_eq!(self.when(Event::Reply(reply)), Then::Written);
         }
@@ -258,7 +257,7 @@ impl Story {
             assert_eq!(then, Then::Written);
             return self;
         };
-        // Where a late reply was read before, there was nothing to write yet.
+        // If a late reply was read before, there was nothing to write yet.
         assert!(matches!(
             then,
             Then::Written | Then::Ignored(Reason::NotDue)
@@ -268,7 +267,7 @@ impl Story {
         self
     }
 
-    /// The Supervisor looks at what is due at this moment.
+    /// The Supervisor checks the order at this moment.
     #[track_caller]
     pub fn overdue_now(&mut self) -> &mut Self {
         self.now = self.now.max(self.ripe());
@@ -276,7 +275,7 @@ impl Story {
         self
     }
 
-    /// Nothing is heard of what is out, and no agent has taken it.
+    /// No reply comes for the requests that are out, and no agent has taken them.
     #[track_caller]
     pub fn untaken(&mut self) -> &mut Self {
         self.now = self.now.max(self.ripe());
@@ -288,7 +287,7 @@ impl Story {
         self
     }
 
-    /// When the Supervisor may look at what is due first.
+    /// The first moment at which the Supervisor may act on the order.
     pub fn ripe(&self) -> Timestamp {
         let due = triad_core::decide::true_due(&self.ctx(), &self.order).expect("it is alive");
         due.plus(self.timing.skew)
@@ -301,7 +300,7 @@ impl Story {
         triad_core::budget::allowance(&self.workflow.steps[at], &self.order.steps[at], direction)
     }
 
-    /// An operator tries something.
+    /// The result of an operator's act, which may be refused.
     pub fn tries(&mut self, action: Action) -> Then {
         self.when(Event::Operate(Operation {
             action,
@@ -309,20 +308,20 @@ impl Story {
         }))
     }
 
-    /// An operator does something.
+    /// An operator's act that must succeed.
     #[track_caller]
     pub fn acts(&mut self, action: Action) -> &mut Self {
         assert_eq!(self.tries(action), Then::Written);
         self
     }
 
-    /// An operator has it done again.
+    /// An operator resubmits the order.
     #[track_caller]
     pub fn resubmit(&mut self) -> &mut Self {
         self.acts(Action::Resubmit { input: None })
     }
 
-    /// An operator has it done again, a step with another input.
+    /// An operator resubmits the order with another input of a step.
     pub fn correct(&mut self, step: &str, input: Value) -> Then {
         let step = StepId::new(step).unwrap();
         self.tries(Action::Resubmit {
@@ -330,14 +329,14 @@ impl Story {
         })
     }
 
-    /// Time passes until no request that is in doubt can be carried out any more.
+    /// Advances the time until no request in doubt can be carried out any more.
     pub fn silent(&mut self) -> &mut Self {
         let open = self.order.steps.iter().filter_map(doubt::open_until).max();
         self.now = open.map_or(self.now, |until| self.now.max(until));
         self
     }
 
-    /// An operator says whether an effect in doubt happened.
+    /// An operator resolves an effect in doubt.
     pub fn resolve(&mut self, step: &str, applied: Option<Value>) -> Then {
         let step = StepId::new(step).unwrap();
         self.tries(Action::Resolve {
@@ -347,13 +346,13 @@ impl Story {
         })
     }
 
-    /// The agent puts the running attempt off, without a call.
+    /// The agent defers the running attempt, without a call.
     pub fn deferred(&mut self, step: &str, ms: u64) -> &mut Self {
         let until = Timestamp(self.now.0 + ms);
         self.answer_after(0, step, deferred_until(until, false))
     }
 
-    /// The answer to the running attempt after so many calls.
+    /// The reply to the running attempt after `calls` calls.
     pub fn answer_after(&mut self, calls: u32, step: &str, outcome: ReplyOutcome) -> &mut Self {
         let mut reply = self.reply(step, outcome);
         reply.calls = calls;
@@ -416,7 +415,7 @@ impl Story {
             .collect()
     }
 
-    /// Whether operators are told.
+    /// Whether the outbox has an alert for operators.
     pub fn alerts(&self) -> bool {
         let entries = &self.order.outbox.entries;
         entries.iter().any(|e| matches!(e, Emission::Alert { .. }))
@@ -436,7 +435,7 @@ impl Story {
             .collect()
     }
 
-    /// Whether the Scheduler is asked to take the order up.
+    /// Whether the outbox has a wake for the Scheduler.
     pub fn announces(&self) -> bool {
         self.messages().iter().any(|m| {
             m.topic == "scheduler"
@@ -460,8 +459,8 @@ impl Story {
     }
 }
 
-/// The same workflow with its calls counted over redeliveries: what an agent says of one
-/// delivery is then true of all of them.
+/// The same workflow with its calls counted over redeliveries: a reply about one delivery then holds for all
+/// deliveries.
 pub fn counted(json: &str) -> String {
     let mut definition: Value = serde_json::from_str(json).expect("a definition");
     definition["defaults"]["retry"] = json!({"calls_per_attempt": 2, "calls_per_run": 20});
@@ -486,7 +485,7 @@ pub fn refused(maybe_applied: bool) -> ReplyOutcome {
     }
 }
 
-/// A passing failure of calls that cannot have had an effect.
+/// A transient failure of calls that cannot have had an effect.
 pub fn failed_cleanly() -> ReplyOutcome {
     ReplyOutcome::Failed {
         failure: Failure::new(FailureKind::Transient, "http-503", "busy"),
@@ -494,7 +493,7 @@ pub fn failed_cleanly() -> ReplyOutcome {
     }
 }
 
-/// The agent took it and had no answer within the time of the step.
+/// An agent took it and had no answer within the step's attempt timeout.
 pub fn timed_out() -> ReplyOutcome {
     ReplyOutcome::Failed {
         failure: Failure::new(FailureKind::TimedOut, "no-answer", "no answer in time"),
@@ -511,7 +510,7 @@ pub fn deferred_until(until: Timestamp, maybe_applied: bool) -> ReplyOutcome {
     }
 }
 
-/// What a service says to a probe.
+/// A service's answer to a probe.
 pub fn found(applied: bool) -> ReplyOutcome {
     ReplyOutcome::Succeeded {
         output: match applied {

@@ -14,7 +14,7 @@ use crate::item::{self, Item, number, text};
 use crate::store::DynamoStore;
 use crate::tables::attr;
 
-/// Between the two keys of a workflow's item in the name of a page: no name has it.
+/// Separator of the two keys of a workflow's item in the name of a page: no workflow's name contains it.
 const BETWEEN: char = '@';
 
 impl<C: Clock + Clone> DynamoStore<C> {
@@ -84,15 +84,16 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .expression_attribute_names("#key", attr::NAME)
     }
 
-    /// Carries out a put on the condition that nothing stands there. Where something has come between the
-    /// look and this write, another try compares it.
+    /// Puts an item on the condition that its key is free. If another write came between the check and the put, the
+    /// next try compares with its item.
     async fn put_absent(&self, put: PutItemFluentBuilder) -> Result<Keeping, StoreError> {
         let table = put.get_table_name().clone().unwrap_or_default();
         match put.send().await {
             Ok(_) => Ok(Keeping::New),
             Err(e) => match e.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(_)) => {
-                    let why = format!("table {table}: others write there at the same moment");
+                    let why =
+                        format!("table {table}: another process writes there at the same moment");
                     Err(StoreError::Transient(why))
                 }
                 _ => Err(classify(&e, &table)),
@@ -149,7 +150,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .item(attr::VERSION, number(own.version))
             .item(VALUE, text(own.json))
             .item(attr::WRITE_TOKEN, number(own.token))
-            // An item that has outlived its time may not have been deleted yet.
+            // An expired item may not have been deleted yet.
             .condition_expression("attribute_not_exists(#key) OR ExpiresAt <= :now")
             .expression_attribute_names("#key", attr::KEY)
             .expression_attribute_values(":now", number(now.0 / 1000));

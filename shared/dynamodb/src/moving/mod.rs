@@ -1,4 +1,4 @@
-//! Everything that the tables keep, page by page, and putting it in where nothing stands.
+//! Export of everything in the tables, page by page, and its import where no item exists.
 
 mod definitions_and_control;
 mod orders;
@@ -12,7 +12,7 @@ use crate::error::classify;
 use crate::item::Item;
 use crate::store::{CONCURRENCY, DynamoStore};
 
-/// Items of one page: as many as one `BatchGetItem` may ask for.
+/// Items of one page: the limit of `BatchGetItem`.
 const PAGE: i32 = 100;
 
 impl<C: Clock + Clone> MovingStore for DynamoStore<C> {
@@ -46,7 +46,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         }
     }
 
-    /// A page of a table, read consistently, and where the next one begins.
+    /// A page of a table, read consistently, and the start of the next one.
     async fn scanned(
         &self,
         table: &str,
@@ -67,7 +67,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
     }
 }
 
-/// Adds what was read of an item, or that it cannot be read.
+/// Adds an item to a page, or the error that it cannot be read.
 fn add(page: &mut KeptPage, key: String, read: Result<Option<StoredItem>, StoreError>) {
     match read {
         Ok(read) => page.items.extend(read),

@@ -1,4 +1,4 @@
-//! Orders: both halves of each.
+//! Orders: records and details.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::orders;
 use crate::store::DynamoStore;
 use crate::tables::attr;
 
-/// What the name of a page begins with that lists orders by their records.
+/// Prefix of the name of a page that lists orders by their records.
 const RECORDS: &str = "records/";
-/// What the name of a page begins with that lists orders by their details, and takes those without a record.
+/// Prefix of the name of a page that lists orders by their details, and returns those without a record.
 const DETAILS: &str = "details/";
-/// Nothing stands under the id.
+/// Condition that no item with the id exists.
 const ABSENT: &str = "attribute_not_exists(OrderID)";
 
 impl<C: Clock + Clone> DynamoStore<C> {
@@ -73,13 +73,13 @@ impl<C: Clock + Clone> DynamoStore<C> {
         Ok((page, next.map(|key| id_in(&key))))
     }
 
-    /// The items of another table with the ids of these, in their order.
+    /// The items of another table with the same ids, in the same order.
     async fn beside(&self, items: &[Item], table: &str) -> Result<Vec<Option<Item>>, StoreError> {
         let ids = items.iter().map(|item| OrderId::new(id_in(item)).ok());
         let ids: Vec<Option<OrderId>> = ids.collect();
         let known: Vec<OrderId> = ids.iter().flatten().cloned().collect();
         let mut found = self.get(table, &known, true).await.into_iter();
-        // An id that is none has nothing beside it: it cannot be read.
+        // An invalid id has no item in the other table: it cannot be read.
         let beside = ids.iter().map(|id| match id {
             Some(_) => found.next().transpose().map(Option::flatten),
             None => Ok(None),
@@ -95,7 +95,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         add(page, id, read);
     }
 
-    /// What stands under an id, whether or not it has expired.
+    /// The stored order with an id, whether or not it has expired.
     async fn stored_order(&self, id: &OrderId) -> Result<Option<KeptOrder>, StoreError> {
         let ids = std::slice::from_ref(id);
         let (record, details) = tokio::join!(
@@ -120,7 +120,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         }
         let standing = self.stored_order(&own.id).await?;
         Ok(match compared(standing.as_ref(), &own) {
-            // Another process has removed what stood in the way a moment ago.
+            // Another process has removed the conflicting item a moment ago.
             Keeping::New if !dry_run => {
                 let id = &own.id;
                 let why = format!("{}: order {id} changes meanwhile", self.update_expression());
@@ -130,7 +130,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         })
     }
 
-    /// Writes both halves, on the condition that neither is there; false if one is.
+    /// Writes record and details, on the condition that neither exists; false if one does.
     async fn put_order(&self, own: &KeptOrder) -> Result<bool, StoreError> {
         let record = self.half(&self.tables.order_state, &own.id, record_item(own))?;
         let details = self.half(&self.tables.orders, &own.id, details_item(own))?;
@@ -153,7 +153,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         }
     }
 
-    /// One half of a transaction: the put of an item, or that there is none.
+    /// One part of a transaction: the put of an item, or a check that none exists.
     fn half(
         &self,
         table: &str,

@@ -1,4 +1,4 @@
-//! Which reads are consistent, how far pages are read, and by how many calls an order is created.
+//! Consistency of reads, limits of pages, and the number of calls that create an order.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use triad_workflow::{Limits, Workflow};
 
 use crate::support::{Asked, Service, Sleeps, ids};
 
-/// Finds nothing, whatever is asked.
+/// Answers every read with nothing.
 fn empty() -> Service {
     Service::new(|_, (operation, _)| match operation.as_str() {
         "BatchGetItem" => json!({"Responses": {}, "UnprocessedKeys": {}}),
@@ -19,7 +19,7 @@ fn empty() -> Service {
     })
 }
 
-/// Whether each call asked for a consistent read.
+/// Whether each call requested a consistent read.
 fn consistent(asked: &[Asked]) -> Vec<bool> {
     let of = |(operation, request): &Asked| {
         let read = match operation.as_str() {
@@ -109,7 +109,7 @@ async fn every_page_of_the_versions_is_read() {
     assert_eq!(found, hashes);
 }
 
-/// A new order, the smallest that there is.
+/// A new order of the smallest size.
 fn new_order() -> NewOrder {
     let definition = json!({"workflow": "w", "steps": [
         {"id": "a", "agent": "x", "action": "go", "compensation": "none"}]});

@@ -1,4 +1,4 @@
-//! What is asked of DynamoDB, call by call, of a service that answers as it is told to.
+//! The calls to DynamoDB, checked against a service with scripted answers.
 
 mod calls;
 mod contract;

@@ -1,4 +1,4 @@
-//! A service that answers as it is told to and writes down what it was asked.
+//! A service that gives scripted answers and records its requests.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub type Asked = (String, Value);
 
 type Answers = Arc<dyn Fn(usize, &Asked) -> Value + Send + Sync>;
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Clone)]
 pub struct Service {
     answers: Answers,
@@ -39,7 +39,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Service {
-    /// A service that answers so to its nth call, from 1.
+    /// A service whose answer to its nth call, from 1, is computed by `answers`.
     pub fn new(answers: impl Fn(usize, &Asked) -> Value + Send + Sync + 'static) -> Self {
         Self {
             answers: Arc::new(answers),
@@ -47,7 +47,7 @@ impl Service {
         }
     }
 
-    /// The store over it, whose tables have no prefix.
+    /// A store over this service, whose tables have no prefix.
     pub async fn store(&self, clock: Sleeps) -> DynamoStore<Sleeps> {
         let connector = SharedHttpConnector::new(self.clone());
         let http: SharedHttpClient = http_client_fn(move |_, _| connector.clone());
@@ -55,7 +55,7 @@ impl Service {
         DynamoStore::new(client, Tables::with_prefix(""), clock, Millis(1))
     }
 
-    /// What it was asked since the last time.
+    /// The requests since the last call.
     pub fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut *lock(&self.asked))
     }
@@ -78,7 +78,7 @@ impl HttpConnector for Service {
     }
 }
 
-/// Time that passes only in sleeps, which it notes.
+/// A clock that advances only in sleeps, which it records.
 #[derive(Debug, Clone, Default)]
 pub struct Sleeps(Arc<Mutex<Vec<Millis>>>);
 

@@ -1,8 +1,8 @@
-//! Attempts that this process has in hand: of two deliveries of one, the second waits for the first.
+//! Attempts under way in this process: of two deliveries of one attempt, the second waits for the first.
 //!
-//! An order that is announced twice has its requests sent twice. The second one would find the
-//! attempt taken in the call ledger, by whom it could not tell, and would have to answer that an
-//! earlier delivery may have made its calls.
+//! An order that is announced twice has its requests sent twice. Without this wait the second delivery would find the
+//! attempt taken in the call ledger, not see by which process, and have to reply that an earlier delivery may have
+//! made its calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use futures::lock::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use super::AttemptKey;
 
-/// The attempts in hand. Bound: one entry for each request that is under way in this process.
+/// The attempts under way. At most one entry per request that this process handles.
 #[derive(Debug, Default)]
 pub(super) struct InHand(Mutex<HashMap<AttemptKey, Arc<AsyncMutex<()>>>>);
 
-/// An attempt in hand; let go when dropped.
+/// An attempt under way, until this is dropped.
 pub(super) struct Holding<'a> {
     all: &'a InHand,
     key: AttemptKey,
@@ -23,10 +23,10 @@ pub(super) struct Holding<'a> {
 }
 
 impl InHand {
-    /// Takes an attempt in hand, once no other delivery of it is.
+    /// Begins an attempt as soon as no other delivery of it is under way.
     pub(super) async fn take(&self, key: &AttemptKey) -> Holding<'_> {
         let turn = self.lock().entry(key.clone()).or_default().clone();
-        // Made before the wait: a delivery that is dropped while it waits leaves nothing behind.
+        // Made before the wait, so that a delivery that is dropped while it waits leaves no entry.
         let mut holding = Holding {
             all: self,
             key: key.clone(),
@@ -45,7 +45,7 @@ impl Drop for Holding<'_> {
     fn drop(&mut self) {
         let mut all = self.all.lock();
         self.held = None;
-        // Nobody else waits for it: those who do have taken theirs under the same lock.
+        // No other delivery waits for it: those that do have cloned the entry under the same lock.
         if all
             .get(&self.key)
             .is_some_and(|turn| Arc::strong_count(turn) == 1)

@@ -1,10 +1,10 @@
-//! What stands before every call to a downstream: its circuit breaker, what operators have
-//! paused, its rate limit and its concurrency limit.
+//! Checks before every call to a downstream: its circuit breaker, operators' pauses, its rate limit and its
+//! concurrency limit.
 //!
 //! Breaker and pauses are one record of the control store, read at most once in
-//! [`Settings::refresh_downstreams`](crate::settings::Settings::refresh_downstreams) and kept
-//! between; what this instance has seen of the last calls is its own. A store that cannot be
-//! read leaves the last known record in force.
+//! [`Settings::refresh_downstreams`](crate::settings::Settings::refresh_downstreams) and cached in between; the
+//! window of the latest calls belongs to this instance. If the store cannot be read, the last known record stays in
+//! force.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,63 +23,62 @@ use crate::misconfigured::Misconfigured;
 use crate::ports::{Bus, Clock, Entropy, Written};
 use crate::settings::{DownstreamSettings, Settings};
 
-/// Tries at a conditional write that others also attempt.
+/// Tries of a conditional write with competing writers.
 const MAX_TRIES: usize = 4;
 /// Longest wait for the rate or the concurrency limit; work that would wait longer is deferred.
 const LONGEST_WAIT: Millis = Millis(2_000);
-/// Work that was deferred because the limit was reached comes back within this.
+/// Work that was deferred because a limit was reached is due again within this.
 const PUT_OFF: Millis = Millis(5_000);
-/// Bound of the spread of work that waits for the same moment.
+/// Bound of the random spread of work that waits for the same moment.
 const SPREAD: Millis = Millis(30_000);
-/// An event that its writer has not told after this is told by whoever reads the record.
+/// Age from which any reader of the record sends a change's message that its writer has not sent.
 const TELL_AFTER: Millis = Millis(5_000);
 
-/// What became of a call, as the breaker sees it.
+/// Result of a call, for the breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CallResult {
-    /// The service answered, if only to refuse.
+    /// The service answered, possibly with a refusal.
     Answered,
-    /// The service failed in a way that may pass. With `retry_after` it asked not to be called for that long.
+    /// A transient failure. With `retry_after` the service asked not to be called for that long.
     Failed {
         code: String,
         retry_after: Option<Millis>,
     },
-    /// The service does not accept its caller: for this order, or for any.
+    /// The service does not accept its caller: for this order, or for all.
     CallerRefused { code: String },
-    /// The call was given up for another reason.
+    /// The call was abandoned for another reason.
     Nothing,
 }
 
-/// What the guard makes of a call that has ended.
+/// The guard's verdict on a call that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallEnd {
-    /// Nothing beyond what is [`Seen`].
+    /// The result stands as it is in [`CallResult`].
     Well,
-    /// The service refuses the caller for this order alone: the attempt has failed.
+    /// The service refuses the caller for this order only: the attempt has failed.
     Failed,
 }
 
-/// Leave to make one call.
+/// Permission to make one call.
 pub(super) struct CallPermission {
     is_probe: bool,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl CallPermission {
-    /// Whether the call is made to find out if the downstream is back.
+    /// Whether the call is a probe of the breaker.
     pub(super) fn is_probe(&self) -> bool {
         self.is_probe
     }
 }
 
-/// Not now.
+/// No call may be made now.
 pub(super) struct Wait {
-    /// When the request is to be looked at again.
+    /// When the request is due again.
     pub until: Timestamp,
-    /// Before this no request is to be made: what is spread over a while after it is to be looked at
-    /// then. `None` where that is not known.
+    /// No call may be made before this; `until` adds a random spread. `None` if unknown.
     pub opens: Option<Timestamp>,
-    /// Why no call is made before.
+    /// Why no call may be made.
     pub why: Failure,
 }
 
@@ -113,7 +112,7 @@ pub(super) struct Ports<'a, S, B, C, E> {
     pub clock: &'a C,
     /// Random numbers, for write tokens and jitter.
     pub entropy: &'a E,
-    /// What only an operator can mend.
+    /// Errors that only an operator can repair.
     pub misconfigured: &'a Misconfigured,
 }
 
@@ -150,7 +149,8 @@ impl Guard {
         }
     }
 
-    /// Asks for leave to make one call, for at most `room`, that repeats an earlier one or does not.
+    /// Asks for permission to make one call, which may take at most `room`. A call that repeats an earlier one counts
+    /// against the retry budget.
     pub(super) async fn enter<S, B, C, E>(
         &self,
         ports: Ports<'_, S, B, C, E>,
@@ -166,14 +166,14 @@ impl Guard {
     {
         self.refresh(ports).await;
         let now = ports.clock.now();
-        // What waits for a breaker comes back spread over as long again as it had to wait. What an
-        // operator holds back comes back spread over the half before: who lets it go was told the
-        // longest wait, and no service is protected by a longer one.
+        // Work that waits for a breaker is due again after its wait plus a random part of the same length. Work that
+        // an operator holds back is due in the second half of its wait: the operator was promised the longest wait,
+        // and a longer one would protect no service.
         self.admitted(request, now).map_err(|wait| {
             let spread = wait.until.since(now).0.clamp(1, SPREAD.0);
             let spread = ports.entropy.next_u64() % spread;
             let (until, opens) = match wait.why.kind {
-                // Nobody knows when it is let go, so others may look as soon as this one does.
+                // The end of a pause is unknown, so other orders may try as soon as this one.
                 FailureKind::Operator => {
                     let until = wait.until.minus(Millis(spread / 2));
                     (until, until)
@@ -209,7 +209,7 @@ impl Guard {
         })
     }
 
-    /// Takes in what became of a call for an order.
+    /// Records the result of a call for an order.
     pub(super) async fn leave<S, B, C, E>(
         &self,
         ports: Ports<'_, S, B, C, E>,
@@ -230,7 +230,7 @@ impl Guard {
             CallResult::Answered => {
                 self.lock().window.answered(order, &settings);
                 if pass.is_probe {
-                    self.change(ports, "the probes went well", |d| {
+                    self.change(ports, "the probes succeeded", |d| {
                         d.breaker.probe_succeeded(&settings, now)
                     })
                     .await;
@@ -256,7 +256,9 @@ impl Guard {
                 if is_bad || pass.is_probe || binds_all {
                     let asked = asked.filter(|_| binds_all || pass.is_probe);
                     let why = match asked {
-                        Some(asked) => format!("{code}, and it asks to be left alone for {asked}"),
+                        Some(asked) => {
+                            format!("{code}, and the service asks for a wait of {asked}")
+                        }
                         None if pass.is_probe => format!("a probe failed: {code}"),
                         None => {
                             format!("the last calls of {failed} of {all} orders failed: {code}")
@@ -276,7 +278,7 @@ impl Guard {
         CallEnd::Well
     }
 
-    /// What a refusal of the caller does to the breaker.
+    /// Applies a refusal of the caller to the breaker.
     async fn take_refusal<S, B, C, E>(
         &self,
         ports: Ports<'_, S, B, C, E>,
@@ -293,7 +295,7 @@ impl Guard {
         let now = ports.clock.now();
         let random = ports.entropy.next_u64();
         let why = format!(
-            "{code}: the service does not accept this agent; mend its credentials, rights or address"
+            "{code}: the service does not accept this agent; repair its credentials, rights or address"
         );
         self.change(ports, &why, |d| match refusal {
             Refusal::OfAll => d.breaker.tripped(&settings, None, random, now),
@@ -304,7 +306,7 @@ impl Guard {
         .await;
     }
 
-    /// Takes a call from the retry budget, or pays into it.
+    /// Takes a repeated call from the retry budget, or pays a first call into it.
     fn pay<S, B, C: Clock, E: Entropy>(
         &self,
         ports: Ports<'_, S, B, C, E>,
@@ -328,8 +330,8 @@ impl Guard {
         })
     }
 
-    /// What becomes of work whose call was a probe that failed: the downstream was known to be away,
-    /// and the call was made on behalf of all that wait for it, so it waits on like them.
+    /// Deferral after a failed probe: the downstream was known to be unavailable, and the call was made on behalf of
+    /// all waiting orders, so this order waits like them.
     pub(super) fn after_probe<E: Entropy>(&self, now: Timestamp, entropy: &E) -> Wait {
         let open = self.settings.breaker.open.0.max(1);
         Wait {
@@ -339,8 +341,8 @@ impl Guard {
         }
     }
 
-    /// What becomes of work whose call met a service that does not accept its caller, as long as it is not known
-    /// whom the service means: it waits, for longer after each attempt, and is deferred for that reason.
+    /// Deferral after the service did not accept its caller, while it is unknown whether it refuses all orders: each
+    /// attempt waits longer.
     pub(super) fn after_refusal<E: Entropy>(
         &self,
         why: Failure,
@@ -360,7 +362,7 @@ impl Guard {
         }
     }
 
-    /// What becomes of work whose service asked for a longer wait than its attempt has time for.
+    /// Deferral because the service asked for a longer wait than the attempt has time for.
     pub(super) fn after_asked(&self, why: Failure, asked: Millis, now: Timestamp) -> Wait {
         Wait {
             until: now.plus(asked.min(self.settings.breaker.max_open)),
@@ -407,7 +409,7 @@ impl Guard {
         let sleep = std::pin::pin!(ports.clock.sleep(patience));
         match select(turn, sleep).await {
             Either::Left((Ok(permit), _)) => Ok(Some(permit)),
-            // A semaphore is never closed here; a wait that is over puts the work off.
+            // The semaphore is never closed; if the wait is over, the work is deferred.
             Either::Left((Err(_), _)) | Either::Right(_) => Err(Wait {
                 until: (ports.clock.now()).plus(Millis(ports.entropy.next_u64() % PUT_OFF.0)),
                 opens: None,
@@ -416,7 +418,7 @@ impl Guard {
         }
     }
 
-    /// Writes the breaker with one more probe out: of several that want to, one at a time does.
+    /// Writes the breaker with one more probe out; of several instances one succeeds at a time.
     async fn claim_probe<S, B, C, E>(
         &self,
         ports: Ports<'_, S, B, C, E>,
@@ -435,7 +437,7 @@ impl Guard {
             }
             let (record, version) = self.present();
             let breaker = record.breaker.probing(&self.settings.breaker, now);
-            let next = record.with_breaker(breaker, "a probe is made", now);
+            let next = record.with_breaker(breaker, "a probe is sent", now);
             if self.write(ports, next, version).await {
                 return Ok(());
             }
@@ -444,11 +446,15 @@ impl Guard {
         Err(Wait {
             until,
             opens: Some(until),
-            why: Failure::new(FailureKind::Transient, "breaker-open", "others probe"),
+            why: Failure::new(
+                FailureKind::Transient,
+                "breaker-open",
+                "another instance probes the service",
+            ),
         })
     }
 
-    /// Changes the breaker by a rule, on a fresh record where somebody else was faster.
+    /// Changes the breaker by a rule, again on a fresh record after a lost race.
     async fn change<S, B, C, E>(
         &self,
         ports: Ports<'_, S, B, C, E>,
@@ -476,7 +482,7 @@ impl Guard {
         (known.record.clone(), known.version)
     }
 
-    /// Writes the record and tells of it; where somebody else was faster, reads theirs.
+    /// Writes the record and sends the message of its change; after a lost race, reads the winner's record.
     async fn write<S, B, C, E>(
         &self,
         ports: Ports<'_, S, B, C, E>,
@@ -505,7 +511,7 @@ impl Guard {
             }
             Err(e) => {
                 tracing::warn!(agent = %self.agent, error = %e, "the downstream's record could not be written");
-                // In force here at least, until the record is read again.
+                // In force in this process at least, until the record is read again.
                 self.learn(next, expected, ports.clock.now());
                 true
             }
@@ -536,8 +542,8 @@ impl Guard {
             let stale = known
                 .read_at
                 .is_none_or(|at| now.since(at) >= self.refresh || now < at);
-            // Whoever finds it stale reads it; the others go on with what is known, unless that is
-            // old: after an idle time a whole batch would call what was paused long ago.
+            // One task reads a stale record; the others continue with the cached one unless that is old: after an
+            // idle time a whole batch would otherwise call a service that was paused long ago.
             let recent = known
                 .read_at
                 .is_some_and(|at| now.since(at) < Millis(2 * self.refresh.0) && now >= at);
@@ -591,8 +597,8 @@ impl Guard {
         }
     }
 
-    /// Tells operators of the last change, then writes down that they were told. Whoever dies
-    /// between leaves it to the next reader.
+    /// Sends the message of the last change to operators, then records that it was sent. If the process dies in
+    /// between, the next reader sends it again.
     async fn publish_change<S, B, C, E>(
         &self,
         ports: Ports<'_, S, B, C, E>,
@@ -610,7 +616,7 @@ impl Guard {
         } else {
             tracing::info!(agent = %self.agent, change = record.last.what, "circuit breaker");
         }
-        // The calls that wait for this change go on without it.
+        // Calls that wait for this change continue without it.
         let (at, clock) = (ports.of_record(), ports.clock);
         match downstream_record::publish_change(at, clock, &self.agent, &record, version).await {
             Ok(Some((told, version))) => self.learn(told, Some(version), clock.now()),

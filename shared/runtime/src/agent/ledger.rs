@@ -1,5 +1,4 @@
-//! Taking an attempt in the call ledger, before its first call, and giving it back: see
-//! [`triad_core::ledger`].
+//! Taking an attempt in the call ledger before its first call, and giving it back: see [`triad_core::ledger`].
 
 use triad_core::StepRequest;
 use triad_core::ledger::{self, KEPT, Mark};
@@ -7,10 +6,10 @@ use triad_core::ledger::{self, KEPT, Mark};
 use crate::control::{ControlStore, ControlWrite};
 use crate::ports::{Entropy, StoreError, Written};
 
-/// Claims the allowance of a request; false if it has been claimed before and not given back.
+/// Claims the allowance of a request; false if it was claimed before and not given back.
 ///
 /// # Errors
-/// The store's; no call may be made then.
+/// Errors of the store; then no call may be made.
 pub(super) async fn claim<S: ControlStore, E: Entropy>(
     control: &S,
     entropy: &E,
@@ -31,11 +30,11 @@ pub(super) async fn claim<S: ControlStore, E: Entropy>(
     }
 }
 
-/// Gives the allowance of a request back that this process has claimed and made no call of, and will make
-/// none. If it fails, the attempt counts as taken.
+/// Gives back the allowance of a request that this process has claimed, made no call for, and will make none for. If
+/// it fails, the attempt counts as taken.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub(super) async fn give_back<S: ControlStore, E: Entropy>(
     control: &S,
     entropy: &E,

@@ -1,10 +1,10 @@
 //! The agent: wraps one remote service with retry, deadline and a stable idempotency key.
 //!
-//! It knows requests and replies and nothing of orders or workflows. A step's time runs from when
-//! an agent takes the request, not from when it was made: waiting in the agent's topic is nobody's
-//! failure. What an agent has taken it answers, a time-out included; what another one has taken it
-//! leaves to that one. After complete-by, which
-//! bounds the waiting too, it starts nothing and sends nothing: the Supervisor has taken over.
+//! An agent handles requests and replies, and does not depend on orders or workflows. A step's time runs from when an
+//! agent takes the request, not from when it was made: waiting in the agent's topic is not a failure. An agent
+//! replies to every attempt that it has taken, also after a timeout, and leaves attempts that another agent has taken
+//! to that agent. After complete-by, which bounds the waiting too, it starts and sends nothing: the Supervisor takes
+//! over.
 
 mod attempts_in_hand;
 mod guard;
@@ -44,12 +44,12 @@ use usage::Counted;
 pub use usage::{CLASSES_MS, Usage};
 use work::Worked;
 
-/// By which name alerts and metrics call this handler.
+/// Name of this handler in alerts and metrics.
 const HANDLER: &str = "agent";
-/// The time that a call may need, where the agent's process ends soon: an attempt of which the calls are counted
-/// is taken only if this is left, or half of what the process had.
+/// Time reserved for a call if the agent's process ends soon: a counted attempt is taken only if this is left, or
+/// half of the time that the process had.
 const ONE_CALL: Millis = Millis(10_000);
-/// Answers that an agent process remembers, to answer a redelivered request without a call.
+/// Replies that an agent process caches, so that a redelivered request needs no call.
 const REMEMBERED: usize = 4_096;
 
 /// The remote services that one process calls, one for each agent's name. Clones share the
@@ -77,10 +77,10 @@ impl Remotes {
     }
 }
 
-/// What an agent says of a request that has waited for so long in its topic that the time of its
-/// step is no longer to be had before complete-by. Nothing was called and nothing has failed.
+/// Outcome of a request that has waited in its topic for so long that the step's attempt timeout no longer fits
+/// before complete-by. No call was made and nothing has failed.
 fn waited_too_long(now: Timestamp) -> ReplyOutcome {
-    let text = "it waited too long in the agent's topic to be begun";
+    let text = "the request waited too long in the agent's topic to be started";
     ReplyOutcome::Deferred {
         until: now,
         opens: None,
@@ -89,7 +89,7 @@ fn waited_too_long(now: Timestamp) -> ReplyOutcome {
     }
 }
 
-/// How long a request waited for its agent, and how long the answer took.
+/// How long a request waited for its agent, and how long the reply took.
 fn pace(record: &InputRecord, taken: Timestamp, now: Timestamp) -> Pace {
     let written = u64::try_from(record.timestamp_ms).map_or(taken, Timestamp);
     Pace {
@@ -98,16 +98,16 @@ fn pace(record: &InputRecord, taken: Timestamp, now: Timestamp) -> Pace {
     }
 }
 
-/// The end of the time of this process.
+/// The end of this process's time.
 #[derive(Debug, Clone, Copy)]
 struct ProcessEnd {
     until: Timestamp,
-    /// What must be left of it for an attempt of which the calls are counted.
+    /// Least time that must be left for a counted attempt.
     least: Millis,
 }
 
 impl ProcessEnd {
-    /// The end of a time that begins now. It may be shorter than a call.
+    /// The end of a time that begins now. The time may be shorter than a call.
     fn of(until: Timestamp, now: Timestamp) -> Self {
         let half = Millis(until.since(now).0 / 2);
         Self {
@@ -124,7 +124,7 @@ impl ProcessEnd {
     }
 }
 
-/// What tells one attempt from all others.
+/// Identity of an attempt.
 type AttemptKey = (IdempotencyKey, Direction, Attempt);
 
 /// The agent handler. One process may run several agents, one for each entry of its [`Remotes`]. `S` is the
@@ -140,7 +140,7 @@ pub struct Agent<S, B, C, E> {
     settings: Settings,
     remembered: Mutex<LruCache<AttemptKey, (u32, ReplyOutcome)>>,
     in_hand: InHand,
-    /// When this process ends, in milliseconds since 1970; the greatest number as long as nobody has said.
+    /// When this process ends, in milliseconds since 1970; `u64::MAX` until it is set.
     ends_by: AtomicU64,
     misconfigured: Misconfigured,
 }
@@ -183,13 +183,13 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
     }
 
-    /// Says that this process ends at a moment: no call goes on beyond it, whatever
-    /// [`handle_one`](Self::handle_one) was told, and a counted attempt is taken only if a call fits before it.
+    /// Sets the moment at which this process ends: no call lasts beyond it, whatever `until`
+    /// [`handle_one`](Self::handle_one) has, and a counted attempt is taken only if a call fits before it.
     pub fn end_by(&self, until: Timestamp) {
         self.ends_by.store(until.0, Ordering::Relaxed);
     }
 
-    /// The earlier of two ends of this process's time: the one that is given, and the process's own.
+    /// The earlier end: the given one, or the process's own.
     fn until(&self, given: Option<Timestamp>) -> Option<Timestamp> {
         let own = self.ends_by.load(Ordering::Relaxed);
         let own = (own < u64::MAX).then_some(Timestamp(own));
@@ -231,7 +231,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             }
             handled
         };
-        // Collected first: as a lazy closure over references the whole would not be `Send`.
+        // Collected first: as a lazy closure over references the future would not be `Send`.
         let work: Vec<_> = records.iter().enumerate().map(one).collect();
         stream::iter(work)
             .buffered(self.settings.agent_concurrency.max(1))
@@ -278,8 +278,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         handled
     }
 
-    /// One attempt: the calls that it may make, and its reply. What came of it is put into `came`, for
-    /// its span.
+    /// Handles one attempt: its calls, and its reply. Writes the result to `came`, for the span.
     async fn attempt(
         &self,
         record: &InputRecord,
@@ -303,11 +302,11 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let remembered = self.lock().get(&done).cloned();
         let worked = match remembered {
             Some((calls, outcome)) => Worked::Answer(calls, outcome),
-            // Before the claim: it would use up the allowance of an attempt that nobody makes.
+            // Before the claim, which would use up the allowance without an attempt.
             None if ends.is_some_and(|ends| !ends.leaves_a_call(request, span, taken)) => {
                 Worked::Interrupted { called: false }
             }
-            // Another delivery may have taken it. The Supervisor asks the ledger.
+            // Another delivery may have taken it. The Supervisor checks the ledger.
             None if span.is_cut_short(request, taken) && request.counted => Worked::Silence,
             None if span.is_cut_short(request, taken) => Worked::Answer(0, waited_too_long(taken)),
             None => match self.claim(request, span).await {
@@ -327,7 +326,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         match worked {
             Worked::Answer(calls, outcome) => {
                 came.of(calls, &outcome, hop.span.is_some());
-                // What was deferred may be done when it is delivered again.
+                // A deferred attempt may be made when the request is redelivered.
                 if !matches!(outcome, ReplyOutcome::Deferred { .. }) || request.counted {
                     self.lock().put(done, (calls, outcome.clone()));
                 }
@@ -340,7 +339,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 self.send(reply, hop).await
             }
             Worked::Silence => {
-                tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "silent: complete-by has come, or is too near to begin, or another delivery has taken the attempt");
+                tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "no reply: complete-by has come or is too near, or another delivery has taken the attempt");
                 Handled::Done
             }
             Worked::Interrupted { .. } => Handled::Redeliver(Redelivery::OutOfTime),
@@ -363,11 +362,10 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         Ok((request, remote))
     }
 
-    /// Whether this delivery may work on a request: true if its calls are not counted, if nobody else has taken
-    /// the attempt, or if it is over anyhow. What another delivery has taken is left to it: that one may be about
-    /// to call, and to answer, until complete-by. A word of this one that the effect is in doubt would have the
-    /// service asked whether it has happened, by a probe or by an operator, while it may still happen. Where
-    /// nothing is heard of it the Supervisor counts what it may have called.
+    /// Whether this delivery may work on a request: true if its calls are not counted, if no other delivery has taken
+    /// the attempt, or if the attempt is over. Another delivery that has taken it may still call and reply until
+    /// complete-by. If this one replied that the effect is in doubt, a probe or an operator would check whether the
+    /// effect happened while it still may. If no reply comes, the Supervisor counts the whole allowance as used.
     async fn claim(&self, request: &StepRequest, span: Span) -> Result<bool, StoreError> {
         let is_over = self.clock.now() >= span.silent_from;
         if !request.counted || is_over {
@@ -376,10 +374,10 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         ledger::claim(&self.control, &self.entropy, request).await
     }
 
-    /// Gives an attempt back that was claimed and not called for. Where that fails it counts as called for.
+    /// Gives back an attempt that was claimed without a call. If that fails, it counts as taken.
     async fn give_back(&self, request: &StepRequest) {
         if let Err(e) = ledger::give_back(&self.control, &self.entropy, request).await {
-            tracing::warn!(order = %request.order_id, step = %request.step, attempt = %request.attempt, error = %e, "an attempt that nobody made could not be given back");
+            tracing::warn!(order = %request.order_id, step = %request.step, attempt = %request.attempt, error = %e, "an attempt without a call could not be given back in the call ledger");
         }
     }
 

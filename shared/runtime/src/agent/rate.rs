@@ -9,12 +9,12 @@ use triad_workflow::{AgentName, Millis};
 use crate::control::{ControlStore, ControlWrite};
 use crate::ports::{Clock, Entropy, StoreError, Written};
 
-/// Tries at taking a chunk before its taker waits a little.
+/// Tries to take a chunk before a short wait.
 const MAX_TRIES: usize = 4;
 /// Bound of that wait.
 const LITTLE: Millis = Millis(50);
 
-/// Calls that this process may still make of a second.
+/// Calls that this process may still make in a second.
 #[derive(Debug, Clone, Copy, Default)]
 struct OwnShare {
     second: u64,
@@ -26,7 +26,7 @@ pub(super) struct Rate {
     key: String,
     per_second: u32,
     own: Mutex<OwnShare>,
-    /// One chunk is taken at a time; the others wait for what it brings.
+    /// One task takes a chunk; the others wait for its result.
     taking: tokio::sync::Mutex<()>,
 }
 
@@ -40,7 +40,7 @@ impl Rate {
         }
     }
 
-    /// Takes leave for one call, waiting for at most `patience`; otherwise when to come back.
+    /// Takes permission for one call, waiting for at most `patience`; otherwise returns when to come back.
     pub(super) async fn take<S: ControlStore, C: Clock, E: Entropy>(
         &self,
         control: &S,
@@ -49,7 +49,7 @@ impl Rate {
         patience: Millis,
     ) -> Result<(), Timestamp> {
         let ends = clock.now().plus(patience);
-        // Bounded: every turn takes a call, or waits, within the patience.
+        // Bounded: every iteration takes a call, or waits, within the patience.
         loop {
             if self.take_own(clock.now()) {
                 return Ok(());
@@ -63,7 +63,7 @@ impl Rate {
                     Ok(None) => continue,
                     Ok(Some(next)) => next,
                     Err(e) => {
-                        // Without the store nobody knows what the others call: go slowly.
+                        // Without the store the calls of other processes are unknown: continue slowly.
                         tracing::warn!(key = self.key, error = %e, "the rate limit's record could not be used");
                         clock.now().plus(LITTLE)
                     }
@@ -85,7 +85,7 @@ impl Rate {
         fits
     }
 
-    /// Takes a chunk of the present second; otherwise when to ask again.
+    /// Takes a chunk of the present second; otherwise returns when to ask again.
     async fn take_chunk<S: ControlStore, C: Clock, E: Entropy>(
         &self,
         control: &S,

@@ -1,4 +1,4 @@
-//! What an agent tells of each request that it has handled, and of each call.
+//! Spans of an agent: one for each handled request, and one for each call.
 
 use triad_core::message::{ReplyOutcome, StepRequest};
 use triad_core::{Timestamp, TraceContext};
@@ -14,16 +14,16 @@ use crate::traces::{
     redelivery_code,
 };
 
-/// Where the work on a request is in its trace.
+/// The trace of the work on a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hop {
     /// The request's own hop; `None` if it belongs to no trace.
     pub(super) trace: Option<TraceContext>,
-    /// The work on it; `None` where nobody is told.
+    /// The span of the work; `None` if tracing is off.
     pub(super) span: Option<OpenSpan>,
 }
 
-/// What came of a request.
+/// Result of a request, for its span.
 #[derive(Debug, Default)]
 pub(super) struct RequestResult {
     calls: u32,
@@ -33,7 +33,7 @@ pub(super) struct RequestResult {
 }
 
 impl RequestResult {
-    /// An answer, where somebody is told.
+    /// The result of a reply; empty unless `is_told`.
     pub(super) fn of(&mut self, calls: u32, outcome: &ReplyOutcome, is_told: bool) {
         if !is_told {
             return;
@@ -56,7 +56,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
     }
 
-    /// Where the work on this request is, which begins now.
+    /// Begins the work on this request.
     pub(super) fn hop(&self, record: &InputRecord, request: &StepRequest) -> Hop {
         let tracing = self.tracing();
         let begin = || {
@@ -72,7 +72,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
     }
 
-    /// Tells of a request that was handled.
+    /// Ends the span of a handled request.
     pub(super) fn end_span(
         &self,
         record: &InputRecord,
@@ -103,7 +103,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         });
     }
 
-    /// A call that begins now, the how manieth of its request, and the header that it carries.
+    /// Begins the call with this number within its request; returns its span and its header `traceparent`.
     pub(super) fn begins_call(
         &self,
         hop: Hop,
@@ -120,8 +120,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         (open, notes, header.map(|context| context.to_string()))
     }
 
-    /// Tells of a call that has ended.
-    pub(super) fn tell_call(
+    /// Ends the span of a call.
+    pub(super) fn end_call_span(
         &self,
         request: &StepRequest,
         count: u32,
@@ -154,7 +154,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     }
 }
 
-/// Says which attempt at which step of which order it is.
+/// Adds the order, the step and the attempt.
 fn of_step(told: SpanEnd, request: &StepRequest) -> SpanEnd {
     told.with("triad.order.id", request.order_id.to_string())
         .with("triad.step", request.step.to_string())

@@ -1,18 +1,18 @@
-//! How much of its room an agent uses, and what comes of its calls: counted for each downstream, by each
-//! process for itself, since it began.
+//! An agent's use of its concurrency limit, and the outcomes of its calls: counted for each downstream in each
+//! process, since its start.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use triad_workflow::Millis;
 
-/// Upper bounds, inclusive, of the classes of call times, in milliseconds. One more class behind them has the
-/// calls that took longer.
+/// Upper bounds, inclusive, of the histogram classes of call times, in milliseconds. One more class has the calls
+/// that took longer.
 pub const CLASSES_MS: [u64; 12] = [
     5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000,
 ];
 
-/// How much of its room an agent uses, and the counts and times of its calls. All are of one process since it
-/// began. They only grow, except [`room`](Self::room), which is fixed, and [`under_way`](Self::under_way).
+/// An agent's use of its concurrency limit, and the counts and times of its calls. All are of one process since its
+/// start. They only grow, except [`room`](Self::room), which is fixed, and [`under_way`](Self::under_way).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Most calls that the process makes at once for this agent: the agent's own limit, or else that of
@@ -30,10 +30,9 @@ pub struct Usage {
     pub unanswered: u64,
     /// Requests that were deferred: the service may not be called, or a limit is reached.
     pub deferred: u64,
-    /// How long all calls that have ended took together, in milliseconds.
+    /// Total time of all calls that have ended, in milliseconds.
     pub busy_ms: u64,
-    /// How many calls took how long: one count for each class of [`CLASSES_MS`], then that of the calls that
-    /// took longer.
+    /// Number of calls by time: one count for each class of [`CLASSES_MS`], then that of the calls that took longer.
     pub took: [u64; CLASSES_MS.len() + 1],
 }
 
@@ -45,7 +44,7 @@ impl Usage {
         }
     }
 
-    /// How many calls have ended, whatever came of them.
+    /// How many calls have ended, with any outcome.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.succeeded + self.refused + self.failed + self.unanswered
@@ -99,7 +98,7 @@ impl Usage {
     }
 }
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallOutcome {
     Succeeded,
@@ -125,18 +124,18 @@ impl CallOutcome {
 pub(super) struct Counted(Mutex<Usage>);
 
 impl Counted {
-    /// For an agent with room for so many calls at once.
+    /// Counts for an agent with this concurrency limit.
     pub fn with_room(room: usize) -> Self {
         Self(Mutex::new(Usage::of(room)))
     }
 
-    /// A call begins. One that is dropped before its end is not counted.
+    /// Notes the start of a call. A call that is dropped before its end is not counted.
     pub fn begins(&self) -> Running<'_> {
         self.lock().under_way += 1;
         Running(self)
     }
 
-    /// A request was deferred.
+    /// Notes that a request was deferred.
     pub fn defers(&self) {
         self.lock().deferred += 1;
     }
@@ -150,7 +149,7 @@ impl Counted {
     }
 }
 
-/// A call that is being made.
+/// A call under way.
 #[derive(Debug)]
 pub(super) struct Running<'a>(&'a Counted);
 

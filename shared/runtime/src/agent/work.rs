@@ -16,21 +16,21 @@ use crate::metric;
 use crate::ports::{Bus, Clock, Entropy};
 use crate::remote::{AnyRemote, Call, Fault};
 
-/// What working on a request came to.
+/// Result of the work on a request.
 pub(super) enum Worked {
-    /// An answer, and the calls it took.
+    /// A reply, and the number of calls that it took.
     Answer(u32, ReplyOutcome),
-    /// Complete-by has come: silence.
+    /// Complete-by has come: no reply is sent.
     Silence,
-    /// The process must stop before complete-by: deliver the request again.
+    /// The process must stop before complete-by: the request must be redelivered.
     Interrupted {
         /// Whether the service was called.
         called: bool,
     },
 }
 
-/// What of a call's time counts as its end, in milliseconds: a remote service that keeps to the time that it is
-/// given may find it over a moment before the agent does.
+/// Tolerance at the end of a call's time, in milliseconds: a remote service that keeps to its time limit may reach it
+/// slightly before the agent does.
 const LAST_MOMENT: Millis = Millis(100);
 
 impl Worked {
@@ -59,15 +59,15 @@ impl Worked {
     }
 }
 
-/// Why no more call is made for a request.
+/// Why no further call is made for a request.
 enum Ended {
     /// The request's allowance is used up.
     OutOfCalls,
-    /// The time that its step gives is over.
+    /// The attempt timeout is over.
     TimedOut,
     /// Complete-by has come.
     Silent,
-    /// The process must stop first.
+    /// The process must stop before.
     Interrupted,
 }
 
@@ -78,7 +78,7 @@ struct Tries {
     last: Failure,
 }
 
-/// What one call came to.
+/// Result of one call.
 enum Called {
     Answered(serde_json::Value),
     Refused {
@@ -88,7 +88,7 @@ enum Called {
     Failed(Option<Millis>),
     /// The service does not accept its caller.
     CallerRefused(Failure),
-    /// The call was dropped: time is up.
+    /// The call was dropped because its time was over.
     Dropped,
 }
 
@@ -111,7 +111,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             ),
         };
         let guard = self.guards.get(&request.agent);
-        // Bounded: each turn makes a call of the allowance, or ends.
+        // Bounded: each iteration makes a call of the allowance, or ends.
         loop {
             let room = match self.room(request, span, tries.calls, until) {
                 Ok(room) => room,
@@ -128,7 +128,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     }
                 },
             };
-            // Leave may have been a while in coming.
+            // The permission may have taken a while.
             let room = match self.room(request, span, tries.calls, until) {
                 Ok(room) => room,
                 Err(ended) => {
@@ -149,7 +149,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     .until(until)
                     .is_some_and(|until| until < span.ends && until.since(now) <= LAST_MOMENT);
                 let seen = match (&called, is_cut_off) {
-                    // Its time was this process's, and says nothing about the service.
+                    // The process set the time limit, so this says nothing about the service.
                     (Called::Failed(_) | Called::Dropped, true) => CallResult::Nothing,
                     _ => call_result(&called, &tries, now >= span.ends),
                 };
@@ -167,7 +167,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                         let wait = guard.after_refusal(why, attempt, now, &self.entropy);
                         return tries.deferred(wait);
                     }
-                    // No other call of this attempt may be made, or can before its end.
+                    // No further call of this attempt is allowed, or possible before its end.
                     Called::Failed(Some(asked))
                         if self.clock.now() < span.silent_from
                             && (tries.calls >= request.allowance
@@ -190,7 +190,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 Called::Failed(retry_after) => {
                     self.wait_before_next(request, tries.calls, retry_after)
                 }
-                // The budget says next time round that time is up.
+                // The next iteration finds the time used up.
                 Called::Dropped => continue,
             };
             let ends = self.clock.now().plus(wait);
@@ -271,7 +271,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             Either::Left((Err(fault), _)) => Some(failure::code(fault.code())),
             Either::Right(_) => Some("timeout".to_owned()),
         };
-        self.tell_call(request, tries.calls, span, &notes, failure.as_deref());
+        self.end_call_span(request, tries.calls, span, &notes, failure.as_deref());
         match answer {
             Either::Left((Ok(output), _)) => Called::Answered(output),
             Either::Left((Err(Fault::Permanent { code, message }), _)) => {
@@ -323,8 +323,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     }
 }
 
-/// What the breaker sees in a call. A call that was dropped because this process must stop says
-/// nothing about the service; one that took all the time there was says that it hangs.
+/// Result of a call for the breaker. A call that was dropped because this process must stop says nothing about the
+/// service; a call that used up all its time counts as a failure.
 fn call_result(called: &Called, tries: &Tries, out_of_time: bool) -> CallResult {
     match called {
         Called::Answered(_) | Called::Refused { .. } => CallResult::Answered,
@@ -378,7 +378,7 @@ impl Tries {
             Ended::Interrupted => Worked::Interrupted {
                 called: self.calls > 0,
             },
-            // It waited for leave all that time.
+            // It waited for permission all that time.
             Ended::TimedOut if self.calls == 0 => Worked::Answer(0, super::waited_too_long(now)),
             Ended::TimedOut => {
                 let text = "no answer within the time of the step";

@@ -1,4 +1,4 @@
-//! Who replays or dismisses a dead letter, and why.
+//! The operator of a replay or dismissal of a dead letter, and the reason.
 
 use triad_core::Timestamp;
 
@@ -7,8 +7,8 @@ pub const MAX_BY_BYTES: usize = 128;
 /// Most bytes of the reason in [`ReplayAct::why`], inclusive; a longer reason is refused.
 pub const MAX_WHY_BYTES: usize = 1024;
 
-/// Who replays or dismisses a letter, why and when; kept in the letter's marker. [`ReplayAct::new`] checks
-/// the bounds.
+/// The operator of a replay or dismissal, the reason and the time; kept in the letter's marker. [`ReplayAct::new`]
+/// checks the bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayAct {
     /// Name of the person: from 1 to [`MAX_BY_BYTES`] bytes.

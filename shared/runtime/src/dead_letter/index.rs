@@ -1,7 +1,7 @@
 //! Which letters a topic holds, and which of them were replayed, without their content.
 //!
-//! A redelivered record may have made its letter twice, and a marker may be read before its
-//! letter: both are told apart here.
+//! A redelivered record may have made its letter twice, and a marker may be read before its letter: the index handles
+//! both.
 
 use std::collections::HashMap;
 
@@ -10,25 +10,23 @@ use triad_core::Timestamp;
 
 use super::letter::{Letter, LetterEntry, LetterId};
 
-/// Most letters that an index knows, inclusive, including letters of which only a marker was met and letters
-/// that were taken out: some 64 MB. One more leads to [`Full`].
+/// Most letters in an index, inclusive, including letters of which only a marker was read and letters that were taken
+/// out: about 64 MB. One more leads to [`IndexFull`].
 pub const MAX_KNOWN: usize = 1_000_000;
-/// Most causes that are counted apart, inclusive. Letters of any further cause are counted together as
-/// [`OTHER_CAUSES`].
+/// Most causes with their own count, inclusive. Letters of further causes are counted together as [`OTHER_CAUSES`].
 pub const MAX_CAUSES: usize = 1_000;
 /// The name of the group for letters whose cause is beyond [`MAX_CAUSES`].
 pub const OTHER_CAUSES: &str = "(other causes)";
 
-/// The error of an [`Index`] that knows [`MAX_KNOWN`] letters and takes no more. It helps to read the topic
-/// from a later moment on.
+/// The error of an [`Index`] that holds [`MAX_KNOWN`] letters. Read the topic from a later moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there are more than {MAX_KNOWN} dead letters and replays")]
 pub struct IndexFull;
 
-/// What is known of a letter.
+/// The state of a letter.
 #[derive(Debug, Clone, Copy, Default)]
 struct LetterState {
-    /// Place of its cause, once the letter was met.
+    /// Number of its cause, once the letter was read.
     cause: Option<u16>,
     replayed: Option<Timestamp>,
     dismissed: Option<Timestamp>,
@@ -59,11 +57,11 @@ pub struct Index {
 }
 
 impl Index {
-    /// Takes in a letter or a marker; they may come in any order. Returns true for a letter that is new,
-    /// false for a letter that is known already and for a marker.
+    /// Adds a letter or a marker, in any order. Returns true for a new letter, false for a known letter and for a
+    /// marker.
     ///
     /// # Errors
-    /// [`Full`] if [`MAX_KNOWN`] letters are known and the entry is about another one, which is not counted.
+    /// [`IndexFull`] if [`MAX_KNOWN`] letters are known and the entry is about another one, which is not counted.
     pub fn note(&mut self, entry: &LetterEntry) -> Result<bool, IndexFull> {
         match entry {
             LetterEntry::Letter(letter) => self.letter(letter),
@@ -128,9 +126,9 @@ impl Index {
         self.groups_of(|_, _| true)
     }
 
-    /// The letters by cause, as [`groups`](Self::groups) has them, but only the letters are counted for which
-    /// `takes` is true. Its arguments are when the letter was replayed last and when it was dismissed last;
-    /// `None` if it never was. A cause of which no letter is counted has 0.
+    /// The letters by cause, as [`groups`](Self::groups) has them, but counting only the letters for which `takes` is
+    /// true. Its arguments are the times of the letter's last replay and last dismissal; `None` if it never had one.
+    /// A cause without a counted letter has 0.
     #[must_use]
     pub fn groups_of(
         &self,
@@ -179,7 +177,7 @@ impl Index {
     }
 
     fn get(&self, id: &LetterId) -> Option<&LetterState> {
-        // A key is made for each look; looks are far rarer than reads.
+        // This allocates a key for each lookup; lookups are far rarer than reads.
         let partition = self.known.get(&(id.topic.clone(), id.partition))?;
         partition.get(&id.offset)
     }

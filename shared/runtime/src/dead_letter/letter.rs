@@ -128,7 +128,7 @@ impl Content {
 pub struct Marker {
     /// The letter that was replayed or dismissed.
     pub of: LetterId,
-    /// Who replayed or dismissed it, why and when.
+    /// The operator, the reason and the time.
     pub act: ReplayAct,
     /// The value that was sent in place of the letter's own; `None` if the letter's own was sent, and for a
     /// dismissal.
@@ -142,7 +142,7 @@ pub enum LetterEntry {
     Letter(Letter),
     /// A note that a letter was replayed.
     Replayed(Marker),
-    /// A note that a letter was dismissed: nobody need look at it any more.
+    /// A note that a letter was dismissed: it needs no further action.
     Dismissed(Marker),
 }
 
@@ -171,7 +171,7 @@ impl LetterEntry {
     }
 }
 
-/// Headers of which the first of a name counts.
+/// Headers; the first of each name counts.
 struct FirstHeaders<'a>(&'a [(String, Option<Vec<u8>>)]);
 
 impl<'a> FirstHeaders<'a> {
@@ -190,8 +190,8 @@ impl<'a> FirstHeaders<'a> {
     }
 }
 
-/// How many of a letter's headers are its own: they come first, each once, and `triad-headers`
-/// is the last of them. What follows is the record's, whatever its names.
+/// Number of a letter's own headers: they come first, each once, and `triad-headers` is the last of them. The
+/// record's headers follow, with any names.
 fn own_headers(all: &[(String, Option<Vec<u8>>)]) -> usize {
     for (at, (name, _)) in all.iter().enumerate() {
         let known = names::OF_A_LETTER.contains(&name.as_str());

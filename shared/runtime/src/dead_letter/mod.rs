@@ -1,9 +1,8 @@
-//! Records that cannot be taken: kept as they came, with their cause, and an alert; read again
-//! for an operator, and sent again to where they came from.
+//! Records that cannot be handled: stored unchanged with their cause, and an alert; read by operators, and replayed
+//! to their topic.
 //!
-//! The topic `dead-letter` holds letters, made here, and markers, which say that a letter was
-//! replayed. [`letter`] reads both, [`replay`] makes what a replay sends, [`index`] knows which
-//! letters a topic holds and which of them were replayed.
+//! The topic `dead-letter` holds letters, made here, and markers of replays and dismissals. [`letter`] reads both,
+//! [`replay`] makes the messages of a replay, [`index`] lists the letters of a topic and their replays.
 
 mod act;
 pub mod index;
@@ -32,8 +31,8 @@ pub const MAX_VALUE_BYTES: usize = 900 * 1024;
 /// from its beginning are kept; a header of the letter gives the key's size. A replay sends these bytes as the
 /// key.
 ///
-/// With the largest value, the most headers and what a letter has of its own it stays below the 1,000,000
-/// bytes that a Kafka producer sends as one message, whatever the record was.
+/// With the largest value, the most headers and its own fields, a letter stays below the 1,000,000 bytes that a Kafka
+/// producer sends as one message, whatever the record was.
 pub const MAX_KEY_BYTES: usize = 32 * 1024;
 /// Most of the record's own headers that a letter keeps: the first ones. Further ones are dropped,
 /// and the letter says how many there were.
@@ -64,8 +63,8 @@ impl Cause {
 /// Dead letters made by this process.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// How many dead letters this process has made since it started, for its log. A letter that had to be made
-/// again counts again. Other processes of the installation are not counted.
+/// How many dead letters this process has made since it started, for its log. A letter that is made again counts
+/// again. Other processes of the installation are not counted.
 #[must_use]
 pub fn made() -> u64 {
     MADE.load(Ordering::Relaxed)
@@ -119,7 +118,7 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
         headers.push(header(names::KEY_TRUNCATED_FROM, key.len().to_string()));
     }
     let originals = headers_kept(&record.headers);
-    // The last of ours: what follows is the record's own, whatever its names.
+    // The last header of the letter itself: the record's headers follow, with any names.
     let of = format!("{}/{}", originals.len(), record.headers.len());
     headers.push(header(names::HEADERS, of));
     headers.extend_from_slice(originals);

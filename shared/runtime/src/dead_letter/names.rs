@@ -1,4 +1,4 @@
-//! Names of the headers of letters and markers: written by one module, read by another.
+//! Names of the headers of letters and markers, for their writer and their reader.
 
 pub(super) const CE_SPECVERSION: &str = "ce_specversion";
 pub(super) const CE_TYPE: &str = "ce_type";
@@ -29,7 +29,7 @@ pub(super) const BY: &str = "triad-by";
 pub(super) const WHY: &str = "triad-why";
 pub(super) const CORRECTED: &str = "triad-corrected";
 
-/// All headers that a letter may have of its own.
+/// All headers of a letter itself.
 pub(super) const OF_A_LETTER: [&str; 14] = [
     CE_SPECVERSION,
     CE_TYPE,

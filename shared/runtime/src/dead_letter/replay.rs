@@ -1,8 +1,7 @@
-//! Replaying a dead letter: what is sent again, and the marker that says so.
+//! Replay of a dead letter: its message, and its marker.
 //!
-//! A replay is sent first and marked when it is acknowledged. Whoever dies between the two leaves
-//! a letter that looks open and may be replayed again: what it leads to is the same as that of
-//! any redelivered record.
+//! A replay is sent first and marked after its acknowledgement. If the process dies in between, the letter looks open
+//! and may be replayed again, which is as safe as any redelivery.
 
 use triad_core::message::SOURCE;
 use triad_core::{Envelope, topics};
@@ -29,16 +28,16 @@ pub enum ReplayRefusal {
     /// The letter holds the Lambda event in which the record came, not the record: cause
     /// [`MALFORMED_EVENT_RECORD`].
     #[error(
-        "the record came in an event that could not be read, and is not kept itself; give its value"
+        "the letter holds the Lambda event that could not be read, and not the record; give the record's value"
     )]
     OfAnEvent,
     /// The letter stands for a whole batch and holds nothing of it: cause [`UNREADABLE_BATCH`].
     #[error(
-        "the letter is about a batch that could not be read, and no record of it is kept; give one's value"
+        "the letter is about a batch that could not be read, and holds no record of it; give the value to send"
     )]
     OfABatch,
     /// The record came from this topic, from which Triad takes no input: a value does not help.
-    #[error("{0:?} is no topic from which Triad takes its input")]
+    #[error("Triad reads no topic {0:?}, so nothing can be replayed to it")]
     Elsewhere(String),
 }
 
@@ -113,15 +112,15 @@ pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, R
     })
 }
 
-/// The marker which says that letter `of` was replayed; it is for the topic `dead-letter`. Its key
-/// is the letter's id as text, and its value the corrected value, or empty without one.
+/// The marker that letter `of` was replayed, for the topic `dead-letter`. Its key is the letter's id as text, and its
+/// value the corrected value, or empty without one.
 #[must_use]
 pub fn marker(of: &LetterId, act: &ReplayAct, corrected: Option<Vec<u8>>) -> Envelope {
     mark(of, act, corrected, names::REPLAYED, "replayed")
 }
 
-/// The marker which says that letter `of` was dismissed: nobody need look at it any more. It is for the
-/// topic `dead-letter`; its key is the letter's id as text, and its value empty.
+/// The marker that letter `of` was dismissed, for the topic `dead-letter`: the letter needs no further action. Its
+/// key is the letter's id as text, and its value is empty.
 #[must_use]
 pub fn dismissal(of: &LetterId, act: &ReplayAct) -> Envelope {
     mark(of, act, None, names::DISMISSED, "dismissed")

@@ -10,11 +10,11 @@ use crate::ports::{Bus, BusError};
 /// only once its letter is acknowledged: so operators can read the letter that an alert is about, and a topic
 /// of dead letters that takes nothing does not lead to an alert for each redelivery.
 ///
-/// Each pair comes with a value of type `T`, such as the place of its record. Returned are the values of the
-/// pairs of which the letter or the alert was not acknowledged, and why; empty if all were acknowledged. The
-/// records of the returned pairs must be delivered again, which sends both messages again under the same ids.
+/// Each pair comes with a value of type `T`, such as the position of its record. Returns the values of the pairs
+/// whose letter or alert was not acknowledged, and why; empty if all were acknowledged. The records of the returned
+/// pairs must be redelivered, which sends both messages again with the same ids.
 ///
-/// A letter that is larger than its topic takes would be refused each time: its beginning is sent instead.
+/// A letter that is too large for its topic would be refused each time: it is cut and sent again.
 pub async fn send<B: Bus, T: Clone>(
     bus: &B,
     letters: Vec<(T, [Envelope; 2])>,
@@ -51,8 +51,8 @@ pub async fn send<B: Bus, T: Clone>(
 /// Bounds of a letter for a topic that takes no larger one: bytes of its value, and of its key.
 const SHORT_BYTES: (usize, usize) = (8 * 1024, 1024);
 
-/// The same letter with the beginnings of value and key, and without the record's headers; `None` of one that
-/// is short already.
+/// The same letter with the beginnings of value and key, and without the record's headers; `None` if it is short
+/// already.
 pub(crate) fn shortened(letter: &Envelope) -> Option<Envelope> {
     let (most, most_of_key) = SHORT_BYTES;
     let key = letter.key.as_deref();
@@ -89,7 +89,7 @@ pub(crate) fn shortened(letter: &Envelope) -> Option<Envelope> {
     })
 }
 
-/// Nothing is asked of the bus where there is nothing to send.
+/// Does not call the bus without messages.
 async fn publish<B: Bus>(bus: &B, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
     if messages.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What handlers tell of, and which numbers that is.
+//! Events of handlers, and the metrics that they change.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ fn named(name: &impl ToString) -> Value {
     Value::Owned(name.to_string())
 }
 
-/// Handlers, as labels have them.
+/// Label values: handlers.
 const HANDLERS: [&str; 4] = ["submission", "scheduler", "agent", "supervisor"];
-/// Why records are delivered again, as labels have it.
+/// Label values: reasons of redeliveries.
 const REASONS: [&str; 8] = [
     "store", "bus", "outside", "raced", "behind", "time", "newer", "room",
 ];
-/// What comes of attempts, as labels have it.
+/// Label values: outcomes of attempts.
 const OUTCOMES: [&str; 6] = [
     "succeeded",
     "failed",
@@ -33,10 +33,10 @@ const OUTCOMES: [&str; 6] = [
     "silent",
     "interrupted",
 ];
-/// States in which orders end.
+/// States of finished orders.
 const ENDS: [&str; 4] = ["Processed", "Compensated", "Error", "CompensationFailed"];
 
-/// The counters begin whose labels have words of the code alone.
+/// Starts the counters whose label values are all known.
 pub(super) fn begin() {
     table::ORDERS_REJECTED.begin([]);
     table::CONFLICTS.begin([]);
@@ -62,7 +62,7 @@ pub(super) fn begin() {
     }
 }
 
-/// The counters of an agent begin. To be called where it is served, before its first request.
+/// Starts the counters of an agent. Call it before the agent's first request.
 pub fn begin_agent(agent: &AgentName) {
     table::BREAKER_OPENINGS.begin([named(agent)]);
     for direction in [Direction::Forward, Direction::Compensate] {
@@ -72,7 +72,7 @@ pub fn begin_agent(agent: &AgentName) {
     }
 }
 
-/// The counters of a workflow's orders begin. To be called when it is known, before its first order.
+/// Starts the counters of a workflow's orders. Call it before the workflow's first order.
 pub fn begin_workflow(workflow: &WorkflowName) {
     table::ORDERS_ACCEPTED.begin([named(workflow)]);
     for state in ENDS {
@@ -92,7 +92,7 @@ pub(crate) fn accepted(workflow: &WorkflowName) {
     }
 }
 
-/// A submission was rejected for want of room.
+/// A submission was rejected for lack of room.
 pub(crate) fn rejected() {
     table::ORDERS_REJECTED.add(1, []);
 }
@@ -136,7 +136,7 @@ pub(crate) fn called(agent: &AgentName, outcome: &'static str, took: Millis) {
     }
 }
 
-/// A handler has taken up records. Those that say not when they were written are left out.
+/// Records that a handler has begun work on records; those without a timestamp are left out.
 pub(crate) fn taken_up(handler: &'static str, records: &[InputRecord], now: Timestamp) {
     if !is_measured() {
         return;
@@ -175,7 +175,7 @@ pub(crate) fn store_failed(handler: &'static str, why: &StoreError) {
     table::ERRORS.add(1, [handler.into(), "store".into(), class.into()]);
 }
 
-/// A message was not sent.
+/// A message could not be sent.
 pub(crate) fn bus_failed(handler: &'static str, why: &BusError) {
     let class = match why {
         BusError::Transient(_) => "transient",
@@ -186,7 +186,7 @@ pub(crate) fn bus_failed(handler: &'static str, why: &BusError) {
     table::ERRORS.add(1, [handler.into(), "bus".into(), class.into()]);
 }
 
-/// A conditional write came too late.
+/// A conditional write lost its race.
 pub(crate) fn lost_a_race() {
     table::CONFLICTS.add(1, []);
 }
@@ -212,7 +212,7 @@ pub(crate) fn swept(
     table::OLDEST_DUE.set(seconds(overdue), []);
 }
 
-/// What is known of an agent's circuit breaker.
+/// The last known state of an agent's circuit breaker.
 pub(crate) fn breaker_is(agent: &AgentName, state: &str) {
     if is_measured() {
         let share = match state {
@@ -224,7 +224,7 @@ pub(crate) fn breaker_is(agent: &AgentName, state: &str) {
     }
 }
 
-/// Operators are told that a circuit breaker has opened.
+/// A circuit breaker has opened, and operators get an alert.
 pub(crate) fn breaker_opened(agent: &AgentName) {
     if is_measured() {
         table::BREAKER_OPENINGS.add(1, [named(agent)]);
@@ -237,7 +237,7 @@ pub(crate) fn in_flight(orders: u32, limit: u32) {
     table::ORDERS_IN_FLIGHT_LIMIT.set(f64::from(limit), []);
 }
 
-/// What a Scheduler holds back: each order for one agent, or for the Schedulers themselves.
+/// Orders that a Scheduler holds back: each counts for one agent, or for the Schedulers themselves.
 pub(crate) fn held_back(waiting: &BTreeMap<(Option<AgentName>, Priority), usize>) {
     if !is_measured() {
         return;
@@ -248,12 +248,12 @@ pub(crate) fn held_back(waiting: &BTreeMap<(Option<AgentName>, Priority), usize>
     }
 }
 
-/// A handler stands still until somebody mends the installation.
+/// A handler cannot continue until an operator repairs the installation.
 pub(crate) fn misconfigured(handler: &'static str) {
     table::MISCONFIGURED.add(1, [handler.into()]);
 }
 
-/// An invariant does not hold.
+/// An invariant is broken.
 pub(crate) fn breached(invariant: &'static str) {
     table::INVARIANT_BREACHES.add(1, [invariant.into()]);
 }

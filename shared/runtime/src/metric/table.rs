@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use metrics::{Key, KeyName, Label, Level, Metadata, Unit};
 
-/// Upper bounds, inclusive, of the classes of every histogram, in seconds; one more class has the values
-/// above the last bound. They reach from the time of one sync of a disk to the longest time that a step
-/// usually has.
+/// Upper bounds, inclusive, of the classes of every histogram, in seconds; one more class has the values above the
+/// last bound. They range from one sync of a disk to the usual longest step.
 pub const BUCKETS_SECONDS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
     600.0,
@@ -33,8 +32,8 @@ pub struct Metric {
     pub kind: Kind,
     /// The unit of its values.
     pub unit: Unit,
-    /// The names of its labels. Their values are names from the configuration and from published
-    /// workflows, or words of the code; never anything that a record brings with it.
+    /// The names of its labels. Their values are names from the configuration and from published workflows, or fixed
+    /// words; never content of a record.
     pub labels: &'static [&'static str],
     /// What the metric counts or measures, in one sentence for people.
     pub help: &'static str,
@@ -43,7 +42,7 @@ pub struct Metric {
 /// A label's value.
 pub(super) type Value = Cow<'static, str>;
 
-/// Whether somebody takes the numbers.
+/// Whether a recorder takes the numbers.
 static MEASURED: AtomicBool = AtomicBool::new(false);
 static ANY: Metadata<'static> = Metadata::new("triad", Level::INFO, None);
 
@@ -77,7 +76,7 @@ impl Metric {
         }
     }
 
-    /// Has a counter begin at 0. One that appears with its first count shows no growth to whoever reads it.
+    /// Starts a counter at 0. A counter that first appears with its first count shows no increase to its readers.
     pub(super) fn begin<const N: usize>(&self, values: [Value; N]) {
         if is_measured() {
             let key = self.key(values);
@@ -135,47 +134,47 @@ table! {
     ORDERS_ENDED = Counter "triad_orders_ended_total" in Count by ["workflow", "state"],
         "Orders that came to an end: Processed, Compensated, Error or CompensationFailed.";
     ORDER_DURATION = Histogram "triad_order_duration_seconds" in Seconds by ["workflow", "state"],
-        "Time from an order's acceptance to its end; again from its acceptance where an operator had set it going again.";
+        "Time from an order's acceptance to its end; of a new run by an operator, also from the acceptance.";
     ORDERS_IN_FLIGHT = Gauge "triad_orders_in_flight" in Count by [],
-        "Orders in flight, where a cap on them is set: as last counted, and what this process has let in since.";
+        "Orders in flight, if a cap on them is set: the last count, and the orders that this process has let in since.";
     ORDERS_IN_FLIGHT_LIMIT = Gauge "triad_orders_in_flight_limit" in Count by [],
-        "The cap on orders in flight, where one is set.";
+        "The cap on orders in flight, if one is set.";
     ORDERS_WAITING = Gauge "triad_orders_waiting" in Count by ["agent", "lane"],
-        "Orders that a Scheduler holds back, each under the first agent that has no room for it, or under scheduler.";
+        "Orders that a Scheduler holds back, each counted for the first agent that has no room for it, or for scheduler.";
     ORDERS_NEEDING = Gauge "triad_orders_needing_operator" in Count by ["workflow", "state"],
-        "Orders that are in Error or CompensationFailed now and not closed, where the store counts: on SQLite.";
+        "Orders that are in Error or CompensationFailed now and not closed, if the store counts them, as SQLite does.";
     ATTEMPTS = Counter "triad_attempts_total" in Count by ["agent", "direction", "outcome"],
-        "Attempts at steps that an agent has taken up, by what came of them: succeeded, failed, in_doubt, deferred, silent or interrupted.";
+        "Attempts at steps that an agent has taken, by outcome: succeeded, failed, in_doubt, deferred, silent or interrupted.";
     CALL_DURATION = Histogram "triad_call_duration_seconds" in Seconds by ["agent", "outcome"],
-        "Time that calls of services took, by what came of them: succeeded, refused, failed or unanswered. Its count is the number of calls.";
+        "Time of calls to services, by outcome: succeeded, refused, failed or unanswered. Its count is the number of calls.";
     RECORD_WAIT = Histogram "triad_record_wait_seconds" in Seconds by ["handler", "topic"],
-        "Time from when a record was written until a handler took it up, which is one hop; of a record that comes again, each time.";
+        "Time from when a record was written until a handler began work on it, which is one hop; counted at each delivery.";
     OLDEST_RECORD = Gauge "triad_oldest_record_age_seconds" in Seconds by ["topic"],
-        "Age of the oldest record that was read of a topic, or a lane, and is not done; 0 if all are.";
+        "Age of the oldest record of a topic, or a lane, that was read and is not done; 0 if all are done.";
     LAG = Gauge "triad_lag_records" in Count by ["topic"],
-        "Records of a topic, or a lane, that lie behind the ones that are done, in the partitions that this process reads.";
+        "Records of a topic, or a lane, that are not read yet, in the partitions that this process reads.";
     REDELIVERIES = Counter "triad_redeliveries_total" in Count by ["handler", "reason"],
-        "Records that were not done and are delivered again: store, bus, outside, raced, behind, time or room.";
+        "Records that were not done and are redelivered, by reason: store, bus, outside, raced, behind, time or room.";
     ERRORS = Counter "triad_errors_total" in Count by ["handler", "port", "class"],
-        "Calls of the store and of the bus that failed: transient, configuration or item, and of the bus late as well.";
+        "Calls of the store and of the bus that failed, by kind: transient, configuration or item, and for the bus also late.";
     CONFLICTS = Counter "triad_conflicts_total" in Count by [],
-        "Conditional writes of records that another process was faster with.";
+        "Conditional writes of records that lost a race to another process.";
     DEAD_LETTERS = Counter "triad_dead_letters_total" in Count by ["topic", "cause"],
-        "Records that were put into the topic of dead letters, by the topic from which they came.";
+        "Records that were dead-lettered, by the topic from which they came.";
     SWEEPS = Counter "triad_sweeps_total" in Count by ["result"],
-        "Sweeps of the Supervisor: whole, truncated, or unread where a part of the due index could not be read.";
+        "Sweeps of the Supervisor: whole, truncated, or unread if a part of the due index could not be read.";
     SWEEP_DURATION = Histogram "triad_sweep_duration_seconds" in Seconds by [],
-        "Time that sweeps took.";
+        "Duration of sweeps.";
     SWEEP_ORDERS = Gauge "triad_sweep_orders" in Count by [],
-        "Due orders that the last sweep met.";
+        "Due orders that the last sweep found.";
     OLDEST_DUE = Gauge "triad_oldest_due_seconds" in Seconds by [],
         "How long the most overdue order of the last sweep had been due; 0 if there was none.";
     BREAKER = Gauge "triad_breaker_open" in Count by ["agent"],
         "State of an agent's circuit breaker as this process knows it: 0 closed, 0.5 half open, 1 open.";
     BREAKER_OPENINGS = Counter "triad_breaker_openings_total" in Count by ["agent"],
-        "Times that an agent's circuit breaker has opened, as told by the process that tells operators.";
+        "Times that an agent's circuit breaker has opened, counted by the process that sends the alert.";
     MISCONFIGURED = Counter "triad_misconfigured_total" in Count by ["handler"],
-        "Times that a handler said that its work stands still until somebody mends the installation; at most once in ten minutes.";
+        "Alerts of a handler that its work stops until the installation is repaired; at most one in ten minutes.";
     INVARIANT_BREACHES = Counter "triad_invariant_breaches_total" in Count by ["invariant"],
-        "Invariants that did not hold, which is a fault of the software.";
+        "Invariants that did not hold, which is a fault of Triad.";
 }

@@ -1,18 +1,18 @@
-//! Which orders may be started: a window before each downstream, what is under way, what waits.
+//! Which orders may start: a window before each downstream, the orders under way, and the waiting ones.
 //!
-//! An order is started when every downstream that it still needs has room for one more, and the
-//! Scheduler itself has, which is a hop like any other: replies that wait to be read are its queue.
-//! What has no room is not written, and waits here in the order of age; its announcement is
-//! acknowledged, and its record is found by the Supervisor if this process dies or has too many.
+//! An order starts when every downstream that it still needs has room for one more, and the Scheduler itself has,
+//! which counts as another downstream: unread replies are its queue. An order without room is not written, and waits
+//! here, oldest first; its announcement is acknowledged, and the Supervisor finds its record if this process dies or
+//! has too many.
 //!
-//! An order under way counts for the downstreams that it is at, and for those ahead of it while it
-//! makes progress. One that is held up at a slow downstream will reach the others at that one's
-//! pace, and takes no room from orders that need only them.
+//! An order under way counts for the downstreams that it is at, and for those ahead of it while it makes progress. An
+//! order that is held up at a slow downstream reaches the others at the pace of the slow one, and takes no room from
+//! orders that need only them.
 //!
-//! All of it is this process's own and may be lost. An order under way whose further events another
-//! process handles is forgotten after [`FORGOTTEN_AFTER`], so nothing leaks. If nothing was read of its
-//! partition meanwhile, another process reads that partition, and what waits here of it is left to it:
-//! else each order that is started here would take room for as long, and the others would wait behind it.
+//! All of it belongs to this process and may be lost. An order under way whose further events another process handles
+//! is forgotten after [`FORGOTTEN_AFTER`], so nothing leaks. If no message of its partition was read meanwhile,
+//! another process reads that partition, and orders of it that wait here are left to that process: otherwise each
+//! order that starts here would take room for that time, and the others would wait behind it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,45 +25,44 @@ use triad_workflow::{AgentName, Millis};
 use crate::pressure::Pressure;
 use crate::record::InputRecord;
 
-/// An order under way of which nothing was heard for so long is no longer counted here.
+/// Time without an event after which an order under way is no longer counted here.
 const FORGOTTEN_AFTER: Millis = Millis(30_000);
-/// An order of which nothing was heard for so long is held up where it is.
+/// Time without an event after which an order counts as held up.
 const HELD_UP_AFTER: Millis = Millis(1_000);
-/// An order that was let in is written within this, or was not for some fault.
+/// An order that was let in is written within this time, or will not be because of a fault.
 const BEGUN_WITHIN: Millis = Millis(5_000);
-/// How often both are looked for.
+/// How often both are checked.
 const SWEPT_EVERY: Millis = Millis(250);
-/// Bound: bytes of waiting records that are kept whole; of others only the order's id is kept, and
-/// its details are read when it is started.
+/// Most bytes of waiting records that are kept whole; of further ones only the order's id is kept, and the details
+/// are read when the order starts.
 const KEPT_BYTES: usize = 8 * 1024 * 1024;
 
-/// What an order still needs.
+/// The downstreams that an order still needs.
 pub(super) type Needs = BTreeSet<AgentName>;
 
-/// What becomes of an order that is to be started.
+/// Result for an order that is to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InboxEntry {
     /// The order is started.
     Start,
     /// The order waits here.
     Waits,
-    /// Too many orders wait here already: this one is left to the Supervisor.
+    /// Too many orders wait here already: the Supervisor announces this one later.
     Full,
 }
 
-/// An order that is to be started.
+/// An order that is to start.
 #[derive(Debug)]
 pub(super) struct Candidate<'a> {
     /// The order's id.
     pub order: &'a OrderId,
-    /// Since when the order waits to be started: the oldest is started first. Where an attempt of it was
-    /// deferred, or no agent took it, that is when it was asked for again. Otherwise orders whose
-    /// requests lie in a partition that nobody reads would go before all younger ones, again and again,
-    /// and take all the room that their agent has.
+    /// Since when the order waits to start: the oldest starts first. If an attempt of it was deferred, or no agent
+    /// took it, that is the time of its last wake. Otherwise orders whose requests are in a partition without a
+    /// reader would start before all younger ones, again and again, and take all the room of their agent.
     pub since: Timestamp,
     /// What the order needs to be started.
     pub needs: Needs,
-    /// What asks for it.
+    /// The message that announces or wakes the order.
     pub record: &'a InputRecord,
 }
 
@@ -85,7 +84,7 @@ struct Lane {
     moving: u32,
     counts: BTreeMap<AgentName, u32>,
     swept_at: Timestamp,
-    /// The orders that wait, by the downstreams that they need, each group in the order of age.
+    /// The waiting orders, by the downstreams that they need, each group by age.
     waiting: BTreeMap<Needs, BTreeMap<(Timestamp, OrderId), InputRecord>>,
     ids: HashSet<OrderId>,
     kept_bytes: usize,
@@ -103,7 +102,7 @@ struct UnderWay {
     /// Whether the order makes progress, and so counts for the Scheduler itself.
     moves: bool,
     heard_at: Timestamp,
-    /// The partition in which the order was asked for; `None` if another process has started it.
+    /// The partition of the message that started the order; `None` if another process has started it.
     from: Option<i32>,
 }
 
@@ -125,8 +124,7 @@ impl Intake {
         lane.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an order in: to be started now, or to wait. None is started before an older one that
-    /// needs the same.
+    /// Takes an order in: it starts now, or waits. No order starts before an older one with the same needs.
     pub(super) fn enter(
         &self,
         lane: Priority,
@@ -141,9 +139,8 @@ impl Intake {
                 // Another task of this process is about to write it.
                 return InboxEntry::Waits;
             }
-            // It is at nothing any more, and takes its turn like all others. If it kept its room, orders
-            // whose requests nobody takes would be asked for again and again, and leave none to those
-            // that wait.
+            // It is at no downstream any more, and waits for its turn like all others. If it kept its room, orders
+            // whose requests no agent takes would be woken again and again, and leave no room to those that wait.
             lane.end(id);
         }
         if lane.ids.contains(id) {
@@ -155,7 +152,7 @@ impl Intake {
             lane.begin(id.clone(), Needs::new(), candidate.needs, from, now);
             return InboxEntry::Start;
         }
-        // Orders that need the same take at most half of the places from the others.
+        // Orders with the same needs take at most half of the places from the others.
         let same = lane.waiting.get(&candidate.needs).map_or(0, BTreeMap::len);
         if lane.ids.len() >= self.most_waiting || same >= self.most_waiting.div_ceil(2) {
             return InboxEntry::Full;
@@ -164,12 +161,12 @@ impl Intake {
         InboxEntry::Waits
     }
 
-    /// Notes that this process reads a partition.
+    /// Notes that this process has read a message of a partition.
     pub(super) fn reads(&self, lane: Priority, partition: i32, now: Timestamp) {
         self.lane(lane).read_at.insert(partition, now);
     }
 
-    /// The next orders that may be started, oldest first: at most so many.
+    /// The next orders that may start, oldest first, at most `most`.
     pub(super) fn next(&self, lane: Priority, most: usize, now: Timestamp) -> Vec<InputRecord> {
         let mut lane = self.lane(lane);
         lane.sweep(now);
@@ -181,8 +178,8 @@ impl Intake {
         !self.lane(lane).ids.is_empty()
     }
 
-    /// Notes after a write or a read of an order which downstreams it is at, and all that it still
-    /// needs. One that is at none is not under way.
+    /// Notes after a write or a read of an order the downstreams that it is at, and all that it still needs. An order
+    /// at no downstream is not under way.
     pub(super) fn track(
         &self,
         lane: Priority,
@@ -201,12 +198,12 @@ impl Intake {
         }
     }
 
-    /// An order was let in and could not be written, and may come again; or it is at nothing.
+    /// Notes that an order could not be written and may come again, or is at no downstream.
     pub(super) fn forget(&self, lane: Priority, order: &OrderId) {
         self.lane(lane).end(order);
     }
 
-    /// An agent has answered a request, and its reply has waited to be read.
+    /// Notes an agent's reply, and how long it has waited to be read.
     pub(super) fn answered(
         &self,
         lane: Priority,
@@ -227,14 +224,14 @@ impl Intake {
         window.answered(pace, count, self.skew, now);
     }
 
-    /// An agent has found that its downstream is not to be called before a moment.
+    /// Shuts the window of an agent whose downstream must not be called before a moment.
     pub(super) fn shut(&self, lane: Priority, agent: &AgentName, until: Timestamp, now: Timestamp) {
         let mut lane = self.lane(lane);
         let window = lane.windows.entry(agent.clone()).or_default();
         window.shut(until, now);
     }
 
-    /// An agent has found a limit of its downstream reached by a request made then.
+    /// Shrinks the window of an agent: a request made at that time reached a limit of the downstream.
     pub(super) fn shrink(
         &self,
         lane: Priority,
@@ -247,8 +244,8 @@ impl Intake {
         window.shrink(made, now);
     }
 
-    /// How many orders are held back, each counted once: for the first of the agents that it needs and that has no
-    /// room for it, or for the Schedulers themselves. Every agent that is known has an entry.
+    /// Number of orders held back, each counted once: for the first agent that it needs and that has no room for it,
+    /// or for the Schedulers themselves. Every known agent has an entry.
     pub(super) fn held_back(
         &self,
         now: Timestamp,
@@ -267,7 +264,7 @@ impl Intake {
         all
     }
 
-    /// What is held back, and why.
+    /// The orders held back, by downstream and lane.
     pub(super) fn pressure(&self) -> Vec<Pressure> {
         let of = |priority| self.lane(priority).pressure(priority);
         let mut all: Vec<Pressure> = of(Priority::High);
@@ -299,7 +296,7 @@ impl Lane {
         )
     }
 
-    /// Counts an order for these downstreams, in the place of those that it counted for before.
+    /// Counts an order for these downstreams instead of those that it counted for before.
     fn begin(
         &mut self,
         order: OrderId,
@@ -372,7 +369,7 @@ impl Lane {
         group.insert((candidate.since, candidate.order.clone()), record);
     }
 
-    /// Leaves what waits of these partitions to those who read them: the Supervisor asks for it there.
+    /// Drops the waiting orders of these partitions: the Supervisor announces them to the partitions' new readers.
     fn leave(&mut self, partitions: &BTreeSet<i32>) {
         let (ids, kept_bytes) = (&mut self.ids, &mut self.kept_bytes);
         self.waiting.retain(|_, group| {
@@ -389,7 +386,7 @@ impl Lane {
         });
     }
 
-    /// The oldest order that waits and whose needs have room; it is under way from now on.
+    /// The oldest waiting order whose needs have room; it counts as under way from now on.
     fn next(&mut self, now: Timestamp) -> Option<InputRecord> {
         let heads = self.waiting.iter();
         let oldest = heads
@@ -457,7 +454,7 @@ mod tests {
         Intake::new(1_000, Millis(0))
     }
 
-    /// An order with a record of so many bytes.
+    /// Enters an order with a record of `bytes` bytes.
     fn enter(
         intake: &Intake,
         id: &str,
@@ -468,7 +465,7 @@ mod tests {
         enter_from(0, intake, id, needs, bytes, now)
     }
 
-    /// An order with a record of so many bytes, read from this partition.
+    /// Enters an order with a record of `bytes` bytes, read from this partition.
     fn enter_from(
         partition: i32,
         intake: &Intake,
@@ -491,7 +488,7 @@ mod tests {
         intake.enter(LANE, candidate, now)
     }
 
-    /// As many orders as a new window lets through, each at its first downstream.
+    /// Enters as many orders as a new window admits, each at its first downstream.
     fn full(intake: &Intake, needs: &[&str]) {
         for n in 0..16 {
             let id = format!("first-{n}");
@@ -550,7 +547,7 @@ mod tests {
             enter(&intake, "next", &["bank"], 1, at(1)),
             InboxEntry::Waits
         );
-        // Nobody has taken its request: it is asked for again before it is forgotten.
+        // No agent has taken its request: it is woken before it is forgotten.
         let again = enter(&intake, "first-0", &["bank"], 1, at(20_000));
         assert_eq!(again, InboxEntry::Waits, "its room is the next one's");
         assert_eq!(intake.next(LANE, 9, at(20_000)).len(), 1);
@@ -586,7 +583,7 @@ mod tests {
             }
             assert_eq!(intake.next(LANE, 99, at(30_000)).len(), 16);
             if reads {
-                // If only the announcement of another order.
+                // Only the announcement of another order.
                 intake.reads(LANE, 7, at(30_001));
             }
             let _ = intake.next(LANE, 0, at(60_000));

@@ -1,4 +1,4 @@
-//! Loading: what each event's order is, from a copy, from the announcement or from the store.
+//! Loading an event's order, from a copy, from the announcement or from the store.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Load: what each event's order is; with [`Source::Copy`] whatever will do, else the record.
-    /// The second value is what has to be read for certain.
+    /// Loads the order of each event: with [`Source::Copy`] from any source, else from the record. The second value
+    /// has the events that need a consistent read.
     pub(super) async fn load(
         &self,
         works: Vec<Work>,
@@ -56,7 +56,7 @@ where
                     again.push(work);
                     continue;
                 }
-                // Deleted, or never accepted: changes nothing and creates nothing.
+                // Deleted, or never accepted: nothing changes and nothing is created.
                 Ok(None) => {
                     tracing::info!(order = %work.id, "event for an order that is not stored");
                     continue;
@@ -68,10 +68,10 @@ where
             };
             match self.pinned(order, &work).await {
                 Ok(read) => known.push(ReadMessage { work, read, source }),
-                // The order waits for a process that can read its definition. It is in the due index, and
-                // whoever sweeps and can read it has asked for again what is lost here.
+                // The order waits for a process that can read its definition. It is in the due index, and a sweep of
+                // such a process has already sent again what is lost here.
                 Err(StoreError::Item(why)) => {
-                    tracing::warn!(order = %work.id, why, "an event is passed over: the order waits for its definition");
+                    tracing::warn!(order = %work.id, why, "an event is skipped: the order waits for a process that can read its definition");
                 }
                 Err(e) => batch.redeliver(work.index, e.into()),
             }
@@ -79,7 +79,7 @@ where
         (known, again)
     }
 
-    /// A stored record with its definition, and its details where they are at hand.
+    /// A stored record with its definition, and its details if they are cached.
     async fn pinned(&self, order: Order, work: &Work) -> Result<Snapshot, StoreError> {
         let workflow = self
             .definitions
@@ -96,7 +96,7 @@ where
         })
     }
 
-    /// Reads the details of orders whose decisions need them. What cannot be read is left out.
+    /// Reads the details of orders whose decisions need them. Unreadable ones are left out.
     pub(super) async fn with_details(
         &self,
         wanting: Vec<ReadMessage>,
@@ -120,8 +120,8 @@ where
         known
     }
 
-    /// A copy of the record, or for an announcement the record as Submission wrote it: the
-    /// conditional write will tell if it is no longer that.
+    /// A cached copy of the record, or for an announcement the record as Submission wrote it: if it is outdated, the
+    /// conditional write fails.
     async fn copy(&self, work: &Work) -> Option<Snapshot> {
         let (workflow, order, details) = match (self.cache.get(&work.id), &work.message) {
             (Some(copy), _) => (copy.order.workflow.clone(), Some(copy.order), copy.details),
@@ -151,7 +151,7 @@ where
     }
 }
 
-/// What the store says of one record: for now it cannot be read, or never.
+/// Records that the store cannot read a record, now or ever.
 fn unreadable(index: usize, e: StoreError, batch: &mut Batch<'_>) {
     match e {
         StoreError::Transient(_) | StoreError::Configuration(_) => {

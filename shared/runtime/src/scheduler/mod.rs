@@ -32,15 +32,15 @@ use crate::waves::{HeldKeys, waves};
 use intake::Intake;
 use traced::RecordSpan;
 
-/// By which name alerts and metrics call this handler.
+/// Name of this handler in alerts and metrics.
 const HANDLER: &str = "scheduler";
-/// Times that an event is decided: once on a copy, then on the record.
+/// Most decisions about an event: first on a copy, then on the record.
 const MAX_ROUNDS: usize = 6;
-/// Times that a lost race is run again before the record is left for redelivery.
+/// Most repetitions after a lost race before the message is left for redelivery.
 const MAX_RACES: u32 = 4;
-/// Waiting orders that are started together.
+/// Waiting orders that start together.
 const STARTED_AT_ONCE: usize = 256;
-/// Times that waiting orders are started after one batch.
+/// Most rounds of starts after one batch.
 const MAX_STARTS: usize = 8;
 
 /// The Scheduler handler: it handles the messages of the topics `scheduler` and `scheduler.high`. `S` is the
@@ -60,7 +60,7 @@ pub struct Scheduler<S, B, C, E> {
     settings: Settings,
 }
 
-/// Where this process says what it holds back, and when it last did.
+/// This process's record of held-back orders, and the time of its last report.
 #[derive(Debug)]
 struct HeldBackLog {
     place: u64,
@@ -70,11 +70,11 @@ struct HeldBackLog {
 #[derive(Debug, Default)]
 struct LastTold {
     at: Timestamp,
-    /// Whether anything was said to wait.
+    /// Whether the last report had waiting orders.
     waits: bool,
 }
 
-/// One message of a wave, on its way.
+/// One message of a wave, under way.
 struct Work {
     index: usize,
     id: OrderId,
@@ -82,7 +82,7 @@ struct Work {
     cacheable: bool,
     /// How long its record had waited to be read.
     unread: Millis,
-    /// Whether the intake has dealt with the message already, and is not asked again.
+    /// Whether the intake has handled the message already and must not again.
     is_passed: bool,
     carried: Carried,
 }
@@ -94,15 +94,15 @@ struct ReadMessage {
     source: Source,
 }
 
-/// A batch: its records, and what is said of each.
+/// A batch: its records, and their results.
 struct Batch<'a> {
     records: &'a [InputRecord],
     answers: Vec<Handled>,
-    /// What is dead-lettered, by record.
+    /// Dead letters, by record.
     letters: Vec<(usize, Cause)>,
-    /// Orders that have ended well and of which the last status is refused, with their records' places.
+    /// Finished orders whose last status was refused, with their records' positions.
     untold: Vec<(usize, pass::Carried, BusError)>,
-    /// What is told of each record's trace; empty where nobody is told.
+    /// Open spans by record; empty if tracing is off.
     heard: Vec<Option<RecordSpan>>,
 }
 
@@ -119,8 +119,8 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// A handler over its ports. It remembers at most [`Settings::cached_orders`] orders, and
-    /// [`Settings::waiting`] waiting ones in each lane. Nothing is read or written yet.
+    /// A handler over its ports. It caches at most [`Settings::cached_orders`] orders, and at most
+    /// [`Settings::waiting`] orders wait in each lane. Nothing is read or written yet.
     pub fn new(store: S, bus: B, clock: C, entropy: E, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
@@ -140,34 +140,34 @@ where
         }
     }
 
-    /// Handles a batch; the answer has one entry for each record, in their order. Messages about
-    /// one order are handled one after the other, in their order. A record that is no message for the
-    /// Scheduler is dead-lettered, and so is one whose order cannot be written because of what the order is.
+    /// Handles a batch; the answer has one entry for each record, in their order. Messages about one order are
+    /// handled one after the other, in their order. A record that is not a message for the Scheduler is
+    /// dead-lettered, and so is one whose order can never be written.
     ///
     /// [`Handled::Redeliver`]: the store or the bus failed, other processes changed the order in every try,
     /// or an earlier message about the order must be delivered again. If the bus fails only for the topic of
     /// a message that the Supervisor can send later, the message is left to the Supervisor and the answer is
     /// [`Handled::Done`].
     ///
-    /// Then orders that waited for room are started, as far as there is room now; an empty batch
-    /// does only that. What fails of these is not in the answer: the Supervisor finds it.
+    /// Afterwards waiting orders start, as far as there is room now; an empty batch does only that. Their failures
+    /// are not in the answer: the Supervisor finds them.
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
         metric::taken_up(HANDLER, records, self.clock.now());
         let answers = self.handle_all(records, false).await;
         for lane in [Priority::High, Priority::Normal] {
-            // Bounded: what is started is under way, and there is room for so many only.
+            // Bounded: started orders are under way, and there is room only for a limited number.
             for _ in 0..MAX_STARTS {
                 let ready = self.intake.next(lane, STARTED_AT_ONCE, self.clock.now());
                 if ready.is_empty() {
                     break;
                 }
-                // What fails is found by the Supervisor: it was announced and not taken up.
+                // The Supervisor finds failures: these orders were announced and not claimed.
                 let started = self.handle_all(&ready, true).await;
                 self.misconfigured.note(&started);
             }
         }
         self.fill_places().await;
-        self.tell_pressure().await;
+        self.report_pressure().await;
         self.misconfigured.note(&answers);
         self.misconfigured
             .publish_alert(&self.bus, &self.clock)
@@ -175,7 +175,7 @@ where
         answers
     }
 
-    /// Lets in as many orders of workflows with a cap as have ended.
+    /// Admits as many orders of workflows with a cap as have ended.
     async fn fill_places(&self) {
         let caps = &self.settings.admission.per_workflow;
         if caps.is_empty() {
@@ -233,8 +233,8 @@ where
         }
     }
 
-    /// Whether orders wait in this process for room. If true, [`handle`](Self::handle) must be called
-    /// again soon, if only with an empty batch: it starts those that have room.
+    /// Whether orders wait in this process for room. If true, call [`handle`](Self::handle) again soon, also with an
+    /// empty batch: it starts those that have room.
     pub fn is_waiting(&self) -> bool {
         self.intake.is_waiting(Priority::High) || self.intake.is_waiting(Priority::Normal)
     }
@@ -256,7 +256,7 @@ where
                         is_passed: is_let_in,
                         ..work
                     };
-                    self.hear_of(&mut work, record, now, &mut batch);
+                    self.begin_record_span(&mut work, record, now, &mut batch);
                     works.push((work.id.clone(), work));
                 }
                 Err(NoMessage::Never(cause)) => batch.letters.push((index, cause)),
@@ -275,7 +275,7 @@ where
             }
             let members: Vec<_> = runnable.iter().map(|w| (w.index, w.id.clone())).collect();
             self.run_wave(runnable, &mut batch).await;
-            self.tell_wave(&members, &mut batch);
+            self.end_wave_spans(&members, &mut batch);
             for (index, id) in members {
                 if !batch.answers[index].is_done() {
                     held.hold(&id);
@@ -286,8 +286,8 @@ where
         batch.answers
     }
 
-    /// Runs one event each of different orders: load, decide, commit, publish, confirm; and again
-    /// on the record itself for those that a copy did not serve or that lost a race.
+    /// Runs one event each of different orders: load, decide, commit, publish, confirm. Repeats it on the record if a
+    /// copy was not enough or a race was lost.
     async fn run_wave(&self, mut works: Vec<Work>, batch: &mut Batch<'_>) {
         let mut source = Source::Copy;
         for _ in 0..MAX_ROUNDS {
@@ -307,7 +307,7 @@ where
             for known in decided {
                 again.extend(self.carried(known, batch));
             }
-            self.keep_untold(batch).await;
+            self.keep_unsent_ends(batch).await;
             works = again;
             source = Source::Record;
         }
@@ -316,8 +316,8 @@ where
         }
     }
 
-    /// Decide: pure, for each event by itself. Of orders of which a decision needs the details they
-    /// are read, and it is made then. What waits for room is left out.
+    /// Decides each event on its own, without IO. If a decision needs the details, they are read, and the decision is
+    /// made again. Orders that wait for room are left out.
     async fn decide_all(&self, known: Vec<ReadMessage>, batch: &mut Batch<'_>) -> Vec<ReadMessage> {
         let mut decided = Vec::with_capacity(known.len());
         let mut wanting = Vec::new();
@@ -331,7 +331,7 @@ where
         for known in self.with_details(wanting, batch).await {
             match self.decide_one(known, batch.records) {
                 Decided::Yes(known) => decided.push(known),
-                // It has them.
+                // The details are there by now.
                 Decided::NeedsDetails(_) | Decided::Waits => {}
             }
         }
@@ -371,11 +371,11 @@ where
         }
     }
 
-    /// Takes note of what came of a pass; the event again, if it is to be decided again.
+    /// Applies the result of a pass; returns the event if it must be decided again.
     fn carried(&self, known: ReadMessage, batch: &mut Batch<'_>) -> Option<Work> {
         let ReadMessage { mut work, read, .. } = known;
         let index = work.index;
-        batch.takes_up(index, &read);
+        batch.link_attempts(index, &read);
         match work.carried.pass.task() {
             Task::Ended(PassEnd::Done(carried)) => {
                 self.note(&read, carried);
@@ -391,7 +391,7 @@ where
             }
             Task::Ended(PassEnd::Unsent(carried)) => {
                 self.note(&read, carried);
-                // The next write is to be decided on the record, which has what is unsent.
+                // The next write must be decided on the record, which has the unsent messages.
                 self.cache.forget(&work.id);
                 let why = work.carried.unsent.take();
                 batch.answers[index] = match why {
@@ -408,12 +408,12 @@ where
                 None
             }
             Task::Ended(PassEnd::Unwritten) => {
-                // It may have taken effect all the same: the copy can no longer be trusted.
+                // The write may have taken effect: the copy can no longer be trusted.
                 self.cache.forget(&work.id);
                 self.intake.forget(read.order.priority, &work.id);
                 match work.carried.unwritten.take() {
-                    // Delivered again it would be refused again. What it answers or asks for is not
-                    // lost: the Supervisor finds the order when its time is up.
+                    // A redelivery would be refused again. What it answers or wakes is not lost: the Supervisor finds
+                    // the order when it is overdue.
                     Some(StoreError::Item(why)) => {
                         batch
                             .letters
@@ -442,14 +442,14 @@ where
                 batch.letters.push((index, cause));
                 None
             }
-            // Only operators are refused anything.
+            // Only operators' acts can be refused.
             Task::Ended(PassEnd::Refused(_) | PassEnd::Absent) => None,
             Task::Ended(PassEnd::Raced) => {
                 self.cache.forget(&work.id);
                 batch.redeliver(index, Redelivery::Raced);
                 None
             }
-            // Somebody was faster: the copy is stale.
+            // Another process was faster: the copy is stale.
             Task::Read
             | Task::ReadDetails
             | Task::Write { .. }
@@ -461,9 +461,9 @@ where
         }
     }
 
-    /// Puts orders into the due index that have ended well and of which the last status is refused. Where that
-    /// cannot be written, the input is delivered again.
-    async fn keep_untold(&self, batch: &mut Batch<'_>) {
+    /// Puts finished orders whose last status was refused into the due index. If that cannot be written, the input is
+    /// redelivered.
+    async fn keep_unsent_ends(&self, batch: &mut Batch<'_>) {
         let now = self.clock.now();
         let (mut writes, mut owners) = (Vec::new(), Vec::new());
         for (index, carried, why) in batch.untold.drain(..) {
@@ -490,20 +490,20 @@ where
         }
     }
 
-    /// Leaves to a sweep what could not be sent, so that a topic that takes nothing holds up only what needs
-    /// it, and not all that lies behind this record. The record says what is unsent, and the due index that
-    /// somebody must look; what is told is told by the next write, in its order.
+    /// Leaves a message that could not be sent to a sweep, so that a topic that refuses messages blocks only what
+    /// needs it, and not the records behind this one. The record has the unsent messages, and the due index makes the
+    /// Supervisor check the order; the next write sends its statuses in their order.
     fn leave(&self, order: &OrderId, why: &BusError) -> Handled {
         self.misconfigured.note_bus(why);
         if why.needs_an_operator() {
-            tracing::error!(%order, %why, "a message is refused: a sweep sends it once the installation is mended");
+            tracing::error!(%order, %why, "a message is refused: a sweep sends it once the installation is repaired");
         } else {
-            tracing::warn!(%order, %why, "a message is not acknowledged: a sweep sees to it");
+            tracing::warn!(%order, %why, "a message is not acknowledged: a sweep sends it again");
         }
         Handled::Done
     }
 
-    /// Counts an end, and notes where the order is now.
+    /// Counts the end of an order, and notes the downstreams that it is at now.
     fn note(&self, before: &Snapshot, carried: &pass::Carried) {
         if carried.was_written {
             metric::count_transition(&before.order, &carried.order, self.clock.now());
@@ -520,8 +520,7 @@ where
         self.track(&now, self.clock.now());
     }
 
-    /// Publishes the dead letters; a record whose letter is not acknowledged is to be delivered
-    /// again.
+    /// Publishes the dead letters; a record whose letter is not acknowledged is redelivered.
     async fn dead_letter(&self, batch: &mut Batch<'_>) {
         let now = self.clock.now();
         let mut letters = Vec::new();
@@ -535,7 +534,7 @@ where
     }
 }
 
-/// What came of deciding about an event.
+/// Result of deciding an event.
 enum Decided {
     Yes(ReadMessage),
     NeedsDetails(ReadMessage),
@@ -543,7 +542,7 @@ enum Decided {
     Waits,
 }
 
-/// The record that asks for an order in the place of one that is too large to be kept.
+/// A wake for an order, in place of a record that is too large to be kept.
 fn wake(order: &OrderId) -> Vec<u8> {
     let message = SchedulerMessage::Wake(Wake {
         order_id: order.clone(),
@@ -554,7 +553,7 @@ fn wake(order: &OrderId) -> Vec<u8> {
 fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, NoMessage> {
     let not_one = "not-a-scheduler-message";
     let mut message: SchedulerMessage = crate::decode::message(record, not_one, now)?;
-    // Whoever has sent it: the record, statuses and alerts keep it.
+    // From any sender: the record, statuses and alerts keep it.
     if let SchedulerMessage::Reply(Reply {
         outcome: ReplyOutcome::Failed { failure, .. } | ReplyOutcome::Deferred { failure, .. },
         ..
@@ -567,7 +566,7 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, No
         SchedulerMessage::Wake(r) => &r.order_id,
         SchedulerMessage::Reply(r) => &r.order_id,
     };
-    // Whoever has sent it: a record with more in it could be written and not be read back.
+    // From any sender: a record with a larger output could be written and not be read.
     if let SchedulerMessage::Reply(Reply {
         outcome: ReplyOutcome::Succeeded { output },
         ..

@@ -1,5 +1,5 @@
-//! Pacing: whether what an event wants started may be, what replies say of the downstreams, and what
-//! operators are told of it. The rules are the [intake](super::intake)'s.
+//! Pacing: whether an event's order may start, the effect of replies on the windows, and the reports to operators.
+//! The rules are in the [intake](super::intake).
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -25,10 +25,10 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// What an event says of a downstream, and whether an order that it wants started may be.
+    /// Applies an event to the windows, and returns whether an order that it would start may start.
     ///
     /// # Errors
-    /// [`NeedsDetails`] where that depends on them.
+    /// [`NeedsDetails`] if that depends on the order's details.
     pub(super) fn passes(
         &self,
         known: &mut ReadMessage,
@@ -77,13 +77,13 @@ where
             InboxEntry::Start => true,
             InboxEntry::Waits => false,
             InboxEntry::Full => {
-                tracing::debug!(order = %work.id, "too many orders wait here: left to the Supervisor");
+                tracing::debug!(order = %work.id, "too many orders wait in this process: the Supervisor announces this one later");
                 false
             }
         })
     }
 
-    /// Learns from a reply how much its downstream bears.
+    /// Updates a downstream's window from a reply.
     fn hear(
         &self,
         reply: &Reply,
@@ -109,10 +109,10 @@ where
                 ..
             } => match failure.code.as_str() {
                 "breaker-open" | "downstream-paused" => {
-                    // Not until this one order is to be tried again, which may be long after that.
+                    // Not until this order's own next attempt, which may be long after that.
                     self.intake.shut(lane, agent, opens.unwrap_or(*until), now);
                 }
-                // One step type is held, and other orders need the same downstream.
+                // Only one step type is paused, and other orders need the same downstream.
                 "step-paused" => {}
                 _ => {
                     let made = now.minus(Millis(pace.waited_ms.saturating_add(pace.took_ms)));
@@ -125,7 +125,7 @@ where
         }
     }
 
-    /// Notes whether an order is under way, and what it still needs; as far as it is known.
+    /// Notes whether an order is under way, and its remaining needs, as far as they are known.
     pub(super) fn track(&self, read: &Snapshot, now: Timestamp) {
         let Snapshot { order, .. } = read;
         let ctx = read.context(self.settings.timing);
@@ -138,8 +138,8 @@ where
             .track(order.priority, &order.id, at, &needs, now);
     }
 
-    /// Notes of an order that an event did not change only that it is at nothing. The event may be one
-    /// that comes again and again: it is no sign that the order gets on.
+    /// For an event that changed nothing, notes only that its order is at no downstream. Such an event may repeat, so
+    /// it is no sign of progress.
     pub(super) fn has_ended(&self, read: &Snapshot) {
         let Snapshot { order, .. } = read;
         if agents_with_requests_out(&read.context(self.settings.timing), order).is_empty() {
@@ -147,9 +147,9 @@ where
         }
     }
 
-    /// Tells operators what is held back: now and then while something is, and once more when nothing is any
-    /// longer, so that no report outlives its reason.
-    pub(super) async fn tell_pressure(&self) {
+    /// Reports held-back orders to operators: at intervals while there are some, and once more when there are none,
+    /// so that no outdated report stays.
+    pub(super) async fn report_pressure(&self) {
         let now = self.clock.now();
         if metric::is_measured() {
             metric::held_back(&self.intake.held_back(now));
@@ -187,10 +187,10 @@ where
         let token = self.entropy.next_u64();
         let told = pressure::report(&self.store, self.told.place, &report, token).await;
         if let Err(e) = &told {
-            tracing::warn!(error = %e, "what is held back could not be told");
+            tracing::warn!(error = %e, "the report of held-back orders could not be written");
         }
         if told != Ok(Written::Written) {
-            // What could not be taken back is taken back with the next batch.
+            // If the report could not be cleared, the next batch tries again.
             let mut last = self
                 .told
                 .last
@@ -201,17 +201,17 @@ where
     }
 }
 
-/// Whether a reply is the one that an order waits for. Another one says nothing of the downstream: a
-/// request that is delivered again, because a record before it cannot be finished, is answered again,
-/// and seems to have waited since it was made.
+/// Whether a reply is the one that an order waits for. Any other reply says nothing about the downstream: a request
+/// that is redelivered, because a record before it cannot be finished, is answered again, with a wait that seems to
+/// last since it was made.
 fn is_awaited(read: &Snapshot, reply: &Reply) -> bool {
     let step = read.workflow.step_index(reply.step.as_str());
     let out = step.and_then(|step| read.order.steps[step].state.out());
     out.is_some_and(|out| out.direction == reply.direction && out.attempt == reply.attempt)
 }
 
-/// Since when an order waits for room, among those of its lane: since it was submitted, and anew where its
-/// attempt was deferred or taken by nobody, behind all that were not tried yet.
+/// Since when an order waits for room in its lane: since its submission, or since its attempt was deferred or taken
+/// by no agent, behind all orders without an attempt.
 fn queued_since(order: &Order, now: Timestamp) -> Timestamp {
     let was_deferred = order
         .steps
@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    /// Before others it would take the room of its agent again and again, while nobody reads its request.
+    /// Otherwise it would take its agent's room again and again, while no agent reads its request.
     #[test]
     fn an_order_whose_attempt_nobody_took_queues_behind_those_that_were_not_tried() {
         let definition = json!({"workflow": "w", "steps": [

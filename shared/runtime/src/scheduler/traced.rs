@@ -1,4 +1,4 @@
-//! What the Scheduler tells of each message that it has handled.
+//! Spans of the Scheduler: one for each handled message.
 
 use triad_core::message::SchedulerMessage;
 use triad_core::pass::Snapshot;
@@ -11,7 +11,7 @@ use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 use crate::record::InputRecord;
 use crate::traces::{Attribute, OpenSpan, SpanEnd, number, of_record, outcome_of, redelivery_code};
 
-/// What is told of one record at its end.
+/// The span of one record.
 pub(super) struct RecordSpan {
     span: OpenSpan,
     what: &'static str,
@@ -26,8 +26,8 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Notes that the work on a record begins. Nothing is noted where nobody is told.
-    pub(super) fn hear_of(
+    /// Begins the span of a record; no-op if tracing is off.
+    pub(super) fn begin_record_span(
         &self,
         work: &mut Work,
         record: &InputRecord,
@@ -57,8 +57,8 @@ where
         });
     }
 
-    /// Tells of the records of a wave that has ended.
-    pub(super) fn tell_wave(&self, members: &[(usize, OrderId)], batch: &mut Batch<'_>) {
+    /// Ends the spans of a wave's records.
+    pub(super) fn end_wave_spans(&self, members: &[(usize, OrderId)], batch: &mut Batch<'_>) {
         if batch.heard.is_empty() {
             return;
         }
@@ -87,8 +87,8 @@ where
 }
 
 impl Batch<'_> {
-    /// Notes the attempts at which the order's work stood, where a message takes it up again.
-    pub(super) fn takes_up(&mut self, index: usize, read: &Snapshot) {
+    /// Links the span of a message that wakes an order to the attempts under way in the order.
+    pub(super) fn link_attempts(&mut self, index: usize, read: &Snapshot) {
         let Some(Some(heard)) = self.heard.get_mut(index) else {
             return;
         };
@@ -98,7 +98,7 @@ impl Batch<'_> {
     }
 }
 
-/// What a message says of a step.
+/// Attributes of the step that a message names.
 fn message_attributes(message: &SchedulerMessage) -> Vec<Attribute> {
     let SchedulerMessage::Reply(reply) = message else {
         return Vec::new();

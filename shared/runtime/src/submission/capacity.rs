@@ -1,4 +1,4 @@
-//! Whether there is room for orders: the caps on orders in flight, and how far the Schedulers have come.
+//! Room for orders: the caps on orders in flight, and the Schedulers' progress.
 
 use std::fmt;
 
@@ -12,31 +12,31 @@ use crate::admission::{InFlightGuard, Verdict};
 use crate::handled::Redelivery;
 use crate::ports::{Bus, Clock, DefinitionStore, StateStore, StoreError};
 
-/// Looks for room before an order is left in its topic.
+/// Checks for room before an order is left in its topic.
 const LOOKS: usize = 4;
 /// Time between two of them.
 const BETWEEN_LOOKS: Millis = Millis(250);
 
 /// Whether there is room for one more order.
 enum Room {
-    /// There is room, and the order has its place.
+    /// There is room, and the order has its place in flight.
     Free(Option<InFlightGuard>),
-    /// The order may be set aside: until there is room under its workflow's cap, or until somebody can read its
+    /// The order may be set aside: until there is room under its workflow's cap, or until a process can read its
     /// definition.
     Aside,
-    /// There is none.
+    /// There is no room.
     Full(NoRoom),
 }
 
 /// Why there is no room.
 #[derive(Clone)]
 enum NoRoom {
-    /// The Schedulers have not taken up enough of the orders before it. No order is rejected for that.
+    /// The Schedulers have not claimed enough of the earlier orders. No order is rejected for that.
     Behind,
     /// A cap that an operator has set is reached.
     Capped(String),
-    /// As many orders are set aside of a workflow whose definition cannot be read as may be. No order is
-    /// rejected for that.
+    /// The workflow's definition cannot be read, and the limit of its orders that are set aside is reached. No order
+    /// is rejected for that.
     Unread(String),
 }
 
@@ -55,14 +55,12 @@ where
     B: Bus,
     C: Clock,
 {
-    /// Holds a wave against the caps on orders in flight, and against how far the Schedulers have
-    /// come. What has no room waits in its topic, or is rejected with a status once it has waited
-    /// for as long as it may. What only its workflow's cap has no room for is set aside: those
-    /// behind it need not wait.
+    /// Checks a wave against the caps on orders in flight, and against the Schedulers' progress. An order without
+    /// room waits in its topic, or is rejected with a status once it has waited for `reject_after`. If only its
+    /// workflow's cap has no room, the order is set aside: those behind it need not wait.
     ///
-    /// The first that has to wait is waited for a little while, so that a full system is asked
-    /// again a few times a second and not as fast as it answers. A caller is answered at once: it
-    /// comes again when it is told to.
+    /// For the first order without room the handler waits briefly, so that a full system is checked a few times a
+    /// second and not in a busy loop. Callers get an immediate answer, and retry later.
     pub(super) async fn let_in(
         &self,
         source: Source,
@@ -92,7 +90,7 @@ where
                         && self.gate.rejects(order.produced, self.clock.now()) =>
                 {
                     match self.is_stored(&order.accepted.order_id).await {
-                        // Accepted before and delivered again: it has its place.
+                        // Accepted before and redelivered: it has its place in flight.
                         Ok(true) => admitted.push(order),
                         Ok(false) => {
                             let now = self.clock.now();
@@ -113,8 +111,7 @@ where
         (admitted, rejected)
     }
 
-    /// Whether an order may be set aside that cannot be started for its definition, which this process cannot
-    /// read.
+    /// Whether an order may be set aside whose definition this process cannot read.
     async fn room_aside(&self, order: &Admitted) -> Result<Room, StoreError> {
         let workflow = &order.accepted.workflow.name;
         let now = self.clock.now();
@@ -122,15 +119,16 @@ where
             match self.gate.sets_aside(&self.store, workflow, now).await? {
                 true => Room::Aside,
                 false => {
-                    let why =
-                        format!("the definition of {workflow} cannot be read, and too many wait");
+                    let why = format!(
+                        "the definition of {workflow} cannot be read, and too many of its orders wait"
+                    );
                     Room::Full(NoRoom::Unread(why))
                 }
             },
         )
     }
 
-    /// Looks for room, more than once where nothing else waits for this order.
+    /// Checks for room, repeatedly if no caller waits for this order.
     async fn has_room(
         &self,
         source: Source,
@@ -167,8 +165,8 @@ where
         Ok(Room::Full(last))
     }
 
-    /// Whether the Schedulers have come far enough for one more order. They are looked at only
-    /// while no order that was let in is yet to be stored.
+    /// Whether the Schedulers have come far enough for one more order. Their progress is checked only while no order
+    /// that was let in is still to be stored.
     async fn keeps_up(&self, order: &Admitted, may_look: bool, now: Timestamp) -> bool {
         let lane = order.accepted.priority;
         if !self.backlog.has_room(lane)

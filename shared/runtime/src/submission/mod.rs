@@ -27,12 +27,12 @@ use outgoing::ToSend;
 pub use submitted::Submitted;
 use traced::Opened;
 
-/// By which name alerts and metrics call this handler.
+/// Name of this handler in alerts and metrics.
 const HANDLER: &str = "submission";
 
-/// The Submission handler: it takes orders from the topics `orders` and `orders.high` or directly from
-/// callers, stores each with its process record, and announces it to the Scheduler. A record of a topic that
-/// is no valid order becomes a dead letter.
+/// The Submission handler: it takes orders from the topics `orders` and `orders.high` or directly from callers,
+/// stores each with its process record, and announces it to the Scheduler. A record of a topic that is not a valid
+/// order becomes a dead letter.
 ///
 /// `S` is the store, `B` the bus, `C` the clock.
 #[derive(Debug)]
@@ -47,34 +47,34 @@ pub struct Submission<S, B, C> {
     settings: Settings,
 }
 
-/// Who hands an order over, and so how it is told what came of it.
+/// Origin of an order, which decides how refusals are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// A topic: a refused record is a dead letter, and one without room waits in its partition.
+    /// A topic: a refused record becomes a dead letter, and one without room waits in its partition.
     Topic,
-    /// A caller that waits for the answer, and is told all of it there.
+    /// A caller that waits for the answer, which reports everything.
     Caller,
 }
 
-/// An order that can be stored.
+/// An order that may be stored.
 struct Admitted {
     index: usize,
-    /// When its record was produced, or now where the record does not say.
+    /// When its record was produced, or now if the record has no time.
     produced: Timestamp,
     accepted: Accepted,
-    /// `None`: this process cannot read the definition. The order is set aside for another one.
+    /// `None`: this process cannot read the definition. The order is set aside for another process.
     workflow: Option<Arc<Workflow>>,
     details: Arc<Value>,
     digest: String,
-    /// Only its workflow's cap has no room for it, or its definition cannot be read: it is stored, and not
-    /// announced.
+    /// Only its workflow's cap has no room for it, or its definition cannot be read: it is stored without an
+    /// announcement.
     set_aside: bool,
-    /// Its place among those in flight, if there is a cap.
+    /// Its place among the orders in flight, if there is a cap.
     place: Option<InFlightGuard>,
 }
 
 impl Admitted {
-    /// The order's process record, as it is stored first.
+    /// The order's first process record.
     fn record(&self) -> Order {
         let Some(workflow) = &self.workflow else {
             return Order::unread(&self.accepted);
@@ -93,9 +93,8 @@ where
     B: Bus,
     C: Clock,
 {
-    /// A handler over its ports. It remembers about [`Settings::unstarted`] orders in each lane, to know how
-    /// many of them no Scheduler has taken up yet; four times as many at most. Nothing is read or written
-    /// yet.
+    /// A handler over its ports. It remembers about [`Settings::unstarted`] orders in each lane, four times as many
+    /// at most, to know how many of them no Scheduler has claimed yet. Nothing is read or written yet.
     pub fn new(store: S, bus: B, clock: C, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
@@ -111,11 +110,11 @@ where
 
     /// Handles a batch; the answer has one entry for each record, in their order.
     ///
-    /// [`Handled::Done`]: the order is stored and announced, or was before, or the record was
-    /// dead-lettered or rejected. If there is no room for the first order of a batch, room is
-    /// looked for again for up to about a second. An order without room is then answered with
-    /// [`Redelivery::NoRoom`], and so are the orders after it. A bus that fails, and a store that fails with
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`], lead to [`Handled::Redeliver`].
+    /// [`Handled::Done`]: the order is stored and announced, or was before, or the record was dead-lettered or
+    /// rejected. If there is no room for the first order of a batch, the handler checks again for up to about a
+    /// second. An order without room is then answered with [`Redelivery::NoRoom`], and so are the orders after it. A
+    /// bus that fails, and a store that fails with [`StoreError::Transient`] or [`StoreError::Configuration`], lead
+    /// to [`Handled::Redeliver`].
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
         let answers = self.take(records, Source::Topic).await;
         answers.into_iter().map(Handled::from).collect()
@@ -125,8 +124,8 @@ where
     /// has one entry for each, in their order. Of a record only topic, value, time and the header
     /// `traceparent` are read.
     ///
-    /// A refusal is told in the answer alone: no dead letter, alert or status is written. Room is looked for
-    /// once; an order without room is answered with [`Submitted::Later`] and does not hold up the others.
+    /// Only the answer reports a refusal: no dead letter, alert or status is written. Room is checked once; an order
+    /// without room is answered with [`Submitted::Later`] and does not block the others.
     pub async fn submit(&self, records: &[InputRecord]) -> Vec<Submitted> {
         self.take(records, Source::Caller).await
     }
@@ -150,8 +149,8 @@ where
         let mut answers = Vec::with_capacity(records.len());
         let mut opened = self.opened(records);
         let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();
-        // Orders whose earlier record could not be held against the definitions for now: a later
-        // one with other content must not get in before it.
+        // Orders whose earlier record could not be checked against the definitions for now: a later record with other
+        // content must not be stored before it.
         let mut waiting = HeldKeys::new();
         for (index, record) in records.iter().enumerate() {
             answers.push(match self.admit(index, record).await {
@@ -182,7 +181,7 @@ where
                 .filter(|(id, order)| {
                     if held.holds(id) {
                         answers[order.index] =
-                            Submitted::Later(Redelivery::NoRoom("one before it waits".into()));
+                            Submitted::Later(Redelivery::NoRoom("an earlier order waits".into()));
                     }
                     !held.holds(id)
                 })
@@ -207,8 +206,8 @@ where
         answers
     }
 
-    /// Decodes a record and holds it against the definitions and the allow-list. An error is the
-    /// store's, with the order that it is about.
+    /// Decodes a record and checks it against the definitions and the allow-list. An error is one of the store, with
+    /// the order's id.
     async fn admit(
         &self,
         index: usize,
@@ -251,9 +250,9 @@ where
         };
         let details = Value::Object(event.details.clone());
         if let Some(schema) = workflow.as_ref().and_then(|w| w.details.as_ref()) {
-            // A definition whose schema cannot be used cannot be read.
+            // A definition whose schema cannot be used is unreadable.
             let misfits = schema.misfits(&details).unwrap_or_default();
-            // One that was let in before, under another version of its workflow, has its place.
+            // An order that was let in before, under another version of its workflow, keeps its place.
             if !misfits.is_empty() {
                 match self.is_stored(&event.order_id).await {
                     Ok(true) => {}
@@ -310,7 +309,7 @@ where
         Ok(found.pop().transpose()?.flatten().is_some())
     }
 
-    /// Stores one wave of orders; returns what is to be sent for each.
+    /// Stores one wave of orders; returns the messages for each.
     async fn store_wave(
         &self,
         source: Source,
@@ -354,7 +353,7 @@ where
                 }
                 Ok(Created::Exists { .. }) => {
                     let refusal = SubmissionRefusal::Conflict(order.accepted.order_id.to_string());
-                    // The order that has this id goes on, and so do its statuses.
+                    // The stored order with this id continues, and so do its statuses.
                     to_send.extend(self.letter(source, records, order.index, &refusal, None));
                     answers[order.index] = Submitted::Refused(refusal);
                 }
@@ -372,8 +371,8 @@ where
         to_send
     }
 
-    /// Orders that were stored before. If nobody has taken one up, its announcement may not
-    /// have gone out: it is made again, from what is stored.
+    /// Orders that were stored before. If no Scheduler has claimed an order, its announcement may not have been sent:
+    /// it is made again from the stored order.
     async fn announce_again(
         &self,
         repeated: Vec<Admitted>,
@@ -393,7 +392,7 @@ where
         let mut to_send = Vec::new();
         for (order, stored) in repeated.into_iter().zip(stored) {
             match stored {
-                // Whoever lets it in asks for it.
+                // The process that admits it announces it.
                 Ok(Some(record)) if record.set_aside.is_some() => {
                     to_send.push(ToSend::received(order.index, &record));
                 }
@@ -412,7 +411,7 @@ where
                     };
                     to_send.push(ToSend::announced(order.index, accepted, &record));
                 }
-                // Taken up already, or finished and expired.
+                // Claimed already, or finished and expired.
                 Ok(_) => {}
                 Err(e) => answers[order.index] = e.into(),
             }

@@ -1,4 +1,4 @@
-//! What Submission sends of each record, and in which order.
+//! Submission's messages for each record, and their order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use crate::ports::{Bus, BusError, Clock, DefinitionStore, StateStore};
 use crate::record::InputRecord;
 use crate::traces::Tracing;
 
-/// Who has sent an order, as far as a status needs it: the order's id, and its reply topic.
+/// The recipient of an order's statuses: the order's id, and its reply topic.
 pub(super) type Sender = (OrderId, Option<String>);
 
 /// Messages of one record.
@@ -31,22 +31,22 @@ pub(super) struct ToSend {
 struct Messages {
     first: Vec<Envelope>,
     then: Vec<Envelope>,
-    /// Sent last, and left out where the bus refuses its topic: the letter and its alert say the same,
-    /// and what comes behind in the partition does not need it.
+    /// Sent last, and dropped if the bus refuses their topic: the letter and its alert have the same content, and the
+    /// records behind in the partition do not need it.
     beside: Vec<Envelope>,
-    /// The letter of `first`, for a topic that does not take as much.
+    /// The short form of the letter in `first`, for a topic with a smaller limit.
     short: Option<Envelope>,
-    /// Whether the order is stored, and so in the due index: a sweep sees to what cannot be sent.
+    /// Whether the order is stored, and so in the due index: a sweep sends what cannot be sent now.
     is_stored: bool,
 }
 
 impl ToSend {
-    /// The place of its record.
+    /// The position of its record.
     pub(super) fn index(&self) -> usize {
         self.index
     }
 
-    /// The status of an order that is set aside: nobody is asked to take it up yet.
+    /// The status of an order that is set aside; it is not announced yet.
     pub(super) fn received(index: usize, order: &Order) -> Self {
         let messages = Messages {
             first: vec![render::received(order)],
@@ -56,8 +56,8 @@ impl ToSend {
         Self { index, messages }
     }
 
-    /// What is sent for an order that is stored as this record. The status goes first: the Scheduler's own,
-    /// later in sequence, cannot overtake it then.
+    /// The messages of a newly stored order. The status goes first, so that the Scheduler's later statuses cannot
+    /// overtake it.
     pub(super) fn announced(index: usize, accepted: Accepted, order: &Order) -> Self {
         let messages = Messages {
             first: vec![render::received(order)],
@@ -68,7 +68,7 @@ impl ToSend {
         Self { index, messages }
     }
 
-    /// The status `rejected` of an order for which there is no room.
+    /// The status `rejected` of an order without room.
     pub(super) fn rejected(index: usize, accepted: &Accepted, why: &str, now: Timestamp) -> Self {
         metric::rejected();
         tracing::warn!(order = %accepted.order_id, why, "order rejected");
@@ -88,7 +88,7 @@ impl ToSend {
         Self { index, messages }
     }
 
-    /// The dead letter of a record, its alert, and the status `rejected` for its sender.
+    /// The dead letter of a record, its alert, and the status `rejected` for its application.
     pub(super) fn refused(
         index: usize,
         record: &InputRecord,
@@ -101,7 +101,7 @@ impl ToSend {
             let cause = Failure::new(FailureKind::Permanent, cause.code, &cause.message);
             render::rejected(&id, topic.as_deref(), record.trace(), cause, now)
         });
-        // As `dead_letter::send` has it: the alert once its letter is kept.
+        // As in `dead_letter::send`: the alert after its letter is acknowledged.
         let [letter, alert] = dead_letter(record, &cause, now);
         let messages = Messages {
             short: shortened(&letter),
@@ -120,7 +120,7 @@ where
     B: Bus,
     C: Clock,
 {
-    /// Sends what is to be sent of each record.
+    /// Sends the messages of each record.
     pub(super) async fn send(
         &self,
         to_send: Vec<ToSend>,
@@ -134,7 +134,7 @@ where
     }
 }
 
-/// Sends all waves of everything; a record with an unsent message is to be delivered again.
+/// Sends all waves of all records; a record with an unsent message is redelivered.
 async fn send<B: Bus, C: Clock>(
     bus: &B,
     to_send: Vec<ToSend>,
@@ -163,10 +163,10 @@ async fn send<B: Bus, C: Clock>(
     for (index, why) in publish(first).await {
         match (&why, short.remove(&index)) {
             (BusError::TooLarge(_), Some(letter)) => cut.push((index, letter)),
-            // What lies behind in the partition does not need this order's reply topic. The sweep sends
-            // `received` before it asks for the order.
+            // The records behind in the partition do not need this order's reply topic. The sweep sends `received`
+            // before it announces the order.
             (why, _) if stored.contains(&index) && why.needs_an_operator() => {
-                tracing::warn!(error = %why, "an order is not told to be received: a sweep sees to it");
+                tracing::warn!(error = %why, "the status `received` of an order is not sent yet: a sweep sends it");
                 misconfigured.note_bus(why);
                 left.insert(index);
             }
@@ -179,9 +179,9 @@ async fn send<B: Bus, C: Clock>(
     then.retain(|(index, _)| answers[*index].is_done() && !left.contains(index));
     for (index, why) in publish(then).await {
         match why {
-            // What the sweep asks for the order with is small.
+            // The sweep's wake for the order is small.
             BusError::TooLarge(_) if stored.contains(&index) => {
-                tracing::error!(error = %why, "an order is not announced: a sweep sees to it");
+                tracing::error!(error = %why, "a stored order is not announced yet: a sweep announces it");
                 misconfigured.note_bus(&why);
             }
             why => answers[index] = why.into(),
@@ -191,7 +191,7 @@ async fn send<B: Bus, C: Clock>(
     for (index, why) in publish(beside).await {
         match why {
             BusError::Permanent(_) => {
-                tracing::warn!(error = %why, "nobody is told that a record was refused");
+                tracing::warn!(error = %why, "the status `rejected` of a refused record could not be sent");
                 misconfigured.note_bus(&why);
             }
             why => answers[index] = why.into(),
@@ -199,7 +199,7 @@ async fn send<B: Bus, C: Clock>(
     }
 }
 
-/// Sends messages; those that were not acknowledged, and why.
+/// Sends messages; returns those that were not acknowledged, and why.
 async fn publish<B: Bus, C: Clock>(
     bus: &B,
     tracing: &Tracing<'_, C>,

@@ -1,4 +1,4 @@
-//! What is sent of records that are refused: of those of a topic a dead letter, of a caller's nothing.
+//! Messages for refused records: a dead letter for a record of a topic, none for a caller's.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -17,9 +17,8 @@ where
     B: Bus,
     C: Clock,
 {
-    /// The dead letters of records that are refused, and what their senders are told. Whether an order
-    /// of the same id was let in before is asked of the store at once for all of them; a record of which
-    /// that is unknown is to be delivered again.
+    /// The dead letters of refused records, and the statuses for their applications. One read for all of them checks
+    /// whether an order with the same id was let in before; if that is unknown for a record, it is redelivered.
     pub(super) async fn refuse(
         &self,
         records: &[InputRecord],
@@ -65,9 +64,9 @@ where
         letters
     }
 
-    /// Whom the status `rejected` of a refused record is told, and where: the id and the topic that its
-    /// application has written. `None` where they cannot be read, where the topic is not allowed, and
-    /// where an order of this id is let in now: that one's statuses go on.
+    /// Id and reply topic for the status `rejected` of a refused record, as its application has written them. `None`
+    /// if they cannot be read, if the topic is not allowed, and if an order with this id is let in now: then that
+    /// order's statuses continue.
     fn sender(&self, record: &InputRecord, admitted: &HashSet<&OrderId>) -> Option<Sender> {
         let (id, topic) = OrderEvent::sender(record.value.as_deref())?;
         let is_allowed = topic.as_ref().is_none_or(|topic| {
@@ -76,7 +75,7 @@ where
         (is_allowed && !admitted.contains(&id)).then_some((id, topic))
     }
 
-    /// What is sent of a record that the store refuses: of a caller's nothing, who has the answer.
+    /// Messages for a record that the store refuses: a dead letter, or none for a caller's, which gets the answer.
     pub(super) fn letter(
         &self,
         source: Source,

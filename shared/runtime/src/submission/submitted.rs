@@ -1,4 +1,4 @@
-//! What Submission says of one order, to a caller that waits for it.
+//! Submission's answer about one order, for a caller that waits for it.
 
 use triad_core::OrderId;
 use triad_core::submission::SubmissionRefusal;
@@ -6,7 +6,7 @@ use triad_core::submission::SubmissionRefusal;
 use crate::handled::{Handled, Redelivery};
 use crate::ports::{BusError, StoreError};
 
-/// What came of one submitted order.
+/// Result of one submitted order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submitted {
     /// The order is new and is stored. The bus has acknowledged its messages.
@@ -17,9 +17,9 @@ pub enum Submitted {
     /// The order can never be taken as it is: it is not valid, its workflow is not published, or its id
     /// belongs to a stored order with other content.
     Refused(SubmissionRefusal),
-    /// There was no room for the order within the time that it may wait, and its application was told so with
-    /// the status `rejected`. Only for records of a topic, never for callers of
-    /// [`Submission::submit`](super::Submission::submit). The text says which bound is reached.
+    /// There was no room for the order within the time that it may wait, and its application got the status
+    /// `rejected`. Only for records of a topic, never for callers of
+    /// [`Submission::submit`](super::Submission::submit). The text names the bound that is reached.
     Rejected(String),
     /// The order was not taken now; submit the same order again. It is stored already if the bus failed, and
     /// may be stored if the store failed.
@@ -46,7 +46,7 @@ impl From<BusError> for Submitted {
     }
 }
 
-/// What a shell is told of the record that the order came in.
+/// The result for the shell that delivered the order's record.
 impl From<Submitted> for Handled {
     fn from(submitted: Submitted) -> Self {
         match submitted {

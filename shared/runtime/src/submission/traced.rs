@@ -1,4 +1,4 @@
-//! What Submission tells of each order: the root of its trace, or a submission beside it.
+//! Spans of Submission: the root of an order's trace, or a repeated submission beside it.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,11 @@ use crate::ports::{Bus, Clock, Created, DefinitionStore, StateStore, StoreError}
 use crate::record::InputRecord;
 use crate::traces::{OpenSpan, SpanEnd, SpanKind, Tracing, redelivery_code};
 
-/// The submissions of a batch, by the places of their records. Empty where nobody is told.
+/// Open spans of a batch, by the positions of their records. Empty if tracing is off.
 pub(super) struct Opened {
     began: Timestamp,
     of: Vec<Option<OrderSpan>>,
-    /// The places of orders of which messages were to be sent: orders that are new, or that nobody has taken
-    /// up yet.
+    /// Positions of orders with messages to send: new orders, and orders that no Scheduler has claimed yet.
     announced: BTreeSet<usize>,
 }
 
@@ -27,7 +26,7 @@ struct OrderSpan {
 }
 
 impl Opened {
-    /// Notes that an order can be stored.
+    /// Adds an order that may be stored.
     pub(super) fn admitted(&mut self, order: &Admitted) {
         let accepted = &order.accepted;
         let Some(place) = self.of.get_mut(order.index) else {
@@ -45,20 +44,20 @@ impl Opened {
         });
     }
 
-    /// Notes of which records messages are to be sent.
+    /// Adds the records with messages to send.
     pub(super) fn announced(&mut self, records: impl Iterator<Item = usize>) {
         if !self.of.is_empty() {
             self.announced.extend(records);
         }
     }
 
-    /// The root of the order at this place.
+    /// The root span of the order at this position.
     pub(super) fn of(&self, index: usize) -> Option<&OpenSpan> {
         let one = self.of.get(index)?.as_ref()?;
         Some(&one.root)
     }
 
-    /// Tells of the transaction that has stored an order, or has not.
+    /// Records the span of the transaction that should have stored an order.
     pub(super) fn created<C: Clock>(
         &self,
         tracing: &Tracing<'_, C>,
@@ -86,7 +85,7 @@ where
         }
     }
 
-    /// Nothing is known yet of the orders in these records.
+    /// The open spans of a batch, without orders at first.
     pub(super) fn opened(&self, records: &[InputRecord]) -> Opened {
         let is_on = self.settings.traces.is_on();
         Opened {
@@ -96,8 +95,7 @@ where
         }
     }
 
-    /// Tells of every submission of a batch. One that is to come again for want of room is told when it
-    /// gets in.
+    /// Ends the spans of a batch's submissions. A submission without room gets its span when it is let in.
     pub(super) fn end_spans(
         &self,
         source: Source,
@@ -112,7 +110,8 @@ where
             let is_announced = opened.announced.contains(&index);
             let (is_root, failure) = match answer {
                 Submitted::Accepted(_) => (true, None),
-                // It was submitted before and nobody took it up: whoever stored it may have died first.
+                // It was submitted before and no Scheduler has claimed it: the process that stored it may have died
+                // first.
                 Submitted::Repeated(_) => (is_announced, None),
                 Submitted::Refused(refusal) => (false, Some(refusal.code())),
                 Submitted::Rejected(_) => (false, Some("too-many-in-flight")),

@@ -1,8 +1,8 @@
-//! Which of its records this Supervisor knows to have nothing unsent.
+//! Records whose messages this Supervisor has seen acknowledged.
 //!
-//! A write carries on the statuses and alerts of the one before it, since that one's writer may have died before it
-//! sent them ([`triad_core::outbox`]). A Supervisor that has seen them acknowledged need not: otherwise a step that
-//! waits before another attempt would have the same status sent by each of the writes after it.
+//! A write carries over the statuses and alerts of the one before it, because that one's writer may have died before
+//! it sent them ([`triad_core::outbox`]). A Supervisor that has seen them acknowledged need not carry them over:
+//! otherwise each write about a step that waits for another attempt would send the same status.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,23 +12,24 @@ use triad_core::{Order, OrderId, Version};
 
 use crate::passes::Carried;
 
-/// Bound: records that are known. The statuses of one that was forgotten are sent again, with the same ids.
+/// Most records that are remembered. The statuses of a forgotten one are sent again, with the same ids.
 const MOST: usize = 4_096;
 
-/// The newest records of a Supervisor of which everything is acknowledged.
+/// The newest records of a Supervisor whose messages are all acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged(Mutex<AcknowledgedVersions>);
 
 #[derive(Debug, Default)]
 struct AcknowledgedVersions {
     versions: HashMap<OrderId, Version>,
-    /// Their orders, the one that is known longest first.
+    /// Their orders, the longest remembered first.
     orders: VecDeque<OrderId>,
 }
 
 impl Acknowledged {
-    /// Notes what has come of a pass. Another process's record has requests, which the Supervisor does not send: only
-    /// one that it has written and sent is known. A write that only moves a row of the due index sends nothing.
+    /// Notes the result of a pass. Only a record that this Supervisor has written and sent is remembered: another
+    /// process's record may have requests, which the Supervisor does not send. A write that only moves a row of the
+    /// due index sends nothing.
     pub(super) fn note(&self, carried: &Carried) {
         let Task::Ended(PassEnd::Done(done)) = carried.pass.task() else {
             return;
@@ -50,7 +51,7 @@ impl Acknowledged {
         }
     }
 
-    /// A record as it was read, with nothing to send if all of this version is acknowledged.
+    /// A record with an empty outbox if all messages of its version are acknowledged, otherwise unchanged.
     pub(super) fn without_sent(&self, order: Order) -> Arc<Order> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = known.versions.get(&order.id) == Some(&order.version);

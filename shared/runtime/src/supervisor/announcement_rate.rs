@@ -1,24 +1,24 @@
-//! How long orders that wait for a Scheduler rest until they are announced once more.
+//! Rate limit of repeated announcements of orders that wait for a Scheduler.
 //!
-//! Each announcement is a read, a write and a message. A Scheduler remembers a bounded number of the orders for which
-//! there is no room, and those beyond it are announced to it until there is some. With a fixed rest that would be work
-//! in proportion to all that wait, at last more than the store can do, and those that have room would get on no more.
-//! So the announcements are a fixed distance apart, and the rest grows with the number of orders.
+//! Each announcement is a read, a write and a message. A Scheduler keeps a bounded number of orders without room, and
+//! further ones are announced to it repeatedly until there is room. With a fixed interval that work would grow with
+//! the number of waiting orders, finally beyond the store's capacity, and orders with room would not proceed either.
+//! So announcements are a fixed time apart, and each order's interval grows with the number of orders.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use triad_core::Timestamp;
 use triad_workflow::Millis;
 
-/// Longest rest, ten minutes, where the Scheduler is not given longer to take an order up. With more orders than fit
-/// into it, the announcements come closer.
+/// Longest interval of an order's announcements: ten minutes, or the time that a Scheduler has to claim an order, if
+/// that is longer. If more orders wait than fit into it, announcements come closer together.
 pub(crate) const REST_AT_MOST: Millis = Millis(600_000);
 
-/// When one Supervisor will announce orders again.
+/// Next announcements of one Supervisor.
 #[derive(Debug)]
 pub(super) struct Rests {
     apart: Millis,
-    /// The first moment that no order has.
+    /// The first free slot.
     free: Mutex<Timestamp>,
 }
 
@@ -30,18 +30,18 @@ impl Rests {
         }
     }
 
-    /// The rests of further orders, one after the other: `within` for the first one if there is nothing to wait
-    /// for, and at most [`REST_AT_MOST`] or `within`. None of them is taken.
+    /// The intervals offered to further orders, one after the other: `within` for the first if no order waits, and at
+    /// most [`REST_AT_MOST`] or `within`. Nothing is taken yet.
     pub(super) fn offer(&self, within: Millis, now: Timestamp) -> impl Iterator<Item = Millis> {
         let latest = now.plus(within.max(REST_AT_MOST));
-        // A clock that was set back may have left a moment that is too far off.
+        // After the clock was set back the slot may be too far ahead.
         let first = self.free().clamp(now.plus(within), latest);
         let apart = self.apart;
         let next = move |at: &Timestamp| Some(at.plus(apart).min(latest));
         std::iter::successors(Some(first), next).map(move |at| at.since(now))
     }
 
-    /// An order has one of the rests that were offered at that moment.
+    /// Takes an offered interval for an order.
     pub(super) fn take(&self, rest: Millis, now: Timestamp) {
         *self.free() = now.plus(rest).plus(self.apart);
     }

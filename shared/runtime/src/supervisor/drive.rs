@@ -1,9 +1,9 @@
-//! What starts on one machine drives every order on from its record.
+//! Start of an installation on one machine: every unfinished order continues from its record.
 //!
-//! On one machine all handlers end together, and what they had in memory is gone: orders that waited for
-//! room in a Scheduler. The log of that machine acknowledges [restorable](triad_core::Envelope::is_restorable)
-//! messages before they are durable, so the last of them may be gone as well. Both are made again
-//! here. Nothing is written: this is one more delivery of messages that any bus may deliver twice.
+//! On one machine all handlers end together, and what they had in memory is lost: orders that waited for room in a
+//! Scheduler. The log of that machine acknowledges [restorable](triad_core::Envelope::is_restorable) messages before
+//! they are durable, so the last of them may be lost too. Both are made again here. Nothing is written: this is a
+//! second delivery of messages that any bus may deliver twice.
 
 use std::sync::Arc;
 
@@ -21,21 +21,21 @@ use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError}
 /// No order is due later.
 const EVER: Timestamp = Timestamp(u64::MAX);
 
-/// What came of [`Supervisor::drive_on`]. All numbers are counts and start at 0.
+/// Result of [`Supervisor::drive_on`]. All numbers are counts and start at 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Driven {
-    /// Rows of the due index that were found; each stands for an order.
+    /// Rows of the due index that were found, one per order.
     pub alive: usize,
     /// Messages that were sent again and acknowledged.
     pub sent: usize,
-    /// Orders that could not be read, and messages that could not be made or sent. A sweep meets those
-    /// orders when they are overdue.
+    /// Orders that could not be read, and messages that could not be made or sent. A sweep finds those orders when
+    /// they are overdue.
     pub failed: usize,
     /// Shards of the due index that could not be read to their end.
     pub unread: usize,
 }
 
-/// What one order waits for.
+/// The messages that one order waits for.
 struct Messages {
     /// Acknowledged before the others are sent.
     first: Vec<Envelope>,
@@ -64,12 +64,12 @@ impl Driven {
                 sent,
                 failed,
                 unread,
-                "not every order could be driven on"
+                "some unfinished orders could not be resumed"
             );
         } else if alive > 0 {
-            tracing::info!(alive, sent, failed, unread, "orders driven on");
+            tracing::info!(alive, sent, failed, unread, "unfinished orders resumed");
         } else {
-            tracing::debug!(alive, sent, failed, unread, "orders driven on");
+            tracing::debug!(alive, sent, failed, unread, "unfinished orders resumed");
         }
     }
 }
@@ -81,11 +81,9 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Sends again the messages that every order under way waits for ([`effect::under_way`]). No record is
-    /// written.
-    /// Call it once when an installation on one machine starts; its handlers may run already. It reads the
-    /// due index page by page, and the record of each order in it. A failure does not end it: it is logged
-    /// and counted.
+    /// Sends again the messages that every order under way waits for ([`effect::under_way`]). No record is written.
+    /// Call it once when an installation on one machine starts; its handlers may run already. It reads the due index
+    /// page by page, and the record of each order in it. A failure is logged and counted, and the rest continues.
     pub async fn drive_on(&self) -> Driven {
         let mut driven = Driven::default();
         for shard in 0..SHARDS {
@@ -116,7 +114,7 @@ where
         driven
     }
 
-    /// The orders of one page: load, make, send.
+    /// The orders of one page: load them, make and send their messages.
     async fn drive_on_all(&self, ids: Vec<OrderId>, driven: &mut Driven) {
         driven.alive += ids.len();
         let found = self.load(ids).await;
@@ -155,7 +153,7 @@ where
         Ok(Messages { first, then })
     }
 
-    /// Orders with their details. What cannot be read is left out.
+    /// Orders with their details. Unreadable ones are left out.
     async fn with_details(&self, wanting: Vec<Snapshot>, driven: &mut Driven) -> Vec<Snapshot> {
         let mut known = Vec::with_capacity(wanting.len());
         if wanting.is_empty() {
@@ -171,7 +169,7 @@ where
                 }),
                 Err(e) => {
                     self.misconfigured.note_store(&e);
-                    tracing::warn!(order = %read.order.id, error = %e, "an order could not be driven on");
+                    tracing::warn!(order = %read.order.id, error = %e, "an unfinished order could not be resumed");
                     driven.failed += 1;
                 }
             }
@@ -179,7 +177,7 @@ where
         known
     }
 
-    /// Sends what goes first, and then what may follow it.
+    /// Sends the first messages, and then those that may follow.
     async fn send(&self, all: Vec<Messages>, driven: &mut Driven) {
         let (mut first, mut alone) = (Vec::new(), Vec::new());
         let mut behind = Vec::new();
@@ -201,7 +199,7 @@ where
         self.publish(alone, driven).await;
     }
 
-    /// Publishes messages; which were acknowledged.
+    /// Publishes messages; returns which were acknowledged.
     async fn publish(&self, messages: Vec<Envelope>, driven: &mut Driven) -> Vec<bool> {
         if messages.is_empty() {
             return Vec::new();
@@ -231,7 +229,7 @@ where
 
 impl Driven {
     fn unmade(&mut self, order: &OrderId, unmade: &Unmade) {
-        tracing::warn!(%order, error = %unmade, "an order could not be driven on");
+        tracing::warn!(%order, error = %unmade, "an unfinished order could not be resumed");
         self.failed += 1;
     }
 }

@@ -1,7 +1,7 @@
-//! The Supervisor: finds overdue records, plans what becomes of each ([`plan`]), carries it out, reports.
+//! The Supervisor: finds overdue records, plans what to do about each ([`plan`]), executes the plan, reports.
 //!
-//! Several may sweep at once: every write is conditional, so of two that found the same order
-//! one wins and the other's write is a counted conflict.
+//! Several may sweep at once: every write is conditional, so if two find the same order, one wins and the other's
+//! write is a counted conflict.
 
 mod acknowledged;
 mod announcement_rate;
@@ -34,7 +34,7 @@ use unconfirmed::Refusing;
 
 pub use drive::Driven;
 
-/// By which name alerts and metrics call this handler.
+/// Name of this handler in alerts and metrics.
 const HANDLER: &str = "supervisor";
 
 /// The Supervisor handler: each call of [`sweep`](Self::sweep) is one sweep. Several Supervisors may sweep at
@@ -62,8 +62,8 @@ pub struct Report {
     /// Rows of the due index that were read, without those in `waiting`. Only these count against
     /// [`Settings::sweep_limit`].
     pub found: usize,
-    /// Rows of orders whose definition this process cannot read: they wait for one that can, and are met by each
-    /// sweep.
+    /// Rows of orders whose definition this process cannot read: they wait for a process that can, and every sweep
+    /// finds them.
     pub waiting: usize,
     /// Records that were written: a step retried or given up, an order announced again, or a row
     /// moved in the index.
@@ -71,21 +71,19 @@ pub struct Report {
     /// Finished orders whose last messages were sent again and acknowledged, and whose record now
     /// says so.
     pub confirmed: usize,
-    /// Conditional writes that lost to another process. Nothing is to be done: that process takes
-    /// care of the order.
+    /// Conditional writes that lost to another process, which now handles the order.
     pub conflicts: usize,
-    /// Rows for which nothing was to be done: the row was stale, the record is not due, or the
-    /// record is gone.
+    /// Rows without work: the row was stale, the record is not due, or the record is gone.
     pub left: usize,
-    /// Records that could not be read or written, pages that could not be read, and messages that
-    /// could not be sent. A later sweep meets them again.
+    /// Records that could not be read or written, pages that could not be read, and messages that could not be sent.
+    /// A later sweep finds them again.
     pub failed: usize,
     /// Shards of the due index that could not be read to their end. Due orders there were not seen.
     pub unread: usize,
-    /// Orders that were set aside, for their workflow's cap or for a definition that could not be read, and that
-    /// this sweep let in.
+    /// Orders that this sweep admitted, after they were set aside for their workflow's cap or for an unreadable
+    /// definition.
     pub admitted: usize,
-    /// Since when the most overdue order that was met had been due; `None` if no due order was met.
+    /// Since when the most overdue order that was found had been due; `None` if no due order was found.
     pub oldest_due: Option<Timestamp>,
     /// Whether the sweep stopped at its limit of time or of rows before it had read every shard, those of
     /// orders that are set aside included.
@@ -114,14 +112,13 @@ where
         }
     }
 
-    /// Makes one sweep: takes up the orders whose hint lies at least the clock skew in the past,
-    /// then lets in orders that were set aside and have room now.
+    /// Makes one sweep: handles the orders whose hint lies at least the clock skew in the past, then admits orders
+    /// that were set aside and have room now.
     ///
-    /// No further page is begun once `time` (milliseconds) has passed or [`Settings::sweep_limit`]
-    /// rows were read, so a sweep may pass both limits by what one page takes.
-    /// [`Report::truncated`] says that it stopped there; it then lets in no further orders. The shards are
-    /// read from a random one on, so that Supervisors that are always cut short do not always miss the same
-    /// shards.
+    /// No further page is begun once `time` (milliseconds) has passed or [`Settings::sweep_limit`] rows were read, so
+    /// a sweep may exceed both limits by one page. [`Report::truncated`] says that it stopped there; it then admits
+    /// no further orders. The shards are read from a random one on, so that Supervisors with too little time do not
+    /// always miss the same shards.
     ///
     /// A failure never ends a sweep: it is logged and counted in [`Report::failed`].
     pub async fn sweep(&self, time: Millis) -> Report {
@@ -171,8 +168,8 @@ where
         report
     }
 
-    /// Lets in what is set aside and has room, or a definition that can be read by now. Orders of workflows without
-    /// a cap are set aside too.
+    /// Admits orders that are set aside and have room, or a definition that can be read by now. Orders of workflows
+    /// without a cap may be set aside too.
     async fn let_in(&self, ends: Timestamp, report: &mut Report) {
         let first = (self.entropy.next_u64() % u64::from(ASIDE_SHARDS)) as u32;
         for shard in (0..ASIDE_SHARDS).map(|n| SHARDS + (first + n) % ASIDE_SHARDS) {
@@ -207,7 +204,7 @@ where
         if names.is_empty() {
             return Ok(());
         }
-        // One that many of another workflow wait before is not among the oldest.
+        // A workflow behind many orders of another workflow is not among the oldest rows.
         names.extend(
             caps.keys()
                 .filter(|name| aside_shard(name) == shard)
@@ -235,7 +232,7 @@ where
         Ok(())
     }
 
-    /// Load, plan, carry out, report: for the rows of one page.
+    /// Handles the rows of one page: load, plan, execute, report.
     async fn take_up(&self, rows: Vec<DueRow>, refusing: &mut Refusing, report: &mut Report) {
         report.found += rows.len();
         let ids = rows.into_iter().map(|r| r.order).collect();
@@ -333,8 +330,8 @@ where
         found
     }
 
-    /// Revokes the attempts that nobody was heard of, where the call ledger knows who took them.
-    /// An order of which the ledger cannot be asked is left for a later sweep.
+    /// Revokes attempts without a reply in the call ledger, unless an agent has taken them. If the ledger cannot be
+    /// read for an order, the order is left for a later sweep.
     async fn revoke(&self, mut found: Vec<Candidate>, now: Timestamp) -> Vec<Candidate> {
         for candidate in &mut found {
             let Candidate::Read(read, untaken) = candidate else {
@@ -362,7 +359,7 @@ where
     }
 }
 
-/// Until when an order that waits for a Scheduler rests, if that was written.
+/// Until when an order that waits for a Scheduler is not announced again, if that was written.
 fn rests_until(carried: &Carried) -> Option<Timestamp> {
     let Task::Ended(PassEnd::Done(done) | PassEnd::Unsent(done)) = carried.pass.task() else {
         return None;
@@ -373,9 +370,8 @@ fn rests_until(carried: &Carried) -> Option<Timestamp> {
 }
 
 impl Report {
-    /// Whether every shard was read to its end and the sweep was not cut short ([`Self::truncated`]). Only
-    /// then does the sweep count as done: after another one there
-    /// may be overdue orders of which nobody knows.
+    /// Whether every shard was read to its end and the sweep was not cut short ([`Self::truncated`]). Only then does
+    /// the sweep count as complete: otherwise overdue orders may be unseen.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.unread == 0 && !self.truncated
@@ -423,7 +419,7 @@ impl Report {
         metric::swept(result, self.found, self.oldest_due, (began, ended));
     }
 
-    /// Counts what is planned, but for what is carried out: what comes of that is counted for each record.
+    /// Counts a plan, except its passes, which are counted one by one when they end.
     fn plan(&mut self, plan: &Plan) {
         self.left += plan.left;
         self.failed += plan.unread.len() + plan.deferred.len();
@@ -439,7 +435,7 @@ impl Report {
             .min();
     }
 
-    /// Counts what came of one record.
+    /// Counts the result of one record.
     fn count(&mut self, read: &Snapshot, carried: &Carried, now: Timestamp) {
         match carried.pass.task() {
             Task::Ended(PassEnd::Done(done)) => {
@@ -473,7 +469,7 @@ impl Report {
                 tracing::error!(order = %read.order.id, error = %illegal, "the record does not fit its definition");
                 self.failed += 1;
             }
-            // The Supervisor starts no step, so nothing that it decides needs the details.
+            // The Supervisor starts no step, so no decision of its own needs the details.
             _ => {
                 tracing::error!(order = %read.order.id, "a pass of the Supervisor did not end");
                 self.failed += 1;
@@ -489,5 +485,5 @@ impl Report {
 }
 
 fn log_failure(e: &StoreError) {
-    tracing::warn!(error = %e, "an overdue record could not be taken up; the next sweep meets it again");
+    tracing::warn!(error = %e, "an overdue order could not be handled; the next sweep tries again");
 }

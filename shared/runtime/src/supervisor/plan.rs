@@ -1,4 +1,4 @@
-//! What a sweep makes of the orders of one page: sorted in one pass, without ports, before anything is done.
+//! A sweep's plan for the orders of one page: made in one pass, without ports, before anything is done.
 
 use std::sync::Arc;
 
@@ -18,47 +18,48 @@ pub(super) enum Candidate {
     Gone,
     /// The order's record or its definition could not be read.
     Unread(Subject, StoreError),
-    /// The record, and which of its silent attempts no agent has taken, as far as the call ledger could be asked.
+    /// The record, and those of its attempts without a reply that are revoked, if the call ledger could be read.
     Read(Snapshot, Result<Untaken, StoreError>),
 }
 
-/// What the decisions of a sweep depend on beside the records.
+/// Inputs of a sweep's decisions besides the records.
 pub(super) struct Policy<'a, R> {
     pub(super) timing: Timing,
     pub(super) refusing: &'a Refusing,
-    /// How long orders that wait for a Scheduler rest, one after the other.
+    /// Intervals until the next announcement of orders that wait for a Scheduler, one after the other.
     pub(super) rests: R,
 }
 
-/// What is to be done about the orders of one page. Each candidate is in exactly one of the first four.
+/// The plan for the orders of one page. Each candidate is in exactly one of the first four fields.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// Nothing: the record is gone, or it is not due.
     pub(super) left: usize,
-    /// Logged, and left for a later sweep. Operators are told of what can never be read, if it is named here.
+    /// Logged, and left for a later sweep. Operators get an alert about a record or definition that can never be
+    /// read, if it is named here.
     pub(super) unread: Vec<(Option<Subject>, StoreError)>,
-    /// Moved in the due index: a finished order whose topic refuses what it wants sent.
+    /// Moved in the due index: finished orders whose topic refuses their messages.
     pub(super) deferred: Vec<Arc<Order>>,
-    /// Written, sent and confirmed as decided; or the record does not fit its definition, and operators are told.
+    /// Written, sent and confirmed as decided; if the record does not fit its definition, operators get an alert.
     pub(super) carry_out: Vec<Due>,
     /// Since when the most overdue of the records that were read had been due.
     pub(super) oldest_due: Option<Timestamp>,
 }
 
-/// An order about which something is decided.
+/// An order with a decision.
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) read: Snapshot,
     pub(super) pass: Pass,
-    /// How long it rests, if it is announced again.
+    /// Interval until its next announcement, if it is announced again.
     pub(super) rest: Millis,
-    /// Invariants that what is decided breaks.
+    /// Invariants that the decision breaks.
     pub(super) breaches: Vec<Breach>,
 }
 
 impl Plan {
-    /// Decides about each candidate by itself. Once the plan is carried out, a plan over the same orders
-    /// decides nothing more.
+    /// Decides about each candidate separately. Once the plan is executed, another plan over the same orders decides
+    /// nothing more.
     pub(super) fn new(
         candidates: Vec<Candidate>,
         mut policy: Policy<'_, impl Iterator<Item = Millis>>,
@@ -93,7 +94,7 @@ impl Plan {
             let waits = read.order.state.locked_by().is_none();
             let rest = waits.then(|| policy.rests.next()).flatten();
             let rest = rest.unwrap_or_default();
-            // Of a race that is lost the winner takes care.
+            // After a lost race the winner handles the order.
             let mut pass = Pass::new(WriterOrder::Beside, 0);
             let event = Event::Overdue(Overdue { untaken, rest });
             let breaches = pass.decide(read.clone(), Source::Record, event, policy.timing, now);
@@ -124,7 +125,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000_000);
     const REFUSED: &str = "reply.shop";
 
-    /// An order that was submitted at this moment, and that nobody has taken up.
+    /// An unclaimed order, submitted at this moment.
     fn order(id: &str, submitted_at: u64) -> Snapshot {
         let definition = json!({"workflow": "w", "steps": [
             {"id": "pay", "agent": "bank", "action": "take", "compensation": "none"}]});
@@ -147,7 +148,7 @@ mod tests {
         Candidate::Read(read, Ok(Untaken::new()))
     }
 
-    /// One that has stopped, and whose last status goes to a topic that refuses it.
+    /// An order that has stopped, and whose last status goes to a topic that refuses it.
     fn refused() -> Candidate {
         let mut stopped = order("refused", 1_000);
         let cause = Failure::new(FailureKind::Permanent, "refused", "");
@@ -177,7 +178,7 @@ mod tests {
         Plan::new(candidates, policy, NOW)
     }
 
-    /// How many are left, unread, deferred and carried out.
+    /// Numbers of left, unread, deferred and executed candidates.
     fn sizes(plan: &Plan) -> [usize; 4] {
         let (unread, deferred) = (plan.unread.len(), plan.deferred.len());
         [plan.left, unread, deferred, plan.carry_out.len()]

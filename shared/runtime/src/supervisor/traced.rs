@@ -1,4 +1,4 @@
-//! What a sweep tells of an order that it has taken up.
+//! Spans of a sweep's orders.
 
 use triad_core::pass::{PassEnd, Snapshot, Task};
 
@@ -6,8 +6,8 @@ use crate::passes::Carried;
 use crate::ports::Clock;
 use crate::traces::{SpanEnd, SpanKind, Tracing, bus_code, store_code};
 
-/// Tells of one order, with links to the attempts at which its work stood. Of an order for which nothing
-/// was to be done nothing is told.
+/// Records the span of one order, with links to the attempts under way in the order. An order without work gets no
+/// span.
 pub(super) fn swept<C: Clock>(tracing: &Tracing<'_, C>, read: &Snapshot, carried: &Carried) {
     let Some(span) = &carried.span else { return };
     let end = match carried.pass.task() {

@@ -1,9 +1,9 @@
 //! Finished orders whose last messages a topic refuses.
 //!
-//! They stay in the due index until they are told, and lie at the head of their shards. If every sweep sent them
-//! again before all that is newer, some thousands of them would be all that sweeps do. So each is deferred for as
-//! long as it has been waiting already, within bounds ([`Carried::kept_due`](triad_core::pass::Carried::kept_due)),
-//! and once a topic has refused one page of them in a sweep, this sweep sends it no more of them.
+//! They stay in the due index until their last status is sent, at the head of their shards. If every sweep sent them
+//! again before all newer orders, some thousands of them would take up whole sweeps. So each is deferred for as long
+//! as it has been waiting already, within bounds ([`kept_due`](triad_core::pass::kept_due)), and
+//! once a topic has refused one page of them, the sweep sends no more of them to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::control::ControlStore;
 use crate::passes::Carried;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Write, Written};
 
-/// The topics that have refused messages of finished orders in one sweep. Bound: as many as rows of that sweep.
+/// The topics that have refused messages of finished orders in one sweep. At most as many as rows of that sweep.
 #[derive(Debug, Default)]
 pub(super) struct Refusing(pub(super) BTreeSet<String>);
 
 impl Refusing {
-    /// Whether an order has finished and wants something sent to one of these topics.
+    /// Whether an order has finished and has a message for one of these topics.
     pub(super) fn concerns(&self, order: &Order) -> bool {
         order.state.is_finished() && topics_of(order).any(|topic| self.0.contains(topic))
     }
 
-    /// Notes what came of a pass; the record to deferred, if its topic refuses what it wants sent.
+    /// Notes the result of a pass; returns the record to defer, if its topic refuses its messages.
     pub(super) fn note(&mut self, carried: &Carried) -> Option<pass::Carried> {
         let pass::Task::Ended(pass::PassEnd::Unsent(done)) = carried.pass.task() else {
             return None;
@@ -41,7 +41,7 @@ impl Refusing {
     }
 }
 
-/// Where an order's unsent statuses and alerts go.
+/// Topics of an order's unsent statuses and alerts.
 fn topics_of(order: &Order) -> impl Iterator<Item = &str> {
     order.outbox.entries.iter().filter_map(|entry| match entry {
         Emission::Status { .. } => Some(order.reply_topic.as_deref().unwrap_or(topics::STATUS)),
@@ -57,7 +57,7 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Moves finished orders in the due index, so that the next sweeps do not meet them first.
+    /// Moves finished orders in the due index, so that the next sweeps do not find them first.
     pub(super) async fn deferred(
         &self,
         orders: &[Arc<Order>],

@@ -1,4 +1,4 @@
-//! What every handler tells alike: writes, messages that were sent, records that were handled.
+//! Spans common to all handlers: writes, sent messages, handled records.
 
 use triad_core::message::ReplyOutcome;
 use triad_core::{Envelope, Order, OrderId, ProcessState, Timestamp, TraceContext};
@@ -8,14 +8,14 @@ use crate::handled::Redelivery;
 use crate::ports::{BusError, Clock, StoreError, Written};
 use crate::record::InputRecord;
 
-/// Where spans are told, and the clock of their times.
+/// The sink of spans, and the clock of their times.
 pub(crate) struct Tracing<'a, C> {
     pub(crate) traces: &'a Traces,
     pub(crate) clock: &'a C,
 }
 
 impl<C: Clock> Tracing<'_, C> {
-    /// Now; where nobody is told, no clock is read.
+    /// The present time; without a sink no clock is read.
     pub(crate) fn now(&self) -> Timestamp {
         match self.traces.is_on() {
             true => self.clock.now(),
@@ -23,7 +23,7 @@ impl<C: Clock> Tracing<'_, C> {
         }
     }
 
-    /// Tells of a conditional write that began at `began`.
+    /// Records the span of a conditional write that began at `began`.
     pub(crate) fn wrote(
         &self,
         within: &OpenSpan,
@@ -58,7 +58,7 @@ impl<C: Clock> Tracing<'_, C> {
         });
     }
 
-    /// Tells of the transaction that has made an order's record and details, or has not.
+    /// Records the span of the transaction that should have stored an order's record and details.
     pub(crate) fn created(
         &self,
         within: &OpenSpan,
@@ -97,8 +97,8 @@ impl<C: Clock> Tracing<'_, C> {
         });
     }
 
-    /// What [`sent`](Self::sent) needs of messages that a bus is about to take: all but their values.
-    /// Empty where nobody is told.
+    /// Copies of messages that a bus is about to take, without their values, as [`sent`](Self::sent) needs them.
+    /// Empty if tracing is off.
     pub(crate) fn outlines(&self, messages: &[Envelope]) -> Vec<Envelope> {
         if !self.traces.is_on() {
             return Vec::new();
@@ -106,8 +106,8 @@ impl<C: Clock> Tracing<'_, C> {
         messages.iter().map(outline).collect()
     }
 
-    /// Tells of a message that was sent, or was not. It is a child of `within`, or of its order's root.
-    /// The message as it was sent is caused by `cause`, or in the trace that it names itself.
+    /// Records the span of a message that was sent, or failed to be. It is a child of `within`, or of its order's
+    /// root. The sent message is caused by `cause`, or by the trace that it names itself.
     pub(crate) fn sent(
         &self,
         within: Option<&OpenSpan>,
@@ -128,7 +128,7 @@ impl<C: Clock> Tracing<'_, C> {
         }
         let of_cause = cause.zip(message.id()).map(|(cause, id)| cause.child(id));
         let context = match of_cause.or(message.trace) {
-            // The message carries the hop of its cause on; its failure has one of its own.
+            // The message has the hop of its cause; its failure has its own.
             _ if !trace.is_sampled() => {
                 let what = message.id().unwrap_or(&message.topic);
                 trace.part(&format!("send/{what}/{}", began.0))
@@ -162,7 +162,7 @@ impl<C: Clock> Tracing<'_, C> {
 }
 
 impl Traces {
-    /// A record that was handled for an order: what every such span says. `what` names the operation.
+    /// The attributes common to all spans of a record that was handled for an order. `what` names the operation.
     pub(crate) fn handled(&self, what: &'static str, record: &InputRecord, order: &str) -> SpanEnd {
         let topic = &record.topic;
         SpanEnd::new(format!("{what} {topic}"), SpanKind::Consumer)
@@ -180,7 +180,7 @@ impl Traces {
 }
 
 fn outline(message: &Envelope) -> Envelope {
-    // Of one that is not told of, only a failure is: its trace and its topic are enough.
+    // An unsampled message gets a span only if it fails: its trace and its topic are enough.
     let is_told = message.trace.is_some_and(TraceContext::is_sampled);
     Envelope {
         topic: message.topic.clone(),
@@ -196,8 +196,7 @@ fn outline(message: &Envelope) -> Envelope {
     }
 }
 
-/// The cause of the work on a record: its own trace context, or its order's trace, unsampled, where it
-/// carries none.
+/// The cause of the work on a record: the record's trace context, or its order's trace, unsampled, if it has none.
 pub(crate) fn of_record(record: &InputRecord, order: &OrderId) -> TraceContext {
     record
         .trace()
@@ -205,13 +204,13 @@ pub(crate) fn of_record(record: &InputRecord, order: &OrderId) -> TraceContext {
 }
 
 impl InputRecord {
-    /// The work of this kind on this record.
+    /// Identity of work of this kind on this record.
     pub(crate) fn work_kind(&self, kind: &'static str) -> WorkKind {
         WorkKind(kind, self.offset.unsigned_abs())
     }
 }
 
-/// A number that an attribute can hold.
+/// The number, as an attribute can hold it.
 pub(crate) fn number(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
@@ -235,8 +234,7 @@ pub(crate) fn bus_code(e: &BusError) -> &'static str {
     }
 }
 
-/// The short code of a redelivery that is a failure; `None` of one that only waits for its turn or for
-/// room.
+/// The short code of a redelivery that is a failure; `None` if the record only waits for its turn or for room.
 pub(crate) fn redelivery_code(why: &Redelivery) -> Option<&'static str> {
     match why {
         Redelivery::Store(e) => Some(store_code(e)),

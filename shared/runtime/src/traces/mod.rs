@@ -1,12 +1,11 @@
-//! Traces: what handlers did for an order, told as spans to whoever keeps them.
+//! Traces: handlers' work for an order, as spans for a sink.
 //!
-//! A span is a value. A handler makes it when the work is over, from what it knows by then, and hands it
-//! to a port that never blocks. Nothing is built for an order whose trace is not kept, and nothing at all
-//! where no port is set. Ids are derived ([`TraceContext`]) and times come from the clock of the handler,
-//! so that nothing here draws a random number or waits.
+//! A span is a value. A handler makes it when the work is over and hands it to a port that never blocks. An unsampled
+//! order builds no spans except for failures, and without a port none are built. Ids are derived ([`TraceContext`])
+//! and times come from the handler's clock, so tracing draws no random number and never waits.
 //!
-//! Architecture invariant: no span holds a payload or the value of a header, and nothing that is decided
-//! about an order depends on a span.
+//! Architecture invariant: no span holds a payload or the value of a header, and no decision about an order depends
+//! on a span.
 
 mod handler_spans;
 mod open;
@@ -76,11 +75,11 @@ pub type Attribute = (&'static str, AttributeValue);
 /// One span: a piece of work for an order, from its begin to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSpan {
-    /// The trace, the span's own id and the flags. Two spans with the same ids are the same work, told twice.
+    /// The trace, the span's own id and the flags. Two spans with the same ids are the same work, exported twice.
     pub context: TraceContext,
     /// The span that caused this one; `None` of a root.
     pub parent: Option<TraceContext>,
-    /// Earlier spans whose work this one takes up again; empty if there are none.
+    /// Earlier spans whose work this one continues; empty if there are none.
     pub links: Vec<TraceContext>,
     /// The name of the work. There are few different names, so that spans can be grouped by them.
     pub name: Cow<'static, str>,
@@ -90,7 +89,7 @@ pub struct TraceSpan {
     pub began: Timestamp,
     /// When it ended; not before it began.
     pub ended: Timestamp,
-    /// What is known of the work, as names and values.
+    /// Attributes of the work.
     pub attributes: Vec<Attribute>,
     /// The short code of the failure; `None` if there was none.
     pub failure: Option<String>,
@@ -109,14 +108,13 @@ pub trait TraceSink: Send + Sync + 'static {
     }
 }
 
-/// Which share of the orders is sampled, among those whose submitter sends no trace context.
+/// The share of sampled orders, among those whose submitter sends no trace context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling(u64);
 
 impl Sampling {
-    /// Samples this share of the orders, from 0 (none) to 1 (all). Which orders these are is decided by the
-    /// ids of their traces, as OpenTelemetry's `TraceIdRatioBased` does. `None` if the share is outside these
-    /// bounds or not a number.
+    /// Samples this share of the orders, from 0 (none) to 1 (all). The ids of their traces decide which orders these
+    /// are, as in OpenTelemetry's `TraceIdRatioBased`. `None` if the share is outside these bounds or not a number.
     #[must_use]
     pub fn of_share(share: f64) -> Option<Self> {
         let whole = 1_u64 << 63;
@@ -196,9 +194,9 @@ impl fmt::Debug for Traces {
 }
 
 impl Traces {
-    /// Sends spans to `sink`. `sampling` decides about orders whose submitter sends no trace context; the
-    /// context of another submitter says itself whether the order is sampled. Of an order that is not sampled
-    /// only the spans with a failure are sent. `engines` has the names for the spans' attributes.
+    /// Sends spans to `sink`. `sampling` decides about orders whose submitter sends no trace context; otherwise the
+    /// submitter's context says whether the order is sampled. For an unsampled order only spans with a failure are
+    /// sent. `engines` has the names for the spans' attributes.
     pub fn to(sink: impl TraceSink, sampling: Sampling, engines: Engines) -> Self {
         Self(Some(Arc::new(TracesOn {
             sink: Box::new(sink),
@@ -213,16 +211,16 @@ impl Traces {
         self.0.is_some()
     }
 
-    /// Has the sink send on the spans that it still holds, for at most `within` milliseconds. To be called at
-    /// the end of a process, and before a sandbox is frozen. Does nothing without a sink.
+    /// Has the sink send the spans that it still holds, for at most `within` milliseconds. Call it at the end of a
+    /// process, and before a sandbox is frozen. No-op without a sink.
     pub async fn flush(&self, within: Millis) {
         if let Some(on) = &self.0 {
             on.sink.flush(within).await;
         }
     }
 
-    /// The trace of a new order: its submitter's, or one of its own, with the decision whether it is
-    /// sampled. Where nobody is told it is the submitter's alone.
+    /// Trace of a new order: its submitter's, or a new one, with the sampling decision. Without a sink, the
+    /// submitter's only.
     pub(crate) fn of_submission(
         &self,
         order: &OrderId,
@@ -237,7 +235,7 @@ impl Traces {
         }))
     }
 
-    /// Tells of work that has ended, if its trace is kept or it has failed.
+    /// Ends a span: sends it if its trace is sampled or the work has failed.
     pub(crate) fn end(
         &self,
         open: &OpenSpan,

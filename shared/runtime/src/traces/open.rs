@@ -1,4 +1,4 @@
-//! Work that has begun, and what is said of it at its end.
+//! Open spans, and their attributes at their end.
 
 use std::borrow::Cow;
 
@@ -7,25 +7,25 @@ use triad_core::{Order, OrderId, Timestamp, TraceContext};
 
 use super::{Attribute, SpanKind, Traces};
 
-/// Work that has begun: a span to be.
+/// An open span.
 ///
-/// In a trace that is not recorded only a failure is told. Such work keeps what its ids are made of, and they
-/// are made when it fails.
+/// In an unsampled trace only a failure is exported. Such a span keeps the inputs of its ids, and computes them when
+/// it fails.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenSpan {
     place: SpanPlacement,
     pub(crate) began: Timestamp,
 }
 
-/// Where work is in its trace.
+/// Position of work in its trace.
 #[derive(Debug, Clone, Copy)]
 enum SpanPlacement {
-    /// The ids are made.
+    /// The ids are computed.
     Made {
         context: TraceContext,
         parent: Option<TraceContext>,
     },
-    /// The ids are still to be made: `what` within `cause`, or within the work `around`, which is in it.
+    /// The ids are not computed yet: `what` within `cause`, or within the work `around`, which is within `cause`.
     Within {
         cause: TraceContext,
         around: Option<(WorkKind, Timestamp)>,
@@ -33,7 +33,7 @@ enum SpanPlacement {
     },
 }
 
-/// What work it is, among those that one cause has in the same millisecond: its kind, and a number.
+/// Identity of work among that of one cause in the same millisecond: its kind, and a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkKind(pub(crate) &'static str, pub(crate) u64);
 
@@ -51,7 +51,7 @@ impl OpenSpan {
         Self { place, began: now }
     }
 
-    /// Work whose ids are known.
+    /// Work with known ids.
     pub(crate) fn made(
         context: TraceContext,
         parent: Option<TraceContext>,
@@ -61,7 +61,7 @@ impl OpenSpan {
         Self { place, began }
     }
 
-    /// The root of an order in this trace, which is its submitter's or its own.
+    /// The root of an order in this trace, which is its submitter's or the order's own.
     pub(crate) fn root(trace: TraceContext, order: &OrderId, now: Timestamp) -> Self {
         let context = trace.root_of(order);
         Self::made(context, (trace != context).then_some(trace), now)
@@ -86,12 +86,12 @@ impl OpenSpan {
         }
     }
 
-    /// Whether it is told of even if it succeeds.
+    /// Whether the span is exported even if the work succeeds.
     pub(crate) fn is_sampled(&self) -> bool {
         self.carried().is_sampled()
     }
 
-    /// What others that it calls carry on: its own hop, or that of its cause where nobody is told of its own.
+    /// Context to propagate: this span's if sampled, else its parent's.
     pub(crate) fn carried(&self) -> TraceContext {
         match self.place {
             SpanPlacement::Made { context, .. } => context,
@@ -99,7 +99,7 @@ impl OpenSpan {
         }
     }
 
-    /// Its own hop.
+    /// This span's own hop.
     pub(crate) fn context(&self) -> TraceContext {
         match self.place {
             SpanPlacement::Made { context, .. } => context,
@@ -111,8 +111,7 @@ impl OpenSpan {
         }
     }
 
-    /// The hops of the attempts at which an order stands that this work takes up again. None where nobody is
-    /// told of its own hop.
+    /// The hops of the attempts under way in an order, which this work continues. Empty for an unsampled span.
     pub(crate) fn attempts_of(&self, order: &Order) -> Vec<TraceContext> {
         if !self.is_sampled() {
             return Vec::new();
@@ -122,7 +121,7 @@ impl OpenSpan {
         requests.iter().map(|id| context.child(id)).collect()
     }
 
-    /// The hop that it is a part of; `None` of a root.
+    /// The hop of the parent; `None` for a root.
     pub(crate) fn parent(&self) -> Option<TraceContext> {
         match self.place {
             SpanPlacement::Made { parent, .. } => parent,
@@ -139,7 +138,7 @@ fn part(cause: TraceContext, WorkKind(kind, number): WorkKind, began: Timestamp)
     cause.part(&format!("{kind}/{number}/{}", began.0))
 }
 
-/// What is said of a span at its end.
+/// Name, kind and attributes of a span at its end.
 pub(crate) struct SpanEnd {
     pub(crate) name: Cow<'static, str>,
     pub(crate) kind: SpanKind,
@@ -148,8 +147,8 @@ pub(crate) struct SpanEnd {
 }
 
 impl Traces {
-    /// Work within `cause`. Its id is made of the cause, of `what` it is and of the moment: the same
-    /// message handled twice is two spans. `None` where nobody is told.
+    /// Begins work within `cause`. Its id is made of the cause, of `what` it is and of the moment: the same message
+    /// handled twice has two spans. `None` if tracing is off.
     pub(crate) fn begin(
         &self,
         cause: TraceContext,
@@ -159,7 +158,7 @@ impl Traces {
         self.is_on().then(|| OpenSpan::within(cause, what, now))
     }
 
-    /// Work for an order that no message has caused, such as a sweep: a child of the order's root.
+    /// Begins work for an order without a message as its cause, such as a sweep: a child of the order's root.
     pub(crate) fn beside(
         &self,
         order: &Order,
@@ -176,7 +175,7 @@ impl Traces {
 }
 
 impl SpanEnd {
-    /// Of this name and kind; nothing more is said of it yet.
+    /// A span with this name and kind and no attributes.
     pub(crate) fn new(name: impl Into<Cow<'static, str>>, kind: SpanKind) -> Self {
         Self {
             name: name.into(),
@@ -186,7 +185,7 @@ impl SpanEnd {
         }
     }
 
-    /// Says one thing more.
+    /// Adds an attribute.
     pub(crate) fn with(
         mut self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! What Submission says to callers that wait for the answer.
+//! Submission's answers to callers.
 
 use triad_core::submission::SubmissionRefusal;
 use triad_runtime::settings::Settings;
@@ -61,12 +61,12 @@ fn it_is_told_what_is_new_what_was_there_and_what_is_refused_and_nobody_else_is(
     assert_eq!(said[4], Submitted::Accepted(id("2")));
     assert_eq!(world.sent("dead-letter").len(), 0);
     assert_eq!(world.sent("alerts").len(), 0);
-    // Of the first one it is said again: nobody has taken it up.
+    // The status of the first order is sent again: no Scheduler has claimed it.
     assert_eq!(world.sent("status").len(), 3);
     assert_eq!(world.sent("scheduler").len(), 3);
 }
 
-/// A Scheduler has taken up every order that is stored.
+/// A Scheduler claims every stored order.
 fn take_up(world: &World) {
     for order in world.inner().orders.values_mut() {
         order.sequence = 2;

@@ -1,4 +1,4 @@
-//! What a dead letter keeps, and what is known of letters.
+//! Contents of a dead letter, and the index of letters.
 
 use triad_core::{Envelope, Timestamp, topics};
 use triad_runtime::InputRecord;
@@ -9,7 +9,7 @@ use triad_runtime::dead_letter::{Cause, Letter, LetterEntry, LetterId, dead_lett
 
 use crate::support::{World, record as record_of};
 
-/// The letter of a record, read again.
+/// The letter of a record, decoded again.
 fn letter(of: &InputRecord) -> Letter {
     let [letter, _] = dead_letter(of, &Cause::new("too-large", "because"), Timestamp(0));
     match LetterEntry::read(record_of(letter)) {
@@ -73,7 +73,7 @@ fn a_letter_is_below_what_a_producer_sends_whatever_the_record_is() {
         64
     );
     let size = |message: &Envelope| {
-        // Of each header also its two lengths, and what stands around a record.
+        // Each header also has its two lengths, and a record has an envelope.
         let headers = message.headers.iter();
         let headers = headers.map(|(name, v)| name.len() + v.as_ref().map_or(0, Vec::len) + 10);
         message.key.as_ref().map_or(0, Vec::len)

@@ -1,4 +1,4 @@
-//! Compiled definitions that a process remembers.
+//! Cache of compiled definitions.
 
 use triad_core::Timestamp;
 use triad_runtime::definitions::Definitions;

@@ -1,4 +1,4 @@
-//! What stands before a call: how long work waits for leave, and when it comes back.
+//! Checks before a call: how long work waits for permission, and when it is due again.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ fn limited(downstream: DownstreamSettings) -> Settings {
     }
 }
 
-/// The downstream's record in the control store.
+/// Stores the downstream's record in the control store.
 fn known(world: &World, record: &Downstream) {
     let record = ControlRecord {
         version: 1,
@@ -45,7 +45,7 @@ fn asks_to_be_left_alone() -> Answers {
     }))
 }
 
-/// How long the only answer defers its work, in milliseconds from when it was sent.
+/// How long the only reply defers its work, in milliseconds from when it was sent.
 fn deferred(world: &World) -> u64 {
     let [(at, outcome)] = &replies(world)[..] else {
         panic!("one answer")
@@ -57,7 +57,7 @@ fn deferred(world: &World) -> u64 {
 #[test]
 fn who_finds_the_limit_reached_waits_for_two_seconds_and_comes_back_within_five() {
     let world = World::new();
-    // Their remainders tell 5,000 from 2,500 and 10,000.
+    // Its remainders distinguish 5,000 from 2,500 and 10,000.
     world.inner().random = 9_999;
     let service = Service::new(&world, Answers::Never);
     let one = DownstreamSettings {
@@ -91,7 +91,7 @@ fn what_waits_for_the_same_moment_is_spread_over_half_a_minute() {
     assert_eq!(deferred(&world), 100_000 + 29_999);
 }
 
-/// What `triad resume` promises rests on it: the longest wait is the recheck, whatever the dice say.
+/// `triad resume` promises this: the longest wait is `recheck_held`, for every random number.
 #[test]
 fn what_an_operator_holds_back_is_spread_over_the_half_before_it_is_looked_at_again() {
     for (random, waits) in [
@@ -131,7 +131,7 @@ fn what_waits_says_when_its_downstream_may_be_called_again_without_the_spread() 
         ..Downstream::default()
     };
     assert_eq!(says(&open), (30_000, 30_000 + 29_999));
-    // Nobody knows when an operator lets it go: it is looked at, for all that wait, when this one is.
+    // The end of a pause is unknown: all waiting orders are due again when this one is.
     assert_eq!(says(&paused()), (30_000 - 14_999, 30_000 - 14_999));
 }
 
@@ -270,7 +270,7 @@ fn attempt(order: &str, attempt: u32) -> InputRecord {
     record
 }
 
-/// An expired token must not compensate every order: it is no word on any of them.
+/// An expired token must not compensate every order: the refusal says nothing about an order.
 #[test]
 fn a_service_that_accepts_its_caller_for_no_order_is_left_alone_and_operators_are_told() {
     let world = World::new();
@@ -335,7 +335,7 @@ fn an_order_that_is_refused_while_others_are_served_fails_by_itself_and_opens_no
     assert_eq!(world.sent("alerts").len(), 0);
 }
 
-/// A service that is called for one order alone: its token may have expired, and the order waits.
+/// Only one order calls the service: its token may have expired, so the order waits.
 #[test]
 fn an_order_that_is_refused_three_times_while_nothing_succeeds_is_told_of_and_holds_up_nobody_for_long()
  {

@@ -1,5 +1,4 @@
-//! What a handler reads, writes, keeps and waits for at most, in the numbers that are promised: seen
-//! from its ports.
+//! The promised bounds of handlers on reads, writes, caches and waits, observed at their ports.
 
 mod agent;
 mod callers;

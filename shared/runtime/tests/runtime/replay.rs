@@ -1,5 +1,4 @@
-//! What is written into the topic `dead-letter` is read again as it was meant, and what a replay
-//! sends is the record as it came.
+//! Messages in the topic `dead-letter` are decoded to what was written, and a replay sends the record unchanged.
 
 use triad_core::{Envelope, Timestamp};
 use triad_runtime::InputRecord;
@@ -31,7 +30,7 @@ fn record(headers: Headers) -> InputRecord {
     }
 }
 
-/// As the topic holds it.
+/// A message as the topic stores it.
 fn stored(message: Envelope) -> InputRecord {
     InputRecord {
         topic: message.topic,

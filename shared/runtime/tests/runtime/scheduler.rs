@@ -1,4 +1,4 @@
-//! What a Scheduler tries, keeps and starts at once, and what it says of its pressure.
+//! A Scheduler's bounds on tries, caches and starts, and its reports of held-back orders.
 
 use serde_json::{Value, json};
 use triad_core::message::{Pace, ReplyOutcome, SchedulerMessage};
@@ -28,7 +28,7 @@ fn announced(
         .collect()
 }
 
-/// How many orders each write of the store was about.
+/// Number of orders in each write of the store.
 fn commits(world: &World) -> Vec<usize> {
     let asked = world.asked().into_iter();
     asked
@@ -83,7 +83,7 @@ fn an_order_that_has_ended_well_and_may_not_be_told_is_put_into_the_due_index_on
     let due = order().due.expect("a sweep finds it");
     assert_eq!(due, Timestamp(world.inner().now + 30_000));
     assert_eq!(world.sent("alerts")[0]["kind"], "misconfigured");
-    // The reply comes again: it is answered, and in the index.
+    // The reply is redelivered: it is acknowledged, and the order is in the index.
     assert_eq!(world.run(scheduler.handle(&replies)), [Handled::Done]);
     assert_eq!((order().due, commits(&world)), (Some(due), vec![]));
     world.inner().faults.refused_topic = None;
@@ -186,7 +186,7 @@ fn of_2048_orders_a_copy_is_kept_where_nothing_is_set() {
         let workflow = world.workflow("w");
         let scheduler = scheduler(&world);
         let records = announced(&world, &workflow, 0..orders);
-        // After half a minute of silence an order takes no room from others.
+        // After half a minute without an event an order takes no room from others.
         for some in records.chunks(16) {
             assert!(
                 world
@@ -211,7 +211,7 @@ fn waiting_orders_are_started_eight_times_after_a_batch() {
     let records = announced(&world, &workflow, 0..300);
     world.inner().faults.unwritten = true;
     world.run(scheduler(&world).handle(&records));
-    // What cannot be written makes room for others at once: 16 of the batch, and then 16 each time.
+    // An order that cannot be written frees its room at once: 16 of the batch, and then 16 each time.
     assert_eq!(commits(&world), [16; 9]);
 }
 
@@ -221,14 +221,14 @@ fn of_waiting_orders_256_are_started_at_once() {
     let workflow = world.workflow("w");
     let scheduler = scheduler(&world);
     world.run(scheduler.handle(&announced(&world, &workflow, 0..6_000)));
-    // Every answer comes at once, so more are let through each time.
+    // Every reply comes at once, so the window grows each time.
     let mut under_way = world.replies();
     while under_way.len() < 300 {
         world.after(1);
         world.run(scheduler.handle(&under_way));
         under_way = world.replies();
     }
-    // No answer comes for half a minute, and there is room for as many others.
+    // No reply comes for half a minute, and there is room for as many others.
     world.after(1);
     world.run(scheduler.handle(&announced(&world, &workflow, 6_000..6_001)));
     world.asked();
@@ -256,7 +256,7 @@ fn what_is_held_back_is_told_every_five_seconds_and_kept_for_an_hour() {
     }
 }
 
-/// What is told to wait at present.
+/// Number of waiting orders in the present report.
 fn told_to_wait(world: &World) -> usize {
     let now = Timestamp(world.inner().now);
     let told = world.run(present(world, now)).expect("it can be read");
@@ -270,12 +270,12 @@ fn what_is_told_to_wait_is_taken_back_when_it_no_longer_does() {
     let scheduler = scheduler(&world);
     world.run(scheduler.handle(&announced(&world, &workflow, 0..20)));
     assert!(told_to_wait(&world) > 0);
-    // Every order under way is answered, and those that waited are started.
+    // Every request under way is answered, and the waiting orders start.
     world.after(1);
     world.run(scheduler.handle(&world.replies()));
     assert!(!scheduler.is_waiting());
     assert_eq!(told_to_wait(&world), 0);
-    // It is told once.
+    // It is reported once.
     world.asked();
     world.after(10_000);
     world.run(scheduler.handle(&[]));
@@ -316,7 +316,7 @@ fn what_is_held_back_is_told_in_eight_places_and_counts_for_20_seconds() {
     assert!(read.is_ok_and(|found| found.is_some()));
 }
 
-/// The requests that were sent, each answered in the same way.
+/// The sent requests, each answered in the same way.
 fn answered(world: &World, outcome: &ReplyOutcome, pace: Pace) -> Vec<InputRecord> {
     let now = Timestamp(world.inner().now);
     let requests = world.sent("agent.bank").into_iter();
@@ -328,7 +328,7 @@ fn answered(world: &World, outcome: &ReplyOutcome, pace: Pace) -> Vec<InputRecor
         .collect()
 }
 
-/// What is told of the window before the agent.
+/// The present report on the window before the agent.
 fn window(world: &World) -> Pressure {
     let now = Timestamp(world.inner().now);
     let told = world.run(present(world, now)).expect("it can be read");
@@ -382,7 +382,7 @@ fn an_answer_that_comes_again_says_nothing_of_its_downstream() {
     let done = ReplyOutcome::Succeeded { output: json!({}) };
     let first = answered(&world, &done, Pace::default()).remove(0);
     world.run(scheduler.handle(std::slice::from_ref(&first)));
-    // Its request was delivered again, and seems to have waited all the time.
+    // Its request was redelivered, and seems to have waited all the time.
     let mut again: Value =
         serde_json::from_slice(first.value.as_deref().expect("a value")).expect("JSON");
     again["pace"]["waited_ms"] = json!(4_000);

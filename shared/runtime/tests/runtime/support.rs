@@ -1,5 +1,5 @@
-//! Ports that answer at once, write down what they are asked, and fail as they are told to; and a
-//! clock that stands still while anything can go on.
+//! Ports that answer at once, record their calls, and fail on demand; and a clock that moves only when nothing else
+//! can continue.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,10 +19,10 @@ use triad_runtime::{
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{DefinitionHash, Limits, Millis, Workflow, WorkflowName};
 
-/// When every world begins.
+/// Start time of every world.
 pub const BEGIN: u64 = 1_000_000;
 
-/// What a port was asked for.
+/// A recorded call of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     Create(usize),
@@ -37,36 +37,36 @@ pub enum Asked {
     Slept(u64),
 }
 
-/// How the ports fail.
+/// Faults of the ports.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// Every conditional write of an order is lost to another writer.
+    /// Every conditional write of an order loses its race.
     pub raced: bool,
-    /// The next one is, who leaves this.
+    /// The next conditional write loses its race to a writer that stores this record.
     pub overtaken: Option<Order>,
-    /// No write of an order is carried out.
+    /// Every write of an order fails.
     pub unwritten: bool,
-    /// Every write of the control store is lost to another writer.
+    /// Every write of the control store loses its race.
     pub control_raced: bool,
-    /// Nothing may be published.
+    /// Every publish is refused.
     pub refused: bool,
-    /// The topic that takes no messages.
+    /// A topic that refuses messages.
     pub refused_topic: Option<&'static str>,
-    /// A topic, and how many bytes of a key and a value together it takes.
+    /// A topic, and its limit on the bytes of key and value together.
     pub small_topic: Option<(&'static str, usize)>,
-    /// What is published on the topic `alerts` is never answered.
+    /// Publishes to the topic `alerts` are never answered.
     pub silent_alerts: bool,
     /// How long a write of the control store takes, in milliseconds.
     pub control_takes: u64,
-    /// What is acknowledged cannot be made durable.
+    /// Acknowledged messages cannot be made durable.
     pub undurable: bool,
-    /// No record can be read: each is damaged.
+    /// Every record is unreadable.
     pub unreadable: bool,
     /// Records that eventually consistent reads do not find.
     pub absent_eventually: bool,
     /// How long an eventually consistent read takes, in milliseconds.
     pub eventually_takes: u64,
-    /// Every page of the due index has a next one.
+    /// Every page of the due index has a next page.
     pub endless: bool,
     /// How long a page of the due index takes, in milliseconds.
     pub page_takes: u64,
@@ -87,7 +87,7 @@ pub struct Inner {
     /// The due index, by shard.
     pub due: BTreeMap<u32, Vec<DueRow>>,
     pub sent: Vec<Envelope>,
-    /// How many messages a topic has refused.
+    /// Number of messages that a topic has refused.
     pub refusals: usize,
     pub asked: Vec<(u64, Asked)>,
     pub faults: Faults,
@@ -128,8 +128,7 @@ impl World {
         self.0.lock().expect("no test panics with it")
     }
 
-    /// Runs a future to its end. When nothing can go on, time jumps to whoever sleeps for the
-    /// shortest.
+    /// Runs a future to its end. When nothing can continue, the clock jumps to the end of the shortest sleep.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let woken = Arc::new(Woken(AtomicBool::new(false)));
@@ -157,7 +156,7 @@ impl World {
         ripe.into_iter().for_each(Waker::wake);
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn after(&self, ms: u64) {
         self.inner().now += ms;
     }
@@ -166,7 +165,7 @@ impl World {
         self.inner().now = BEGIN + ms;
     }
 
-    /// Milliseconds since the beginning.
+    /// Milliseconds since the start.
     pub fn passed(&self) -> u64 {
         self.inner().now - BEGIN
     }
@@ -178,20 +177,20 @@ impl World {
         inner
     }
 
-    /// What the ports were asked for since the last time, in their order.
+    /// The calls of the ports since the last query, in their order.
     pub fn asked(&self) -> Vec<Asked> {
         let asked = std::mem::take(&mut self.inner().asked);
         asked.into_iter().map(|(_, asked)| asked).collect()
     }
 
-    /// When something was asked since the last time, in milliseconds since the beginning.
+    /// Times of the wanted calls since the last query, in milliseconds since the start.
     pub fn moments(&self, wanted: fn(&Asked) -> bool) -> Vec<u64> {
         let asked = std::mem::take(&mut self.inner().asked);
         let wanted = asked.into_iter().filter(|(_, asked)| wanted(asked));
         wanted.map(|(at, _)| at).collect()
     }
 
-    /// How often something was asked since the last time.
+    /// Number of wanted calls since the last query.
     pub fn times(&self, wanted: fn(&Asked) -> bool) -> usize {
         self.asked().iter().filter(|asked| wanted(asked)).count()
     }
@@ -203,14 +202,14 @@ impl World {
         workflow
     }
 
-    /// Publishes a definition with a field that this version of Triad does not know, as a newer one does.
+    /// Publishes a definition with a field that this version of Triad does not know, as a newer version would.
     pub fn of_a_newer_version(&self, workflow: &Workflow) {
         let mut newer = serde_json::to_value(&workflow.definition).expect("JSON");
         newer["steps"][0]["of_a_newer_version"] = json!(true);
         self.publish(workflow, newer.to_string());
     }
 
-    /// Publishes a definition, of which this is stored.
+    /// Publishes a definition whose stored text is `json`.
     pub fn publish(&self, workflow: &Workflow, json: String) {
         let mut inner = self.inner();
         let identity = identity(workflow).to_string();
@@ -219,7 +218,7 @@ impl World {
         inner.current.insert(name, hash);
     }
 
-    /// The rows that the due index has for the stored orders.
+    /// Adds the rows of the stored orders to the due index.
     pub fn index(&self) {
         let mut inner = self.inner();
         let orders: Vec<Order> = inner.orders.values().cloned().collect();
@@ -233,7 +232,7 @@ impl World {
         }
     }
 
-    /// Stores a new order, as Submission does; the record that announces it.
+    /// Stores a new order, as Submission does; returns the record that announces it.
     pub fn announced(&self, workflow: &Workflow, id: &str, details: Value) -> InputRecord {
         let accepted = self.accepted(workflow, id, details);
         let order = Order::new(&accepted, workflow, accepted.due);
@@ -261,7 +260,7 @@ impl World {
         }
     }
 
-    /// Stores an order that is set aside, and its row. One that nobody can read has only the row.
+    /// Stores an order that is set aside, and its row. An unreadable one has only the row.
     pub fn aside(&self, workflow: &Workflow, id: &str, readable: bool) {
         let accepted = self.accepted(workflow, id, json!({}));
         let order = Order::new(&accepted, workflow, accepted.due).aside();
@@ -277,7 +276,7 @@ impl World {
         }
     }
 
-    /// The messages that were sent to a topic since the last time, as JSON.
+    /// The messages sent to a topic since the last query, as JSON.
     pub fn sent(&self, topic: &str) -> Vec<Value> {
         let mut inner = self.inner();
         let sent = inner.sent.extract_if(.., |m| m.topic == topic);
@@ -285,7 +284,7 @@ impl World {
             .collect()
     }
 
-    /// What an agent answers to the requests that were sent since the last time.
+    /// An agent's replies to the requests that were sent since the last query.
     pub fn replies(&self) -> Vec<InputRecord> {
         let requests = self.sent("agent.bank");
         requests
@@ -323,7 +322,7 @@ pub fn order_id(id: &str) -> OrderId {
     OrderId::new(id).expect("an id")
 }
 
-/// A message as its topic brings it.
+/// A message as a consumer of its topic reads it.
 pub fn record(message: Envelope) -> InputRecord {
     InputRecord {
         topic: message.topic,
@@ -335,7 +334,7 @@ pub fn record(message: Envelope) -> InputRecord {
     }
 }
 
-/// A record that is a message to the Scheduler of exactly so many bytes.
+/// A record with a message to the Scheduler of exactly `bytes` bytes.
 pub fn padded(record: &InputRecord, bytes: usize) -> InputRecord {
     let mut value = record.value.clone().expect("it has a value");
     assert!(serde_json::from_slice::<SchedulerMessage>(&value).is_ok());

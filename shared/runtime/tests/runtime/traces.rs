@@ -1,5 +1,4 @@
-//! What handlers tell of traces: nothing where nobody is told, of a sampled order all of it, of another
-//! one its failures.
+//! Spans of the handlers: none without a sink, all of a sampled order, and only failures of others.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +13,7 @@ use triad_runtime::{Handled, InputRecord};
 
 use crate::support::{World, order_id, record};
 
-/// Keeps what it is told.
+/// A sink that keeps its spans.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<TraceSpan>>>);
 
@@ -25,7 +24,7 @@ impl TraceSink for Kept {
 }
 
 impl Kept {
-    /// What was told since the last time.
+    /// The spans since the last query.
     fn take(&self) -> Vec<TraceSpan> {
         std::mem::take(&mut *self.0.lock().expect("no panic"))
     }
@@ -93,7 +92,7 @@ fn the_decision_about_an_order_is_stored_with_its_context() {
     }
 }
 
-/// The ids that a batch of spans names as parents and does not have.
+/// Parents of a batch of spans that are not in the batch.
 fn missing(spans: &[TraceSpan]) -> Vec<TraceContext> {
     let parents = spans.iter().filter_map(|span| span.parent);
     let is_there = |parent: &TraceContext| spans.iter().any(|span| span.context == *parent);
@@ -144,8 +143,8 @@ fn a_submission_a_claim_and_an_operators_act_are_one_tree() {
     assert!(!shown.contains("a secret") && !shown.contains("somebody"));
 }
 
-/// A redelivery after a crash tells the root once more, as the same span; one that comes when the order is
-/// under way is a submission beside it.
+/// A redelivery after a crash exports the root again, as the same span; one that comes when the order is under way is
+/// a submission beside it.
 #[test]
 fn a_submission_that_comes_again_has_the_same_root() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Two versions of Triad side by side: what a newer one writes and an older one cannot read.
+//! Two versions of Triad side by side: the older one cannot read everything that the newer one writes.
 
 use serde_json::{Value, json};
 use triad_core::Order;
@@ -45,7 +45,7 @@ fn stored(world: &World, id: &str) -> Order {
     order.cloned().expect("it is stored")
 }
 
-/// A process of the newer version is started.
+/// Starts a process of the newer version.
 fn upgrade(world: &World, workflow: &Workflow) {
     world.publish(workflow, canonical_json(&workflow.definition));
 }
@@ -68,7 +68,7 @@ fn orders_wait_for_a_definition_that_only_a_newer_version_can_read_and_no_others
     let waits = stored(&world, "a");
     assert!(waits.is_unread() && waits.set_aside.is_some(), "{waits:?}");
 
-    // Processes of the older version say so once, and leave it.
+    // Processes of the older version report it once, and leave the order.
     for _ in 0..3 {
         assert_eq!(sweep(&world).admitted, 0);
     }
@@ -122,7 +122,7 @@ fn orders_under_way_wait_without_letters_and_with_one_alert() {
         .into();
     assert_eq!(handle(&world, &announced), [Handled::Done, Handled::Done]);
     let replies = world.replies();
-    // The functions are rolled back; what is deployed has been published by the newer version.
+    // The functions are rolled back; the newer version has published the current definition.
     world.of_a_newer_version(&workflow);
     let before = stored(&world, "a");
     assert_eq!(handle(&world, &replies), [Handled::Done, Handled::Done]);

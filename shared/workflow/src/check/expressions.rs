@@ -1,4 +1,4 @@
-//! Checks of a definition's expressions: each one compiles, and reads outputs that are there by then.
+//! Checks of a definition's expressions: each compiles, and reads only outputs that exist by then.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::model::{CompensationDefinition, Definition};
 use crate::problem::{Path, Problem, Problems};
 use crate::template::{self, Piece};
 
-/// Where an expression stands, as far as what it may read depends on it.
+/// The position of an expression, which decides what it may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Condition of a step.
@@ -20,7 +20,7 @@ pub(crate) enum Role {
     Compensation,
 }
 
-/// An expression of a definition, compiled.
+/// A compiled expression of a definition.
 pub(crate) struct Written {
     /// Position of its step in the file.
     pub step: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Written {
     pub expression: Expression,
 }
 
-/// Every expression of every step that compiles; a problem for each one that does not.
+/// Every expression of every step that compiles; adds a problem for each other one.
 pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<Written> {
     let mut all = Vec::new();
     for (step, written) in definition.steps.iter().enumerate() {

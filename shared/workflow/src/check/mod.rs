@@ -1,8 +1,8 @@
-//! Every check of a definition as a whole, before anything runs.
+//! Checks of a whole definition, before an order runs on it.
 //!
-//! All problems are collected, so that an author mends a file in one pass. The rules about
-//! compensation follow the saga literature: steps before the point of no return are compensatable, the
-//! pivot is neither, steps after it are retryable.
+//! All problems are collected, so that an author can fix a file in one pass. The rules about compensation follow the
+//! saga literature: steps before the point of no return are compensatable, the pivot is neither, steps after it are
+//! retryable.
 
 pub(crate) mod expressions;
 mod numbers;
@@ -34,12 +34,10 @@ pub const MAX_CALLS_PER_ORDER: u64 = 10_000;
 /// letters, digits, `-` and `_`.
 pub const MAX_ACTION_BYTES: usize = 64;
 
-/// What a definition is checked against: the agents that exist, and the clock skew of the
-/// installation.
+/// Inputs of the checks: the agents that exist, and the clock skew of the installation.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Names of the agents that exist; `None` where the caller cannot know them, and then any name
-    /// is allowed.
+    /// Names of the agents that exist; `None` if the caller cannot know them, and then any name is allowed.
     pub agents: Option<BTreeSet<String>>,
     /// Largest clock difference between any two machines. Each attempt timeout of a step, a probe or a
     /// compensation has to be at least twice this plus 10 ms.
@@ -65,14 +63,14 @@ pub(crate) struct Planned {
     pub may_be_compensated: bool,
 }
 
-/// What the checks of a definition have come to.
+/// Results of the checks of a definition.
 pub(crate) struct Checked {
-    /// The run order; `None` if steps come after one another in a circle.
+    /// The run order; `None` if the dependencies of steps have a cycle.
     pub order: Option<Vec<Planned>>,
     pub problems: Vec<Problem>,
 }
 
-/// Checks the shape: names, references, order, compensation, expressions. Plans the run order.
+/// Checks names, references, order, compensation and expressions. Plans the run order.
 pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
     let mut problems = Problems::default();
     check_names(definition, limits, &mut problems);
@@ -211,7 +209,7 @@ fn resolve_after(definition: &Definition, problems: &mut Problems) -> Vec<Vec<us
         .collect()
 }
 
-/// Run order: of the steps whose predecessors are placed, always the one written first.
+/// Run order: each time the first written step whose predecessors are placed.
 fn sort(
     definition: &Definition,
     after: &[Vec<usize>],
@@ -257,7 +255,7 @@ fn ancestors(after: &[Vec<usize>], order: &[usize]) -> Vec<BTreeSet<usize>> {
     all
 }
 
-/// The rules about compensation; returns for each step whether it can ever be compensated.
+/// Checks the rules about compensation; returns for each step whether it can ever be compensated.
 fn check_compensation(
     definition: &Definition,
     ancestors: &[BTreeSet<usize>],
@@ -313,7 +311,7 @@ fn check_compensation(
         .collect()
 }
 
-/// Checks that need compiled steps: the worst case.
+/// Checks of compiled steps: the worst case.
 pub(crate) fn check_compiled(workflow: &Workflow) -> Vec<Problem> {
     let mut problems = Problems::default();
     let least = workflow.one_attempt_each();

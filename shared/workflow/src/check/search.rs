@@ -12,8 +12,7 @@ use crate::search::{MAX_SEARCH_KEYS, expression};
 use crate::template::{self, Piece};
 use crate::warn::free_names;
 
-/// The expression of each search key that is one and compiles, and where it stands; a problem for each
-/// other one.
+/// The expressions of the search keys that compile, each with its path; adds a problem for each other search key.
 pub(crate) fn compiled(
     definition: &Definition,
     problems: &mut Problems,
@@ -29,12 +28,12 @@ pub(crate) fn compiled(
     all
 }
 
-/// Why something is no expression of a search key, with what to write instead.
+/// Why a text is not the expression of a search key, with what to write instead.
 fn refused(at: Path, written: &str, reason: String) -> Problem {
     let problem = Problem::new(at.clone(), reason);
     let value = Value::String(written.to_owned());
     match template::pieces(&value, &at).as_slice() {
-        // It does not compile, or has no end: the reason says so.
+        // It does not compile, or is not closed: the reason says so.
         [(_, Piece::Expression(source))] if Expression::compile(source).is_err() => {
             problem.on_text([source.clone()])
         }
@@ -48,8 +47,8 @@ fn refused(at: Path, written: &str, reason: String) -> Problem {
     }
 }
 
-/// Checks how many search keys there are, their names, and that they are computed of the details alone:
-/// when an order is submitted, no step of it has run.
+/// Checks the number and the names of the search keys, and that they read only the details: when an order is
+/// submitted, none of its steps has run.
 pub(super) fn check(definition: &Definition, problems: &mut Problems) {
     let at = Path::top().key("search");
     let count = definition.search.len();
@@ -71,7 +70,7 @@ pub(super) fn check(definition: &Definition, problems: &mut Problems) {
     }
 }
 
-/// A variable that an expression reads and that is not `details`.
+/// A variable other than `details` that an expression reads.
 pub(crate) fn read_beside_details(expression: &Expression) -> Option<&str> {
     let mut names = BTreeSet::new();
     with_stack(|| free_names(expression.tree(), &mut Vec::new(), &mut names));

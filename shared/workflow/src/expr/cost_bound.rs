@@ -1,11 +1,10 @@
 //! A bound on the work of expressions.
 //!
-//! Without macros an expression's work is bounded by its source and by the values that it reads.
-//! Macros multiply: two nested ones over 4,000 elements are sixteen million turns. So what stands
-//! inside of a macro is counted while it is computed: each turn, and the size of each value that a
-//! turn makes, compares or joins. The count is of the work, not of time, so the same order has the
-//! same end on every machine. Here is what is left and what takes from it; [`super::meter`] writes the
-//! counting into an expression.
+//! Without macros the work of an expression is bounded by its source and by the values that it reads. Macros multiply
+//! it: two nested ones over 4,000 elements have sixteen million iterations. So the work inside macros is counted
+//! during the evaluation: each iteration, and the size of each value that it makes, compares or joins. The count is
+//! of work, not of time, so the same order has the same result on every machine. This module holds the remaining work
+//! and reduces it; [`super::meter`] adds the counting to an expression.
 
 use std::cell::Cell;
 
@@ -13,31 +12,31 @@ use cel::{ExecutionError, Value as CelValue};
 
 use super::failed;
 
-/// Most work, inclusive, of all expressions that are computed in one scope, such as those of the whole
-/// input of a step, or its condition. One unit each is a turn of a macro, a value that is made or compared
-/// in a macro, the value of a whole expression, each element of such a value, each whole 32 bytes of its
-/// text, and eight keys of a mapping that a macro goes through. A unit takes one to two microseconds.
+/// Most work, inclusive, of all expressions of one scope, such as those of the whole input of a step, or its
+/// condition. One unit each is an iteration of a macro, a value that is made or compared in a macro, the value of a
+/// whole expression, each element of such a value, each whole 32 bytes of its text, and eight keys of a mapping in a
+/// macro's range. A unit takes one to two microseconds.
 pub const MAX_WORK: u64 = 250_000;
 
 /// Bytes of a text that are one unit of work.
 const BYTES: u64 = 32;
 
 thread_local! {
-    /// What is left to the scope in which this thread computes an expression.
+    /// Work left for the scope that this thread evaluates.
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Computes with what is left, and returns what is left then.
+/// Evaluates with `left` units of work, and returns the units left afterwards.
 pub(super) fn with_left<T>(left: u64, compute: impl FnOnce() -> T) -> (T, u64) {
     let before = LEFT.replace(left);
     let value = compute();
     (value, LEFT.replace(before))
 }
 
-/// Takes the size of a value that was computed from what is left.
+/// Subtracts the size of a computed value from the work left.
 ///
 /// # Errors
-/// A reason fit to be shown, if that is more than is left.
+/// A reason for people, if that is more than is left.
 pub(super) fn count(value: &CelValue) -> Result<(), ExecutionError> {
     let mut left = LEFT.get();
     let is_enough = take(value, &mut left);
@@ -45,10 +44,10 @@ pub(super) fn count(value: &CelValue) -> Result<(), ExecutionError> {
     if is_enough { Ok(()) } else { Err(used_up()) }
 }
 
-/// Takes units of work from what is left.
+/// Subtracts units of work from the work left.
 ///
 /// # Errors
-/// A reason fit to be shown, if there are not as many left.
+/// A reason for people, if there are fewer left.
 pub(super) fn take_units(units: u64) -> Result<(), ExecutionError> {
     let left = LEFT.get().checked_sub(units);
     LEFT.set(left.unwrap_or_default());
@@ -62,7 +61,7 @@ fn used_up() -> ExecutionError {
     ))
 }
 
-/// Takes a value's size from `left`; false, with nothing left, if there is not enough.
+/// Subtracts a value's size from `left`; false, with nothing left, if there is not enough.
 fn take(value: &CelValue, left: &mut u64) -> bool {
     let own = match value {
         CelValue::String(text) => 1 + text.len() as u64 / BYTES,

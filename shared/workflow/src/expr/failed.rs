@@ -1,12 +1,12 @@
-//! What is said of an expression that has no value for an order.
+//! Error texts of an expression that has no value for an order.
 //!
-//! Values are not said, only what kind they are of: they are an order's own, and what is said here goes into
-//! alerts, statuses and logs. The library would say them, and a mapping in another order each time, though the
-//! same order is to fail the same way on every machine. A name is said if it is written in the expression.
+//! A text names the kind of a value, never the value: values belong to an order, and the text goes into alerts,
+//! statuses and logs. The library's own texts would show values, and mappings in a random order, although the same
+//! order must fail with the same text on every machine. A text may show a name that is written in the expression.
 
 use cel::{ExecutionError, Value as CelValue};
 
-/// The library's name for a failure of this crate's own functions, whose text is fit to be said.
+/// The library's name for a failure of this crate's own functions, whose text may be shown.
 pub(super) const OWN: &str = "@triad";
 
 /// A failure of one of this crate's own functions.
@@ -14,7 +14,7 @@ pub(super) fn execution_error(reason: String) -> ExecutionError {
     ExecutionError::function_error(OWN, reason)
 }
 
-/// Why an expression, written as `source`, has no value.
+/// Why the expression `source` has no value.
 pub(super) fn error_text(source: &str, error: &ExecutionError) -> String {
     use ExecutionError as E;
     let written = |text: &str| (source.contains(text)).then(|| format!(": {text}"));
@@ -52,13 +52,13 @@ pub(super) fn error_text(source: &str, error: &ExecutionError) -> String {
         E::DuplicateKey(_) => "a mapping has a key twice".to_owned(),
         E::FunctionError { function, message } if function == OWN => message.clone(),
         E::FunctionError { function, .. } => {
-            format!("`{function}` can make nothing of what it is given")
+            format!("`{function}` does not accept its arguments")
         }
         _ => "it has no value".to_owned(),
     }
 }
 
-/// What kind of value it is.
+/// The kind of a value.
 pub(super) fn kind(value: &CelValue) -> &'static str {
     match value {
         CelValue::Null => "null",
@@ -76,7 +76,7 @@ fn index_of(index: &CelValue) -> String {
     format!("element under {}", kind(index))
 }
 
-/// Whether it is the name of a type, and no value that is shown.
+/// Whether a text is the name of a type, and not a value.
 fn is_type(text: &str) -> bool {
     text.bytes()
         .all(|b| b.is_ascii_lowercase() || b"._".contains(&b))
@@ -169,10 +169,7 @@ mod tests {
             ("details.holder * 0", "a mapping and a number have no `mul`"),
             ("details.n / 0", "a division by zero"),
             ("details.list[5]", "a list has no such element"),
-            (
-                "int(details.card)",
-                "`int` can make nothing of what it is given",
-            ),
+            ("int(details.card)", "`int` does not accept its arguments"),
             (
                 "{1: 2, '1': 3}",
                 "two keys of a mapping are the same in JSON",

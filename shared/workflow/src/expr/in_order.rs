@@ -1,9 +1,9 @@
-//! Macros go through a mapping in the order of its keys.
+//! Macros iterate over a mapping in the order of its keys.
 //!
-//! The library goes through one in an order that differs from one evaluation to the next. A step's input would
-//! then differ from one delivery of its order to the next, under the same idempotency key. So what a macro goes
-//! through is first brought into an order: the keys of a mapping as a list, numbers before `false`, `true` and
-//! texts, each ascending, texts by the code points of their characters. A list stays as it is.
+//! The library iterates over a mapping in a random order, so a step's input could differ between two deliveries of
+//! its order, under the same idempotency key. So the range of a macro is sorted first: the keys of a mapping become a
+//! list, numbers before `false`, `true` and texts, each ascending, texts by the code points of their characters. A
+//! list stays unchanged.
 
 use cel::common::types::{CelList, CelMap, DYN_TYPE};
 use cel::common::value::{CowVal, Val};
@@ -11,15 +11,15 @@ use cel::{Env, ExecutionError};
 
 use super::cost_bound;
 
-/// Brings what a macro goes through into an order. The sign cannot be written in an expression.
+/// Function that sorts the range of a macro. Authors cannot write the sign `@` in an expression.
 pub(super) const IN_ORDER: &str = "@in_order";
 
-/// Keys that are one unit of work to bring into order.
+/// Keys that are sorted for one unit of work.
 const KEYS: usize = 8;
 
-/// Teaches the language [`IN_ORDER`].
+/// Adds [`IN_ORDER`] to the language.
 pub(super) fn declare(env: &mut Env) {
-    // It fails only for a name that the language has.
+    // It fails only for a name that the language has already.
     let _ = env.add_overload(IN_ORDER, "in_order_dyn", vec![DYN_TYPE], in_order);
 }
 
@@ -78,7 +78,7 @@ mod tests {
             ),
             ("details.prices.all(name, name != '')", json!(true)),
         ] {
-            // The library's own order is another one in one of a hundred, almost surely.
+            // The library's own order almost surely differs in one of a hundred runs.
             for _ in 0..100 {
                 assert_eq!(over(&details, source).unwrap(), wanted, "{source}");
             }
@@ -93,7 +93,7 @@ mod tests {
         assert!(over(&details, "details.name.map(c, c)").is_err());
     }
 
-    /// Where the first key ends the macro, bringing all of them into order is the work.
+    /// If the first key ends the macro, sorting the keys is all the work.
     #[test]
     fn bringing_keys_into_order_is_counted() {
         let prices: serde_json::Map<String, Value> =

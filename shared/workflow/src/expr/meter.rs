@@ -1,5 +1,5 @@
-//! What an expression with macros is rewritten to: their work is counted ([`super::work`]), and what they go
-//! through is in order ([`super::in_order`]).
+//! Rewrites an expression with macros: its work is counted ([`super::work`]), and its ranges are sorted
+//! ([`super::in_order`]).
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
 use cel::{Context, Value as CelValue};
@@ -7,21 +7,21 @@ use cel::{Context, Value as CelValue};
 use super::cost_bound::{count, take_units};
 use super::in_order::IN_ORDER;
 
-/// Counts its argument and returns it. The sign cannot be written in an expression.
+/// Function that counts its argument and returns it. Authors cannot write the sign `@` in an expression.
 const COUNTED: &str = "@counted";
-/// Counts a turn of a loop and returns its argument, the loop's condition.
+/// Function that counts an iteration of a loop and returns its argument, the loop's condition.
 const GOES_ON: &str = "@goes_on";
 
-/// Teaches a scope the functions that [`metered`] writes.
+/// Adds the functions that [`metered`] writes to a scope.
 pub(super) fn declare(context: &mut Context<'static, 'static>) {
     let counted = |value: CelValue| count(&value).map(|()| value);
     let goes_on = |condition: CelValue| take_units(1).map(|()| condition);
-    // They fail only for a name that the language has.
+    // They fail only for a name that the language has already.
     let _ = context.add_function(COUNTED, counted);
     let _ = context.add_function(GOES_ON, goes_on);
 }
 
-/// The expression with the work of its macros counted, and what they go through in order; `None` if it has none.
+/// The expression with the work of its macros counted, and their ranges sorted; `None` if it has no macro.
 pub(super) fn metered(program: &IdedExpr) -> Option<IdedExpr> {
     let mut tree = program.clone();
     let mut macros = 0;
@@ -77,9 +77,9 @@ fn rewrite_entry(entry: &mut EntryExpr, in_macro: bool, macros: &mut usize) {
     }
 }
 
-/// Counts a loop's body. The form of the step stays, by which the library knows a `map` or `filter`
-/// and appends in place; such a loop ends at its first error. Others go on over errors, since a later
-/// element may decide: their condition ends them.
+/// Counts a loop's body. The step keeps its form, by which the library recognises a `map` or `filter` and appends in
+/// place; such a loop ends at its first error. Other loops continue after errors, because a later element may decide:
+/// their condition ends them.
 fn rewrite_loop(comprehension: &mut ComprehensionExpr, macros: &mut usize) {
     let accumulator = comprehension.accu_var.clone();
     let step = &mut comprehension.loop_step;
@@ -89,7 +89,7 @@ fn rewrite_loop(comprehension: &mut ComprehensionExpr, macros: &mut usize) {
     }
 }
 
-/// The parts of a loop's step that an author wrote: all but the accumulator and what joins them.
+/// The parts of a loop's step that an author wrote: all but the accumulator and the operator that joins them.
 fn rewrite_step(step: &mut IdedExpr, accumulator: &str, macros: &mut usize) {
     match &mut step.expr {
         Expr::Ident(name) if name == accumulator => {}
@@ -111,7 +111,7 @@ fn rewrite_step(step: &mut IdedExpr, accumulator: &str, macros: &mut usize) {
     }
 }
 
-/// Whether a call joins the accumulator with what an author wrote.
+/// Whether a call joins the accumulator with an author's part.
 fn joins(call: &CallExpr, accumulator: &str) -> bool {
     let names = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == accumulator);
     let nested = |part: &IdedExpr| match &part.expr {
@@ -121,7 +121,7 @@ fn joins(call: &CallExpr, accumulator: &str) -> bool {
     call.target.is_none() && call.args.iter().any(nested)
 }
 
-/// Whether a call's work does not depend on the size of its arguments.
+/// Whether the work of a call is independent of the size of its arguments.
 fn is_cheap(function: &str) -> bool {
     [
         operators::LOGICAL_AND,

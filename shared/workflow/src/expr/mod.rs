@@ -1,13 +1,13 @@
 //! Expressions over an order, in the Common Expression Language.
 //!
-//! Owns: parsing, the bounds that make an expression safe to run on every order, and the
-//! translation between JSON and the language's values. An expression sees four variables:
-//! `order` (id, workflow, priority), `details` (the order's details as submitted), `steps`
-//! (earlier outputs by step id; null for a skipped step) and, in compensations, `output`.
+//! Contents: parsing, the bounds that make an expression safe to run on every order, and the translation between JSON
+//! and the language's values. An expression sees four variables: `order` (id, workflow, priority), `details` (the
+//! order's details as submitted), `steps` (earlier outputs by step id; null for a skipped step) and, in
+//! compensations, `output`.
 //!
 //! Bounds: source of [`MAX_SOURCE_BYTES`], nesting of [`MAX_NESTING`], macros nested at most
-//! [`MAX_COMPREHENSION_DEPTH`] deep, and work of [`MAX_WORK`] for all that is computed in a scope.
-//! The language has no loops, no recursion and no IO.
+//! [`MAX_COMPREHENSION_DEPTH`] deep, and work of [`MAX_WORK`] for all expressions of a scope. The language has no
+//! loops, no recursion and no IO.
 
 mod cost_bound;
 mod failed;
@@ -61,7 +61,7 @@ pub struct EvalError {
 pub struct Expression {
     source: String,
     program: Program,
-    /// The program as it is computed where it has macros: their work counted, and what they go through in order.
+    /// The program to evaluate if it has macros: their work counted, and their ranges sorted.
     metered: Option<IdedExpr>,
     steps: Vec<String>,
 }
@@ -88,7 +88,7 @@ impl Expression {
         Self::compiled(source).map_err(CompileError)
     }
 
-    /// As [`compile`](Self::compile), with the reason alone.
+    /// As [`compile`](Self::compile), with only the reason as error.
     pub(crate) fn compiled(source: &str) -> Result<Self, String> {
         if source.len() > MAX_SOURCE_BYTES {
             return Err(format!("longer than {MAX_SOURCE_BYTES} bytes"));
@@ -185,7 +185,7 @@ impl Expression {
         json(&value).map_err(|reason| self.error(reason.to_owned()))
     }
 
-    /// Why a part of an expression that reads nothing has no value; `None` if it has one.
+    /// Why a constant part of an expression has no value; `None` if it has one.
     #[cfg(feature = "load")]
     pub(crate) fn fault_of_constant(part: &IdedExpr, source: &str) -> Option<String> {
         let scope = Scope::new(&Value::Null, &Value::Null, [], None);
@@ -218,11 +218,10 @@ impl Expression {
     }
 }
 
-/// Runs the library's recursive code with room for the deepest expression the bounds allow.
+/// Runs the library's recursive code with enough stack for the deepest expression within the bounds.
 ///
-/// Measured: a level takes up to 32 KiB of stack unoptimised and 4 KiB optimised. In a macro each
-/// level is counted by one more. Optimised there is room on a thread's usual 2 MiB, so that nothing is
-/// allocated for it.
+/// Measured: a level takes up to 32 KiB of stack unoptimised and 4 KiB optimised. In a macro each level is counted by
+/// one more. Optimised code fits a thread's usual 2 MiB, so no stack is allocated for it.
 pub(crate) fn with_stack<T>(work: impl FnOnce() -> T) -> T {
     const ROOM: usize = if cfg!(debug_assertions) {
         12 << 20
@@ -339,19 +338,19 @@ fn is_steps(node: &IdedExpr) -> bool {
     matches!(&node.expr, Expr::Ident(name) if name == "steps")
 }
 
-/// The language's own functions, declared once: doing it for each scope cost more than all the
-/// rest of an evaluation.
+/// The language's own functions, declared once: declaring them for each scope cost more than the rest of an
+/// evaluation.
 static LANGUAGE: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     in_order::declare(&mut env);
     Arc::new(env)
 });
 
-/// The variables that expressions read, for one order at one moment, and how much work is left for the
-/// expressions that are computed in this scope: [`MAX_WORK`] at first.
+/// The variables of expressions, for one order at one moment, and the work left for the expressions of this scope:
+/// [`MAX_WORK`] at first.
 pub struct Scope {
     context: Context<'static, 'static>,
-    /// Work that is left to what is computed here.
+    /// Work left in this scope.
     left: Cell<u64>,
 }
 
@@ -432,13 +431,13 @@ fn cel_value(value: &Value) -> CelValue {
 /// The language's value as JSON.
 ///
 /// # Errors
-/// A reason fit to be shown: it has no form in JSON, as a number that is infinite or none has, or two keys of a mapping, such as `1` and `'1'`, have the same
-/// one, so that one of their values would be lost.
+/// A reason for people: the value has no form in JSON, such as an infinite number, or two keys of a mapping, such as
+/// `1` and `'1'`, have the same form, so that a value would be lost.
 fn json(value: &CelValue) -> Result<Value, &'static str> {
     if !has_distinct_keys(value) {
         return Err("two keys of a mapping are the same in JSON");
     }
-    // As JSON it would be `null`.
+    // JSON would make it `null`.
     if !is_finite(value) {
         return Err(
             "a number in its value is infinite or not a number: a division by zero, or too large",
@@ -529,7 +528,7 @@ mod tests {
         );
     }
 
-    /// The worst of what the bounds let through still runs in a test thread's 2 MiB, unoptimised.
+    /// The worst expression within the bounds still runs in a test thread's 2 MiB, unoptimised.
     #[test]
     fn hostile_sources_are_errors_and_not_stack_overflows() {
         let n = MAX_SOURCE_BYTES;

@@ -1,4 +1,4 @@
-//! Which fields of the outputs of steps an expression reads for every order.
+//! The fields of steps' outputs that an expression reads for every order.
 
 use cel::common::ast::operators::{CONDITIONAL, INDEX, LOGICAL_AND, LOGICAL_OR};
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
@@ -35,7 +35,7 @@ fn visit(node: &IdedExpr, found: &mut Vec<(ReadOf, Vec<String>)>) {
     }
     match &node.expr {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}
-        // `has()`: asks, and reads nothing.
+        // `has()` tests for a field and reads nothing.
         Expr::Select(select) if select.test => {}
         Expr::Select(select) => visit(&select.operand, found),
         Expr::Call(call) => match call.func_name.as_str() {
@@ -63,7 +63,7 @@ fn entry(entry: &EntryExpr, found: &mut Vec<(ReadOf, Vec<String>)>) {
     }
 }
 
-/// Names that are read one of another, from `steps` or `output` on: `steps.a.b.c`, `output["x"]`.
+/// A chain of names from `steps` or `output` on: `steps.a.b.c`, `output["x"]`.
 fn chain(node: &IdedExpr) -> Option<(ReadOf, Vec<String>)> {
     let mut names = Vec::new();
     let mut node = node;

@@ -1,9 +1,9 @@
-//! What is said of a text that is no expression.
+//! Error texts of a text that is not an expression.
 
 use cel::ParseErrors;
 
-/// Why a source is no expression, and what its author may have meant. The library's own messages list
-/// the symbols of its grammar, so only the place is taken from them.
+/// Why a source is not an expression, and what its author may have meant. The library's own messages list the symbols
+/// of its grammar, so only the position is taken from them.
 pub(super) fn error_text(source: &str, errors: &ParseErrors) -> String {
     if source.trim().is_empty() {
         return "it is empty".to_owned();
@@ -30,7 +30,7 @@ pub(super) fn error_text(source: &str, errors: &ParseErrors) -> String {
     }
 }
 
-/// The step that is read as `steps.NAME` with a `-` in its name, if a variable that there is not is a piece of it.
+/// The step that is read as `steps.NAME` with a `-` in its name, if the unknown variable is a piece of that name.
 pub(super) fn step_with_hyphen<'s>(source: &'s str, unknown: &str) -> Option<&'s str> {
     let names = source.match_indices("steps.").map(|(at, steps)| {
         let name = &source[at + steps.len()..];
@@ -95,7 +95,7 @@ fn suggestion(source: &str, rest: &str) -> Option<&'static str> {
     None
 }
 
-/// The source with what stands in closed quotes left out.
+/// The source without its quoted texts.
 fn without_texts(source: &str) -> String {
     let mut bare = String::new();
     let mut rest = source;

@@ -1,5 +1,5 @@
-//! Reading workflow files: YAML, the published JSON Schema, then every check. Each problem is told with
-//! its place, and none hides another that can be judged without it.
+//! Loading of workflow files: YAML, the published JSON Schema, then every check. Each problem has its position, and
+//! none hides another that can be judged without it.
 
 mod positions;
 mod shape;
@@ -21,8 +21,8 @@ use positions::Positions;
 /// Largest workflow file, in bytes, inclusive: 256 KiB.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
 
-/// Everything that is wrong with one workflow file. As text it is a line for each problem,
-/// `FILE:LINE:COLUMN: what is wrong`, with the line of the file below it.
+/// All problems of one workflow file. As text it is a line for each problem, `FILE:LINE:COLUMN: what is wrong`, with
+/// the line of the file below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
     /// Name of the file, as the caller gave it.
@@ -32,8 +32,7 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    /// The error of a file with one problem that is about the whole file. `reason` says what is wrong, for
-    /// the author.
+    /// The error of a file with one problem that is about the whole file. `reason` describes it for the author.
     #[must_use]
     pub fn whole_file(file: &str, reason: impl Into<String>) -> Self {
         Self {
@@ -131,7 +130,8 @@ pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, Lo
                 Err(problems) => Err(problems.into_iter().chain(more).collect()),
             }
         }
-        // The file is none, which has been said; or the schema takes what the model does not.
+        // The text is not a file with a definition, which is reported already; or the schema accepts what the model
+        // does not.
         Err(_) if !problems.is_empty() => Err(Vec::new()),
         Err(e) => Err(vec![Problem::of_all(format!(
             "cannot be read as a workflow: {e}"
@@ -162,7 +162,7 @@ pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, Lo
     Err(fail(problems))
 }
 
-/// What the steps are called in messages: by their ids, or by their numbers, from 1.
+/// Names of the steps in messages: their ids, or their numbers from 1.
 fn step_names(value: &Value, ids_are_whole: bool) -> Vec<String> {
     let steps = value["steps"].as_array();
     let name = |(index, step): (usize, &Value)| match step["id"].as_str() {
@@ -172,12 +172,12 @@ fn step_names(value: &Value, ids_are_whole: bool) -> Vec<String> {
     steps.into_iter().flatten().enumerate().map(name).collect()
 }
 
-/// Finds what in a definition's expressions cannot work for any order, such as operands whose types do not
-/// fit; and also two things that can: an expression that needs the output of a step that may be skipped and
-/// does not guard against that, and `{{ … }}`, which would be sent as text. Empty if nothing is found.
+/// Problems in a definition's expressions that make them fail for every order, such as operands whose types do not
+/// fit; and two further ones: an expression that needs the output of a step that may be skipped, without a guard, and
+/// `{{ … }}`, which would be sent as text. Empty if there are none.
 ///
-/// [`from_yaml`] adds these problems to those that [`Workflow::compile`] finds. Definitions that are
-/// published already are not checked in this way.
+/// [`from_yaml`] adds these problems to those of [`Workflow::compile`]. Published definitions are not checked in this
+/// way.
 #[must_use]
 pub fn type_problems(definition: &Definition) -> Vec<Problem> {
     types::check(definition)

@@ -1,21 +1,20 @@
-//! Where each part of a YAML text stands.
+//! Positions of the parts of a YAML text.
 //!
-//! The values are read by serde, which keeps no places. So the text is gone through a second time, by
-//! the parser below it, for the places alone. A part that is not found, such as one that a merge key
-//! (`<<`) brings in, is shown at the nearest part around it.
+//! Serde reads the values and keeps no positions. So the text is parsed a second time, for the positions only. A part
+//! without a position, such as one from a merge key (`<<`), is shown at the nearest part around it.
 
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span};
 
 use crate::problem::{Focus, Path, Problem, Segment, TextPosition};
 
-/// A stretch of a line.
+/// A range of characters within a line.
 #[derive(Debug, Clone, Copy)]
 struct Spot {
     /// From 1.
     line: usize,
     /// From 1, in characters.
     column: usize,
-    /// In characters; what stands on further lines is left out.
+    /// In characters; further lines are not counted.
     width: usize,
 }
 
@@ -27,7 +26,7 @@ struct Node {
 
 enum Kind {
     Scalar(String),
-    /// One without quotes that YAML makes a number of.
+    /// An unquoted text that YAML reads as a number.
     Number(String),
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
@@ -42,27 +41,27 @@ impl Kind {
     }
 }
 
-/// Whether YAML makes a number of a text that stands without quotes.
+/// Whether YAML reads an unquoted text as a number.
 fn is_number(text: &str) -> bool {
     let begins = text.starts_with(|c: char| matches!(c, '+' | '-' | '.' | '0'..='9'));
     begins && matches!(super::value::read(text), Ok(serde_json::Value::Number(_)))
 }
 
-/// A part whose end is yet to come.
+/// A part whose end is not read yet.
 struct OpenNode {
     spot: Spot,
     is_map: bool,
     parts: Vec<Node>,
 }
 
-/// The places of the parts of a YAML text.
+/// Positions of the parts of a YAML text.
 pub(super) struct Positions<'t> {
     lines: Vec<&'t str>,
     root: Option<Node>,
 }
 
 impl<'t> Positions<'t> {
-    /// Goes through a text that has been read as YAML before, so that its nesting is bounded.
+    /// Parses a text that has been read as YAML before, so that its nesting is bounded.
     pub(super) fn of(text: &'t str) -> Self {
         let lines: Vec<&str> = text.lines().collect();
         let mut root = None;
@@ -97,13 +96,13 @@ impl<'t> Positions<'t> {
         Self { lines, root }
     }
 
-    /// Puts a problem at its place.
+    /// Sets the position of a problem.
     pub(super) fn place(&self, problem: &mut Problem) {
         let spot = self.find(&problem.at, &problem.focus);
         problem.place = Some(self.text_position(spot));
     }
 
-    /// The place of a stretch that is known by line and column, both from 1.
+    /// The position at a line and column, both from 1.
     pub(super) fn at(text: &'t str, line: usize, column: usize) -> TextPosition {
         let lines = Self {
             lines: text.lines().collect(),
@@ -129,8 +128,8 @@ impl<'t> Positions<'t> {
         }
     }
 
-    /// Every number that would be given to a service otherwise than it is written: with a sign or zeros in front, or
-    /// zeros at the end, or more digits than a number keeps.
+    /// Every number that a service would receive in another form than written: with a leading sign or zeros, trailing
+    /// zeros, or more digits than a number holds.
     pub(super) fn altered_numbers(&self) -> Vec<Problem> {
         let mut found = Vec::new();
         if let Some(root) = &self.root {
@@ -168,7 +167,7 @@ impl<'t> Positions<'t> {
         }
     }
 
-    /// Every key that stands in one mapping for a second time.
+    /// Every key that occurs twice in a mapping.
     pub(super) fn duplicates(&self) -> Vec<Problem> {
         let mut found = Vec::new();
         if let Some(root) = &self.root {
@@ -187,7 +186,7 @@ impl<'t> Positions<'t> {
             }
             Kind::Map(entries) => {
                 let is_id = |(k, _): &&(Node, Node)| k.kind.text() == Some("id");
-                // A step that begins without its dash: all its keys stand twice, and one reason is enough.
+                // A step that begins without its dash: all its keys occur twice, and one problem is enough.
                 if at.step_index().is_some()
                     && at.0.len() == 2
                     && let Some((second, _)) = entries.iter().filter(is_id).nth(1)
@@ -230,7 +229,7 @@ impl<'t> Positions<'t> {
         let Some(mut node) = self.root.as_ref() else {
             return start;
         };
-        // The key, or the element's place, by which the present node was reached.
+        // The key, or the element's position, that leads to the present node.
         let mut by = node.spot;
         for segment in &at.0 {
             let next = match (segment, &node.kind) {
@@ -256,12 +255,12 @@ impl<'t> Positions<'t> {
         }
     }
 
-    /// The first of the texts that stands in a scalar, which may go over several lines. Each is looked
-    /// for in what the one before it has found.
+    /// The position of the last of the texts within a scalar, which may span several lines. Each is searched for
+    /// within the one before it.
     fn text(&self, scalar: Spot, texts: &[String]) -> Spot {
         let mut spot = scalar;
         for text in texts {
-            // A text of several lines stands in the file as its lines.
+            // A text of several lines is in the file line by line.
             let Some(text) = text.lines().map(str::trim).find(|line| !line.is_empty()) else {
                 continue;
             };

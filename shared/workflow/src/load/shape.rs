@@ -1,20 +1,20 @@
-//! The form of a definition: which keys there are, and what each takes.
+//! Checks of a definition's form: its keys and their values.
 //!
-//! The rules are the published JSON Schema, which is made from the model. A validator's own words
-//! speak of schemas and not of workflows, so the few kinds of rules that our schema has are gone
-//! through here. What cannot be used is taken out, so that the rest can still be judged.
+//! The rules are the published JSON Schema, which is generated from the model. A validator's messages are about
+//! schemas and not about workflows, so this module checks the few kinds of rules of that schema itself. Unusable
+//! parts are removed, so that the rest can still be checked.
 
 use serde_json::{Map, Value, json};
 
 use crate::duration::{InvalidSpan, Millis};
 use crate::problem::{Path, Problem, nearest};
 
-/// A definition with what could not be used taken out.
+/// A definition without its unusable parts.
 pub(super) struct Shaped {
     pub(super) problems: Vec<Problem>,
-    /// Parts that were taken out or made up, about which nothing else is to be said.
+    /// Parts that were removed or replaced, about which no further problem is reported.
     pub(super) repaired: Vec<Path>,
-    /// Whether all ids of steps are those of the author.
+    /// Whether all ids of steps are the author's own.
     pub(super) ids_are_whole: bool,
 }
 
@@ -23,7 +23,7 @@ struct Shape<'s> {
     found: Shaped,
 }
 
-/// Holds a value against the schema of definitions, and takes out of it what does not fit.
+/// Checks a value against the schema of definitions, and removes parts that do not fit.
 pub(super) fn check(schema: &Value, value: &mut Value) -> Shaped {
     let mut shape = Shape {
         schema,
@@ -51,7 +51,7 @@ pub(super) fn check(schema: &Value, value: &mut Value) -> Shaped {
 }
 
 impl Shape<'_> {
-    /// Whether a value can be used. What is wrong inside it is taken out of it.
+    /// Whether a value is usable. Unusable parts inside it are removed.
     fn fits(&mut self, schema: &Value, value: &mut Value, at: &Path) -> bool {
         if let Some(name) = schema["$ref"].as_str().and_then(|r| r.rsplit('/').next()) {
             let root = self.schema;
@@ -84,8 +84,8 @@ impl Shape<'_> {
         }
     }
 
-    /// Takes elements out that do not fit. A step that does not is replaced by an empty one: the places
-    /// of the others stay what they are.
+    /// Removes elements that do not fit. A step that does not fit is replaced by an empty one, so that the others
+    /// keep their positions.
     fn list(&mut self, schema: &Value, items: &mut Vec<Value>, at: &Path) {
         let is_of_steps = schema["$ref"].is_string();
         let mut kept = Vec::with_capacity(items.len());
@@ -141,7 +141,7 @@ impl Shape<'_> {
         }
     }
 
-    /// The ways of a schema, with references and ways within ways gone into.
+    /// The alternatives of a schema, with references and nested alternatives resolved.
     fn leaves<'v>(&'v self, way: &'v Value) -> Vec<&'v Value> {
         if let Some(name) = way["$ref"].as_str().and_then(|r| r.rsplit('/').next()) {
             return self.leaves(&self.schema["$defs"][name]);
@@ -219,7 +219,7 @@ impl Shape<'_> {
             }
         }
         for key in required {
-            // A misspelt one has been told of.
+            // A misspelt key is reported already.
             if !map.contains_key(key) {
                 let at_key = at.key(key);
                 if !meant.iter().any(|m| m == key) && !self.found.repaired.contains(&at_key) {
@@ -234,15 +234,15 @@ impl Shape<'_> {
         whole
     }
 
-    /// Takes values out of a mapping with keys of the author's own that do not fit what each has to be.
+    /// Removes entries that do not fit from a mapping with keys of the author's choice.
     fn entries(&mut self, schema: &Value, map: &mut Map<String, Value>, at: &Path) {
         if schema.is_object() {
             map.retain(|key, value| self.fits(schema, value, &at.key(key)));
         }
     }
 
-    /// Puts something in the place of a required value, so that the mapping can be judged. False if
-    /// nothing can be: then the mapping cannot be used.
+    /// Fills in a missing required value, so that the mapping can be checked. False if that is impossible: then the
+    /// mapping is unusable.
     fn make_up(&mut self, map: &mut Map<String, Value>, key: &str, at: &Path) -> bool {
         let step = at.step_index();
         let made = match (key, step) {
@@ -300,15 +300,15 @@ impl Shape<'_> {
     }
 }
 
-/// Stands for a name that is missing.
+/// Placeholder for a missing name.
 const MADE_UP: &str = "x";
 
-/// Stands for the id of a step that has none.
+/// Placeholder for a missing id of a step.
 pub(super) fn made_up_id(index: usize) -> String {
     format!("number-{}", index + 1)
 }
 
-/// The key that is meant by a word which other tools, or people, have for it: the first that is known here.
+/// The key that is meant by a common synonym from other tools: the first that is allowed here.
 fn other_word<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     const WORDS: [(&str, &[&str]); 8] = [
         ("complete_within", &["attempt_timeout", "order_timeout"]),
@@ -325,7 +325,7 @@ fn other_word<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     known.iter().find(is_meant).copied()
 }
 
-/// Where a key belongs that is known elsewhere.
+/// Where a key belongs that is allowed in another place.
 fn elsewhere(key: &str, known: &[&str]) -> String {
     let of_retry = ["calls_per_attempt", "calls_per_run", "initial", "max"];
     let of_supervisor = [
@@ -358,7 +358,7 @@ fn elsewhere(key: &str, known: &[&str]) -> String {
     format!("there are {}", known.join(", "))
 }
 
-/// What a required key is for.
+/// The purpose of a required key.
 fn purpose(key: &str) -> &'static str {
     match key {
         "workflow" => "write `workflow: NAME`, by which orders ask for it",
@@ -445,10 +445,10 @@ fn wrong_type(types: &[&str], schema: &Value, value: &Value, at: &Path) -> Probl
     }
 }
 
-/// Most characters of a text that are shown.
+/// Most characters of a text that a message shows.
 const SHOWN_CHARS: usize = 60;
 
-/// A value as an author would know it again.
+/// A value in a form that its author recognises.
 fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) if text.chars().count() > SHOWN_CHARS => {

@@ -1,12 +1,12 @@
-//! The values of a YAML text, as serde has them: no places, and no word about the text.
+//! Values of a YAML text, read by serde: without positions, and without error texts.
 
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error};
 
-/// Reads one YAML document. Of a key that stands twice the first value is taken.
+/// Reads one YAML document. If a key occurs twice, the first value is used.
 pub(super) fn read(text: &str) -> Result<Value, Error> {
     let options = serde_saphyr::options! {
-        // As YAML 1.2 has it: `y`, `no` and `on` are texts.
+        // As in YAML 1.2: `y`, `no` and `on` are texts.
         strict_booleans: true,
         duplicate_keys: DuplicateKeyPolicy::FirstWins,
         with_snippet: false,

@@ -1,4 +1,4 @@
-//! Reading YAML, and what is said of a text that is none.
+//! Reading YAML, and the error texts of invalid YAML.
 
 use serde_json::Value;
 use serde_saphyr::Error;
@@ -8,8 +8,8 @@ use super::positions::Positions;
 use super::value;
 use crate::problem::Problem;
 
-/// Reads one YAML document. Of a key that stands twice the first value is taken:
-/// [`Positions::duplicates`] tells of the others.
+/// Reads one YAML document. If a key occurs twice, the first value is used, and [`Positions::duplicates`] reports the
+/// others.
 pub(super) fn read(text: &str) -> Result<Value, Box<Problem>> {
     if let Some(problem) = not_text(text) {
         return Err(Box::new(problem));
@@ -32,20 +32,20 @@ fn not_text(text: &str) -> Option<Problem> {
     Some(problem)
 }
 
-/// What is said of a text that is no YAML document. The parser below is asked first: it says what kind
-/// of error it is.
+/// The problem of a text that is not a YAML document. The parser of positions is tried first, because it gives the
+/// kind of the error.
 fn broken(text: &str, error: &Error) -> Problem {
     for event in Parser::new_from_str(text) {
         if let Err(error) = event {
             let marker = error.marker();
             let (mut line, mut column) = (marker.line().max(1), marker.col() + 1);
-            // The parser names the place after the last line.
+            // The parser gives the position after the last line.
             let last = text.lines().count().max(1);
             if line > last {
                 line = last;
                 column = text.lines().last().map_or(1, |l| l.chars().count().max(1));
             }
-            // A text that goes on over a line with a tab is told of at its beginning.
+            // The parser reports a text that continues over a line with a tab at its beginning.
             let mut next = text.lines().enumerate().skip(line - 1).take(2);
             if let Some((index, tabbed)) = next.find(|(_, l)| is_indented_by_tab(l)) {
                 line = index + 1;
@@ -69,7 +69,7 @@ fn broken(text: &str, error: &Error) -> Problem {
             .is_some_and(|l| l.starts_with("---"))
     };
     let is_second = matches!(error.without_snippet(), Error::MultipleDocuments { .. });
-    // The error stands at what comes first in the second document.
+    // The parser reports the error at the beginning of the second document.
     let (line, column) = match (1..line).rev().find(|line| is_marker(*line)) {
         Some(marker) if is_second => (marker, 1),
         _ => (line, column),
@@ -89,7 +89,7 @@ const QUOTE: &str = "put the text in quotes if it is meant as a text: a plain on
 const INDENT: &str =
     "indent what belongs together by the same number of spaces, and what lies in it by two more";
 
-/// The last bracket that is open at a place, with its own place. Brackets in quotes and comments are none.
+/// The last bracket that is open at a position, with its own position. Brackets in quotes and comments do not count.
 fn unclosed(text: &str, line: usize, column: usize) -> Option<(char, usize, usize)> {
     let mut open = Vec::new();
     let mut quote = None;
@@ -102,7 +102,7 @@ fn unclosed(text: &str, line: usize, column: usize) -> Option<(char, usize, usiz
             match (quote, c) {
                 (Some(q), _) if c == q && before != '\\' => quote = None,
                 (Some(_), _) => {}
-                // A quote begins a text where a value may begin, and is a letter elsewhere.
+                // A quote starts a text only where a value may start; elsewhere it is a letter.
                 (None, '"' | '\'') if " [{,:".contains(before) => quote = Some(c),
                 (None, '#') if before == ' ' => break,
                 (None, '[' | '{') if " [{,:".contains(before) => open.push((c, index + 1, at + 1)),
@@ -121,7 +121,7 @@ fn is_indented_by_tab(line: &str) -> bool {
     line.trim_start_matches(' ').starts_with('\t')
 }
 
-/// Errors of the text's form: the reason, and what to write instead.
+/// Syntax errors: the reason, and what to write instead.
 fn syntax(kind: &ErrorKind, line: &str) -> (&'static str, &'static str) {
     if is_indented_by_tab(line) {
         return (
@@ -229,7 +229,7 @@ fn syntax(kind: &ErrorKind, line: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Errors of a text that has the form of YAML.
+/// Errors of a syntactically valid text: the reason, and what to write instead.
 fn meaning(error: &Error) -> (&'static str, &'static str) {
     match error.without_snippet() {
         Error::Eof { .. } => (

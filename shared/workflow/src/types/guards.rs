@@ -1,7 +1,7 @@
-//! Which steps are known to have run where an expression is computed.
+//! Steps that must have run when an expression is evaluated.
 //!
-//! The output of a skipped step is null, and nothing can be read inside of null. `has(steps.x.y)` is no
-//! guard: it fails for null as `steps.x.y` does.
+//! The output of a skipped step is null, and null has no fields. `has(steps.x.y)` is not a guard: it fails for null
+//! as `steps.x.y` does.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(super) type Conditions<'a> = Vec<(&'a str, Option<&'a Expression>)>;
 /// Ids of steps that have run.
 pub(super) type Facts = BTreeSet<String>;
 
-/// The id of the step whose output this is, as a whole.
+/// The id of the step whose whole output this is.
 pub(super) fn step_read(node: &IdedExpr) -> Option<&str> {
     let is_steps = |node: &IdedExpr| matches!(&node.expr, Expr::Ident(name) if name == "steps");
     match &node.expr {
@@ -32,8 +32,7 @@ pub(super) fn step_read(node: &IdedExpr) -> Option<&str> {
     }
 }
 
-/// What is known once a condition has come to this value, with what follows from it: that a step has
-/// run says that its own condition held.
+/// Facts that follow from the value of a condition: if a step has run, its own condition held, with further facts.
 pub(super) fn assume(condition: &IdedExpr, holds: bool, conditions: &Conditions<'_>) -> Facts {
     let mut facts = Facts::new();
     learn(condition, holds, conditions, &mut facts);
@@ -56,7 +55,7 @@ fn learn(node: &IdedExpr, holds: bool, conditions: &Conditions<'_>, facts: &mut 
     for (id, own) in conditions {
         let Some(own) = own else { continue };
         let is_same = same(own.tree(), node);
-        // Another condition on the same values may well say the same: that is the author's to know.
+        // Another condition on the same values may be equivalent, and only its author knows that.
         if (is_same && holds) || (!is_same && share(own.tree(), node)) {
             facts.insert((*id).to_owned());
         }
@@ -79,7 +78,7 @@ fn learn(node: &IdedExpr, holds: bool, conditions: &Conditions<'_>, facts: &mut 
             let is_unequal = (call.func_name == operators::NOT_EQUALS) == holds;
             for (value, other) in [(left, right), (right, left)] {
                 let Some(id) = step_read(value) else { continue };
-                // Unequal to null, or equal to something that is not null.
+                // Unequal to null, or equal to a value that is not null.
                 let is_literal = matches!(&other.expr, Expr::Literal(_));
                 if is_null(other) && is_unequal || is_literal && !is_null(other) && !is_unequal {
                     facts.insert(id.to_owned());
@@ -90,7 +89,7 @@ fn learn(node: &IdedExpr, holds: bool, conditions: &Conditions<'_>, facts: &mut 
     }
 }
 
-/// Whether two expressions are the same, but for spaces and brackets that change nothing.
+/// Whether two expressions are equal, except for insignificant spaces and brackets.
 fn same(a: &IdedExpr, b: &IdedExpr) -> bool {
     match (&a.expr, &b.expr) {
         (Expr::Ident(a), Expr::Ident(b)) => a == b,
@@ -116,7 +115,7 @@ fn all_same(a: &[IdedExpr], b: &[IdedExpr]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
 }
 
-/// Whether two expressions read the same value of the order, or one a part of what the other reads.
+/// Whether two expressions read the same value of the order, or one reads a part of the other's value.
 fn share(a: &IdedExpr, b: &IdedExpr) -> bool {
     let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
     reads(a, &mut of_a);

@@ -1,4 +1,4 @@
-//! What an expression may come to, and what in it can never work.
+//! Type inference of expressions, and faults that make them fail for every order.
 
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators,
@@ -11,23 +11,23 @@ use super::source_text;
 use crate::expr::Expression;
 use crate::problem::nearest;
 
-/// Something that is wrong with an expression.
+/// A fault of an expression.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) reason: String,
     pub(super) hint: Option<String>,
-    /// A piece of the expression's source that it is about.
+    /// The piece of the source that has the fault.
     pub(super) text: Option<String>,
 }
 
-/// What an expression may read where it stands.
+/// What an expression may read at its position.
 pub(super) struct Around<'a> {
     pub(super) order: Type,
     pub(super) details: Type,
-    /// `None` where there is none: outside of compensations.
+    /// `None` outside of compensations.
     pub(super) output: Option<Type>,
     pub(super) conditions: &'a Conditions<'a>,
-    /// Steps that have run, whatever the order.
+    /// Steps that have run for every order.
     pub(super) facts: Facts,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// A part that reads nothing: it has its value now, or never.
+    /// A constant part: it has its value now, or never.
     fn computed(&mut self, node: &IdedExpr) {
         let source = source_text::source(node).unwrap_or_default();
         if let Some(why) = Expression::fault_of_constant(node, &source) {
@@ -169,7 +169,7 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// The value of a part that something is done with for which null is not enough.
+    /// The type of a part in an operation that does not accept null.
     fn value(&mut self, node: &IdedExpr) -> Type {
         let found = self.of(node);
         if let Some(id) = &found.may_be_skipped {
@@ -240,8 +240,8 @@ impl<'a> Infer<'a> {
                 yes.or(no)
             }
             (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) => {
-                // What one side says holds for the other in either order: an error of the left side is
-                // forgotten where the right side decides.
+                // A fact of one side holds for the other in either order: the error of one side is dropped if the
+                // other decides.
                 let is_and = call.func_name == operators::LOGICAL_AND;
                 let of_left = assume(left, is_and, self.around.conditions);
                 let of_right = assume(right, is_and, self.around.conditions);
@@ -297,7 +297,7 @@ impl<'a> Infer<'a> {
         self.facts = before;
     }
 
-    /// A part that has to be true or false.
+    /// Checks a part that must be true or false.
     fn condition(&mut self, node: &IdedExpr, what: &str) {
         let of = self.value(node);
         if !of.kinds.may(Kinds::BOOL) && of.kinds != Kinds::NEVER {
@@ -352,7 +352,7 @@ impl<'a> Infer<'a> {
         let (of_left, of_right) = (self.value(left), self.value(right));
         let (a, b) = (of_left.kinds, of_right.kinds);
         if a == Kinds::NEVER || b == Kinds::NEVER {
-            // The elements of a list that is empty as yet.
+            // The elements of a list that is still empty.
             return of_left.or(of_right);
         }
         let is_zero = |node: &IdedExpr| matches!(&node.expr, Expr::Literal(LiteralValue::Int(n)) if *n.inner() == 0);
@@ -425,7 +425,7 @@ impl<'a> Infer<'a> {
             types.push(self.value(target));
         }
         for part in &call.args {
-            // The new name of a macro that was called wrongly stands for nothing.
+            // After a faulty call of a macro its new name has no meaning.
             let is_macro = MACROS.iter().any(|(known, _)| *known == name);
             if !is_macro {
                 types.push(self.value(part));
@@ -495,7 +495,7 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// A macro: its body is gone through once, for all elements.
+    /// A macro: its body is checked once, for all elements.
     fn comprehension(&mut self, over: &ComprehensionExpr) -> Type {
         let range = self.value(&over.iter_range);
         let kinds = range.kinds;
@@ -528,7 +528,7 @@ impl<'a> Infer<'a> {
         }
         let mut found = self.of(&over.result);
         self.locals.truncate(known);
-        // A list that nothing was put into.
+        // A list without an element.
         if found
             .elements
             .as_ref()
@@ -540,7 +540,7 @@ impl<'a> Infer<'a> {
     }
 }
 
-/// Whether a part reads nothing, and is the same for every order.
+/// Whether a part is constant: the same for every order.
 pub(super) fn is_constant(node: &IdedExpr) -> bool {
     match &node.expr {
         Expr::Literal(_) => true,
@@ -570,7 +570,7 @@ fn kind(literal: &LiteralValue) -> Kinds {
     }
 }
 
-/// How values of two kinds are brought together.
+/// How to convert values of two kinds to one.
 fn convert(a: Kinds, b: Kinds) -> Option<String> {
     let one_is = |kinds: Kinds| a.is_subset_of(kinds) || b.is_subset_of(kinds);
     if one_is(Kinds::NULL) {

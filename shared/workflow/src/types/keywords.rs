@@ -1,6 +1,6 @@
-//! Keywords of a schema of details that were most likely misspelt, and a schema that no details fit.
+//! Probably misspelt keywords in a schema of details, and schemas that no details fit.
 //!
-//! JSON Schema ignores a keyword that it does not know, so that `requird` asks for nothing.
+//! JSON Schema ignores unknown keywords, so `requird` has no effect.
 
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ const ONE: [&str; 11] = [
 ];
 /// Keywords whose value is a list of schemas.
 const LISTED: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Keywords whose value is no schema.
+/// Keywords whose value is not a schema.
 const PLAIN: [&str; 36] = [
     "$anchor",
     "$comment",
@@ -70,7 +70,7 @@ const PLAIN: [&str; 36] = [
     "writeOnly",
 ];
 
-/// Tells of them in a schema that can be used.
+/// Reports them for a usable schema.
 pub(super) fn check(schema: &Map<String, Value>, at: &Path, problems: &mut Problems) {
     let is_object = |of: &Value| of == "object";
     let fits = match schema.get("type") {

@@ -1,10 +1,10 @@
-//! What a value may be, as far as that can be known before there is an order.
+//! Kinds of values, as far as they are known before there is an order.
 
 use std::collections::BTreeMap;
 use std::ops::BitOr;
 use std::rc::Rc;
 
-/// A set of kinds of values: what an expression may come to.
+/// A set of kinds of values that an expression may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Kinds(pub(crate) u16);
 
@@ -27,17 +27,17 @@ impl Kinds {
     pub(crate) const LIST: Self = Self(128);
     pub(crate) const MAP: Self = Self(256);
     pub(crate) const TYPE: Self = Self(512);
-    /// A number of JSON: whole ones are `int`, or `uint` where they are too large for that.
+    /// A number of JSON: whole ones are `int`, or `uint` if they are too large for that.
     pub(crate) const NUMBER: Self = Self(4 | 8 | 16);
-    /// Whatever JSON has.
+    /// All kinds of JSON.
     pub(crate) const JSON: Self = Self(1 | 2 | 4 | 8 | 16 | 32 | 128 | 256);
 
-    /// Each kind of the set by itself.
+    /// The kinds of the set, one by one.
     pub(crate) fn each(self) -> impl Iterator<Item = Self> {
         (0..10).map(|n| Self(1 << n)).filter(move |k| self.may(*k))
     }
 
-    /// Whether one of the other set is in this one.
+    /// Whether the sets have a kind in common.
     pub(crate) fn may(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -47,7 +47,7 @@ impl Kinds {
         self.0 & !other.0 == 0
     }
 
-    /// As an author would say it.
+    /// The kinds in an author's words.
     pub(crate) fn names(self) -> String {
         let mut rest = self;
         let mut said: Vec<&str> = Vec::new();
@@ -74,15 +74,15 @@ impl Kinds {
     }
 }
 
-/// What an expression may come to.
+/// The type of an expression.
 #[derive(Debug, Clone)]
 pub(crate) struct Type {
     pub(crate) kinds: Kinds,
-    /// Of a list: what its elements may be; `None`: anything.
+    /// Of a list: the type of its elements; `None`: any.
     pub(crate) elements: Option<Rc<Type>>,
     /// Of a mapping: its fields; `None`: any.
     pub(crate) fields: Option<Rc<Fields>>,
-    /// Id of the step of which this is the output as it is, null where that step was skipped.
+    /// Id of the step whose unchanged output this is, which is null if the step was skipped.
     pub(crate) may_be_skipped: Option<String>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Type {
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) known: BTreeMap<String, Type>,
-    /// Whether there may be others.
+    /// Whether there may be further fields.
     pub(crate) is_open: bool,
 }
 
@@ -123,7 +123,7 @@ impl Type {
         }
     }
 
-    /// One or the other.
+    /// The union of two types.
     pub(crate) fn or(self, other: Self) -> Self {
         let elements = match (self.kinds.may(Kinds::LIST), other.kinds.may(Kinds::LIST)) {
             (true, false) => self.elements,
@@ -136,7 +136,7 @@ impl Type {
         let fields = match (self.kinds.may(Kinds::MAP), other.kinds.may(Kinds::MAP)) {
             (true, false) => self.fields,
             (false, true) => other.fields,
-            // Two mappings: what is known of one need not hold for the other.
+            // Two mappings: the fields of one need not be in the other.
             _ => None,
         };
         Self {
@@ -147,7 +147,7 @@ impl Type {
         }
     }
 
-    /// What an element of a list may be.
+    /// The type of a list's elements.
     pub(crate) fn element(&self) -> Self {
         self.elements
             .as_ref()

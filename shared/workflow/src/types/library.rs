@@ -1,8 +1,8 @@
-//! What the expression language's operators and functions do with which kinds of values.
+//! Results of the expression language's operators and functions by kinds of values.
 //!
-//! There is no table of that here: the library is asked. For each kind there are sample values, and
-//! what fails for all samples of its arguments is taken as what can never work. The names of the
-//! functions are listed, for messages; a test calls each of them.
+//! There is no table: the library is called. Each kind has sample values, and a call that fails for all samples of
+//! its arguments counts as one that fails for every order. The names of the functions are listed for messages; a test
+//! calls each of them.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::kinds::Kinds;
 use crate::expr::{Scope, with_stack};
 
-/// A function of the language: its name, and how it may be called.
+/// A function of the language: its name and its forms.
 pub(crate) struct LanguageFunction {
     pub(crate) name: &'static str,
     /// Number of arguments of a call `name(a, b)`; `None` if it is not called so.
@@ -56,7 +56,7 @@ pub(crate) const FUNCTIONS: [LanguageFunction; 12] = [
     function("type", Some(1), None, "type(details.x)"),
 ];
 
-/// Every macro: what is written like a function and is none. With the form of a call.
+/// Every macro, with the form of its call: written like a function, but expanded by the parser.
 pub(crate) const MACROS: [(&str, &str); 6] = [
     ("has", "has(details.note)"),
     ("all", "details.items.all(i, i.count > 0)"),
@@ -66,7 +66,7 @@ pub(crate) const MACROS: [(&str, &str); 6] = [
     ("filter", "details.items.filter(i, i.count > 0)"),
 ];
 
-/// Values of a kind, such that whatever can be done with one of the kind can be done with one of them.
+/// Values of a kind, such that every operation on the kind works for one of them.
 fn samples(kind: Kinds) -> Vec<CelValue> {
     let of = |values: &[Value]| values.iter().map(Scope::value).collect();
     match kind {
@@ -114,13 +114,13 @@ fn kinds_of(kind: Kind) -> Kinds {
     }
 }
 
-/// A call as it is asked for: name, whether it is of a value, and one kind for each argument.
+/// Signature of a call: name, whether it is of a value, and one kind for each argument.
 type CallSignature = (String, bool, Vec<Kinds>);
 
 static ANSWERS: LazyLock<Mutex<BTreeMap<CallSignature, Kinds>>> = LazyLock::new(Mutex::default);
 
-/// What a call may come to, with the value before the point, if there is one, as the first argument.
-/// Nothing if it can never work.
+/// The kinds of a call's result, with the value before the point, if there is one, as the first argument. Empty if it
+/// fails for every order.
 pub(crate) fn result(function: &str, is_of_value: bool, arguments: &[Kinds]) -> Kinds {
     let mut found = Kinds::NEVER;
     let mut ways: Vec<Vec<Kinds>> = vec![Vec::new()];
@@ -185,7 +185,7 @@ fn ask(function: &str, is_of_value: bool, arguments: &[Kinds]) -> Kinds {
     found
 }
 
-/// How an author writes an operator; `None` if it is none of those that are written between two values.
+/// An operator as authors write it; `None` if it is not written between two values.
 pub(crate) fn written(operator: &str) -> Option<&'static str> {
     Some(match operator {
         operators::ADD => "+",
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::Expression;
 
-    /// Every kind there is.
+    /// All kinds.
     const EVERY: Kinds = Kinds(0x3ff);
 
     fn all() -> Vec<Kinds> {

@@ -1,13 +1,12 @@
-//! Types of expressions: what can never work is told before an order meets it.
+//! Types of expressions: faults that concern every order are reported when a file is loaded.
 //!
-//! Each expression is gone through once, with what is known of each value before there is an order: the
-//! fields of `order` exactly, `details` as far as a schema says, outputs of steps not at all. What may
-//! work for some order is let through. Only files that are loaded are held against this, never
-//! published definitions: orders that run on one go on as they did.
+//! Each expression is checked once, with what is known of each value before there is an order: the fields of `order`
+//! exactly, `details` as far as a schema says, outputs of steps not at all. An expression that may work for some
+//! order passes. Only loaded files are checked, never published definitions, so that their orders continue.
 //!
-//! A few rules go further than what can never work. An expression that does something with the output of
-//! a step that may be skipped needs a guard, for it fails for each order for which the step is skipped.
-//! And `{{ … }}`, `{details.x}` or `$details.x`, which are other template languages, would be sent as they stand.
+//! A few rules are stricter. An expression that uses the output of a step that may be skipped needs a guard, because
+//! it fails for each order that skips the step. And `{{ … }}`, `{details.x}` or `$details.x`, the syntax of other
+//! template languages, would be sent unchanged.
 
 mod guards;
 mod infer;
@@ -29,8 +28,8 @@ use guards::{Conditions, Facts, assume};
 use infer::{Around, Fault, Infer, is_constant};
 use kinds::{Fields, Kinds, Type};
 
-/// What in the expressions of a definition can never work. Expressions that do not compile are left out:
-/// [`Workflow::compile`](crate::Workflow::compile) tells of them.
+/// Problems of a definition's expressions that concern every order. Expressions that do not compile are left out:
+/// [`Workflow::compile`](crate::Workflow::compile) reports them.
 pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
     let mut problems = Problems::default();
     let written = compiled(definition, &mut Problems::default());
@@ -81,7 +80,7 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .collect()
 }
 
-/// Delays that grow from one attempt to the next, up to one that is below the first.
+/// Checks delays that grow from one attempt to the next up to a maximum that is below the first.
 fn delays(policy: Option<&PolicyDefinition>, at: &Path, problems: &mut Problems) {
     if let Some(policy) = policy
         && let (Some(delay), Some(max)) = (policy.delay, policy.max_delay)
@@ -115,7 +114,7 @@ fn faults(
     conditions: &Conditions<'_>,
     all: &[Written],
 ) -> Vec<Fault> {
-    // A step that runs has had its own condition hold.
+    // When a step runs, its own condition held.
     let facts = match (written.role, condition_of(all, written.step)) {
         (Role::Input | Role::Compensation, Some(own)) => assume(own.tree(), true, conditions),
         _ => Facts::new(),
@@ -161,8 +160,8 @@ fn faults(
     infer.faults
 }
 
-/// What can never work in the expression of a search key. One that reads what it must not has been told
-/// of.
+/// Faults in the expression of a search key that concern every order. An expression that reads what it must not is
+/// reported already.
 fn faults_of_search_key(
     definition: &Definition,
     expression: &Expression,
@@ -194,16 +193,16 @@ fn faults_of_search_key(
     infer.faults
 }
 
-/// What the value of a search key may be.
+/// The kinds that the value of a search key may have.
 const SEARCHED: Kinds = Kinds(Kinds::STRING.0 | Kinds::NUMBER.0 | Kinds::BOOL.0);
 
-/// What expressions see as `details`.
+/// The type of the variable `details`.
 fn details(definition: &Definition) -> Type {
     let written = definition.details_schema.as_ref();
     written.map_or_else(|| Type::of(Kinds::MAP), schema::details)
 }
 
-/// What expressions see as `order`.
+/// The type of the variable `order`.
 fn order() -> Type {
     let sample = Scope::order("", "", false);
     let fields = sample.as_object().into_iter().flatten();
@@ -215,8 +214,8 @@ fn order() -> Type {
     })
 }
 
-/// What another template language would fill in, and the expression in it: anything in `{{ }}`, and in `{ }`,
-/// `#{ }` or behind `$` what reads a variable that there is.
+/// A placeholder of another template language, and the expression in it: anything in `{{ }}`, and in `{ }`, `#{ }` or
+/// behind `$` an expression that reads an existing variable.
 fn other_language(text: &str) -> Option<(&str, &str)> {
     text.char_indices().find_map(|(at, c)| {
         let rest = &text[at..];
@@ -248,7 +247,7 @@ fn other_language(text: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// Texts that another template language would fill in. Bounded: the nesting of what is loaded is.
+/// Reports placeholders of other template languages. Bounded: a loaded file has a bounded nesting.
 fn braces(value: &Value, at: &Path, problems: &mut Problems) {
     match value {
         Value::String(text) => {

@@ -1,15 +1,15 @@
-//! What a schema says of the values in an order's details.
+//! Types of an order's details from their schema.
 //!
-//! Only what it says for sure is taken: a part with `anyOf`, `if` and the like may be anything.
+//! Only certain facts are used: a part with `anyOf`, `if` and the like may have any type.
 
 use serde_json::{Map, Value};
 
 use super::kinds::{Fields, Kinds, Type};
 
-/// Deepest part that is looked at.
+/// Deepest nesting that is read.
 const MAX_DEPTH: usize = 16;
 
-/// The details of orders that fit a schema.
+/// The type of details that fit a schema.
 pub(super) fn details(schema: &Map<String, Value>) -> Type {
     let root = Value::Object(schema.clone());
     let mut found = part(&root, &root, 0);
@@ -24,7 +24,7 @@ fn part(root: &Value, schema: &Value, depth: usize) -> Type {
     }
     if let Some(target) = schema["$ref"].as_str() {
         let named = target.strip_prefix('#').and_then(|p| root.pointer(p));
-        // What stands beside a reference holds too, and says less than what it names.
+        // Keywords beside a reference apply too, but they say less than its target.
         return named.map_or_else(Type::any, |named| part(root, named, depth + 1));
     }
     let mut found = Type::of(kinds(schema));
@@ -58,7 +58,7 @@ fn kinds(schema: &Value) -> Kinds {
     let of_type = |name: &str| match name {
         "null" => Kinds::NULL,
         "boolean" => Kinds::BOOL,
-        // 2.0 is an integer too, and is read as a number with a point.
+        // 2.0 is an integer too, and is read as a floating-point number.
         "integer" | "number" => Kinds::NUMBER,
         "string" => Kinds::STRING,
         "array" => Kinds::LIST,

@@ -1,4 +1,4 @@
-//! Parts of expressions, as their author would know them again.
+//! Source texts of parts of expressions, for messages.
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 
@@ -13,7 +13,7 @@ pub(super) fn step(id: &str) -> String {
     }
 }
 
-/// A part as it can be named in a sentence.
+/// A part's name in a sentence.
 pub(super) fn value(node: &IdedExpr) -> String {
     match source(node) {
         Some(text) if text.chars().count() <= MAX_CHARS => format!("`{text}`"),
@@ -21,7 +21,7 @@ pub(super) fn value(node: &IdedExpr) -> String {
     }
 }
 
-/// The text of a part, as it was most likely written; `None` if that cannot be said.
+/// The probable source text of a part; `None` if it cannot be reconstructed.
 pub(super) fn source(node: &IdedExpr) -> Option<String> {
     Some(match &node.expr {
         Expr::Ident(name) if !name.starts_with('@') => name.clone(),

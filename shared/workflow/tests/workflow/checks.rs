@@ -1,4 +1,4 @@
-//! Every check of a definition: one bad file for each problem, with what the author is told.
+//! Every check of a definition: one invalid file for each problem, with the author's message.
 #![cfg(feature = "load")]
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ fn limits() -> Limits {
     }
 }
 
-/// What is said about a file.
+/// The messages about a file.
 fn told(text: &str) -> Vec<String> {
     match load::from_yaml(FILE, text, &limits()) {
         Ok(_) => Vec::new(),
@@ -28,7 +28,7 @@ fn told(text: &str) -> Vec<String> {
     }
 }
 
-/// One step, with more lines of its own.
+/// A file with one step that has these further lines.
 fn one(more: &str) -> String {
     format!("workflow: w\nsteps:\n  - {{id: a, agent: shop, action: go, compensation: none{more}}}")
 }
@@ -677,8 +677,8 @@ fn problems_are_given_to_programs_whole() {
     );
 }
 
-/// Whatever is done to a value in a sound file, the form's checks and the model agree: what passes the
-/// first is read by the second, so that nobody meets the words of the second.
+/// For every change to a value of a valid file, the checks of the form and the model agree: whatever passes the
+/// checks can be read by the model, so that no author sees the model's own messages.
 #[test]
 fn what_the_form_takes_the_model_takes() {
     let sound = serde_json::json!({

@@ -1,5 +1,4 @@
-//! From a step as written to a step as it runs: what is declared, what is inherited, what is the
-//! default.
+//! Compilation of a step: declared, inherited and default values.
 
 use serde_json::{Value, json};
 use triad_workflow::{Limits, Millis, Repeat, Step, Workflow};

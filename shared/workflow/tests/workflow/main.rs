@@ -1,4 +1,4 @@
-//! Definitions: what is refused and warned of, what is compiled, and by what they are known.
+//! Definitions: problems and warnings, compilation, and identity.
 
 mod checks;
 mod compiled;

@@ -1,4 +1,4 @@
-//! What is said of expressions that compile and can never work, and what is let through.
+//! Problems of expressions that compile and fail for every order, and expressions that pass.
 #![cfg(feature = "load")]
 
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ steps:
     )
 }
 
-/// What is said of the step `last` without its name.
+/// The problems of the step `last`, without its name.
 fn told(last: &str) -> Vec<String> {
     let last = match last.contains("compensation:") {
         true => last.to_owned(),
@@ -265,8 +265,8 @@ fn the_output_of_a_step_that_may_be_skipped_needs_a_guard() {
     refused(&told, "compensation.input.x: step gift is skipped");
 }
 
-/// What the rule about guards rests on: the library itself fails for the ones that are refused, and not
-/// for the ones that are let through.
+/// The rule about guards relies on this: the library itself fails for the refused expressions, and not for the
+/// others.
 #[test]
 fn guards_are_what_the_language_makes_of_them() {
     let computed = |source: &str| {

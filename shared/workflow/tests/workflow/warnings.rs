@@ -1,4 +1,4 @@
-//! Warnings: compensations that have no value where the step has no output.
+//! Warnings: compensations that have no value if the step has no output.
 
 use serde_json::{Value, json};
 use triad_workflow::{Limits, Problem, Workflow};
@@ -34,7 +34,7 @@ fn reading_inside_an_output_that_may_be_missing_is_warned_of() {
         "size(output.items)",
         "output + 1",
         "output.contains(\"x\")",
-        // Null is not a map without the field: asking it for one fails.
+        // Null is not a map without the field: a test for a field of null fails.
         "has(output.reference)",
         "has(output.reference) ? output.reference : \"none\"",
     ] {

@@ -1,12 +1,12 @@
-//! A batch, until every record of it is done or given up. Pure: what to do next is decided here,
-//! done in `poller`.
+//! A batch, until every record of it is done or given up. No IO: this module decides the next step, and `poller`
+//! executes it.
 //!
-//! - Within a batch nothing passes a record of its partition that is not done.
+//! - Within a batch no record passes an unfinished record of its partition.
 //! - A batch that fails as a whole is tried again; with bisection it is halved first, and halving
 //!   does not count as a retry.
-//! - A partial answer lets go of what is before the first failed record of each partition. One
-//!   that lets go of nothing is a failure of the whole batch, so that a bad record at its head is
-//!   found by halving, and not given up together with good ones behind it.
+//! - A partial answer completes the records before the first failed one of each partition. An answer that completes
+//!   none is a failure of the whole batch, so that bisection finds a bad record at its head, and good records behind
+//!   it are not given up with it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -41,7 +41,7 @@ pub struct GivenUp {
     pub cause: String,
 }
 
-/// What is resolved after one invocation.
+/// Result of one invocation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resolved {
     /// Records that are done.
@@ -61,7 +61,7 @@ struct Chunk {
     invocations: u32,
 }
 
-/// One batch, in the parts that are not done or given up yet, and the rules for what becomes of each part.
+/// One batch, split into parts that are not done or given up yet, and the rules for each part.
 #[derive(Debug)]
 pub struct Work {
     chunks: VecDeque<Chunk>,
@@ -99,9 +99,8 @@ impl Work {
         self.chunks.front().map_or(0, |chunk| chunk.failures)
     }
 
-    /// Takes note of what came of the invocation with the records of [`next`](Self::next), and returns which
-    /// of them are done or given up by that. `now` is the time by which their age is judged. Does nothing if
-    /// no records are left.
+    /// Records the result of the invocation with the records of [`next`](Self::next), and returns which of them are
+    /// done or given up by it. `now` is the time by which their age is judged. Does nothing if no records are left.
     pub fn resolve(&mut self, verdict: Verdict, now: Timestamp) -> Resolved {
         let Some(mut chunk) = self.chunks.pop_front() else {
             return Resolved::default();
@@ -120,7 +119,7 @@ impl Work {
                 let mut resolved = if chunk.records.is_empty() {
                     Resolved::default()
                 } else if moved {
-                    // Another record is at the head of it: counted anew.
+                    // Another record is at its head: failures count from zero.
                     chunk.failures = 0;
                     self.count(chunk, cause, now)
                 } else {
@@ -133,9 +132,9 @@ impl Work {
         }
     }
 
-    /// Takes note that the event with the records of [`next`](Self::next) is too large. Several records are
-    /// cut into two halves, of which the first is next; nothing is resolved then. A single record is given up:
-    /// it is in [`Resolved::given_up`], with [`Why::PayloadTooLarge`]. Does nothing if no records are left.
+    /// Records that the event with the records of [`next`](Self::next) is too large. Several records are cut into two
+    /// halves, of which the first is next; nothing is resolved then. A single record is given up: it is in
+    /// [`Resolved::given_up`], with [`Why::PayloadTooLarge`]. Does nothing if no records are left.
     pub fn too_large(&mut self) -> Resolved {
         match self.chunks.pop_front() {
             None => Resolved::default(),
@@ -174,7 +173,7 @@ impl Work {
     }
 
     fn too_old(&self, chunk: &Chunk, now: Timestamp) -> bool {
-        // A record without a time has no age.
+        // A record without a timestamp has no age.
         let age = |r: &InputRecord| {
             let written = u64::try_from(r.timestamp_ms).ok()?;
             Some(now.0.saturating_sub(written))
@@ -194,7 +193,7 @@ impl Work {
     }
 }
 
-/// What is to come again, and what is done.
+/// Splits records into those to redeliver, and those that are done.
 fn part(
     records: Vec<InputRecord>,
     from: &HashMap<String, i64>,

@@ -30,7 +30,7 @@ fn offsets(records: &[InputRecord]) -> Vec<i64> {
     records.iter().map(|r| r.offset).collect()
 }
 
-/// Offsets that were handed over, that were done, and that were given up and why, in order.
+/// Offsets of each invocation, offsets that were done, and those that were given up and why, in order.
 type Course = (Vec<Vec<i64>>, Vec<i64>, Vec<(Vec<i64>, Why)>);
 
 /// Works a batch against a function.
@@ -179,7 +179,7 @@ fn a_failure_is_counted_anew_when_another_record_is_at_the_head() {
         retries: Some(2),
         ..Settings::default()
     };
-    // Each record is named once by the answer before, fails once by itself, then succeeds.
+    // The answer before names each record once, the record fails once alone, then succeeds.
     let mut head = -1;
     let (_, done, given_up) = run(&settings, batch(3), |next| {
         if next[0].offset != head {

@@ -97,7 +97,7 @@ async fn a_forward_call_after_its_compensation_has_no_effect() {
     assert_eq!(again.code(), (409, "compensated".to_owned()));
 }
 
-/// Method, path, headers, body and the status that is due.
+/// Method, path, headers, body and the expected status.
 type Case<'a> = (Method, &'a str, Vec<(&'a str, &'a str)>, &'a str, u16);
 
 #[tokio::test]
@@ -269,7 +269,7 @@ async fn what_an_action_is_said_to_answer_is_answered_each_time_and_to_a_probe()
         .send(Method::POST, "/payment/charge-status", &headers, "{}")
         .await;
     assert_eq!(probed.json(), json!({"applied": true, "output": said}));
-    // Other actions are answered as ever, and a refusal stays one.
+    // Other actions are answered as before, and a refusal stays one.
     assert_eq!(client.compensation("u", "k").await.json()["reversed"], true);
     let late = client.forward("k", json!({"amount": 9})).await;
     assert_eq!(late.code(), (409, "compensated".to_owned()));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::Client;
 
-/// A child that does not outlive its test.
+/// A child process that does not outlive its test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -78,7 +78,7 @@ async fn a_kill_under_load_loses_no_acknowledged_effect() {
     let summary = client.send(Method::GET, "/_ledger/summary", &[], "").await;
     let total: Value = summary.json()["total"].clone();
     assert_eq!(total["replayed"], effects.len());
-    // One more effect a caller may be in place without having been answered.
+    // Each caller may have one more effect in place without an answer.
     let applied = total["applied"].as_u64().unwrap() as usize;
     assert!(
         (effects.len()..=effects.len() + 4).contains(&applied),

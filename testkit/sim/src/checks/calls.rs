@@ -1,4 +1,4 @@
-//! Calls of remote services: what must hold when one is made, and when one lands.
+//! Checks of calls to remote services, when they are made and when they land.
 
 use triad_core::Direction;
 use triad_core::downstream::{Downstream, ForcedTo};
@@ -13,7 +13,7 @@ use crate::setup::REFRESH_DOWNSTREAMS;
 use crate::world::State;
 
 impl State {
-    /// Counts a call that is being made, and holds it against what must hold then.
+    /// Counts a call that is being made, and checks it.
     pub(crate) fn note_call(&mut self, who: InstanceId, call: &Arriving, time_left: Millis) {
         let made = self.remote.count(call);
         self.watch_call(who, call.service, made > 1);
@@ -39,7 +39,7 @@ impl State {
             });
     }
 
-    /// What was done at a service is compensated there: no definition of these worlds says otherwise.
+    /// An effect is compensated at the service where it happened: no definition of these worlds differs.
     fn check_place(&mut self, call: &Arriving) {
         if call.direction == Direction::Forward {
             self.history.places.insert(call.key.clone(), call.service);
@@ -55,8 +55,8 @@ impl State {
             });
     }
 
-    /// Nobody calls a downstream, or a step type, that an operator has paused long enough ago
-    /// for every instance to have read it.
+    /// No agent calls a downstream, or a step type, that an operator paused long enough ago for every instance to
+    /// have read it.
     fn check_downstream(&mut self, who: InstanceId, call: &Arriving) {
         if !self.kernel.faults_at_first.control_is_clear()
             || self.kernel.faults_at_first.remote_late > 0
@@ -84,7 +84,7 @@ impl State {
             });
     }
 
-    /// The calls of a second of true time are of at most four seconds of the instances' clocks.
+    /// The calls of a second of true time belong to at most four seconds of the instances' clocks.
     fn check_rate(&mut self, service: &'static str) {
         let second = self.kernel.now / 1_000;
         let made = self.remote.in_second.entry((service, second)).or_default();
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// A call lands: its effect happens, it is held against the guarantees, and it is answered.
+    /// A call lands: its effect happens, it is checked against the guarantees, and it is answered.
     pub(crate) fn land(&mut self, call: &Arriving, mishap: Mishap) -> Answer {
         let (kind, answer) = self.remote.land(&mut self.kernel, call, mishap);
         if matches!(kind, Kind::Compensated | Kind::Tombstoned) {
@@ -109,7 +109,7 @@ impl State {
         answer
     }
 
-    /// G3: when a compensation lands, everything that came after its step has been compensated.
+    /// G3: when a compensation lands, every later step has been compensated.
     fn check_compensation(&mut self, call: &Arriving) {
         let Some(order) = self.store.order(&call.order).cloned() else {
             return;

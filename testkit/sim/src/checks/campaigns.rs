@@ -1,4 +1,4 @@
-//! What must hold of campaigns at the end of a world.
+//! Checks of campaigns at the end of a world.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ fn read<T: DeserializeOwned>(state: &State, key: &str) -> Option<T> {
     serde_json::from_value(found.value).ok()
 }
 
-/// What must hold of every campaign at the end of a world.
+/// Checks every campaign at the end of a world.
 pub(super) fn check(state: &State, found: &mut Findings) {
     let mut acted: BTreeMap<CampaignId, Vec<OrderId>> = BTreeMap::new();
     for order in state.store.orders() {
@@ -44,8 +44,8 @@ pub(super) fn check(state: &State, found: &mut Findings) {
     }
 }
 
-/// That operators were told of a campaign that stopped by itself, once the list says that it is over; and of
-/// no other.
+/// Operators got an alert about each campaign that stopped without a command, once the list shows it as over; and
+/// about no other.
 pub(super) fn check_alerts(state: &State, told: &BTreeSet<String>, found: &mut Findings) {
     for id in told {
         let has_stopped = state.control.stopped_campaigns.contains(id);
@@ -70,8 +70,8 @@ pub(super) fn check_alerts(state: &State, told: &BTreeSet<String>, found: &mut F
     }
 }
 
-/// Every order that it acted on is in its batches once as one that was acted on; it may have refused before. One
-/// that was stopped, or is under way, may not have written the last ones down.
+/// Every order that the campaign acted on is in its batches exactly once as acted on; it may have refused before. A
+/// campaign that was stopped, or is under way, may not have recorded the last ones.
 fn lists(campaign: &Campaign, batches: &[Batch], acted: &[OrderId], found: &mut Findings) {
     let finished = matches!(
         campaign.phase,
@@ -99,7 +99,7 @@ fn lists(campaign: &Campaign, batches: &[Batch], acted: &[OrderId], found: &mut 
     }
 }
 
-/// Its sums are those of the batches behind it.
+/// A campaign's sums are those of its batches.
 fn sums(campaign: &Campaign, batches: &[Batch], found: &mut Findings) {
     let behind = campaign.batch as usize - usize::from(campaign.is_open);
     let batches = batches.iter().take(behind);

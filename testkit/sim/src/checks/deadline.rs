@@ -1,4 +1,4 @@
-//! What becomes of an order that has missed its deadline.
+//! Checks of orders that have missed their deadline.
 
 use triad_core::message::AlertKind;
 use triad_core::order::Incident;
@@ -10,8 +10,8 @@ use crate::definitions::TIMING;
 use crate::world::State;
 
 impl State {
-    /// What the Supervisor makes of an order beyond its deadline: it is compensated, or late. It waits
-    /// where an effect is in doubt that may not be repeated.
+    /// The Supervisor compensates an order beyond its deadline, or marks it late. It waits while an effect is in
+    /// doubt that may not be repeated.
     pub(super) fn check_order_deadline(
         &mut self,
         before: &Order,
@@ -68,15 +68,15 @@ impl State {
     }
 }
 
-/// An order that is announced again rests for no longer: behind each other one, which may have been let go and
-/// be in the line again.
+/// Longest interval until an order's next announcement: behind each other order, which may have been released and
+/// announced again.
 fn rest_at_most(state: &State) -> Millis {
     let orders = state.sent.orders.len() as u64;
     Millis(TIMING.announce_within.0 + 8 * orders * state.setup.announce_apart().0)
 }
 
-/// By the Supervisor's clock, when a write was decided on: as far as it shows, and never too late. It may
-/// have landed long after.
+/// When a write was decided, by the Supervisor's clock: as far as it shows, and never too late. It may have landed
+/// long after.
 fn decided_at(before: &Order, after: &Order, rest: Millis) -> Option<Timestamp> {
     let new = |i: &&Incident| !before.incidents.contains(i);
     let noted = after.incidents.iter().filter(new).map(|i| i.at).max();

@@ -1,4 +1,4 @@
-//! The guarantees, held against a world that has come to rest.
+//! The guarantees, checked in a world that has come to rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::definitions;
 use crate::service::named;
 use crate::world::State;
 
-/// Whether an order is where it may stay.
+/// Whether an order may stay in its state.
 pub(crate) fn is_at_rest(state: &State, id: &OrderId) -> bool {
     match state.store.order(id) {
         None => is_rejected(state, id),
@@ -23,7 +23,7 @@ pub(crate) fn is_at_rest(state: &State, id: &OrderId) -> bool {
     }
 }
 
-/// Whether an order was refused for want of room, and nothing of it is on its way.
+/// Whether an order was refused for lack of room, and none of its messages is under way.
 fn is_rejected(state: &State, id: &OrderId) -> bool {
     let of_order = |s: &&Stored| {
         serde_json::from_slice::<StatusMessage>(&s.envelope.value)
@@ -52,7 +52,7 @@ pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
     (0..order.steps.len()).filter(in_doubt).collect()
 }
 
-/// What has not finished yet, of these orders and in the topics.
+/// Unfinished work of these orders and in the topics.
 pub(crate) fn unfinished<'a>(
     state: &State,
     orders: impl Iterator<Item = &'a OrderId>,
@@ -80,7 +80,7 @@ pub(crate) fn unfinished<'a>(
     open
 }
 
-/// Every guarantee that can be seen from outside.
+/// Every guarantee that is visible from outside.
 pub(crate) fn check_final_state(state: &State) -> Findings {
     let mut found = Findings::default();
     for order in state.store.orders() {
@@ -105,13 +105,13 @@ pub(crate) fn check_final_state(state: &State) -> Findings {
     found
 }
 
-/// G2, G10: what is in place is what the record says.
+/// G2, G10: the effects in place are those of the record.
 fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     for (index, (record, step)) in order.steps.iter().zip(&workflow.steps).enumerate() {
         let in_place = state.remote.effects_of(order, index, workflow);
         let told = |what: &str| format!("{}/{} {what}; {:?}", order.id, step.id, record);
-        // A step without a compensation leaves its effect behind when its order is compensated, and an
-        // operator may have the order done again.
+        // A step without a compensation leaves its effect behind when its order is compensated, and an operator may
+        // resubmit the order.
         let has_compensation = step.compensation.is_some();
         if has_compensation {
             found.check("g2-one-effect-of-a-step", in_place <= 1, || {
@@ -147,11 +147,11 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findin
     }
 }
 
-/// G3: steps take effect after what they come after. That they are compensated in the reverse order
-/// is seen when a compensation lands.
+/// G3: steps take effect after their predecessors. The reverse order of compensations is checked when a compensation
+/// lands.
 fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     if state.history.moved.contains(&order.id) {
-        // Its steps came after others under another version.
+        // Its steps had another order under another version.
         return;
     }
     let mut applied: BTreeSet<&str> = BTreeSet::new();
@@ -172,8 +172,8 @@ fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &m
     }
 }
 
-/// G5: attempts within the threshold; calls within the allowance of each delivered request, and
-/// where a total is declared, within that for every round, whatever was delivered how often.
+/// G5: attempts within the threshold; calls within the allowance of each delivered request, and if a total is
+/// declared, within that for every run, however often requests were delivered.
 fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     let runs = 1 + state.history.resets.get(&order.id).copied().unwrap_or(0);
     let uneven = state.history.uneven.contains(&order.id);
@@ -221,10 +221,10 @@ fn deliveries(
     }
 }
 
-/// The declared total of a step, at the service itself.
+/// The declared total of a step, counted at the service.
 fn totals(state: &State, order: &Order, step: &Step, runs: u32, found: &mut Findings) {
     for compensation in [false, true] {
-        // An order may have been moved between versions: the largest total of them.
+        // An order may have been moved between versions: the largest total of them counts.
         let of = |s: &Step| {
             let compensation_total = s
                 .compensation
@@ -260,8 +260,7 @@ fn totals(state: &State, order: &Order, step: &Step, runs: u32, found: &mut Find
     }
 }
 
-/// G8: first occurrences in order, from 1 to the last that was written down, without a gap; a
-/// sequence means one thing.
+/// G8: first occurrences in order, from 1 to the last recorded sequence, without a gap; a sequence has one meaning.
 fn statuses(state: &State, found: &mut Findings) {
     let mut told: BTreeMap<OrderId, Vec<Status>> = BTreeMap::new();
     for topic in [topics::STATUS, "reply.app"] {
@@ -323,8 +322,8 @@ fn statuses(state: &State, found: &mut Findings) {
     }
 }
 
-/// G6: an alert for every bad end, with its cause, and none without one; one for every dead
-/// letter; of a breaker none that nobody decided.
+/// G6: an alert for every bad end, with its cause, and none without one; one for every dead letter; none about a
+/// breaker's change that no instance decided.
 fn alerts(state: &State, found: &mut Findings) {
     let alerts: Vec<Alert> = state
         .bus
@@ -358,7 +357,7 @@ fn alerts(state: &State, found: &mut Findings) {
             AlertKind::CampaignStopped => {
                 of_campaigns.insert(alert.alert_id);
             }
-            // A definition is said to be unreadable where it is: see `checks::lone`.
+            // `checks::lone` checks the alerts about unreadable definitions.
             AlertKind::Unreadable => {
                 unreadable.extend(alert.order_id.map(|id| format!("{id}: {}", alert.cause)));
             }
@@ -393,8 +392,8 @@ fn alerts(state: &State, found: &mut Findings) {
     }
 }
 
-/// G7: of an order whose details do not fit nothing is ever stored, and its application is told so where
-/// it listens, and nothing else.
+/// G7: an order whose details do not fit is never stored, and its application gets the status `rejected` in its reply
+/// topic, and no other.
 fn misfits(state: &State, found: &mut Findings) {
     for (id, told_in) in &state.sent.misfits {
         let is_stored = state.store.order(id).is_some() || state.store.is_gone(id);
@@ -409,7 +408,7 @@ fn misfits(state: &State, found: &mut Findings) {
             }
         }
         let wanted = BTreeSet::from([(*told_in, Status::Rejected.as_str(), 0)]);
-        // Where the topic is refused the letter says it alone.
+        // If the topic is refused, only the letter reports it.
         let is_right = match state.kernel.refused_since {
             Some(_) => told.is_subset(&wanted),
             None => told == wanted,
@@ -420,7 +419,7 @@ fn misfits(state: &State, found: &mut Findings) {
     }
 }
 
-/// G7: what cannot be taken is in the dead-letter topic with its cause, and nothing else is.
+/// G7: every record that cannot be handled is in the dead-letter topic with its cause, and no other record is.
 fn letters(state: &State, found: &mut Findings) {
     let mut kept = BTreeSet::new();
     for stored in state.bus.all(topics::DEAD_LETTER) {
@@ -438,9 +437,9 @@ fn letters(state: &State, found: &mut Findings) {
     }
 }
 
-/// G7: operators are told of a letter once it is there, and no more often than it is: a topic of dead
-/// letters that takes nothing leads to no alert at each redelivery. An alert that the bus itself has kept
-/// twice, in the same moment, counts once; two processes may make the same letter in the same moment.
+/// G7: operators get an alert about a letter after it is stored, and no more alerts than letters: a dead-letter topic
+/// that refuses everything does not cause an alert at each redelivery. An alert that the bus itself has stored twice,
+/// in the same moment, counts once; two processes may make the same letter in the same moment.
 fn letters_first(state: &State, found: &mut Findings) {
     let mut letters: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for stored in state.bus.all(topics::DEAD_LETTER) {

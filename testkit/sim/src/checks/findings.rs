@@ -1,15 +1,15 @@
-//! What the checks of a whole world have looked at and found.
+//! Checked invariants and breaches of a whole world.
 
 use std::collections::BTreeMap;
 
 use crate::kernel::Kernel;
 
-/// What was looked at, and what was not so.
+/// Checked invariants, and breaches.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// How often each invariant was looked at, by its name.
+    /// How often each invariant was checked, by its name.
     looked: BTreeMap<&'static str, u64>,
-    /// Names of those that did not hold, and what was seen.
+    /// Names of the broken invariants, and what was seen.
     breaches: Vec<(&'static str, String)>,
 }
 
@@ -32,7 +32,7 @@ impl Findings {
         }
     }
 
-    /// Writes into the kernel what was looked at and what was not so.
+    /// Reports the checks and the breaches to the kernel.
     pub(crate) fn report_to(self, kernel: &mut Kernel) {
         for (invariant, times) in self.looked {
             kernel.coverage.reach_times(invariant, times);

@@ -1,4 +1,4 @@
-//! What G12 and G11 promise of a world under load.
+//! G12 and G11 in a world under load.
 
 use triad_core::breaker::BreakerSettings;
 use triad_core::{Order, ProcessState, StepState, Version};
@@ -7,24 +7,23 @@ use crate::load::{Load, STRUGGLES_MS};
 use crate::setup::SWEEP_MS;
 use crate::world::State;
 
-/// How long a Scheduler counts an order as under way of which it hears nothing, in milliseconds
+/// Time without an event after which a Scheduler no longer counts an order as under way, in milliseconds
 /// (`FORGOTTEN_AFTER` of its intake).
 pub(super) const FORGOTTEN_MS: u64 = 30_000;
 /// Longest spread of orders that were deferred until the same moment, in milliseconds (`SPREAD` of the
 /// agents' guard).
 const SPREAD_MS: u64 = 30_000;
-/// A started order of a world in which nothing is slow or away ends within this.
+/// In a world without a slow or unavailable service a started order ends within this.
 const STARTED_ENDS_WITHIN_MS: u64 = 15_000;
-/// The bound of a Submission grows to so many times what it is set to (`GROWTH` of its backlog).
+/// Factor by which the bound of a Submission grows (`GROWTH` of its backlog).
 const GROWTH: usize = 4;
-/// An order is not started later than one of its lane that needs the same and was submitted so much
-/// after it. One that a Scheduler had in hand when it died is sent again once it has been due, for as long as orders
-/// may wait in a queue and for their first step (14 s of `line`); the sweep that finds it and what waits
-/// before it then need some seconds each.
+/// How much younger an order with the same lane and needs may be that starts earlier. An order in the hands of a
+/// Scheduler that died is announced again once it has been due, after the longest time of a queue and of its first
+/// step (14 s of `line`); the sweep that finds it and the orders before it then need some seconds each.
 const OVERTAKEN_BY_AT_MOST_MS: u64 = 24_000;
 
 impl State {
-    /// Notes a write in a world that is watched.
+    /// Records a write in a watched world.
     pub(crate) fn watch_load(&mut self, before: &Order, after: &Order) {
         if !self.watched.is_on {
             return;
@@ -41,8 +40,8 @@ impl State {
             self.watched.rested.entry(after.id.clone()).or_insert(now);
         }
         if self.watched.load != Some(Load::Burst) {
-            // What needs a service in trouble is let in so that the others can be, and who starts anew
-            // does not know what it has let in before.
+            // An order that needs a service in trouble is let in so that the others can be, and a restarted process
+            // does not remember its earlier ones.
             return;
         }
         let (waiting, most) = (self.waiting_for_schedulers(), self.most_waiting());
@@ -52,8 +51,8 @@ impl State {
         });
     }
 
-    /// Orders that are stored and newer than every one that a Scheduler has taken up. The older ones do not
-    /// hold Submission up: one of three Schedulers may be far ahead of the others.
+    /// Stored orders that are newer than every claimed one. Older ones do not stop Submission: one of three
+    /// Schedulers may be far ahead of the others.
     fn waiting_for_schedulers(&self) -> usize {
         let stored = || self.store.orders();
         let taken_up = stored().filter(|o| o.version != Version::FIRST);
@@ -62,15 +61,15 @@ impl State {
         newer.count()
     }
 
-    /// How many of them there may be: what each Submission may let in, with the wave that each of its partitions
-    /// has in hand when that is reached, and one that was accepted earlier and is stored later.
+    /// Their largest number: the bound of each Submission, with the wave that each of its partitions has in hand when
+    /// the bound is reached, and one that was accepted earlier and is stored later.
     fn most_waiting(&self) -> usize {
         let sizes = &self.setup.sizes;
         let wave = usize::try_from(sizes.batch).unwrap_or(usize::MAX);
         sizes.submissions * (self.setup.unstarted * GROWTH + 2 * sizes.orders_partitions * wave)
     }
 
-    /// Notes a call of an instance: the first one of a step, or one that repeats another.
+    /// Records a call of an instance: the first one of a step, or a repeated one.
     pub(crate) fn watch_call(&mut self, who: usize, service: &'static str, repeats: bool) {
         if self.watched.load != Some(Load::Struggling) {
             return;
@@ -95,22 +94,22 @@ impl State {
     }
 }
 
-/// How long all orders may take once the trigger is over: four times what the slowest service
-/// needs for all of them, what the trigger has left waiting, and a few sweeps.
+/// Longest time for all orders after the trigger: four times what the slowest service needs for all of them, what the
+/// trigger has left waiting, and a few sweeps.
 pub(crate) fn bound_ms(load: Load, count: usize) -> u64 {
     // Two of three steps need the same service, of which eight calls at once take 40 ms each.
     let least = count as u64 * 2 * 40 / 8;
     let looks = match load {
         Load::Burst | Load::Slow | Load::Struggling => 4,
-        // What was left to the Supervisor is met by it, and is announced once or twice more.
+        // The Supervisor finds orders that were left to it, and announces them once or twice more.
         Load::Away | Load::Stop | Load::Kills => 24,
     };
     4 * least + left_waiting_ms(load) + looks * 2 * SWEEP_MS
 }
 
-/// What waits longest once the trigger is over. An order of which a Scheduler hears nothing keeps its
-/// room for a while. Where a service fails, its breaker may have opened at the last moment, and the
-/// orders that it has deferred come back spread over as long again, up to a bound.
+/// Longest wait after the trigger. An order without events keeps its room in a Scheduler for a while. If a service
+/// fails, its breaker may have opened at the last moment, and its deferred orders are due again, spread over the same
+/// time again, up to a bound.
 fn left_waiting_ms(load: Load) -> u64 {
     let opened = match load {
         Load::Struggling => longest_open_ms(STRUGGLES_MS),
@@ -120,9 +119,8 @@ fn left_waiting_ms(load: Load) -> u64 {
     (opened + opened.min(SPREAD_MS)).max(FORGOTTEN_MS)
 }
 
-/// How long a breaker may stay open that has opened within so many milliseconds of trouble. It opens for
-/// the upper half of a bound that doubles each time, and opens again only after that: 32 s after half a
-/// minute.
+/// Longest time that a breaker stays open after `trouble_ms` milliseconds of trouble. It opens for the upper half of
+/// a bound that doubles each time, and opens again only after that: 32 s after half a minute.
 fn longest_open_ms(trouble_ms: u64) -> u64 {
     let BreakerSettings { open, max_open, .. } = BreakerSettings::default();
     let (mut bound, mut at_least) = (open.0, 0);
@@ -133,7 +131,7 @@ fn longest_open_ms(trouble_ms: u64) -> u64 {
     bound
 }
 
-/// Holds the end of a world under load against what is promised of it.
+/// Checks the end of a world under load against the guarantees.
 pub(crate) fn after(state: &mut State, load: Load, count: usize) {
     if load != Load::Struggling {
         nothing_failed(state, load, count);
@@ -147,12 +145,12 @@ pub(crate) fn after(state: &mut State, load: Load, count: usize) {
     }
 }
 
-/// Every order is Processed. Nothing was counted, nothing compensated; and where nothing was away and
-/// nobody died, no attempt was spent.
+/// Every order is Processed, without counted failures and compensations; and if no service was unavailable and no
+/// process died, without a second attempt.
 fn nothing_failed(state: &mut State, load: Load, count: usize) {
     let State { kernel, store, .. } = state;
     let mut counted = 0;
-    // Requests that were not begun in time, and were asked for again.
+    // Requests that were not begun in time, and were made again.
     let mut again = 0;
     for order in store.orders() {
         let is_processed = matches!(order.state, ProcessState::Processed { .. });
@@ -172,10 +170,10 @@ fn nothing_failed(state: &mut State, load: Load, count: usize) {
             });
         }
     }
-    // A service that has become fifty times slower does not begin all that was started before the
-    // windows have learnt it. That happens once: half of the orders need it, and three of four of these
-    // are asked for again at most, however long the service stays slow. (Of 64 worlds none needed more
-    // than 0.14 of all orders; where windows never shrink one in ten needs more than 0.37.)
+    // A service that has become fifty times slower does not begin all started orders before the windows have adapted.
+    // That happens once: half of the orders need it, and at most three of four of these are requested again, however
+    // long the service stays slow. (Of 64 worlds none needed more than 0.14 of all orders; if windows never shrink,
+    // one in ten needs more than 0.37.)
     let most = u32::try_from(count * 3 / 8).unwrap_or(u32::MAX);
     if load == Load::Slow {
         let name = "g12-no-more-is-started-than-is-answered-in-time";
@@ -183,15 +181,15 @@ fn nothing_failed(state: &mut State, load: Load, count: usize) {
             format!("{again} requests were not begun in time, {most} at most")
         });
     }
-    // Calls that a service refused before its breaker opened are its own failures, and no more
-    // than were under way then.
+    // Calls that a service refused before its breaker opened are its own failures, at most as many as were under way
+    // then.
     let own = if load == Load::Away { 32 } else { 0 };
     kernel.check("g12-waiting-is-no-failure", counted <= own, || {
         format!("{counted} steps have failures, {own} at most are the service's")
     });
 }
 
-/// No more orders are started than can be served in time.
+/// No more orders start than can be served in time.
 fn started_end_soon(state: &mut State) {
     let watched = &state.watched;
     let times = watched.started.iter().filter_map(|(id, started)| {
@@ -208,7 +206,7 @@ fn started_end_soon(state: &mut State) {
         .check("g12-started-orders-end-soon", is_soon, || seen);
 }
 
-/// What needs the same is started in the order of age, but for what instances do side by side.
+/// Orders with the same needs start by age, except for concurrent instances.
 fn none_is_overtaken(state: &mut State) {
     let mut starts: Vec<_> = (state.watched.started.iter())
         .filter_map(|(id, at)| state.store.order(id).map(|o| (o.submitted_at.0, *at)))
@@ -234,7 +232,7 @@ fn none_is_overtaken(state: &mut State) {
     }
 }
 
-/// Orders that do not need the service go on at full speed: as if there were no others.
+/// Orders that do not need the service run at full speed, as if there were no others.
 fn others_went_on(state: &mut State, count: usize) {
     let needs_it = |o: &Order| o.workflow.name.as_str() == "line";
     let others = state.store.orders().filter(|o| !needs_it(o));

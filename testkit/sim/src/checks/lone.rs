@@ -1,5 +1,4 @@
-//! What G11 promises: a fault of one topic, partition, service, process or order does not stop work
-//! that does not need it.
+//! G11: a fault of one topic, partition, service, process or order does not stop work that does not need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +14,17 @@ use crate::lone::{Lone, Older, Sample};
 use crate::setup::SWEEP_MS;
 use crate::world::State;
 
-/// From what was refused to the alert that says so: the rest of the batch, in milliseconds.
+/// From the first refusal to the alert about it: the rest of the batch, in milliseconds.
 const TOLD_WITHIN_MS: u64 = 60_000;
 
-/// How long an order that does not need what is in trouble may take.
+/// Longest time of an order that does not need the faulty part.
 ///
-/// Where no call of a service fails it goes from process to process: Submission, a Scheduler, and for
-/// each step an agent and a Scheduler again. Where some fail, its steps may also have to be waited
-/// for, deferred and retried, as after any fault.
+/// If no call of a service fails, it goes from process to process: Submission, a Scheduler, and for each step an
+/// agent and a Scheduler again. If some fail, its steps may also be delayed, deferred and retried, as after any
+/// fault.
 ///
-/// Where records cannot be put aside, it may first have to wait for room ([`room_ms`]), and is then
-/// announced once more by a sweep.
+/// If records cannot be dead-lettered, it may first have to wait for room ([`room_ms`]), and a sweep then announces
+/// it once more.
 fn bound_ms(state: &State, lone: &Lone, orders: &[Sample], order: &Sample) -> u64 {
     let own = own_ms(state, order);
     match is_about_letters(lone) {
@@ -37,13 +36,13 @@ fn bound_ms(state: &State, lone: &Lone, orders: &[Sample], order: &Sample) -> u6
     }
 }
 
-/// How long an order may wait for room with its agents.
+/// Longest time that an order waits for room with its agents.
 ///
-/// A record that cannot be put aside stands in one partition of every topic. An order of which a request
-/// lies behind it keeps its room until its Scheduler forgets it, or until it is asked for again if that is
-/// sooner; then it takes its turn behind all that wait. So each such order goes before another one at
-/// most once, as does each order that is not held up, which keeps its room for as long as it runs. No call
-/// fails in such a world, so no window is shut: each has room for two at least.
+/// A record that cannot be dead-lettered blocks one partition of every topic. An order with a request behind it keeps
+/// its room until its Scheduler forgets it, or until it is woken again if that is sooner; then it takes its turn
+/// behind all waiting orders. So each such order goes before another one at most once, as does each order that is not
+/// blocked, which keeps its room while it runs. No call fails in such a world, so no window is shut: each has room
+/// for at least two.
 fn room_ms(state: &State, orders: &[Sample]) -> u64 {
     let behind = behind_letters(state);
     let kept = orders
@@ -55,7 +54,7 @@ fn room_ms(state: &State, orders: &[Sample]) -> u64 {
     kept.sum::<u64>().div_ceil(u64::from(window::FEWEST))
 }
 
-/// How long an order may take that has its room.
+/// Longest time of an order that has its room.
 fn own_ms(state: &State, order: &Sample) -> u64 {
     if state.kernel.faults.remote_fail > 0 {
         definitions::order_ms(order.workflow, SWEEP_MS * 2)
@@ -65,7 +64,7 @@ fn own_ms(state: &State, order: &Sample) -> u64 {
     }
 }
 
-/// Whether it keeps records that nobody can take from being put aside.
+/// Whether the fault keeps unreadable records from being dead-lettered.
 pub(crate) fn is_about_letters(lone: &Lone) -> bool {
     [topics::DEAD_LETTER, topics::ALERTS].contains(&match lone {
         Lone::Topic(topic) => topic.as_str(),
@@ -73,7 +72,7 @@ pub(crate) fn is_about_letters(lone: &Lone) -> bool {
     })
 }
 
-/// How long the orders that do not need what is in trouble may take together.
+/// Longest time of all orders together that do not need the faulty part.
 pub(crate) fn longest_ms(state: &State, lone: &Lone, orders: &[Sample]) -> u64 {
     let others = orders.iter().filter(|o| !lone.is_needed_by(o, &state.bus));
     others
@@ -82,8 +81,8 @@ pub(crate) fn longest_ms(state: &State, lone: &Lone, orders: &[Sample]) -> u64 {
         .unwrap_or(0)
 }
 
-/// Every order that does not need what is in trouble has ended within its bound while the trouble
-/// lasted, all that it has to tell told.
+/// Every order that does not need the faulty part has ended within its bound during the fault, with all its messages
+/// sent.
 pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_within_ms: u64) {
     let sent = state.watched.began + sent_within_ms;
     // Not every order comes to need it.
@@ -107,7 +106,7 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
         let told = alerts
             .filter(|alert| alert.kind == AlertKind::Unreadable)
             .count();
-        // Of Supervisors that meet it at the same time each may say so.
+        // Each Supervisor that finds it at the same time may send an alert.
         let is_well = (1..=state.setup.sizes.supervisors).contains(&told);
         let name = "g6-operators-are-told-once-of-a-definition-that-cannot-be-read";
         state
@@ -159,12 +158,11 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
     }
 }
 
-/// The alerts about orders: kind, order, and how often one process sent the same one.
+/// The alerts about orders: kind, order, and how often one process sent the same alert.
 ///
-/// Where no process dies and every answer arrives, whoever writes an order's end sends its alert once and
-/// then confirms that it is out; another one that looks in between may send it as well. An order that is
-/// late goes on, and whoever writes it next without a copy of what was sent sends the alert again: of that
-/// there is no bound here.
+/// If no process dies and every answer arrives, the writer of an order's end sends its alert once and then confirms
+/// that it is sent; another process that reads the record in between may send it as well. A late order continues, and
+/// its next writer without a copy of the sent messages sends the alert again: that is not bounded here.
 fn alerts_of_orders(state: &State) -> Vec<(AlertKind, String, usize)> {
     let mut sent: BTreeMap<_, (AlertKind, String, usize)> = BTreeMap::new();
     for stored in state.bus.all(topics::ALERTS) {
@@ -193,19 +191,18 @@ fn is_needed(state: &State, lone: &Lone, order: &Sample) -> bool {
             && state.store.order(&order.id).is_some_and(|o| is_told_of(o)))
 }
 
-/// Partitions in which a record stands that cannot be finished before the fault is over, and those of
-/// its lane that the same Scheduler reads.
+/// Partitions with a record that cannot be finished before the fault is over, and those of its lane that the same
+/// Scheduler reads.
 ///
-/// The later records of such a partition may have to wait behind it. Orders of which the replies wait
-/// there count as under way for their Scheduler until it forgets them, half a minute each, and it may
-/// have no room meanwhile to start others that need the same agents. What a service leaves unanswered
-/// holds up no partition: its agent gives it up.
+/// Later records of such a partition may have to wait behind it. Orders whose replies wait there count as under way
+/// for their Scheduler until it forgets them, half a minute each, and meanwhile it may have no room to start others
+/// that need the same agents. A service that does not answer blocks no partition: its agent gives the call up.
 fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, usize)> {
     let mut held = BTreeSet::new();
     if matches!(lone, Lone::Service(_) | Lone::Refused(..)) {
         return held;
     }
-    // What cannot be sent to an agent, to operators or to an application is left to a sweep.
+    // Messages that cannot be sent to an agent, to operators or to an application are left to a sweep.
     let is_left = |topic: &str| {
         topic.starts_with("agent.")
             || topic.starts_with("reply.")
@@ -216,8 +213,7 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
         Lone::Service(_) | Lone::Refused(..) | Lone::Definition(..) => false,
         Lone::Process(_) | Lone::Order(_) | Lone::Control(_) => true,
     };
-    // A rate limit that cannot be asked defers its work; a claim of calls that cannot be made has the
-    // request delivered again.
+    // If a rate limit cannot be read, its work is deferred; if calls cannot be claimed, the request is redelivered.
     let waits_in_line = |o: &&Sample| !matches!(lone, Lone::Control(_)) || o.is_counted();
     let needing = orders
         .iter()
@@ -238,7 +234,7 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
     held
 }
 
-/// The partitions in which a record may stand that is no order, request or reply: it has no key.
+/// Partitions that may have a record without a key, which is not an order, request or reply.
 fn behind_letters(state: &State) -> BTreeSet<(String, usize)> {
     let topics = state.bus.topics.iter();
     topics
@@ -246,7 +242,7 @@ fn behind_letters(state: &State) -> BTreeSet<(String, usize)> {
         .collect()
 }
 
-/// Whether an alert says that the installation is to be mended.
+/// Whether an alert reports that the installation needs a repair.
 fn operators_are_told(state: &State) -> bool {
     let alerts = state.bus.all(topics::ALERTS);
     let mut alerts = alerts.filter_map(|s| serde_json::from_slice::<Alert>(&s.envelope.value).ok());

@@ -1,5 +1,5 @@
-//! The guarantees, held against a world: every write and every call as it happens, and the whole
-//! once it has come to rest.
+//! Checks of the guarantees in a world: every write and every call as it happens, and the whole world once it has
+//! come to rest.
 
 mod calls;
 mod campaigns;

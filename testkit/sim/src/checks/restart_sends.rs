@@ -1,4 +1,4 @@
-//! What starts on one machine drives every order on: what each alive order waits for is sent again.
+//! Check of a start on one machine: the messages that each unfinished order waits for are sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,18 @@ use triad_core::{IdempotencyKey, Order, OrderId, ProcessState, Timestamp};
 use crate::kernel::InstanceId;
 use crate::world::State;
 
-/// What had to be sent again when a process started, by the order and its version then: ids of messages,
-/// and until when a request is worth sending.
+/// Messages that must be sent again when a process started, by order and its version then: their ids, and until when
+/// a request is worth sending.
 #[derive(Debug)]
 pub(crate) struct ExpectedSends {
     since: u64,
-    /// The clock of who starts, then.
+    /// The clock of the starting instance at that time.
     clock: Timestamp,
     of: BTreeMap<OrderId, (u64, Vec<(String, Timestamp)>)>,
 }
 
 impl ExpectedSends {
-    /// What every order waits for at this moment, as its record says.
+    /// The messages that every order waits for at this moment, by its record.
     pub(crate) fn now(state: &State, who: InstanceId) -> Self {
         let alive = state.store.orders().filter(|o| !o.state.is_finished());
         let of = alive.map(|o| (o.id.clone(), (o.version.0, awaited(o))));
@@ -30,8 +30,8 @@ impl ExpectedSends {
         }
     }
 
-    /// Holds what was sent since against it, for the orders that nobody has written to meanwhile. Where the
-    /// index does not show what is stored nobody can know of them.
+    /// Checks that they were sent since, for the orders without a later write. If the due index does not show what is
+    /// stored, no process can find them.
     pub(crate) fn check(self, state: &mut State, who: InstanceId) {
         if !state.kernel.faults_at_first.index_is_true() {
             return;
@@ -57,13 +57,13 @@ impl ExpectedSends {
     }
 }
 
-/// The messages that an order's record waits for.
+/// The messages that an order waits for, by its record.
 fn awaited(order: &Order) -> Vec<(String, Timestamp)> {
     let mut ids = Vec::new();
     let is_new = matches!(order.state, ProcessState::Pending { complete_by: None });
     let is_asked_for = is_new || order.outbox.entries.contains(&Emission::Wake);
     if is_asked_for && order.paused.is_none() && order.set_aside.is_none() {
-        let wake = format!("{}/retry/{}", order.id, order.version);
+        let wake = format!("{}/wake/{}", order.id, order.version);
         ids.push((wake, Timestamp(u64::MAX)));
     }
     for step in &order.steps {
@@ -76,7 +76,7 @@ fn awaited(order: &Order) -> Vec<(String, Timestamp)> {
     ids
 }
 
-/// Ids of what was sent since a moment.
+/// Ids of the messages sent since a moment.
 fn sent_since(state: &State, since: u64) -> BTreeSet<String> {
     let partitions = state.bus.topics.values().flatten();
     let records = partitions.flat_map(|p| p.log.iter().filter(|s| s.at >= since));

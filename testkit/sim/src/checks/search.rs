@@ -1,4 +1,4 @@
-//! Orders are found by their search keys, and by nothing else.
+//! Check that orders are found by their search keys, and by nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,10 @@ use crate::definitions;
 use crate::ports;
 use crate::world::State;
 
-/// Longest value of a key in a world, in bytes: as it is promised.
+/// Longest value of a key in a world, in bytes, as promised.
 const LONGEST: usize = 256;
 
-/// What an order with these details is to be found by. Every key of these definitions is a field of the
-/// details.
+/// Expected search keys of an order with these details. Every key of these definitions is a field of the details.
 fn expected(workflow: &Workflow, details: &Value) -> Vec<SearchKey> {
     let declared = workflow.definition.search.iter();
     let keys = declared.filter_map(|(name, written)| {
@@ -43,8 +42,8 @@ fn versions(order: &Order) -> Vec<&'static Workflow> {
     of_it.map(AsRef::as_ref).collect()
 }
 
-/// Every order has the keys of the version on which it was submitted, and is found by each of them; and
-/// nothing else is found by it. What has gone is not found.
+/// Every order has the keys of the version on which it was submitted, and only their orders are found by them.
+/// Deleted orders are not found.
 pub(super) fn searched(state: &State, found: &mut Findings) {
     let mut wanted: BTreeMap<&SearchKey, BTreeSet<&OrderId>> = BTreeMap::new();
     for order in state.store.orders() {

@@ -1,4 +1,4 @@
-//! Waits before another attempt: each belongs to its step, whatever the record says of it.
+//! Checks of waits before another attempt: each belongs to its own step.
 
 use triad_core::outbox::Writer;
 use triad_core::{Direction, Order, ProcessState, StepState, Work};
@@ -9,12 +9,12 @@ use crate::history::Wait;
 use crate::world::State;
 
 impl State {
-    /// No attempt is made before its step's wait is over, and what need not wait is asked for.
+    /// No attempt is made before its step's wait is over, and steps without a wait are requested.
     pub(crate) fn check_waits(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         if self.setup.wild_clocks {
             return;
         }
-        // One that waited for its definition had no steps, and none has begun.
+        // An order that waited for its definition had no steps, and none has begun.
         for index in 0..before.steps.len().min(after.steps.len()) {
             for direction in [Direction::Forward, Direction::Compensate] {
                 self.check_wait(before, after, index, direction, workflow);
@@ -43,7 +43,7 @@ impl State {
                 Some(compensation) if compensates => &compensation.policy,
                 _ => &step.policy,
             };
-            // A write may land long after it was decided; the timeline says when that was.
+            // A write may land long after it was decided; the timeline says when it was decided.
             let mut lines = after.incidents.iter().rev();
             let line = lines.find(|line| line.step.as_ref() == Some(&is.step));
             let decided = line.map_or(now, |line| line.at.0);
@@ -71,7 +71,7 @@ impl State {
         });
     }
 
-    /// What becomes ready while nobody holds the order does not wait for what other steps wait for.
+    /// A step that becomes ready while the order is unclaimed does not wait for other steps' waits.
     fn check_ready(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         let is_held = after.state.locked_by().is_some() || after.paused.is_some();
         if is_held || after.state.is_finished() {
@@ -92,7 +92,7 @@ impl State {
     }
 }
 
-/// The steps of an order of which the next claim would start an attempt.
+/// The steps that the next claim would start.
 fn ready(order: &Order, workflow: &Workflow) -> Vec<StepIndex> {
     let compensates = matches!(order.state, ProcessState::Compensating { .. });
     let all = 0..order.steps.len();

@@ -1,7 +1,7 @@
 //! The contract of a bus with consumer groups, to be run on every implementation.
 //!
-//! Each function is one behaviour and panics where the bus does not have it. `topic` must be a
-//! topic of [`PARTITIONS`] partitions that nothing else uses. [`all`] runs every one.
+//! Each function checks one behaviour and panics if the bus does not have it. `topic` must be a topic of
+//! [`PARTITIONS`] partitions that nothing else uses. [`all`] runs every one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -22,23 +22,23 @@ pub const TOPICS: [&str; 5] = [
     "contract.died",
 ];
 
-/// What a reader is to do with a record that it was given.
+/// A reader's reaction to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The reader acknowledges the record and goes on.
+    /// The reader acknowledges the record and continues.
     Done,
     /// The reader does not acknowledge the record, which must be delivered again.
     Redeliver,
-    /// The reader acknowledges the record and leaves the group, as a process does that is told to stop.
+    /// The reader acknowledges the record and leaves the group, as a process does that is stopped.
     Leave,
     /// The reader dies without acknowledging the record.
     Die,
 }
 
-/// The function that says for each delivered record what the reader is to do with it.
+/// The function that decides about each delivered record.
 pub type Answers = Arc<Mutex<dyn FnMut(&InputRecord) -> Next + Send>>;
 
-/// Asks `answers` what the reader is to do with this record.
+/// The decision about this record.
 pub fn answer(answers: &Answers, record: &InputRecord) -> Next {
     (answers.lock().unwrap_or_else(PoisonError::into_inner))(record)
 }
@@ -77,7 +77,7 @@ async fn send<T: BusUnderTest>(bus: &T, messages: Vec<Envelope>) {
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
 }
 
-/// Reads until `enough`, with `decide` answering for what comes before; returns all deliveries.
+/// Reads until `enough`, with `decide` for the records before; returns all deliveries.
 async fn read<T: BusUnderTest>(
     bus: &T,
     topic: &str,
@@ -95,7 +95,7 @@ async fn read<T: BusUnderTest>(
     seen.clone()
 }
 
-/// Done with everything up to the `count`th delivery, then leaves.
+/// Acknowledges everything up to the `count`th delivery, then leaves.
 fn until(count: usize) -> impl FnMut(&[InputRecord]) -> Next + Send + 'static {
     move |seen| {
         if seen.len() < count {
@@ -261,7 +261,7 @@ pub async fn loses_nothing_with_a_reader<T: BusUnderTest>(bus: &T, topic: &str) 
     );
 }
 
-/// Creates [`TOPICS`] and runs every function of this contract, each on a topic of its own.
+/// Creates [`TOPICS`] and runs every function of this contract, each on its own topic.
 ///
 /// # Panics
 /// If one of these functions panics.

@@ -1,7 +1,7 @@
 //! The contract of a control store, to be run on every implementation.
 //!
-//! Each function is one behaviour and panics where the store does not have it. `prefix` keeps the
-//! keys of one run apart from those of another: it must be fresh. [`all`] runs every one.
+//! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the keys of one
+//! run from those of another: it must be fresh. [`all`] runs every one.
 
 use serde_json::json;
 use triad_core::Timestamp;
@@ -10,9 +10,9 @@ use triad_workflow::Millis;
 
 use super::TimedStore;
 
-/// A store may round a moment to a second, and answers after a moment.
+/// A store may round a moment to a second, and takes a moment to answer.
 const MARGIN: Millis = Millis(3_000);
-/// How long a record of these tests lives that expires.
+/// Lifetime of the expiring records of these tests.
 const LIFE: Millis = Millis(20_000);
 
 fn write(key: &str, expected: Option<u64>, token: u64) -> ControlWrite {

@@ -1,8 +1,7 @@
-//! The contract of the time for which a store keeps records, to be run on every implementation.
+//! The contract of a store's retention, to be run on every implementation.
 //!
-//! Each function is one behaviour and panics where the store does not have it. `prefix` keeps the
-//! ids of one run apart from those of another: it must be fresh and fit for an id. [`all`] runs
-//! every one.
+//! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the ids of one run
+//! from those of another: it must be fresh and fit for an id. [`all`] runs every one.
 
 use std::sync::Arc;
 
@@ -15,17 +14,17 @@ use triad_workflow::Millis;
 use super::TimedStore;
 use super::orders::{commit, create, id, load, new_order};
 
-/// What a writer keeps finished records for, and what another one does.
+/// Retention of one writer, and of another.
 const SHORT: Millis = Millis(20_000);
 const LONG: Millis = Millis(200_000);
-/// A store may round a moment down to a second, and answers after a moment.
+/// A store may round a moment down to a second, and takes a moment to answer.
 const MARGIN: Millis = Millis(3_000);
 
 fn cause() -> Failure {
     Failure::new(FailureKind::Permanent, "no", "")
 }
 
-/// The next version of an order, in a state, of which all messages are out.
+/// The next version of an order, in a state, with all messages sent.
 fn next(order: &Order, state: ProcessState) -> Order {
     Order {
         version: order.version.next(),
@@ -192,9 +191,9 @@ pub async fn creates_both_or_neither<T: TimedStore>(timed: &T, prefix: &str) {
     assert_eq!(details, [Ok(Some(Arc::new(json!({"n": 1}))))]);
 }
 
-/// Checks that a record that has expired is found on no way of reading, whether or not the store has
-/// deleted it: alone and among others, consistently and eventually, and in a list. `prefix` begins the ids
-/// that are made: it must be fit for an id, and new to this store.
+/// Checks that an expired record is found by no kind of read, whether or not the store has deleted it: alone and
+/// among others, consistently and eventually, and in a list. `prefix` begins the ids that are made: it must be fit
+/// for an id, and new to this store.
 ///
 /// # Panics
 /// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.

@@ -1,8 +1,8 @@
 //! Contracts of the ports, as functions to be run on every implementation.
 //!
-//! [`store`] is the contract of a state store and its definitions, [`expiry`] that of the time for
-//! which it keeps records, [`operator`] that of what only operators ask of it, [`control`] that of
-//! the control store, [`moving`] that of reading and filling a whole store, [`bus`] that of the bus. [`random`] compares two stores, call by call.
+//! [`store`] is the contract of a state store and its definitions, [`expiry`] that of its retention, [`operator`]
+//! that of the operators' queries, [`control`] that of the control store, [`moving`] that of export and import,
+//! [`bus`] that of the bus. [`random`] compares two stores, call by call.
 
 pub mod bus;
 pub mod control;

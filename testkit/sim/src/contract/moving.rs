@@ -1,7 +1,7 @@
-//! The contract of reading and filling a whole store, to be run on every implementation.
+//! The contract of export and import, to be run on every implementation.
 //!
-//! Each function is one behaviour and panics where the stores do not have it. Both stores must be empty and be
-//! given to one function alone.
+//! Each function checks one behaviour and panics if the stores do not have it. Both stores must be empty and used by
+//! one function only.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use triad_workflow::hash;
 
 use super::orders::{commit, create, every_state, id, life, load, workflow};
 
-/// Pages of one part, empty ones included.
+/// Most pages of one part, empty ones included.
 const MAX_PAGES: usize = 10_000;
-/// Orders, so that every store turns pages.
+/// Orders, enough for every store to have several pages.
 const MANY: usize = 450;
 
 /// The ports that a store must implement so that this contract can be run on it.
 pub trait Whole: StateStore + DefinitionStore + ControlStore + MovingStore {}
 impl<T: StateStore + DefinitionStore + ControlStore + MovingStore> Whole for T {}
 
-/// Reads everything that a store keeps. The key of each item is its [`Kept::name`].
+/// Reads everything that a store keeps. The key of each item is its [`StoredItem::name`].
 ///
 /// # Panics
 /// If something cannot be read, an item comes twice, or the pages do not end.
@@ -51,7 +51,7 @@ pub async fn everything<S: MovingStore>(store: &S) -> BTreeMap<String, StoredIte
 
 async fn put<S: MovingStore>(store: &S, all: &[StoredItem], dry_run: bool) -> Vec<Keeping> {
     let mut results = Vec::new();
-    // Each after what it needs.
+    // Each part after what it needs.
     for part in [is_workflow, is_control, is_order] {
         let of_part: Vec<StoredItem> = all.iter().filter(|kept| part(kept)).cloned().collect();
         for batch in of_part.chunks(100) {
@@ -88,7 +88,7 @@ async fn fill<S: Whole>(store: &S) -> Vec<OrderId> {
             key: format!("call/{n}"),
             value: json!({"allowance": n}),
             expected: None,
-            // Far from any clock's now.
+            // Far from any clock's time.
             expires: (n > 0).then_some(Timestamp(9_000_000_000_000 + n)),
             token: n + 1,
         };
@@ -205,8 +205,8 @@ pub async fn leaves_what_stands<S: Whole>(store: &S) {
     assert_eq!(load(store, &id).await, Some(next));
 }
 
-/// Checks that the details of an order are stored although it has no record; that a control record is kept
-/// as it is, and another version of it is not taken; and that a text that is no page token is refused.
+/// Checks that the details of an order are stored although it has no record; that a control record is stored
+/// unchanged, and another version of it is refused; and that an invalid page token is refused.
 ///
 /// # Panics
 /// If a store does not behave like this, or a call to it fails.

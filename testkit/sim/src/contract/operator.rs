@@ -1,8 +1,8 @@
-//! The contract of what only operators ask of a store, to be run on every implementation.
+//! The contract of an operators' store, to be run on every implementation.
 //!
-//! Each function is one behaviour and panics where the store does not have it. `prefix` keeps the
-//! ids of one run apart from those of another: it must be fresh and fit for an id. [`all`] runs
-//! every one, and those of [`search`](super::search).
+//! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the ids of one run
+//! from those of another: it must be fresh and fit for an id. [`all`] runs every one, and those of
+//! [`search`](super::search).
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use triad_workflow::{DefinitionHash, WorkflowName, hash};
 
 use super::orders::{commit, create, id, workflow};
 
-/// Queries of the attention index, which may lag, before a row must have appeared or gone.
+/// Queries of the attention index, which may lag, until a row must have appeared or gone.
 const PATIENCE: usize = 1_000;
-/// Pages of one reading, empty ones included.
+/// Most pages of one read, empty ones included.
 const MAX_PAGES: usize = 10_000;
 
 fn cause(code: &str) -> Failure {
@@ -52,7 +52,7 @@ async fn rows<S: OperatorStore>(store: &S, kind: Attention, shard: u32) -> Vec<A
     panic!("the pages do not end");
 }
 
-/// Asks until the index, which may lag, has a row of an order, or has none.
+/// Queries until the index, which may lag, has a row of an order, or has none.
 async fn eventually<S: OperatorStore>(
     store: &S,
     kind: Attention,
@@ -175,7 +175,7 @@ where
         read.windows(2).all(|pair| pair[0].at <= pair[1].at),
         "oldest first"
     );
-    // A page may begin behind any place.
+    // A page may begin behind any position.
     for at in [0, read.len() / 2] {
         let behind = AttentionPage::behind(read[at].at, read[at].order.as_str());
         let page = store.attention(Attention::Error, shard, Some(behind)).await;
@@ -244,9 +244,8 @@ where
     assert_eq!(present, Ok(Some(published[2].hash.clone())));
 }
 
-/// Checks that a store that counts its orders counts each one that it lists once, under its version and its state
-/// and by what it needs an operator for, and each that was submitted and that has finished. One that does not count
-/// says so.
+/// Checks that a store that counts its orders counts each listed order once, by version, state and reason for
+/// attention, and each submitted and each finished order. A store that does not count returns `None`.
 ///
 /// # Panics
 /// If the store does not behave like this, or a call to it fails.

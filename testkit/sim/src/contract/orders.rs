@@ -98,7 +98,7 @@ pub(super) fn after(order: &Order, event: Event, now: u64) -> Order {
     }
 }
 
-/// A life that passes every kind of write: claimed, released, given up, being compensated, failed.
+/// A life with every kind of write: claimed, released, given up, being compensated, failed.
 pub(super) fn life(order: &Order) -> Vec<Order> {
     let mut all = vec![order.clone()];
     let mut now = 1_000;
@@ -116,7 +116,7 @@ pub(super) fn life(order: &Order) -> Vec<Order> {
     all
 }
 
-/// An order's place in each process state. A state that is new is missing here, which the contract says.
+/// Every process state. The contract reports a state that is missing here.
 pub(super) fn every_state() -> Vec<ProcessState> {
     let cause = |code| Failure::new(FailureKind::Permanent, code, "why");
     let at = Timestamp(6_000);

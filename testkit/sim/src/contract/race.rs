@@ -1,4 +1,4 @@
-//! Several at once: how a contract has calls of a store race each other.
+//! Concurrent calls: how a contract makes calls of a store race each other.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,15 +10,15 @@ use tokio::sync::Barrier;
 /// One call of a store that runs at the same time as others. `T` is what the call returns.
 pub type Racer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A way to run several calls at the same time: [`TakingTurns`] for a store whose calls wait for something,
-/// [`OnThreads`] for a store whose calls end without waiting.
+/// A way to run several calls at the same time: [`TakingTurns`] for a store whose calls await something,
+/// [`OnThreads`] for a store whose calls never wait.
 pub trait Racers: Sync {
     /// Runs all calls at the same time and returns their results, in the order of `all`.
     fn at_once<T: Send + 'static>(&self, all: Vec<Racer<T>>)
     -> impl Future<Output = Vec<T>> + Send;
 }
 
-/// Runs the calls on one thread, where each goes on while another waits. It is for the simulated world.
+/// Runs the calls on one thread, where each continues while another waits. It is for the simulated world.
 #[derive(Debug)]
 pub struct TakingTurns;
 

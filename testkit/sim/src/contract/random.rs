@@ -1,5 +1,4 @@
-//! Random calls of a store, for comparing one implementation with another: what is observed must be the
-//! same.
+//! Random calls of a store, for comparing one implementation with another: the results must be equal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +10,12 @@ use triad_runtime::{ControlStore, ControlWrite, Created, NewOrder, StateStore, W
 use super::orders::{id, life, new_order};
 use crate::kernel::Rng;
 
-/// Ids that orders are made of: few, so that calls meet.
+/// Number of order ids: few, so that calls collide.
 const IDS: u64 = 8;
 /// Most orders of one call.
 const BATCH: u64 = 5;
 
-/// How far an order has come, as far as its writers know.
+/// State of an order, as its writers know it.
 struct OrderHistory {
     life: Vec<Order>,
     at: usize,
@@ -24,9 +23,9 @@ struct OrderHistory {
     token: u64,
 }
 
-/// Makes `calls` random calls of the store, one after the other, and returns what came of each, as text.
-/// `prefix` begins all ids; it must be fresh and fit for an id. With the same `prefix`, `seed` and `calls`,
-/// two stores get the same calls as long as they answer the same; so the two results must be equal.
+/// Makes `calls` random calls of the store, one after the other, and returns their results as text. `prefix` begins
+/// all ids; it must be fresh and fit for an id. With the same `prefix`, `seed` and `calls`, two stores get the same
+/// calls as long as they answer the same; so the two results must be equal.
 pub async fn observed<S>(store: &S, prefix: &str, seed: u64, calls: usize) -> Vec<String>
 where
     S: StateStore + ControlStore,
@@ -54,7 +53,7 @@ fn some_id(prefix: &str, rng: &mut Rng) -> OrderId {
     id(prefix, &format!("o{}", rng.below(IDS)))
 }
 
-/// Ids of one call, which may be there or not, and more than once.
+/// Ids of one call, which may exist or not, and may repeat.
 fn some_ids(prefix: &str, rng: &mut Rng) -> Vec<OrderId> {
     let count = 1 + rng.below(BATCH);
     (0..count).map(|_| some_id(prefix, rng)).collect()

@@ -1,8 +1,7 @@
-//! The contract of the search indexes, to be run on every store: it is a part of that of an operators'
-//! store.
+//! The contract of the search indexes, to be run on every store: a part of the contract of an operators' store.
 //!
-//! Each function is one behaviour and panics where the store does not have it. `prefix` keeps the ids and
-//! keys of one run apart from those of another: it must be fresh and fit for an id. [`all`] runs every one.
+//! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the ids and keys
+//! of one run from those of another: it must be fresh and fit for an id. [`all`] runs every one.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +14,9 @@ use triad_workflow::SearchKey;
 
 use super::orders::{commit, id, new_order};
 
-/// Queries of an index, which may lag, before its rows must be those that are wanted.
+/// Queries of an index, which may lag, until its rows must be the expected ones.
 const PATIENCE: usize = 1_000;
-/// Pages of one reading, empty ones included.
+/// Most pages of one read, empty ones included.
 const MAX_PAGES: usize = 10_000;
 
 fn key(text: &str) -> SearchKey {
@@ -60,7 +59,7 @@ async fn rows<S: OperatorStore>(store: &S, key: &SearchKey) -> Vec<SearchRow> {
     all
 }
 
-/// Asks until the indexes, which may lag, have rows of exactly these orders under a key.
+/// Queries until the indexes, which may lag, have rows of exactly these orders under a key.
 async fn eventually<S: OperatorStore>(store: &S, key: &SearchKey, wanted: &[&OrderId]) {
     let mut found = Vec::new();
     for _ in 0..PATIENCE {
@@ -90,7 +89,7 @@ where
         key(&format!("invoice={prefix}-10248")),
     ];
     let order = store_with(store, &one, &keys, 7_000).await;
-    // Of this one the names have each other's values.
+    // In this order the names have each other's values.
     let crossed = [
         key(&format!("customer={}", keys[1].value())),
         key(&format!("invoice={}", keys[0].value())),
@@ -143,9 +142,8 @@ where
     eventually(store, &own, &[&second]).await;
 }
 
-/// Checks that the keys of an order are read back as they were stored, and that it is found by them
-/// whatever becomes of it. `prefix` begins the ids that are made: it must be fit for an id, and new to this
-/// store.
+/// Checks that the keys of an order are read back as they were stored, and that it is found by them in every state.
+/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
 /// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
@@ -165,7 +163,7 @@ where
     let mut next = order.clone();
     next.version = order.version.next();
     next.due = None;
-    // Far in the future, so that it is kept.
+    // Far in the future, so that it does not expire.
     next.state = ProcessState::Processed {
         at: Timestamp(4_102_444_800_000),
     };
@@ -208,7 +206,7 @@ where
         let first = page.expect("the store works").rows.first().cloned();
         assert_eq!(first.as_ref(), read.get(at + 1), "behind a row");
     }
-    // How rows of one moment are sorted is the store's own affair.
+    // The order of rows with the same moment is up to the store.
     let nowhere = AttentionPage::behind(Timestamp(6_500), "\u{10FFFF}");
     let page = store.search(key.clone(), 0, Some(nowhere)).await;
     let first = page.expect("the store works").rows.first().cloned();

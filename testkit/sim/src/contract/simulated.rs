@@ -1,4 +1,4 @@
-//! The simulated bus as the contract drives it, with the loop of the simulated instances.
+//! The simulated bus under its contract, with the loop of the simulated instances.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ impl SimulatedBus {
     }
 }
 
-/// How a reading has ended.
+/// How a read has ended.
 #[derive(Default)]
 struct Ended {
     left: AtomicBool,
@@ -62,7 +62,7 @@ impl BusUnderTest for SimulatedBus {
                 consume(&world, OUTSIDE, handle, assignment).await;
             });
         }
-        // Each look is a little later in virtual time; a commit comes at once after its batch.
+        // Each check is a little later in virtual time; a commit follows its batch at once.
         while !ended.left.load(Ordering::SeqCst) && !ended.died.load(Ordering::SeqCst) {
             world.sleep(100).await;
         }
@@ -75,7 +75,7 @@ impl BusUnderTest for SimulatedBus {
     }
 }
 
-/// Answers a batch; where it dies, it is never heard of again.
+/// Answers a batch; a reader that dies never answers.
 fn handle(
     batch: Vec<InputRecord>,
     answers: Answers,

@@ -1,8 +1,7 @@
 //! The contract of a state store, to be run on every implementation.
 //!
-//! Each function is one behaviour and panics where the store does not have it. `prefix` keeps
-//! the ids of one run apart from those of another on the same tables: it must be fresh and fit
-//! for an id. [`all`] runs every one.
+//! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the ids of one run
+//! from those of another on the same tables: it must be fresh and fit for an id. [`all`] runs every one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -20,9 +19,9 @@ use super::orders::{
 };
 use super::race::{Racer, Racers};
 
-/// Queries of the due index, which may lag, before a row must have appeared or gone.
+/// Queries of the due index, which may lag, until a row must have appeared or gone.
 const PATIENCE: usize = 1_000;
-/// Pages of one reading, empty ones included.
+/// Most pages of one read, empty ones included.
 const MAX_PAGES: usize = 10_000;
 
 /// Checks that a new order is read back as it was created, record and details. `prefix` begins the ids that
@@ -75,7 +74,7 @@ pub async fn creates_neither_where_one_half_is_refused<S: StateStore>(
     store: &S,
     prefix: &str,
 ) -> bool {
-    // Hexadecimal digits of a sequence without a pattern: packed it is still larger than may be.
+    // Hexadecimal digits without a pattern: compressed they still exceed the limit.
     let mut digits = String::new();
     let mut state = 1_u64;
     while digits.len() < 1_000_000 {
@@ -259,7 +258,7 @@ pub async fn writes_reads_and_finds_every_state<S: StateStore>(store: &S, prefix
 
 /// Writers of one race.
 const RACERS: u64 = 12;
-/// Races: enough for some of their writers to meet inside the store, whatever the machine is at.
+/// Races: enough that some writers meet inside the store on any machine.
 const ROUNDS: u64 = 16;
 
 /// How many racers were inside the store at the same time.
@@ -279,7 +278,7 @@ impl Inside {
     }
 
     /// # Panics
-    /// If they always went one after the other: then nobody raced.
+    /// If they always ran one after the other, without a race.
     fn assert_a_race(&self) {
         assert!(self.most.load(Ordering::SeqCst) > 1, "{self:?}");
     }
@@ -302,7 +301,7 @@ where
         let nexts = (0..RACERS).map(|n| {
             let mut next = standing.clone();
             next.version = standing.version.next();
-            // Told apart by it.
+            // The sequence identifies the winner.
             next.sequence = u32::try_from(100 * round + n).expect("a small number");
             next
         });
@@ -329,9 +328,8 @@ where
     inside.assert_a_race();
 }
 
-/// Checks that of several creations of one order, which `racers` runs at the same time, exactly one creates
-/// it, and the others are told of that one. `prefix` begins the ids that are made: it must be fit for an
-/// id, and new to this store.
+/// Checks that of several creations of one order, which `racers` runs at the same time, exactly one creates it, and
+/// the others get its digest. `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
 /// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
@@ -355,7 +353,7 @@ where
             match result {
                 Ok(Created::Created) => created.push(n),
                 Ok(Created::Exists { digest }) => told.push(digest),
-                // A transaction may be refused because of another; that says nothing.
+                // A transaction may be refused because of another one; that proves nothing.
                 Err(_) => {}
             }
         }
@@ -407,7 +405,7 @@ async fn due<S: StateStore>(store: &S, shard: u32, until: u64, limit: u32) -> Ve
     panic!("the pages do not end");
 }
 
-/// Asks until the due index, which may lag, says what it must.
+/// Queries until the due index, which may lag, has the expected row or none.
 async fn eventually_due<S: StateStore>(store: &S, order: &OrderId, until: u64, wanted: bool) {
     for _ in 0..PATIENCE {
         let rows = due(store, shard_of(order), until, 50).await;

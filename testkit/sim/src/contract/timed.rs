@@ -1,4 +1,4 @@
-//! A store whose time the contracts move.
+//! A store with a clock that the contracts move.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use triad_workflow::Millis;
 
 use crate::ports::Ports;
 
-/// A store for contracts that let time pass and that say how long finished records are kept.
+/// A store for contracts that let time pass and that set the retention of finished records.
 pub trait TimedStore: Send + Sync {
     /// The type of the store.
     type Store: StateStore + ControlStore;

@@ -1,6 +1,5 @@
-//! What a run reached: faults, states, acts, refusals, policies, and the invariants that were looked
-//! at. A generator that does not reach a thing does not test it, and an invariant that nothing was held
-//! against holds for no reason.
+//! Coverage of a run: faults, states, acts, refusals, policies, and checked invariants. A generator that does not
+//! reach something does not test it, and an invariant that was never checked proves nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,12 +10,12 @@ use triad_core::{Direction, Order, ProcessState, StepState, Work};
 
 /// How often each thing was reached in a run, by name.
 ///
-/// It is counted some hundred times an order. So names are told apart by their address, which costs less
-/// than to compare them; one that stands in the program twice is added up when the counts are read.
+/// It is counted some hundred times per order. So names are compared by their address, which costs less than
+/// comparing text; a name that occurs twice in the program is added up when the counts are read.
 #[derive(Clone, Default)]
 pub struct Coverage(HashMap<SourceName, u64, FixedState>);
 
-/// A name, equal to another if it stands at the same place in the program.
+/// A name, equal to another if both are at the same address.
 #[derive(Clone, Copy)]
 struct SourceName(&'static str);
 
@@ -241,7 +240,7 @@ pub const WANTED: &[&str] = &[
     "refusal: already",
     "refusal: no such order",
     "refusal: migration",
-    // Invariants: each was held against something.
+    // Invariants: each was checked.
     "a-breakers-event-was-decided",
     "a-claim-names-who-made-it",
     "a-downstreams-record-is-readable",
@@ -361,7 +360,7 @@ impl Coverage {
         self.reach_times(what, 1);
     }
 
-    /// Counts so many more of this thing.
+    /// Adds `times` to the count of this thing.
     pub(crate) fn reach_times(&mut self, what: &'static str, times: u64) {
         *self.0.entry(SourceName(what)).or_default() += times;
     }
@@ -407,7 +406,7 @@ impl Coverage {
         self.by_name().into_iter()
     }
 
-    /// The counts of all places, by name: what was reached no times is not among them.
+    /// The counts of all names that were reached.
     fn by_name(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
         for (place, n) in self.0.iter().filter(|(_, n)| **n > 0) {
@@ -417,5 +416,5 @@ impl Coverage {
     }
 }
 
-/// What is counted and may be missing from a short run.
+/// Names that are counted and may be missing from a short run.
 const EXTRA: &[&str] = &["saw: write to a record that has gone"];

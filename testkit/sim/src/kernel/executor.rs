@@ -1,7 +1,7 @@
 //! A small deterministic executor with a virtual clock.
 //!
-//! Tasks are polled in the order in which they were woken; when none is ready, time moves to the
-//! next timer. A killed instance's tasks are dropped where they stand.
+//! Tasks are polled in the order of their wake-ups; if none is ready, time moves to the next timer. Killing an
+//! instance drops its tasks at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -14,7 +14,7 @@ use super::{InstanceId, Kernel, OnKernel};
 /// A task's future.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Whose task it is: a killed instance loses its own; the world itself loses none.
+/// Owner of a task: a killed instance loses its tasks; the world itself loses none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     World,
@@ -62,7 +62,7 @@ impl<W: OnKernel> Executor<W> {
         }
     }
 
-    /// Runs until the world says that it is over, or nothing is left to happen.
+    /// Runs until the world reports its end, or no event is left.
     pub(crate) fn run(&mut self) {
         loop {
             self.take_up_spawned();
@@ -96,7 +96,7 @@ impl<W: OnKernel> Executor<W> {
     }
 
     fn poll(&mut self, id: TaskId) {
-        // A wake may come for a task that has ended or was killed.
+        // The task may have ended or been killed before its wake-up.
         let Some(task) = self.tasks.get_mut(&id) else {
             return;
         };

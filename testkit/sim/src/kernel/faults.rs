@@ -1,23 +1,23 @@
-//! How much goes wrong in a world: drawn once from its seed, nothing after the calm begins.
+//! The fault rates of a world: drawn once from its seed, and zero after the calm begins.
 
 use serde::{Deserialize, Serialize};
 
 use super::Rng;
 
-/// Faults, in thousandths of the occasions.
+/// Rates of faults, in thousandths.
 ///
-/// Each seed switches some off and some high, so that together the seeds reach combinations
-/// that evenly spread faults would not.
+/// Each seed switches some off and some high, so that the seeds together reach combinations that evenly drawn rates
+/// would not.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Faults {
     /// A call to a store fails before its effect.
     pub throttle: u32,
-    /// A write meets a transaction of somebody else and is cancelled.
+    /// A write conflicts with a transaction of another writer and is cancelled.
     pub transaction: u32,
     /// A write takes effect and its answer is lost.
     pub lost_write: u32,
-    /// As before, and the client tries the same write again by itself.
+    /// As before, and the client retries the same write.
     pub retried_write: u32,
     /// A write fails for the caller and takes effect later.
     pub late_write: u32,
@@ -25,9 +25,9 @@ pub(crate) struct Faults {
     pub index_miss: u32,
     /// A page of the due index is empty and not the last.
     pub empty_page: u32,
-    /// Longest delay of the due index behind the records.
+    /// Longest lag of the due index behind the records.
     pub index_lag_ms: u64,
-    /// A read that need not be consistent finds the version before.
+    /// An eventually consistent read returns the version before.
     pub stale_read: u32,
     /// A send fails before its effect.
     pub publish_fail: u32,
@@ -47,38 +47,37 @@ pub(crate) struct Faults {
     pub remote_fail: u32,
     /// A call takes effect and its answer is lost.
     pub remote_lost: u32,
-    /// A call is answered with something that is no answer.
+    /// A call gets an unreadable answer.
     pub remote_garbage: u32,
     /// A call lands long after it was made.
     pub remote_late: u32,
     /// A call never reaches the service.
     pub remote_connect: u32,
-    /// The monkey kills an instance so often, in a thousand turns.
+    /// Fault injection kills an instance, in thousandths of its turns.
     pub kill: u32,
-    /// The monkey freezes an instance for minutes so often.
+    /// Fault injection freezes an instance for minutes, in thousandths of its turns.
     pub freeze: u32,
-    /// The monkey moves a clock so often.
+    /// Fault injection moves a clock, in thousandths of its turns.
     pub jump: u32,
-    /// The monkey moves a partition so often.
+    /// Fault injection moves a partition, in thousandths of its turns.
     pub rebalance: u32,
-    /// The monkey takes a sink or a service down so often.
+    /// Fault injection takes a topic or a service down, in thousandths of its turns.
     pub outage: u32,
-    /// A port call is never answered: its caller is freed by the bound of the adapter.
+    /// A port call is never answered: its caller continues after the adapter's timeout.
     pub hang: u32,
-    /// A call to a remote service is never answered: its caller is freed by its own bound.
+    /// A call to a remote service is never answered: its caller continues after its own timeout.
     pub remote_hang: u32,
-    /// A publish costs its process the producer.
+    /// A publish loses its process the producer.
     pub producer: u32,
-    /// The monkey has a topic refuse us so often, in a thousand turns.
+    /// Fault injection has a topic refuse our writes, in thousandths of its turns.
     pub refuse: u32,
-    /// A reply is as an agent of an earlier version makes it: it does not say when it was sent. So it stays when the
-    /// faults stop.
+    /// A reply is that of an agent of an earlier version, without a send time. This rate stays when the faults stop.
     pub earlier: u32,
-    /// Declined keys; these stay so when the faults stop.
+    /// Declined keys; this rate stays when the faults stop.
     pub decline: u32,
     /// Declined keys of compensations.
     pub decline_compensation: u32,
-    /// What is declined is a step of an order and not a key: who tries again under another key is declined again.
+    /// Steps are declined instead of keys: an attempt with another key is declined again.
     pub decline_again: bool,
 }
 
@@ -128,18 +127,17 @@ impl Faults {
         }
     }
 
-    /// Whether instances see the control store as it is, within their refresh: no read of it
-    /// fails or hangs.
+    /// Whether instances see the control store correctly, within their refresh: no read of it fails or hangs.
     pub(crate) fn control_is_clear(&self) -> bool {
         self.throttle + self.stall + self.hang + self.freeze + self.jump + self.late_write == 0
     }
 
-    /// Whether the due index shows what the records say.
+    /// Whether the due index agrees with the records.
     pub(crate) fn index_is_true(&self) -> bool {
         self.index_miss == 0 && self.empty_page == 0 && self.index_lag_ms == 0
     }
 
-    /// Those of one machine: its store shows what it has.
+    /// The faults of one machine, whose store has no lag.
     pub(crate) fn on_one_machine(self) -> Self {
         Self {
             index_miss: 0,
@@ -150,7 +148,7 @@ impl Faults {
         }
     }
 
-    /// What is left when the faults stop: refusals are no faults, and agents stay what they are.
+    /// The remaining rates when the faults stop: refusals are no faults, and agents keep their version.
     pub(crate) fn calm(self) -> Self {
         Self {
             earlier: self.earlier,

@@ -1,9 +1,8 @@
-//! The kernel of a world: virtual time, the tasks, the one generator, the faults, the instances, and
-//! what is counted. It knows nothing of what runs on it.
+//! The kernel of a world: virtual time, the tasks, the random generator, the faults, the instances, and the counts.
+//! It does not depend on what runs on it.
 //!
-//! Architecture invariant: no module of the kernel names one outside it. What a store, a bus or a
-//! service is, is said in modules of their own, which are handed the kernel; `crate::world` puts
-//! kernel and parts together.
+//! Architecture invariant: no module of the kernel names one outside it. Store, bus and service have their own
+//! modules, which get the kernel as an argument; `crate::world` puts kernel and parts together.
 
 pub mod coverage;
 mod executor;
@@ -22,16 +21,16 @@ pub(crate) use executor::{Executor, Owner, Sleep, Work};
 pub(crate) use faults::Faults;
 pub(crate) use rng::Rng;
 
-/// When a world begins, in milliseconds. Not near zero: moments minus spans must not saturate.
+/// Start of a world's clock, in milliseconds. Not near zero, so that subtracting a span does not saturate.
 const BEGINNING_MS: u64 = 1_000_000_000;
 
 /// Index of an instance of an actor.
 pub(crate) type InstanceId = usize;
 
-/// The instance that stands for everything outside: never killed, no clock error.
+/// The instance that stands for everything outside: never killed, without a clock error.
 pub(crate) const OUTSIDE: InstanceId = 0;
 
-/// What an instance is.
+/// The kind of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Outside,
@@ -50,7 +49,7 @@ pub(crate) struct Instance {
     /// Its clock minus the true one.
     pub clock_error_ms: i64,
     pub alive: bool,
-    /// Until then nothing of it runs; 0 if it is not frozen.
+    /// Until then the instance is frozen; 0 if it is not.
     pub frozen_until: u64,
 }
 
@@ -64,7 +63,7 @@ pub struct Crash {
     pub after: bool,
 }
 
-/// How a world begins.
+/// Parameters of a new world.
 pub(crate) struct Beginning {
     pub rng: Rng,
     pub faults: Faults,
@@ -73,7 +72,7 @@ pub(crate) struct Beginning {
     pub crashes: Vec<Crash>,
 }
 
-/// Everything that is shared and is no part's own.
+/// State that all parts share.
 pub(crate) struct Kernel {
     /// Virtual time, in milliseconds.
     pub now: u64,
@@ -81,7 +80,7 @@ pub(crate) struct Kernel {
     timer_seq: u64,
     pub rng: Rng,
     pub faults: Faults,
-    /// As they were before the calm.
+    /// The rates before the calm.
     pub faults_at_first: Faults,
     /// Faults that may still happen.
     pub faults_left: u64,
@@ -96,7 +95,7 @@ pub(crate) struct Kernel {
     pub breaches: Vec<Breach>,
     /// When the faults have stopped, if they have.
     pub calm_since: Option<u64>,
-    /// When somebody was first refused what only an operator can mend.
+    /// When an instance was first refused something that only an operator can repair.
     pub refused_since: Option<u64>,
     over: bool,
     tracing: bool,
@@ -105,9 +104,9 @@ pub(crate) struct Kernel {
     killed: Vec<InstanceId>,
 }
 
-/// A world on a kernel: a handle of which there are many.
+/// A handle of a world on a kernel; it can be cloned.
 pub(crate) trait OnKernel: Clone + Unpin {
-    /// Does something with the kernel, which nobody else has meanwhile.
+    /// Calls `act` with exclusive access to the kernel.
     fn on_kernel<T>(&self, act: impl FnOnce(&mut Kernel) -> T) -> T;
 }
 
@@ -149,12 +148,12 @@ impl Kernel {
         &self.instances[who].name
     }
 
-    /// Somebody is refused what only an operator can mend.
+    /// Records that an instance was refused something that only an operator can repair.
     pub(crate) fn refuse(&mut self) {
         self.refused_since.get_or_insert(self.now);
     }
 
-    /// Writes a line of the trace, if it is wanted.
+    /// Writes a line of the trace, if tracing is on.
     pub(crate) fn note(&mut self, who: InstanceId, line: impl FnOnce() -> String) {
         if self.tracing {
             let name = &self.instances[who].name;
@@ -163,7 +162,7 @@ impl Kernel {
         }
     }
 
-    /// A fault of a kind happens in so many of a thousand cases; it is counted.
+    /// Whether a fault occurs, with this rate in thousandths; it is counted.
     pub(crate) fn fault(&mut self, kind: &'static str, permille: u32) -> bool {
         let happens = self.rng.chance(permille) && self.faults_left > 0;
         if happens {
@@ -173,8 +172,7 @@ impl Kernel {
         happens
     }
 
-    /// Looks whether an invariant holds. That it was looked at is counted under its name; where it does
-    /// not hold the run ends.
+    /// Checks an invariant, and counts the check under its name; a breach ends the run.
     pub(crate) fn check(
         &mut self,
         invariant: &'static str,
@@ -187,7 +185,7 @@ impl Kernel {
         }
     }
 
-    /// An invariant does not hold: the run ends.
+    /// Records a broken invariant, which ends the run.
     pub(crate) fn breach(&mut self, invariant: &'static str, seen: String) {
         self.note(OUTSIDE, || format!("BREACH {invariant}: {seen}"));
         self.breaches.push(Breach { invariant, seen });
@@ -198,7 +196,7 @@ impl Kernel {
         self.over = true;
     }
 
-    /// What an instance's clock shows.
+    /// The time on an instance's clock.
     pub(crate) fn clock_of(&self, who: InstanceId) -> Timestamp {
         let error = self.instances[who].clock_error_ms;
         Timestamp(self.now.saturating_add_signed(error))
@@ -210,17 +208,17 @@ impl Kernel {
         instance.alive && instance.frozen_until <= self.now
     }
 
-    /// Has a task begun, which ends with its owner.
+    /// Spawns a task, which ends with its owner.
     pub(crate) fn spawn(&mut self, owner: Owner, work: impl Future<Output = ()> + Send + 'static) {
         self.spawned.push((owner, Box::pin(work)));
     }
 
-    /// Takes what was spawned and has not begun.
+    /// Takes the spawned tasks that have not started.
     pub(crate) fn take_spawned(&mut self) -> Vec<(Owner, Work)> {
         std::mem::take(&mut self.spawned)
     }
 
-    /// Kills an instance, if it lives: its tasks are dropped before anything else happens.
+    /// Kills an instance, if it lives: its tasks are dropped before any other event.
     pub(crate) fn kill(&mut self, instance: InstanceId, why: &'static str) -> bool {
         if !self.instances[instance].alive {
             return false;
@@ -230,14 +228,14 @@ impl Kernel {
         self.killed.push(instance);
         self.coverage.reach(why);
         self.note(instance, || format!("DIES ({why})"));
-        // What it had asked to be started dies with it.
+        // Its spawned tasks die with it.
         self.spawned
             .retain(|(owner, _)| *owner != Owner::Instance(instance));
         true
     }
 
-    /// Whether an instance is to die at this moment. If not, and it lives, it has passed it: what a dead
-    /// one had under way side by side may still come to an effect at the very moment of its death.
+    /// Whether an instance must die at this moment. If not, and it lives, it has passed the moment: the concurrent
+    /// work of a dead instance may still reach an effect at the moment of its death.
     pub(crate) fn dies_at(&mut self, who: InstanceId, moment: Crash) -> bool {
         let dies = self.crashes.contains(&moment);
         if dies {
@@ -257,7 +255,7 @@ impl Kernel {
         self.timers.insert((at, self.timer_seq), waker);
     }
 
-    /// Moves time to the next timer and hands it out, to be woken; `None` if there is none.
+    /// Moves time to the next timer and returns its waker; `None` if there is none.
     fn advance(&mut self) -> Option<Waker> {
         let ((at, _), waker) = self.timers.pop_first()?;
         self.now = self.now.max(at);

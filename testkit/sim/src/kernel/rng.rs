@@ -1,4 +1,4 @@
-//! The one generator of a world: SplitMix64 (Steele, Lea, Flood 2014).
+//! The random generator of a world: SplitMix64 (Steele, Lea, Flood 2014).
 
 /// A small, fast generator whose whole state is its seed.
 #[derive(Debug, Clone)]
@@ -9,12 +9,12 @@ impl Rng {
         Self(seed ^ 0x5851_f42d_4c95_7f2d)
     }
 
-    /// One that goes on where another one was.
+    /// A generator with this state.
     pub(crate) fn at(state: u64) -> Self {
         Self(state)
     }
 
-    /// Where it is.
+    /// Its state.
     pub(crate) fn state(&self) -> u64 {
         self.0
     }
@@ -37,7 +37,7 @@ impl Rng {
         low + self.below(high - low + 1)
     }
 
-    /// True in so many of a thousand cases. Draws nothing for 0.
+    /// True in `permille` of a thousand cases. Draws nothing for 0.
     pub(crate) fn chance(&mut self, permille: u32) -> bool {
         permille > 0 && self.below(1_000) < u64::from(permille)
     }

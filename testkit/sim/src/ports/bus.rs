@@ -1,4 +1,4 @@
-//! The bus as one instance reaches it.
+//! One instance's access to the bus.
 
 use triad_core::message::{Reply, ReplyOutcome, SchedulerMessage};
 use triad_core::{Envelope, Timestamp, topics};
@@ -59,7 +59,7 @@ impl Bus for Ports {
 }
 
 impl Ports {
-    /// A sound producer, and before which of so many messages it is lost, if it is.
+    /// Makes the producer usable; returns the message before which it is lost, if it is.
     fn takes_a_producer(&self, messages: usize) -> Option<usize> {
         let State { kernel, bus, .. } = &mut *self.world.state();
         bus.make_sound(kernel, self.who);
@@ -68,8 +68,7 @@ impl Ports {
         lost.then(|| usize::try_from(kernel.rng.below(messages as u64)).unwrap_or(0))
     }
 
-    /// The producer is lost: for this publish, or, where the brokers refuse this process, new ones as
-    /// well for a while.
+    /// Loses the producer: for this publish, or, if the brokers refuse this process, also new ones for a while.
     fn lose_producer(&self) {
         let State { kernel, bus, .. } = &mut *self.world.state();
         let span = match kernel.rng.chance(300) {
@@ -80,7 +79,7 @@ impl Ports {
         bus.lose_producer(kernel, self.who, until);
     }
 
-    /// What was not acknowledged lands later all the same.
+    /// Unacknowledged messages are appended later all the same.
     fn land_late(&self, late: Vec<Envelope>) {
         if late.is_empty() {
             return;
@@ -107,15 +106,14 @@ impl Ports {
     }
 }
 
-/// A reply that lands late may as well have been sent late, by an agent that is not ours and does
-/// not fall silent.
+/// A reply that arrives late may also have been sent late, by a third-party agent that does not stop at complete-by.
 fn sent_now(message: Envelope, now: Timestamp) -> Envelope {
     with_reply(message, |reply| {
         reply.sent_at = reply.sent_at.and(Some(now));
     })
 }
 
-/// A reply may be of an agent of an earlier version, which leaves out what it did not know to say.
+/// The reply may be that of an agent of an earlier version, without the newer fields.
 fn as_earlier(message: Envelope, kernel: &mut Kernel) -> Envelope {
     if kernel.faults.earlier == 0 || !topics::is_scheduler(&message.topic) {
         return message;
@@ -131,7 +129,7 @@ fn as_earlier(message: Envelope, kernel: &mut Kernel) -> Envelope {
     })
 }
 
-/// The message with its reply changed, or as it is if it is no reply.
+/// The message with its reply changed, or unchanged if it is not a reply.
 fn with_reply(mut message: Envelope, change: impl FnOnce(&mut Reply)) -> Envelope {
     if let Ok(SchedulerMessage::Reply(mut reply)) = serde_json::from_slice(&message.value) {
         change(&mut reply);

@@ -1,4 +1,4 @@
-//! The ports of one instance: every call is a place where the world may step in.
+//! The ports of one instance: each call is a point where a fault may occur.
 
 mod bus;
 mod operator_store;
@@ -19,7 +19,7 @@ pub(crate) use operator_store::searched_by;
 pub struct Ports {
     pub(crate) world: World,
     pub(crate) who: InstanceId,
-    /// How long finished records are kept, where it is not as the world has it.
+    /// Retention of finished records, if it differs from the world's.
     kept: Option<Millis>,
 }
 
@@ -32,7 +32,7 @@ impl Ports {
         }
     }
 
-    /// The same ports of one who was told another retention.
+    /// The same ports with another retention.
     pub(crate) fn keeping(&self, retention: Millis) -> Self {
         Self {
             kept: Some(retention),
@@ -52,8 +52,7 @@ impl Ports {
         self.kept.map(|kept| kept.0).or_else(of_world)
     }
 
-    /// The process may die here, between effects; what it has sent before is on its way all the
-    /// same.
+    /// The process may die here, between effects; messages sent before are under way all the same.
     pub(crate) async fn perhaps_die(&self, when: &'static str) {
         let dies = {
             let mut state = self.world.state();
@@ -74,7 +73,7 @@ impl Ports {
         std::future::pending::<()>().await;
     }
 
-    /// An effect is about to happen: it has a number, and the process may die before it.
+    /// Before an effect: gives it a number, and the process may die.
     pub(crate) async fn before(&self, what: &'static str) -> u64 {
         let (number, dies) = {
             let mut state = self.world.state();
@@ -100,7 +99,7 @@ impl Ports {
         number
     }
 
-    /// The effect of a number has happened: the process may die after it.
+    /// After the effect with this number: the process may die.
     pub(crate) async fn after(&self, number: u64) {
         let dies = {
             let mut state = self.world.state();
@@ -116,7 +115,7 @@ impl Ports {
         self.perhaps_die("fault: died after an effect").await;
     }
 
-    /// The way there.
+    /// The way of a call to the port.
     async fn enter(&self) {
         let delay = {
             let mut state = self.world.state();
@@ -130,7 +129,7 @@ impl Ports {
         self.world.sleep(delay).await;
     }
 
-    /// The way back.
+    /// The way of the answer back.
     async fn leave(&self) {
         let delay = self.world.state().kernel.rng.between(0, 6);
         self.world.sleep(delay).await;

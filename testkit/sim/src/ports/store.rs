@@ -1,4 +1,4 @@
-//! State store, definitions and control store as one instance reaches them.
+//! One instance's access to state store, definitions and control store.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::Ports;
 use crate::kernel::{InstanceId, Owner};
 use crate::world::State;
 
-/// What becomes of one write.
+/// Result of one write, as drawn.
 enum Fate {
     Works,
     Refused(&'static str),
@@ -28,7 +28,7 @@ enum Fate {
     },
 }
 
-/// What is written, and of which order it is.
+/// A written item, with its order.
 trait OfOrder: Send + 'static {
     fn order(&self) -> Option<&OrderId>;
 }
@@ -55,7 +55,7 @@ impl OfOrder for ControlWrite {
 /// adapter for DynamoDB (`triad_aws::Account::load`).
 const CALL_WITHIN_MS: u64 = 8_000;
 
-/// What only an operator can mend.
+/// An error that only an operator can repair.
 fn denied(state: &mut State) -> StoreError {
     state.kernel.refuse();
     StoreError::Configuration("AccessDeniedException".to_owned())
@@ -122,8 +122,8 @@ impl Ports {
         results
     }
 
-    /// What a store says that refuses: every other minute that access is denied, which is no more about
-    /// the item than being throttled is.
+    /// A store's refusal: in every other minute that access is denied, which concerns the item as little as
+    /// throttling does.
     fn refusal(&self, why: &str) -> StoreError {
         let mut state = self.world.state();
         if (state.kernel.now / 60_000).is_multiple_of(2) {
@@ -146,13 +146,13 @@ impl Ports {
         state.kernel.fault("fault: store call hung", permille)
     }
 
-    /// Waits for what is never answered, for as long as the adapter waits.
+    /// Waits for the adapter's timeout.
     async fn wait_out(&self) {
         self.world.sleep(CALL_WITHIN_MS).await;
     }
 
-    /// Carries out a batch of writes, each of which may fail. They are under way at once: one that is
-    /// never answered holds the batch up once.
+    /// Executes a batch of writes, each of which may fail. They run concurrently, so a write that is never answered
+    /// delays the batch only once.
     async fn write_each<W: OfOrder, T: 'static>(
         &self,
         what: &'static str,
@@ -174,7 +174,7 @@ impl Ports {
         results
     }
 
-    /// Carries a write out as its fate has it: not at all, now, twice, or later.
+    /// Executes a write by its drawn fate: not at all, now, twice, or later.
     async fn write_one<W: OfOrder, T: 'static>(
         &self,
         what: &'static str,

@@ -1,4 +1,4 @@
-//! What a call does when it lands at a service.
+//! Effects and answers of a call when it lands at a service.
 
 use serde_json::json;
 use triad_core::Direction;
@@ -30,7 +30,7 @@ fn fail(status: u16, code: &'static str) -> Answer {
 }
 
 impl RemoteState {
-    /// A refusal is a property of the key, or of the order's step: it is the same whenever the call comes.
+    /// A refusal depends on the key, or on the order's step: it is the same whenever the call comes.
     fn declines(k: &mut Kernel, call: &Arriving) -> bool {
         let (kind, permille) = match call.direction {
             Direction::Forward => ("fault: remote declined", k.faults.decline),
@@ -198,8 +198,8 @@ impl RemoteState {
         }
     }
 
-    /// Says whether an effect has happened. While a call under the key is on its way it says
-    /// neither, for "no" must stay true.
+    /// Answers whether an effect has happened. While a call with the key is under way it answers neither, because
+    /// "no" must stay true.
     fn answer_probe(&mut self, k: &mut Kernel, call: &Arriving) -> (Kind, Option<Cause>, Answer) {
         let under_way = self.under_way.get(&call.key).copied().unwrap_or(0);
         if under_way > 0 {

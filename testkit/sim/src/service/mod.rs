@@ -1,8 +1,7 @@
-//! The simulated remote services: what goes wrong with calls, and the ledger of effects.
+//! The simulated remote services: faults of calls, and the ledger of effects.
 //!
-//! The idempotent services keep the reference contract, with its own book. The service
-//! [`ONCE`] knows no key again: it applies an effect for every call that arrives, and says
-//! truthfully, when it is asked, whether one has.
+//! The idempotent services keep the reference contract, with its own book. The service [`ONCE`] does not recognise
+//! keys: it applies an effect for every call that arrives, and answers probes truthfully.
 
 mod landing;
 
@@ -18,7 +17,7 @@ use triad_workflow::{Millis, StepIndex, Workflow};
 use crate::definitions::ONCE;
 use crate::kernel::{InstanceId, Kernel};
 
-/// Keys that the book of one world takes.
+/// Most keys in the book of one world.
 const MAX_KEYS: usize = 1_000_000;
 
 /// One call on its way.
@@ -42,24 +41,24 @@ pub(crate) struct Outage {
     pub until: u64,
     /// 503; 429; or 401, while it does not accept the agents as callers.
     pub status: u16,
-    /// Whether it says when to come back.
+    /// Whether it sends `Retry-After`.
     pub says_when: bool,
 }
 
-/// What becomes of a call.
+/// The drawn fate of a call.
 #[derive(Debug)]
 pub(crate) struct CallFate {
-    /// After which time it lands; `None`: it never does.
+    /// After which time it lands; `None`: never.
     pub travel: Option<u64>,
-    /// What the service makes of it.
+    /// The fault at the service.
     pub mishap: Mishap,
-    /// What its caller sees, where that is not what the service says.
+    /// The fault that its caller sees, if it differs from the service's answer.
     pub fault: Option<Fault>,
     /// Whether it is answered at all.
     pub answers: bool,
 }
 
-/// What the service that knows no key again has done under one key.
+/// The effects of the service without keys under one key.
 #[derive(Debug, Default)]
 struct Once {
     applied: u32,
@@ -67,7 +66,7 @@ struct Once {
     output: Value,
 }
 
-/// What a service can do at once, and how long each call takes.
+/// A service's capacity, and the time of each call.
 #[derive(Debug)]
 pub(crate) struct Servers {
     busy_until: Vec<u64>,
@@ -82,7 +81,7 @@ impl Servers {
         }
     }
 
-    /// When a call that arrives now will have been done.
+    /// When a call that arrives now will be finished.
     pub(crate) fn done_at(&mut self, now: u64) -> u64 {
         let takes = self.takes_ms;
         let free = self.busy_until.iter_mut().min();
@@ -112,11 +111,11 @@ pub(crate) struct RemoteState {
     /// Calls made in a second.
     pub in_second: BTreeMap<(&'static str, u64), u32>,
     pub outages: Vec<Outage>,
-    /// Services that answer nothing at present.
+    /// Services that do not answer at present.
     pub hanging: Vec<&'static str>,
     /// An order that every service refuses, and whether it asks to be called later.
     pub refused: Option<(OrderId, bool)>,
-    /// What each service can do at once; without an entry, anything.
+    /// Capacity of each service; unlimited without an entry.
     pub servers: BTreeMap<&'static str, Servers>,
 }
 
@@ -164,8 +163,7 @@ impl RemoteState {
             .sum()
     }
 
-    /// What the service answered, or would answer, where an effect of the other service is in
-    /// place: for an operator who asks it.
+    /// The service's true answer if an effect of the non-idempotent service is in place: for an operator who checks.
     pub(crate) fn truth(&self, key: &str) -> Option<Value> {
         let once = self.once.get(key)?;
         (once.applied > once.compensated).then(|| once.output.clone())
@@ -190,7 +188,7 @@ impl RemoteState {
     }
 }
 
-/// A direction, as calls are counted by it.
+/// A direction's name in the counts.
 pub(crate) fn named(direction: Direction) -> &'static str {
     match direction {
         Direction::Forward => "forward",
@@ -200,7 +198,7 @@ pub(crate) fn named(direction: Direction) -> &'static str {
 }
 
 impl RemoteState {
-    /// What goes wrong with a call, and how long it travels.
+    /// Draws the faults of a call, and its travel time.
     pub(crate) fn fate(
         &mut self,
         k: &mut Kernel,
@@ -295,7 +293,7 @@ impl RemoteState {
         }
     }
 
-    /// Counts a call that is being made; how many have been made under its key by now.
+    /// Counts a call that is being made; returns the number of calls under its key.
     pub(crate) fn count(&mut self, call: &Arriving) -> u32 {
         let compensation = call.direction == Direction::Compensate;
         let of_step = (call.order.clone(), call.step.clone(), compensation);

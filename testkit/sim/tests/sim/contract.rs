@@ -1,4 +1,4 @@
-//! The simulated ports keep the contracts that they stand in for.
+//! The simulated ports keep the contracts of the real ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Every crash point of the reference workloads. `tests/proof.sh` goes through every pair of them.
+//! Every crash point of the reference workloads. `tests/proof.sh` runs every pair of them.
 
 use triad_sim::crashes::{Crashes, Workload, all};
 

@@ -1,5 +1,5 @@
-//! Worlds that were kept for something rare that they reach: what the generator drew for them is in files,
-//! so that they stay what they are when it draws otherwise.
+//! Worlds that were saved because they reach something rare: their drawn values are in files, so that they stay the
+//! same when the generator changes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn kept() -> Vec<(String, Saved)> {
         .collect()
 }
 
-/// The name of a file, from what its world is kept for.
+/// The name of a file, from what its world must reach.
 fn named(sees: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = sees.chars().map(letter).collect();
@@ -94,7 +94,7 @@ fn a_fault_that_a_kept_world_does_not_name_does_not_happen_in_it() {
     let faults = json.get_mut("faults").and_then(Value::as_object_mut);
     let level = faults.expect("faults").remove("kill");
     assert!(level.and_then(|level| level.as_u64()) > Some(0));
-    // As a file is that was kept before there was such a fault.
+    // As in a file that was saved before there was such a fault.
     let earlier: Saved = serde_json::from_value(json).expect("it can be read");
     let outcome = replay(&earlier, traced()).expect("it can be replayed");
     assert!(outcome.breaches.is_empty(), "{}", outcome.report());

@@ -1,9 +1,9 @@
-//! Seeds that once failed. Each is named by what it saw; the world has changed since, so a seed
-//! may no longer take the same way, but it costs next to nothing to ask again.
+//! Seeds that once failed. Each is named by what it saw; the world has changed since, so a seed may take another
+//! course, but running it costs little.
 
 use triad_sim::{Options, run};
 
-/// Completed was never told: the last write landed after its reply, met again, was late.
+/// The status `completed` was never sent: the last write landed after its reply, redelivered, was late.
 const LATE: &str = "a write landed after its reply had been acknowledged as late";
 
 /// Seed, and what failed with it.

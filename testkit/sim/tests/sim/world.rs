@@ -7,7 +7,7 @@ use triad_sim::coverage::WANTED;
 use triad_sim::fleet::{Plan, Totals, run_seeds};
 use triad_sim::{Options, run};
 
-/// Seeds of a test run. `tests/proof.sh` runs 20,000 with the released binary, and wants everything to be reached.
+/// Seeds of a test run. `tests/proof.sh` runs 20,000 with the released binary, and requires full coverage.
 const SEEDS: u64 = 200;
 
 fn traced(seed: u64) -> String {
@@ -106,8 +106,8 @@ fn totals_of_nothing_are_no_success() {
     assert!(!few.is_good(), "three seeds do not reach everything");
 }
 
-/// The texts of a source that are names of invariants: lower-case words joined by hyphens, given to one
-/// of the functions that hold something against an invariant.
+/// Texts in a source file that are names of invariants: lower-case words joined by hyphens, passed to a function that
+/// checks an invariant.
 fn invariants_of(text: &str) -> BTreeSet<String> {
     let is_name = |s: &str| {
         s.split('-').count() > 2
@@ -132,7 +132,7 @@ fn every_invariant_of_the_world_must_have_been_looked_at() {
                 }
                 false => std::fs::read_to_string(&path).expect("a source"),
             };
-            // What is wanted is not what is held against anything, and contracts name orders.
+            // Lists of wanted names are no checks, and contracts name orders.
             if path.ends_with("kernel/coverage.rs") || path.to_string_lossy().contains("contract") {
                 continue;
             }

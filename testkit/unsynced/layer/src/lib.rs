@@ -1,13 +1,14 @@
-//! A library to preload (`LD_PRELOAD`) into a process that is to lose what it does not sync: its functions stand
-//! for the C library's that change or sync files.
+//! A library to preload (`LD_PRELOAD`) into a process that must lose its unsynced writes: its functions replace those
+//! of the C library that change or sync files.
 //!
 //! | variable | |
 //! |---|---|
-//! | `TRIAD_UNSYNCED_DATA` | the directory whose files are followed, as an absolute path without links |
-//! | `TRIAD_UNSYNCED_NOTES` | where notes of what was replaced are kept; outside of it |
+//! | `TRIAD_UNSYNCED_DATA` | the directory whose files are watched, as an absolute path without links |
+//! | `TRIAD_UNSYNCED_NOTES` | where notes of replaced bytes are kept; outside of it |
 //!
-//! Without both it does nothing. What it cannot note ends the process: it would show a durability that is none.
-//! Linux on 64 bits alone. Nothing in here may call what it stands for: rustix makes system calls itself.
+//! Without both it does nothing. If it cannot note a change, it ends the process, which would otherwise seem durable
+//! without being so. Linux on 64 bits only. The code here must not call the functions that it replaces: rustix makes
+//! system calls itself.
 #![expect(
     unsafe_code,
     reason = "functions of the C library get pointers and are exported by their names"
@@ -39,7 +40,7 @@ fn layer() -> Option<&'static Layer> {
     layer.as_ref()
 }
 
-/// The layer and the file, if it is one that is followed.
+/// The layer and the file, if the file is watched.
 fn followed(fd: c_int) -> Option<(&'static Layer, BorrowedFd<'static>)> {
     let layer = layer()?;
     if fd < 0 {
@@ -50,14 +51,14 @@ fn followed(fd: c_int) -> Option<(&'static Layer, BorrowedFd<'static>)> {
     if !path.starts_with(&layer.data) {
         return None;
     }
-    // SAFETY: the caller's file is open, or there were no path; it stays open for the call that it made.
+    // SAFETY: the caller's file is open, or it would have no path; it stays open during the call.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
     let stat = rustix::fs::fstat(file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_file.then_some((layer, file))
 }
 
-/// A change that was made after it was noted. Without a note it must not be.
+/// The result of a change that was made after its note. Without a note the process ends.
 fn noted<T>(done: rustix::io::Result<T>) -> T {
     done.unwrap_or_else(|_| std::process::abort())
 }
@@ -66,7 +67,7 @@ fn length(file: BorrowedFd<'_>) -> u64 {
     noted(rustix::fs::fstat(file)).st_size.cast_unsigned()
 }
 
-/// Makes a write of `count` bytes; `at`: where, `None`: where the file stands.
+/// Makes a write of `count` bytes at `at`; `None`: at the file's position.
 fn write_noted(
     fd: c_int,
     at: Option<off_t>,
@@ -93,7 +94,7 @@ fn sync_noted(fd: c_int, real: impl FnOnce() -> c_long) -> c_int {
     }
 }
 
-/// Gives a file another length.
+/// Changes the length of a file.
 fn resize_noted(fd: c_int, to: off_t, real: impl FnOnce() -> c_long) -> c_int {
     let Some((layer, file)) = followed(fd) else {
         return real() as c_int;
@@ -102,10 +103,10 @@ fn resize_noted(fd: c_int, to: off_t, real: impl FnOnce() -> c_long) -> c_int {
     noted(layer.journal.change(file, was.min(to), was.max(to), real)) as c_int
 }
 
-/// Opens a file. One that is to be emptied is emptied after it was opened, by a change that can be noted.
+/// Opens a file. A file to be truncated is truncated after it was opened, by a change that can be noted.
 fn open_noted(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     let open = |flags: c_int| {
-        // SAFETY: the caller's path, handed on.
+        // SAFETY: the caller's path, passed on.
         let fd = unsafe { libc::syscall(libc::SYS_openat, directory, path, flags, mode) };
         fd as c_int
     };
@@ -113,16 +114,16 @@ fn open_noted(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t)
         return open(flags);
     }
     let fd = open(flags & !libc::O_TRUNC);
-    // SAFETY: a system call with numbers alone.
+    // SAFETY: a system call with only numbers.
     let empty = || unsafe { libc::syscall(libc::SYS_ftruncate, fd, 0) };
     if fd >= 0 {
-        // What is no regular file cannot be emptied, and need not be.
+        // Only a regular file can be truncated.
         resize_noted(fd, 0, empty);
     }
     fd
 }
 
-/// Forgets a file that is about to lose its name.
+/// Drops the notes of a file that is about to lose its name.
 fn forget(path: *const c_char) {
     if let Some(layer) = layer() {
         // SAFETY: the caller's path.
@@ -152,7 +153,7 @@ pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -
     open_noted(libc::AT_FDCWD, path, flags, mode)
 }
 
-/// `open(2)`, by another name.
+/// `open(2)`, under another name.
 ///
 /// # Safety
 /// As there.
@@ -175,7 +176,7 @@ pub unsafe extern "C" fn openat(
     open_noted(directory, path, flags, mode)
 }
 
-/// `openat(2)`, by another name.
+/// `openat(2)`, under another name.
 ///
 /// # Safety
 /// As there.
@@ -196,7 +197,7 @@ pub unsafe extern "C" fn openat64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const u8, count: size_t) -> ssize_t {
     write_noted(fd, None, count, || {
-        // SAFETY: the caller's buffer, handed on.
+        // SAFETY: the caller's buffer, passed on.
         unsafe { libc::syscall(libc::SYS_write, fd, bytes, count) }
     })
 }
@@ -222,12 +223,12 @@ pub unsafe extern "C" fn writev(fd: c_int, buffers: *const iovec, count: c_int) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite(fd: c_int, bytes: *const u8, count: size_t, at: off_t) -> ssize_t {
     write_noted(fd, Some(at), count, || {
-        // SAFETY: the caller's buffer, handed on.
+        // SAFETY: the caller's buffer, passed on.
         unsafe { libc::syscall(libc::SYS_pwrite64, fd, bytes, count, at) }
     })
 }
 
-/// `pwrite(2)`, by another name.
+/// `pwrite(2)`, under another name.
 ///
 /// # Safety
 /// As there.
@@ -256,12 +257,12 @@ pub unsafe extern "C" fn pwritev(
     // SAFETY: the caller's list.
     let bytes = unsafe { total(buffers, count) };
     write_noted(fd, Some(at), bytes, || {
-        // SAFETY: as above; on 64 bits the high half of the offset is not looked at.
+        // SAFETY: as above; on 64 bits the high half of the offset is ignored.
         unsafe { libc::syscall(libc::SYS_pwritev, fd, buffers, count, at, 0) }
     })
 }
 
-/// `pwritev(2)`, by another name.
+/// `pwritev(2)`, under another name.
 ///
 /// # Safety
 /// As there.
@@ -282,13 +283,13 @@ pub unsafe extern "C" fn pwritev64(
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ftruncate(fd: c_int, to: off_t) -> c_int {
-    // SAFETY: a system call with numbers alone.
+    // SAFETY: a system call with only numbers.
     resize_noted(fd, to, || unsafe {
         libc::syscall(libc::SYS_ftruncate, fd, to)
     })
 }
 
-/// `ftruncate(2)`, by another name.
+/// `ftruncate(2)`, under another name.
 ///
 /// # Safety
 /// As there.
@@ -304,7 +305,7 @@ pub unsafe extern "C" fn ftruncate64(fd: c_int, to: off_t) -> c_int {
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fsync(fd: c_int) -> c_int {
-    // SAFETY: a system call with a number alone.
+    // SAFETY: a system call with only a number.
     sync_noted(fd, || unsafe { libc::syscall(libc::SYS_fsync, fd) })
 }
 
@@ -314,7 +315,7 @@ pub unsafe extern "C" fn fsync(fd: c_int) -> c_int {
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
-    // SAFETY: a system call with a number alone.
+    // SAFETY: a system call with only a number.
     sync_noted(fd, || unsafe { libc::syscall(libc::SYS_fdatasync, fd) })
 }
 
@@ -325,12 +326,12 @@ pub unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
     forget(path);
-    // SAFETY: the caller's path, handed on.
+    // SAFETY: the caller's path, passed on.
     let code = unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, path, 0 as c_uint) };
     code as c_int
 }
 
-/// `rename(2)`; what had the new name loses it.
+/// `rename(2)`; a file that had the new name loses it.
 ///
 /// # Safety
 /// As there.
@@ -338,7 +339,7 @@ pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
 pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
     forget(to);
     let here = libc::AT_FDCWD;
-    // SAFETY: the caller's paths, handed on.
+    // SAFETY: the caller's paths, passed on.
     let code = unsafe { libc::syscall(libc::SYS_renameat2, here, from, here, to, 0 as c_uint) };
     code as c_int
 }

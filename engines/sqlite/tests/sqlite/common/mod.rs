@@ -1,4 +1,4 @@
-//! What the tests of a store need: a clock, orders, time that the test moves.
+//! Fixtures of the tests of a store: a clock that the test moves, and orders.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,11 +58,11 @@ pub fn new(text: &str) -> NewOrder {
     }
 }
 
-/// A store, with time that only the test moves: the clock is the store's.
+/// A store, with its clock that only the test moves.
 pub struct Timed(pub SqliteStore<Hand>, pub Hand);
 
 impl Timed {
-    /// When it begins: far from any real clock.
+    /// Start of the clock: far from any real time.
     pub const FROM: u64 = 4_102_444_800_000;
 }
 

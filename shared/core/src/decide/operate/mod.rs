@@ -1,4 +1,4 @@
-//! What operators do to an order. Each act is one conditional write, and a line of the timeline.
+//! Operators' acts on an order. Each act is one conditional write and one line of the timeline.
 
 mod new_run;
 mod resolve;
@@ -15,10 +15,10 @@ use crate::operate::{Action, Operation, OperationRefusal, note_campaign, once_a_
 use crate::order::{Hold, Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 
-/// How long after its pausing the Supervisor looks at a paused order again: 24 hours.
+/// How long after the pause the Supervisor checks a paused order again: 24 hours.
 pub const PAUSE_REVIEW: Millis = Millis(24 * 3_600_000);
 
-/// Decides what an operator's act makes of an order.
+/// Decides on an operator's act on an order.
 pub(super) fn decide(
     ctx: &Context<'_>,
     order: &Order,
@@ -46,7 +46,7 @@ pub(super) fn decide(
         note_campaign(next, act);
     }
     match done {
-        // What is unsent stays, and so does the hint by which the Supervisor finds it.
+        // Unsent messages stay, and so does the hint by which the Supervisor finds them.
         Ok(next) if next.state.is_finished() => Ok(next.decided()),
         Ok(next) => Ok(transition(ctx, next, now)),
         Err(Halt::Refused(refusal)) => Ok(Decision::Refuse(refusal)),
@@ -97,7 +97,7 @@ fn cancel(
     Ok(next)
 }
 
-/// Takes an order as resolved by hand. Its state stays what it is.
+/// Closes an order as resolved by hand. Its state does not change.
 fn close(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Error { .. } | ProcessState::CompensationFailed { .. } => {}
@@ -119,7 +119,7 @@ fn hold(act: &OperatorAct, now: Timestamp) -> Hold {
     }
 }
 
-/// Holds an order: what is out may be answered, and nothing is started.
+/// Pauses an order: replies to requests that are out are taken, and no step starts.
 fn pause(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt> {
     if order.state.is_finished() {
         let wanted = "Pending, Processing or Compensating";
@@ -147,12 +147,12 @@ fn pause(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt
             };
         }
     }
-    // What is out, deferred or failed is looked at while an order is held, too.
+    // Requests that are out, deferrals and failures are supervised while an order is paused, too.
     set_complete_by(&mut next, now);
     Ok(next)
 }
 
-/// Lets a paused order go on.
+/// Resumes a paused order.
 fn resume(
     ctx: &Context<'_>,
     order: &Order,

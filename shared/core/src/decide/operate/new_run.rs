@@ -1,4 +1,4 @@
-//! Setting a finished order going again, in a new, recorded run: forward, or back.
+//! A new, recorded run of a finished order: resubmission, or another try at its compensation.
 
 use serde_json::Value;
 use triad_workflow::{StepId, StepIndex, bounds};
@@ -16,7 +16,7 @@ use crate::outbox::Writer;
 use crate::status::Status;
 use crate::step::{StepRecord, StepState, Work};
 
-/// Sets a finished order going again: a new, recorded run.
+/// Starts a new, recorded run of a finished order.
 pub(super) fn resubmit(
     ctx: &Context<'_>,
     order: &Order,
@@ -24,13 +24,13 @@ pub(super) fn resubmit(
     act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
-    has_told(order)?;
+    check_unsent_statuses(order)?;
     let mut next = next_version(order, Writer::Operator);
     match &order.state {
         ProcessState::Error { .. } => history::change_each(&mut next, now, try_again),
         ProcessState::Compensated { .. } => {
             left_in_doubt(ctx, order)?;
-            history::change_each(&mut next, now, from_the_beginning);
+            history::change_each(&mut next, now, restart_with_new_key);
         }
         _ => return Err(refused(order, "resubmit", "Error or Compensated")),
     }
@@ -46,16 +46,16 @@ pub(super) fn resubmit(
     Ok(next)
 }
 
-/// A step of an order in Error: another attempt, its failures and calls counted from zero.
+/// Another attempt at a step of an order in Error, with failures and calls counted from zero.
 pub(super) fn try_again(record: &mut StepRecord) {
     let Some(attempt) = record.state.attempt() else {
         return;
     };
-    // Its request may have been out when the order stopped, and nobody has listened since.
+    // Its request may have been out when the order stopped, and no reply was taken since.
     doubt::abandon(record);
     match record.state {
         StepState::Ambiguous { .. } => doubt::unheard(record),
-        // The service may have kept its refusal under the key; there was no effect to repeat.
+        // The service may have stored its refusal under the key; there was no effect to repeat.
         StepState::Refused { .. } => record.key += 1,
         StepState::Completed { .. } => return,
         _ => {}
@@ -64,8 +64,8 @@ pub(super) fn try_again(record: &mut StepRecord) {
     record.state = StepState::due(attempt);
 }
 
-/// A step of a compensated order: its keys are spent.
-fn from_the_beginning(record: &mut StepRecord) {
+/// Restarts a step of a compensated order with a new key.
+fn restart_with_new_key(record: &mut StepRecord) {
     if let Some(attempt) = record.state.attempt() {
         record.action.earlier = attempt.0;
     }
@@ -79,8 +79,8 @@ fn from_the_beginning(record: &mut StepRecord) {
     record.state = StepState::Waiting;
 }
 
-/// Replaces the input of a step that is to be done again and has had no effect. The new input
-/// must have the fields of the one it replaces, each of the same type.
+/// Replaces the input of a step that runs again and has had no effect. The new input must have the fields of the one
+/// it replaces, each of the same type.
 fn correct(
     ctx: &Context<'_>,
     before: &Order,
@@ -104,22 +104,21 @@ fn correct(
         let state = record.state.name();
         return Err(refuse(format!("it is {state} and will not be done again")));
     }
-    // As it was before it was set going again: a refusal says that it has not happened.
+    // Judged before the new run: a refusal means that the effect has not happened.
     let was = happened(&before.steps[index], &ctx.workflow.steps[index]);
     if goes_on && was == Happened::Maybe {
         return Err(refuse(
             "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
         ));
     }
-    // It could not be told from none when the record is read again.
+    // A stored null cannot be told from no input.
     if corrected.is_null() {
         return Err(refuse(
             "the input is null: write {} for an empty one".into(),
         ));
     }
     bounds::check(corrected, MAX_INPUT_BYTES).map_err(|e| refuse(format!("the input {e}")))?;
-    // Where the present input has no value, which may be why the step failed, there is no shape
-    // to hold the new one against.
+    // If the present input has no value, which may be why the step failed, there is no shape to compare with.
     if let Ok(present) = input::forward(ctx, order, index)? {
         same_shape("input", &present, corrected).map_err(refuse)?;
     }
@@ -131,8 +130,8 @@ fn correct(
     Ok(index)
 }
 
-/// Whether a value has the fields of another, each of the same type. The elements of lists are
-/// not looked at; null fits every type.
+/// Checks that a value has the fields of another, each of the same type. List elements are not compared; null fits
+/// every type.
 fn same_shape(path: &str, present: &Value, corrected: &Value) -> Result<(), String> {
     match (present, corrected) {
         (Value::Object(was), Value::Object(is)) => {
@@ -168,8 +167,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Refuses to go on over a step whose effect may have happened and may not be repeated, where
-/// the service cannot be asked.
+/// Refuses a new run if the effect of a step may have happened, may not be repeated and cannot be probed.
 fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusal> {
     first_in_doubt(ctx, order).map_or(Ok(()), |r| Err(OperationRefusal::InDoubt(r.step.clone())))
 }
@@ -181,8 +179,7 @@ pub(super) fn first_in_doubt<'a>(ctx: &Context<'_>, order: &'a Order) -> Option<
     stuck.map(|(record, _)| record)
 }
 
-/// Refuses to run a compensated order again while it is not known whether a step without a compensation
-/// has had its effect, and that may not be repeated.
+/// Refuses a new run of a compensated order while a step without a compensation is in doubt and may not be repeated.
 fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusal> {
     let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
     let left = steps
@@ -192,11 +189,11 @@ fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusa
     })
 }
 
-/// Refuses a new run while too much of the earlier ones is untold: each run adds to what is unsent.
-pub(super) fn has_told(order: &Order) -> Result<(), OperationRefusal> {
+/// Refuses a new run while too many statuses of earlier runs are unsent: each run adds more.
+pub(super) fn check_unsent_statuses(order: &Order) -> Result<(), OperationRefusal> {
     match order.outbox.is_full() {
         true => Err(OperationRefusal::Already(
-            "at its bound of messages that could not be sent; mend their topic first, and it is",
+            "at its limit of unsent messages (repair their topic first)",
         )),
         false => Ok(()),
     }
@@ -214,7 +211,7 @@ pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     ask(order);
 }
 
-/// Tries failed compensations again, their failures and calls counted from zero.
+/// Retries failed compensations, with failures and calls counted from zero.
 pub(super) fn retry_compensation(
     ctx: &Context<'_>,
     order: &Order,
@@ -225,14 +222,14 @@ pub(super) fn retry_compensation(
         return Err(refused(order, "retry-compensation", "CompensationFailed"));
     }
     in_doubt(ctx, order)?;
-    has_told(order)?;
+    check_unsent_statuses(order)?;
     let mut next = next_version(order, Writer::Operator);
     next.note(line(IncidentKind::CompensationRetried, act, now));
     compensate_again(ctx, &mut next, now);
     Ok(next)
 }
 
-/// Goes on with the compensation of an order that failed in it.
+/// Continues a compensation that had failed.
 pub(super) fn compensate_again(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     let ProcessState::CompensationFailed {
         cause,
@@ -258,7 +255,7 @@ pub(super) fn compensate_again(ctx: &Context<'_>, order: &mut Order, now: Timest
     order.state = ProcessState::Compensating {
         locked_by: None,
         complete_by: now.plus(ctx.timing.announce_within),
-        // The failed compensation has been the cause since.
+        // The failed compensation has been the cause since then.
         cause: compensated_for.unwrap_or(cause),
     };
     ask(order);

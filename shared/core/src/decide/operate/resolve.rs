@@ -1,12 +1,14 @@
-//! An operator's word on an effect in doubt.
+//! Resolution of an effect in doubt by an operator.
 
 use serde_json::Value;
 use triad_workflow::{StepId, bounds};
 
-use super::new_run::{compensate_again, first_in_doubt, has_told, set_going, try_again};
+use super::new_run::{
+    check_unsent_statuses, compensate_again, first_in_doubt, set_going, try_again,
+};
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{Draft, Halt, forward, next_version, tell_progress};
+use crate::decide::{Draft, Halt, forward, next_version, push_step_completed};
 use crate::doubt::{self, can_be_resolved};
 use crate::history;
 use crate::ids::{Attempt, Direction, Timestamp};
@@ -16,8 +18,8 @@ use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState, Work};
 
-/// Says whether an effect in doubt happened, of a step as it was at an attempt. The order goes on when nothing
-/// else is in doubt that may not be repeated; until then it stays as it is, and asks for the next word.
+/// Records whether an effect in doubt happened, for a step as it was at an attempt. The order continues when no other
+/// step in doubt forbids repetition; until then it waits for the next resolution.
 pub(super) fn resolve(
     ctx: &Context<'_>,
     order: &Order,
@@ -50,7 +52,7 @@ pub(super) fn resolve(
         }
     });
     if matches!(next.steps[index].state, StepState::Completed { .. }) {
-        tell_progress(ctx, &mut next, index, now);
+        push_step_completed(ctx, &mut next, index, now);
     }
     match &order.state {
         ProcessState::Error { at, .. } => {
@@ -61,7 +63,7 @@ pub(super) fn resolve(
                 next.state = ProcessState::Error { at: *at, cause };
                 return Ok(next);
             }
-            has_told(order)?;
+            check_unsent_statuses(order)?;
             set_going(ctx, &mut again, now);
             Ok(again)
         }
@@ -79,16 +81,16 @@ pub(super) fn resolve(
                 };
                 return Ok(next);
             }
-            has_told(order)?;
+            check_unsent_statuses(order)?;
             compensate_again(ctx, &mut next, now);
             Ok(next)
         }
-        // Nothing waited for it but a later run.
+        // Only a later run depends on it.
         _ => Ok(next),
     }
 }
 
-/// The step, if there is something to say about it.
+/// The step, if it can be resolved.
 fn resolved_step(
     ctx: &Context<'_>,
     order: &Order,
@@ -129,7 +131,7 @@ fn resolved_step(
     Ok(index)
 }
 
-/// Refuses a word that is about an earlier attempt: whoever said it has not asked the service since.
+/// Refuses a resolution of an earlier attempt: the operator has not checked with the service since.
 fn is_of_the_latest(record: &StepRecord, attempt: Option<Attempt>) -> Result<(), Halt> {
     match attempt.map(|attempt| attempt.0) {
         Some(said) if said != record.actions() => Err(Halt::Refused(OperationRefusal::Step {
@@ -143,8 +145,7 @@ fn is_of_the_latest(record: &StepRecord, attempt: Option<Attempt>) -> Result<(),
     }
 }
 
-/// Refuses the word that an effect has not happened while a request may still be carried out: whoever
-/// asks the service then is told what is true for now.
+/// Refuses the resolution "not happened" while a request may still be carried out: the service's answer may change.
 fn cannot_happen_later(record: &StepRecord, now: Timestamp) -> Result<(), Halt> {
     match doubt::open_until(record) {
         Some(until) if until > now => Err(Halt::Refused(OperationRefusal::Step {
@@ -182,7 +183,7 @@ fn did_not_happen(record: &mut StepRecord) {
         StepState::Ambiguous { attempt } => {
             record.state = StepState::Refused { attempt: *attempt };
         }
-        // A request that is out would be taken as in doubt again.
+        // Otherwise the request that is out would put the effect in doubt again.
         StepState::Acting(Work::Out(out)) if out.direction == Direction::Forward => {
             record.state = StepState::due(out.attempt);
         }
