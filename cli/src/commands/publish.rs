@@ -24,8 +24,8 @@ use crate::output::{self, print_line};
   triad publish workflows/*.yaml
   triad publish --agents payment,inventory order.yaml
 
-With --brokers it looks who serves the agents that the workflows name, and warns of those that nobody
-serves at the moment: their steps would wait.")]
+With --brokers it checks which agents of the workflows are served now, and warns of the others, whose steps
+would wait.")]
 pub struct PublishArgs {
     /// Workflow files; none is published unless all are sound
     #[arg(required = true, value_name = "FILE")]
