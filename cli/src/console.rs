@@ -34,8 +34,8 @@ use crate::traces;
   triad token ann --role operate >> tokens && triad console --listen 0.0.0.0:8443 --tokens tokens \\
     --tls-certificate cert.pem --tls-key key.pem
 
-Without --tokens it listens on loopback addresses alone, and whoever is on this machine may act. Every act
-is kept in the order's record, with who and why. The same server has an API for programs: see
+Without --tokens it listens only on loopback addresses, and every program on this machine may act. Every act
+is stored in the order's record, with its operator and reason. The same server has an API for programs: see
 /v1/operate/openapi.json, and the Model Context Protocol at /mcp (`triad docs mcp`). It runs until Ctrl-C.")]
 pub struct ConsoleArgs {
     /// Address and port to listen on; port 0 takes a free one

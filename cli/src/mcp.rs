@@ -22,11 +22,11 @@ use crate::traces;
   triad mcp --context shop --hide card        where a context says; fields of this name are not shown
   triad mcp --data ./state --allow-acts --by 'model of ann'
 
-A client starts it by itself. Most take this form:
+A client starts this command. Most clients use this form:
   {\"mcpServers\": {\"triad\": {\"command\": \"triad\", \"args\": [\"mcp\", \"--data\", \"/var/lib/triad\"]}}}
 
-An act is tried first (`dry_run`), and done by the id of that dry run within five minutes (`act`); the
-order's record keeps who and why. The same tools are at /mcp of triad serve, triad dev and triad console.
+An act needs a dry run first (`dry_run`), whose id permits the act for five minutes (`act`); the order's
+record has the operator and the reason. The same tools are at /mcp of triad serve, triad dev and triad console.
 It ends with its input. See triad docs mcp.")]
 pub struct McpArgs {
     /// The model may act; without this option it may only read

@@ -33,7 +33,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
   TRIAD_BROKERS=kafka:9092 TRIAD_AGENTS='{\"payment\": {\"base_url\": \"https://pay.example\"}}' \\
       triad-worker --functions agent
 
-A broker or store that is not there is waited for. SIGTERM and Ctrl-C end it cleanly."
+It waits for a missing broker or store. SIGTERM and Ctrl-C stop it cleanly."
 )]
 struct Arguments {
     /// Which handlers to run

@@ -28,9 +28,9 @@ use crate::output::{self, Usage};
   triad campaign show c-00c0ffee00c0ffee
   triad campaign stop c-00c0ffee00c0ffee --why 'mail is gone again'
 
-A campaign is stored, and goes on whatever becomes of this command. It acts on batches of 1, 2, 5, 20, 50,
-100, 200 and then 500 orders, waits for what becomes of each, and stops by itself, with an alert, where more
-than --stop-share of a hundred fail again. Each order is acted on once.")]
+A campaign is stored, and continues after this command has ended. It acts on batches of 1, 2, 5, 20, 50,
+100, 200 and then 500 orders, waits for the end of each order, and stops early, with an alert, if more than
+--stop-share percent fail again. Each order is acted on once.")]
 pub struct CampaignArgs {
     #[command(subcommand)]
     command: CampaignCommand,

@@ -26,10 +26,10 @@ const AT_ONCE: usize = 8;
   triad check-service http://127.0.0.1:8080/hotel --action book --compensation cancel \\
       --input '{\"city\": \"Praha\", \"nights\": 2, \"guests\": 2}'
 
-It makes calls that have effects, under keys that begin with `check-`, and compensates each of them. Whether
-keys outlive a restart of the service it cannot see.
+It makes calls that have effects, with keys that begin with `check-`, and compensates each of them. It cannot
+check whether keys survive a restart of the service.
 
-Exit codes: 0 the service honours what was looked at, 1 it does not, 2 the command is wrong.")]
+Exit codes: 0 the service fulfils every checked point, 1 it does not, 2 the command is wrong.")]
 pub struct CheckServiceArgs {
     /// Address of the service, as base_url of an agent
     #[arg(value_name = "URL")]

@@ -25,10 +25,10 @@ use crate::output::{self, Usage, command, moment, print_line};
   triad get 10248 --graph
   triad get 10248 --json | jq .next
 
-Exit code 1 if there is no such order. The timeline has every attempt: those that failed with
-their cause, what operators did with who and why. \"Calls\" are those that agents reported; \"2 to 5\"
-where an attempt that was never answered may have made more. --inputs shows what the order was given,
-what each step asks of its service, with its key and as a command for a terminal, and what came back.")]
+Exit code 1 if there is no such order. The timeline has every attempt, failed ones with
+their cause, and every act of an operator, with name and reason. \"Calls\" are those that agents reported; \"2 to 5\"
+where an attempt that was never answered may have made more. --inputs shows the order's details,
+and for each step the request to its service, its key, the same request as a curl command, and the output.")]
 pub struct GetArgs {
     /// The order's id
     order: String,

@@ -21,9 +21,9 @@ use crate::user_files;
   triad test order.yaml order.json --output charge='{\"reference\": \"c-1\"}'
   triad test order.yaml details.json --outputs outputs.json --json
 
-The order is one as on the topic, or its details alone. The output of an earlier step is what is
-given for it, else a placeholder that is named as such. Exit code 1 if an input has no value for
-this order or the order would not be let in, 2 if a file is wrong.")]
+The order is in the form of the topic, or only its details. The output of an earlier step is the given
+one, else a placeholder that is marked as such. Exit code 1 if an input has no value for this order or
+the order would be rejected, 2 if a file is wrong.")]
 pub struct TestArgs {
     /// Workflow file
     #[arg(value_name = "WORKFLOW")]

@@ -33,10 +33,10 @@ pub const VARIABLE: &str = "TRIAD_CONTEXT";
   triad list
   triad --context shop list
 
-Without --context or TRIAD_CONTEXT the context that was chosen with `use` is taken. Options and
-variables win over it. The file holds no secrets, only the names of those in Secrets Manager:
+Without --context or TRIAD_CONTEXT the context chosen with `use` applies. Options and variables have
+precedence over it. The file holds no secrets, only the names of those in Secrets Manager:
 $XDG_CONFIG_HOME/triad/contexts.json, or what TRIAD_CONTEXTS names.
-What changes something in a context that is marked with --production asks for the context's name on a
+A command that changes something in a context marked with --production asks for the context's name on a
 terminal, and needs --confirm NAME elsewhere.")]
 pub struct ContextArgs {
     #[command(subcommand)]

@@ -70,8 +70,8 @@ use summary::Summary;
   triad dev --dynamodb-port 8000                   tables that any client of DynamoDB can read
   triad dev --orders orders.jsonl --until-done --transient 10 --permanent 2 --stall 2
 
-In a directory with a triad.yaml (see triad new) it runs what that file names, publishes a workflow anew
-when its file changes, starts a service anew when its files change, and does what a changed triad.yaml says.
+In a directory with a triad.yaml (see triad new) it runs the project in that file, publishes a workflow again
+when its file changes, restarts a service when its files change, and applies a changed triad.yaml.
 
 Exit codes: 0 every order was processed, 1 an order did not end well, 2 the options or files are wrong,
 130 interrupted.")]

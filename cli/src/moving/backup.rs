@@ -35,9 +35,9 @@ use crate::output::{Usage, command, count, print_line};
   triad backup --data /var/lib/triad --to /backup/triad-monday
   triad serve --data /backup/triad-monday                       run on the copy
 
-A copy goes back in time: orders that finished since run to their end again, with the same idempotency keys.
-Run on it only when the original is lost or stopped for good. The configuration, the workflows and the tokens
-are files of yours, and not in it.
+A copy has the state of its moment: orders that finished later run to their end again, with the same
+idempotency keys. Use it only when the original is lost or stopped for good. The configuration, the workflows
+and the tokens are your own files, and not in the copy.
 
 Exit codes: 0 the copy is there and sound, 1 there is none or a record in it is damaged, 2 the options
 are wrong.")]

@@ -34,7 +34,7 @@ use crate::output::{Usage, count, moment, print_line};
   triad export --aws --brokers b1:9092 --to shop.jsonl        from DynamoDB and Kafka
 
 With --move the directory is marked: triad serve and triad dev refuse to run on it, because its orders would
-be done twice. docs/how-to/grow.md has the whole move, step by step.
+otherwise run twice. docs/how-to/grow.md has the whole move, step by step.
 
 Exit codes: 0 all is in the file, 1 something is not, 2 the options are wrong.")]
 pub struct ExportArgs {

@@ -21,9 +21,9 @@ use crate::output::{self, moment, print};
   triad audit --json > audit.jsonl
   triad audit --since 30d --json | jq 'select(.by == \"ann\")'
 
-It reads the whole table of process records. A record keeps its acts for as long as it is kept itself. Of a
-downstream the last 21 changes are told, and what holds it now; all changes are in the topic of alerts. What was
-done about dead letters is told where Kafka is known (--brokers), from their topic.")]
+It reads the whole table of process records. A record keeps its acts until it expires. For a
+downstream the last 21 changes are listed, and the settings in force; the topic of alerts has all changes. Acts
+on dead letters are listed from their topic, if Kafka's address is given (--brokers).")]
 pub struct AuditArgs {
     /// Only acts that are not older than this
     #[arg(long, value_name = "TIME", value_parser = str::parse::<Millis>)]

@@ -32,8 +32,8 @@ use crate::output::{self, Usage, count, print_line, relative_time};
   triad pause --downstream payment --why 'maintenance at the bank'
   triad pause --step-type order-fulfilment/ship-order --why 'warehouse is closed'
 
-What is on its way to a service is not called back. Work for a paused downstream waits without
-counting as failed. Every instance knows of a paused downstream within two seconds.")]
+Calls under way are not cancelled. Work for a paused downstream waits without counting as failed. Every
+instance applies a pause within two seconds.")]
 pub struct PauseArgs {
     #[command(flatten)]
     what: WhatArgs,
@@ -46,8 +46,8 @@ pub struct PauseArgs {
   triad resume --downstream payment --why 'maintenance is over'
   triad resume --state Paused --yes --why 'go ahead'
 
-Work that was waiting is tried again when its time comes: 33 seconds later at most, and the time between
-two sweeps of the Supervisor (10 seconds of a worker, a minute of the function).")]
+Waiting work is tried again after at most 33 seconds plus the time between two sweeps of the Supervisor
+(10 seconds in a worker, a minute in the function).")]
 pub struct ResumeArgs {
     #[command(flatten)]
     what: WhatArgs,

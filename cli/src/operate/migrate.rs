@@ -18,9 +18,9 @@ use crate::commands::connection::{KafkaArgs, StoreArgs};
   triad migrate 10248 --to-workflow order-fulfilment --why 'new carrier' --dry-run
   triad migrate --workflow order-fulfilment --state Pending --to-workflow order-fulfilment --yes --why 'new carrier'
 
-An order ends on the version it began with; moving it is possible only where what it has done is
-done in the other version too. A dry run says for each order what would change, or what stands
-against it.")]
+An order ends on the version it began with; it can be moved only if the steps that it has done are
+in the other version too. A dry run shows for each order the changes, or the reasons why it cannot be
+moved.")]
 pub struct MigrateArgs {
     /// The workflow
     #[arg(long, value_name = "NAME")]

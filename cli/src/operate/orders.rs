@@ -40,9 +40,9 @@ pub struct OrderArgs {
   triad resubmit --state Error --cause 'permanent/charge/currency' --step charge --set currency=EUR --why 'moved'
   triad resubmit --state Error --cause 'permanent/notify-customer/*' --rate 20 --yes --why 'mail is back'
 
-A corrected input begins from the present one, or replaces it as a whole (--input). What differs is shown
-before anything is done. It must have the fields of the one it replaces, each of the same type, and is
-recorded. It is possible only while the step has surely had no effect.")]
+A corrected input starts from the present one, or replaces it as a whole (--input). The differences are shown
+before the act. The new input must have the fields of the present one, each of the same type, and is
+recorded. It is possible only while the step certainly has had no effect.")]
 pub struct ResubmitArgs {
     /// The step whose input is corrected
     #[arg(long, value_name = "STEP", requires = "correction")]
@@ -92,7 +92,7 @@ pub struct RetryCompensationArgs {
 #[command(after_help = "Examples:
   triad close 10248 --why 'refunded by hand, ticket 4711'
 
-The order keeps its state and leaves the lists of what needs an operator.")]
+The order keeps its state and leaves the lists of orders that need an operator.")]
 pub struct CloseArgs {
     #[command(flatten)]
     common: OrderArgs,
@@ -106,8 +106,8 @@ pub struct CloseArgs {
   triad resolve 10248 --step wire --applied --output '{\"reference\": \"w-17\"}' --why 'bank confirms'
   triad resolve 10248 --step wire --not-applied --attempt 2 --why 'bank has nothing'
 
-One of the two answers must be given. An output must have what later steps, and the compensation, read of
-it: what is missing is named."
+One of the two answers must be given. An output must have the fields that later steps and the compensation
+read: missing ones are named."
 )]
 pub struct ResolveArgs {
     /// The step in doubt

@@ -30,8 +30,8 @@ use crate::output::{Usage, print_line};
   triad dead-letters show orders/3/42 --value > record.json
   triad dead-letters replay orders/3/42 --value record.json --why 'comma added'
 
-A letter is sent with its record's key, value and headers. One that was replayed is not replayed
-again without --again. Exit code 1 if one could not be replayed.")]
+A letter is sent with its record's key, value and headers. A letter that was replayed before is replayed
+again only with --again. Exit code 1 if a letter could not be replayed.")]
 pub struct ReplayArgs {
     /// Letters: topic, partition and offset of their records
     #[arg(
@@ -81,8 +81,8 @@ pub struct ReplayArgs {
   triad dead-letters dismiss orders/3/42 --why 'a test of the sender'
   triad dead-letters dismiss --all --cause not-an-order --topic orders --why 'port scan' --yes
 
-The letter stays in the topic, with who has dismissed it and why: triad dead-letters list --dismissed shows
-it, and it can still be replayed by its name.")]
+The letter stays in the topic, with the operator who dismissed it and the reason: triad dead-letters list
+--dismissed shows it, and it can still be replayed by its id.")]
 pub struct DismissArgs {
     /// Letters: topic, partition and offset of their records
     #[arg(
