@@ -64,7 +64,7 @@ pub enum Culprit {
 /// If a tool fails.
 pub async fn find(talk: &mut Mcp) -> Option<Culprit> {
     let seen = call_tool(talk, "overview", json!({})).await;
-    // A person's act explains its consequences, so it is checked first.
+    // A downstream that an operator holds is reported first: other symptoms follow from it.
     if let Some(culprit) = list(&seen["downstreams_held"]).iter().find_map(by_hand) {
         return Some(culprit);
     }

@@ -180,7 +180,7 @@ fn write(order: u64, version: u64) -> Write {
     }
 }
 
-/// The id of an order: such as applications give, in no order of creation.
+/// An id of the kind that applications use: ids do not sort by time of creation.
 pub fn id(order: u64) -> String {
     format!("shop-{:016x}", order.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -126,7 +126,7 @@ impl Tested<'_> {
             .await
             .map_err(|fault| fault_text(&fault))?;
         let applied = answer["applied"].as_bool();
-        applied.ok_or_else(|| format!("it says {answer}, and no boolean `applied`"))
+        applied.ok_or_else(|| format!("its answer {answer} has no boolean field `applied`"))
     }
 }
 

@@ -56,6 +56,7 @@ const PAGES: &[(&str, &str)] = &[
     page!("reference/figures"),
     page!("reference/glossary"),
     page!("explanation/how-it-works"),
+    page!("explanation/inside"),
     page!("explanation/load"),
     page!("explanation/proof"),
     page!("explanation/methods-of-proof"),

@@ -158,7 +158,7 @@ pub fn print(order: &Order, timing: &Timing) {
     if let Some(trace) = TraceView::of(order) {
         let note = match trace.sampled {
             true => "",
-            false => "   not sampled: only what failed is in it",
+            false => "   not sampled: it has only what failed",
         };
         println!("Trace      {}{note}", trace.trace_id);
     }

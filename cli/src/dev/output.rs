@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::output::print_line;
 
-/// Form of the output.
+/// How the output is printed: for people, or as JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Say {
     /// Lines for people, on standard output.

@@ -32,7 +32,7 @@ pub fn lock(dir: &Path, runs: &str) -> Result<File, Usage> {
             Ok(file)
         }
         Some(moved) => Err(Usage(format!(
-            "--data {}: its orders were exported on {} to {}, to go on elsewhere: here they would be done twice. Run what they were imported into; if they were imported nowhere, {}",
+            "--data {}: its orders were exported on {} to {}, to go on elsewhere: here they would be done twice. Use the installation they were imported into; if they were imported nowhere, {}",
             dir.display(),
             moved.at,
             moved.to,

@@ -35,6 +35,6 @@ pub fn raise_open_files() {
         maximum: limit.maximum,
     };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, wanted, "the limit of open files stays as it is");
+        tracing::warn!(%error, wanted, "the limit of open files could not be raised");
     }
 }

@@ -88,7 +88,7 @@ fn begin(args: &BackupArgs) -> Result<TempDir> {
     }
     if !data::has_store(&args.data) {
         return Err(Usage(format!(
-            "--data {data}: there is no store in this directory: name the one of triad serve"
+            "--data {data}: this directory has no store; give the data directory of triad serve"
         ))
         .into());
     }

@@ -51,7 +51,7 @@ impl Endpoint {
         let is_new = !data::has_store(dir) && !data::has_tables(dir);
         if is_new && !may_be_new {
             return Err(Usage(format!(
-                "--data {}: there is no store in this directory: name the one of triad serve, or of triad dev --data",
+                "--data {}: this directory has no store; give the data directory of triad serve, or of triad dev --data",
                 dir.display()
             ))
             .into());

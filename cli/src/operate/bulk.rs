@@ -317,8 +317,8 @@ mod tests {
         };
         let said = unsent(tally, "resubmitted");
         for part in [
-            "Kafka does not answer: 1 order resubmitted and written",
-            "the Supervisor sends those messages",
+            "Kafka does not answer: 1 order resubmitted and stored",
+            "the Supervisor sends them",
             "\n9 orders were not touched: run the same command again",
         ] {
             assert!(said.contains(part), "{part} in {said}");

@@ -26,7 +26,7 @@ use triad_workflow::{DefinitionHash, SearchKey, WorkflowName};
 pub enum Address {
     /// The URL of a server with DynamoDB's API.
     Url(String),
-    /// The AWS account of this session.
+    /// Tables in the AWS account of the current credentials.
     Aws {
         /// The region. `None`: that of the environment or of the profile.
         region: Option<String>,

@@ -14,7 +14,7 @@ const MAX_USERS: usize = 1_000;
 /// When the broker acknowledges a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushPolicy {
-    /// After it is written and synced (`fdatasync`), so that it survives a loss of power. Many
+    /// A record is acknowledged after it is written and synced (`fdatasync`), so that it survives a loss of power. Many
     /// producers share one sync.
     #[default]
     Sync,

@@ -164,7 +164,7 @@ fn attention(
     Ok(page)
 }
 
-/// Orders with a key in a column, last submitted first.
+/// Orders that have the given key in the given index column, newest submission first.
 fn search(
     db: &Connection,
     column: &str,

@@ -22,7 +22,7 @@ use crate::stall::Stalls;
 pub(crate) enum SourceEvent {
     /// A record.
     Record(InputRecord),
-    /// An unreadable batch; the next event of its partition is behind it.
+    /// A batch that cannot be read. Reading of its partition goes on with the batch after it.
     Unreadable(Unreadable),
     /// The end of a partition, if the settings request it.
     End(i32),

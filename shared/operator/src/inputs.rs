@@ -38,7 +38,7 @@ impl Inputs {
 /// The calls of one step, and its output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepInputs {
-    /// The step's id.
+    /// The step that the inputs belong to.
     pub step: StepId,
     /// The calls of the step's action, probe and compensation, for those that the step has.
     pub calls: Vec<ServiceCall>,

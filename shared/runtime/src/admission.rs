@@ -86,7 +86,7 @@ impl Drop for InFlightGuard {
 struct Aside {
     counted_at: Timestamp,
     counted: u32,
-    /// Orders that this instance has set aside since.
+    /// How many orders this instance has set aside since the last count of the store.
     added: u32,
 }
 

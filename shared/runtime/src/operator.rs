@@ -180,7 +180,7 @@ where
     ) -> Result<Migrated, OperateError> {
         let target = self.definitions.pinned(to, self.clock.now()).await?;
         let mut carried = Carried::new(Pass::new(WriterOrder::Beside, MAX_RACES));
-        // Bounded like an act.
+        // At most as many attempts as an act has.
         loop {
             let Some(order) = self.record(id).await? else {
                 return Ok(Migrated::NotFound);

@@ -121,7 +121,7 @@ pub enum Mishap {
     Down,
     /// The call is answered 401, without effect.
     CallerRefused,
-    /// The call is answered with a status that says "try again", before or after its effect.
+    /// The call is answered with a status that says "try again", with or without its effect.
     Transient {
         /// The HTTP status: 429, 500 or 503; never 429 after the effect.
         status: u16,

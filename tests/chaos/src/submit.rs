@@ -42,7 +42,7 @@ pub async fn submit(
         if submission.sort == Sort::Order {
             let room = ended.wait_for(|ended| orders < ended + in_flight);
             if room.await.is_err() {
-                // The counter has given up: the sent records are judged.
+                // The task that counts ends has stopped waiting: the records that were sent are judged.
                 break;
             }
             orders += 1;

@@ -33,7 +33,7 @@ pub struct Moment {
     pub event: u64,
 }
 
-/// A part of an object.
+/// One stored item of an order or of the installation, named by its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cell {

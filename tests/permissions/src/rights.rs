@@ -57,7 +57,7 @@ impl Rights {
         self.lock().strange.insert(what.into());
     }
 
-    /// The notes so far.
+    /// The rights that have been used so far.
     #[must_use]
     pub fn noted(&self) -> UsedRights {
         self.lock().clone()

@@ -59,7 +59,7 @@ fn assert_told(found: &Value) {
     let statuses = found["statuses"].as_object().unwrap();
     assert_eq!(statuses.len(), CODECS, "{found}");
     for told in statuses.values() {
-        // A repeated message is equal to the first one.
+        // The same message may arrive twice: duplicates are removed before the comparison.
         let mut told = told.as_array().unwrap().clone();
         told.dedup();
         for (place, status) in told.iter().enumerate() {

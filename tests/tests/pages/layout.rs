@@ -232,7 +232,7 @@ fn circle(mut modules: BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     }
 }
 
-/// The arguments of log macros above debug in a text, without their string literals.
+/// The arguments of `info!`, `warn!` and `error!` in `code`, without their string literals.
 fn logged(code: &str) -> Vec<String> {
     let mut all = Vec::new();
     for level in ["error!(", "warn!(", "info!("] {

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 const GROUP: usize = 512;
 /// Bound on the writes that wait.
 const QUEUE: usize = 4_096;
-/// Bound on the orders that are gone on with at once after a start.
+/// Most unfinished orders that are resumed concurrently after a start.
 const AT_ONCE: usize = 64;
 
 /// A hand-written saga, or the floor below it

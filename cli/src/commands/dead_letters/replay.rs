@@ -60,10 +60,10 @@ pub struct ReplayArgs {
     /// Say what would be replayed and send nothing
     #[arg(long)]
     dry_run: bool,
-    /// Replay what --all finds; without it, what it finds is only shown
+    /// Replay the letters that --all finds; without --yes they are only listed
     #[arg(long)]
     yes: bool,
-    /// Most letters a second
+    /// At most this many letters a second
     #[arg(long, value_name = "N/s", default_value = "100/s", value_parser = rate)]
     rate: Rate,
     /// Print a JSON line for each letter, and a summary
@@ -105,10 +105,10 @@ pub struct DismissArgs {
     /// Say what would be dismissed and mark nothing
     #[arg(long)]
     dry_run: bool,
-    /// Dismiss what --all finds; without it, what it finds is only shown
+    /// Dismiss the letters that --all finds; without --yes they are only listed
     #[arg(long)]
     yes: bool,
-    /// Most letters a second
+    /// At most this many letters a second
     #[arg(long, value_name = "N/s", default_value = "100/s", value_parser = rate)]
     rate: Rate,
     /// Print a JSON line for each letter, and a summary

@@ -125,7 +125,7 @@ fn selected_downstream(
             let action = match request.act {
                 DownstreamAct::Pause => DownstreamAction::PauseStep(workflow, step),
                 DownstreamAct::Resume => DownstreamAction::ResumeStep(workflow, step),
-                _ => return Err(bad("a step type is paused and resumed alone".to_owned())),
+                _ => return Err(bad("a step type can only be paused or resumed".to_owned())),
             };
             Ok((agents, action))
         }

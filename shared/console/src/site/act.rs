@@ -305,7 +305,7 @@ fn results(done: &Done) -> Markup {
             table {
                 caption {
                     @if done.dry_run { "What would come of each order" } @else { "What came of each order" }
-                    @if all > ROWS { ": " (ROWS) " of " (all) ", those that are not done first" }
+                    @if all > ROWS { ": " (ROWS) " of " (all) ", unfinished ones at the top" }
                 }
                 thead { tr { th scope="col" { "Order" } th scope="col" { "Result" } th scope="col" { "What" } } }
                 tbody {

@@ -119,7 +119,7 @@ fn trace_link(trace: &TraceView, at: Option<&TraceUrl>) -> Markup {
             Some(at) => a href=(at.of(id)) target="_blank" rel="noopener noreferrer" { code { (id) } },
             None => code { (id) },
         }
-        @if !trace.sampled { " " span class="soft" { "not sampled: only what failed is in it" } }
+        @if !trace.sampled { " " span class="soft" { "not sampled: it has only what failed" } }
     }
 }
 

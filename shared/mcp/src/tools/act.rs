@@ -18,7 +18,7 @@ pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &Dr
         (ActTarget::DeadLetters, _) => try_request(visit, what, "/dead-letters/acts").await?,
     };
     let Some(request) = request else {
-        tried["note"] = "Nothing would be done, so there is nothing to do.".into();
+        tried["note"] = "This call would change nothing: what it names needs no such act.".into();
         return Ok(tried);
     };
     let mcp = &visit.mcp;

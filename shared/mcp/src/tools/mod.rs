@@ -223,7 +223,7 @@ mod tests {
         for tool in all(true) {
             let read = Call::read(&tool.name, json!({"no such": 1}), true);
             let named = matches!(read, Err(Unread::Arguments(_)));
-            // The API refuses fields that do not belong to an act.
+            // The API refuses fields that do not belong to an act, so the tool names the acts of each field.
             assert!(named, "{}", tool.name);
         }
         assert!(matches!(

@@ -268,7 +268,9 @@ impl<R: BufRead> Reader<R> {
         }
         let mut more = [0];
         if self.from.read(&mut more)? > 0 {
-            return Err(self.damaged("it is the last line, and something is behind it"));
+            return Err(
+                self.damaged("this line must be the last of the file, but more lines follow it")
+            );
         }
         self.is_ended = true;
         Ok(())

@@ -38,7 +38,7 @@ const HANDLER: &str = "scheduler";
 const MAX_ROUNDS: usize = 6;
 /// Most repetitions after a lost race before the message is left for redelivery.
 const MAX_RACES: u32 = 4;
-/// Waiting orders that start together.
+/// Most waiting orders that start in one pass.
 const STARTED_AT_ONCE: usize = 256;
 /// Most rounds of starts after one batch.
 const MAX_STARTS: usize = 8;

@@ -206,8 +206,8 @@ where
         answers
     }
 
-    /// Decodes a record and checks it against the definitions and the allow-list. An error is one of the store, with
-    /// the order's id.
+    /// Decodes a record and checks it against the definitions and the allow-list. Returns an error only if the
+    /// store fails, with the order's id.
     async fn admit(
         &self,
         index: usize,

@@ -6,7 +6,7 @@
 
 use cel::{ExecutionError, Value as CelValue};
 
-/// The library's name for a failure of this crate's own functions, whose text may be shown.
+/// Marks a failure of this crate's own functions in an error of the expression library. Its text may be shown.
 pub(super) const OWN: &str = "@triad";
 
 /// A failure of one of this crate's own functions.

@@ -93,8 +93,8 @@ async fn unread(world: &World) {
     world.note_orders(&ids).await;
 }
 
-/// The Supervisor has released an order for another attempt, and the other step is refused. The order is to be
-/// compensated without a claim, so a wake is needed.
+/// Of two parallel steps one waits for another attempt, so that no Scheduler holds the order, and the other is
+/// refused. The order has to be compensated, so a wake is sent.
 async fn turned_round(world: &World) {
     let orders = [
         Submitted::new("e", "shop"),

@@ -34,7 +34,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
         &[stranger],
     )
     .await;
-    // With a cap, if the workflow has one: the second is set aside.
+    // The workflow allows one order in flight, so the second order is set aside.
     let capped = ["c", "d"].map(|id| Submitted::new(id, "small").record());
     take(&world, &role, "orders of a workflow with a cap", &capped).await;
     ahead(&world).await;
