@@ -280,7 +280,7 @@ impl Runner {
                 ServiceExit::Stop => return,
                 ServiceExit::Restart => {
                     wait = FIRST_WAIT;
-                    self.print_event("one of its files has changed: it is restarted");
+                    self.print_event("a file of it has changed: it is restarted");
                 }
                 ServiceExit::ByItself(status) => {
                     self.tell.send_replace(ServiceState::Ended);

@@ -304,7 +304,7 @@ async fn a_backup_is_taken_where_nobody_runs_too_and_refused_without_a_store() {
         .good();
     let none = place.files.arg("none");
     let refused = run(&["backup", "--data", &none, "--to", &copy]).await;
-    assert!(refused.ended(2).err.contains("there is no store"));
+    assert!(refused.ended(2).err.contains("this directory has no store"));
     let inside = place.files.arg("state/copy");
     let refused = run(&["backup", "--data", &data, "--to", &inside]).await;
     assert!(refused.ended(2).err.contains("is inside of --data"));
