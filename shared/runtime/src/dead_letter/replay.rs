@@ -62,7 +62,7 @@ pub const UNREADABLE_BATCH: &str = "unreadable-batch";
 /// ```
 /// use triad_core::Timestamp;
 /// use triad_runtime::InputRecord;
-/// use triad_runtime::dead_letter::{Cause, Entry, dead_letter, replay};
+/// use triad_runtime::dead_letter::{Cause, LetterEntry, dead_letter, replay};
 ///
 /// let record = InputRecord {
 ///     topic: "orders".into(),
@@ -77,7 +77,7 @@ pub const UNREADABLE_BATCH: &str = "unreadable-batch";
 ///     headers: sent.headers,
 ///     ..InputRecord::default()
 /// };
-/// let Ok(Entry::Letter(letter)) = Entry::read(kept) else {
+/// let Ok(LetterEntry::Letter(letter)) = LetterEntry::read(kept) else {
 ///     panic!("it is a letter")
 /// };
 /// let again = replay::replay(&letter, Some(b"{}".to_vec())).unwrap();
