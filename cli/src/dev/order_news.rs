@@ -28,14 +28,14 @@ const REMEMBERED: usize = 10_000;
 struct LastSequences(HashMap<String, u32>);
 
 impl LastSequences {
-    fn is_new(&mut self, told: &OrderNews) -> bool {
-        let Some(sequence) = told.sequence else {
+    fn is_new(&mut self, news: &OrderNews) -> bool {
+        let Some(sequence) = news.sequence else {
             return true;
         };
         if self.0.len() >= REMEMBERED {
             self.0.clear();
         }
-        let last = self.0.entry(told.order.clone()).or_default();
+        let last = self.0.entry(news.order.clone()).or_default();
         let is_new = sequence > *last;
         *last = sequence.max(*last);
         is_new
@@ -78,21 +78,21 @@ pub async fn follow_statuses(statuses: Reader, say: Say, stop: CancellationToken
         tokio::select! {
             read = statuses.next(SECOND) => {
                 let Polled::Record(record) = read else { continue };
-                let Some(told) = parse_status(record) else { continue };
-                if !known.is_new(&told) {
+                let Some(news) = parse_status(record) else { continue };
+                if !known.is_new(&news) {
                     continue;
                 }
                 if said < MOST {
                     said += 1;
-                    let text = match told.cause.is_empty() {
-                        true => format!("order {}  {}", told.order, told.status),
-                        false => format!("order {}  {}: {}", told.order, told.status, told.cause),
+                    let text = match news.cause.is_empty() {
+                        true => format!("order {}  {}", news.order, news.status),
+                        false => format!("order {}  {}: {}", news.order, news.status, news.cause),
                     };
                     say.event(&text, &json!({
                         "event": "order",
-                        "order_id": told.order,
-                        "status": told.status,
-                        "cause": told.cause,
+                        "order_id": news.order,
+                        "status": news.status,
+                        "cause": news.cause,
                     }));
                 } else {
                     more += 1;
@@ -154,14 +154,14 @@ mod tests {
 
     #[test]
     fn a_status_that_is_sent_again_is_said_once() {
-        let told = |order: &str, sequence| OrderNews {
+        let news = |order: &str, sequence| OrderNews {
             order: order.to_owned(),
             sequence,
             status: "retrying",
             cause: String::new(),
         };
         let mut known = LastSequences::default();
-        let mut new = |order, sequence| known.is_new(&told(order, sequence));
+        let mut new = |order, sequence| known.is_new(&news(order, sequence));
         assert!(new("a", Some(2)) && !new("a", Some(2)) && new("b", Some(2)));
         assert!(new("a", Some(3)) && !new("a", Some(2)), "an earlier one");
         assert!(new("a", None) && new("a", None), "letters have none");

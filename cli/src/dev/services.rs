@@ -294,7 +294,7 @@ impl Runner {
                         false => format!("it is started again in {} s", wait.as_secs()),
                         true => "it is started again when a file of it changes".to_owned(),
                     };
-                    self.print_event(&format!("has ended by itself ({status}); {when}"));
+                    self.print_event(&format!("has exited ({status}); {when}"));
                     if !self.pause(&mut wait, for_a_change).await {
                         return;
                     }

@@ -167,7 +167,7 @@ fn head(path: &str, headers: &HeaderMap) -> Result<CallHead, Invalid> {
         Some(_) => {
             return Err(bad(
                 "bad_direction",
-                "Triad-Direction is forward, compensation or probe",
+                "Triad-Direction is forward, compensate or probe",
             ));
         }
     };
