@@ -1,4 +1,4 @@
-# The tables, with the keys and indexes of shared/dynamodb/src/tables.rs.
+# The tables, with the keys and indexes of shared/adapters/dynamodb/src/tables.rs.
 
 resource "aws_dynamodb_table" "orders" {
   name                        = local.table_names.orders

@@ -1,4 +1,4 @@
-# Topics: who reads and who writes which. The names are those of shared/core/src/topics.rs.
+# Topics: who reads and who writes which. The names are those of shared/kernel/core/src/topics.rs.
 #
 # No resource is in this file, so that tests/inputs can take it without a provider.
 

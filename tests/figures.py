@@ -30,7 +30,7 @@ class Figure:
 
 def patches(*globs):
     """Counts patches: cheap, and the same as what `tests/mutants.sh` tries."""
-    return "ls " + " ".join(f"testkit/mutants/{g}" for g in globs) + " | wc -l"
+    return "ls " + " ".join(f"tests/testkit/mutants/{g}" for g in globs) + " | wc -l"
 
 
 def counted(name, says, command):
@@ -105,7 +105,7 @@ FIGURES = [
     Figure("speed", "docs/reference/figures.md", f"{SIM} speed", {"orders/s": "`triad-sim speed`: #"},
            {"orders/s": "s, # orders/s"}, tolerance=0.5),
     counted("mutants", "(`tests/mutants.sh`): # of", patches("patches/*.patch")),
-    counted("mutants-of-the-model", "hundred seeds; # of", "grep -l '^Model: ' testkit/mutants/patches/*.patch | wc -l"),
+    counted("mutants-of-the-model", "hundred seeds; # of", "grep -l '^Model: ' tests/testkit/mutants/patches/*.patch | wc -l"),
     counted("mutants-around", "(`tests/mutants.sh --adapters`): # of", patches("adapters/*.patch", "infra/*.patch")),
     *[
         Figure(name, "docs/reference/figures.md",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks what is deployed, without deploying it: the Terraform module in infra/, its example, the
-# compose files of localstack/, the alarms in dashboards/, and that no secret is in the repository.
+# compose files of localstack/, the alarms in infra/dashboards/, and that no secret is in the repository.
 # Needs git and python3 (3.11 or newer) with venv; PyPI for the first run; terraform; promtool.
 # Exit codes: 0 all is well, 1 a check failed, 2 a tool is missing, 3 terraform or its providers could
 # not be had and so the module is not checked, the rest being well.
@@ -61,10 +61,10 @@ terraform_test() { showing '^Success! [1-9][0-9]* passed, 0 failed\.' terraform 
   "$python" tests/infra/cost_figures.py infra/COST.md || status=1
   step "Alarms for Prometheus: each rings for what it is for, and is silent otherwise"
   if command -v promtool >/dev/null; then
-    promtool check rules dashboards/alerts.yaml || status=1
-    promtool test rules dashboards/alerts_test.yaml || status=1
+    promtool check rules infra/dashboards/alerts.yaml || status=1
+    promtool test rules infra/dashboards/alerts_test.yaml || status=1
   else
-    skipped promtool "promtool is missing (Debian: prometheus): the alarms in dashboards/ are not checked"
+    skipped promtool "promtool is missing (Debian: prometheus): the alarms in infra/dashboards/ are not checked"
   fi
   step "checkov, source"
   checkov tests/infra/checkov-source.yaml --directory infra || status=1

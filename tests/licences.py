@@ -3,7 +3,7 @@
 
     tests/licences.py
 
-Asks no network: `cargo metadata` says what Cargo.lock holds, deny.toml which licences are allowed. It does not
+Asks no network: `cargo metadata` says what Cargo.lock holds, .cargo/deny.toml which licences are allowed. It does not
 read licence texts, nor advisories: tests/supply.sh does, where cargo-deny is. Ends with 0 if all is well.
 """
 
@@ -93,7 +93,7 @@ def faults(package: dict, licences: set[str]) -> list[str]:
     if package["source"] not in (None, CRATES_IO):
         found.append(f"{name} comes from {package['source']}, not from crates.io")
     if not package["license"] or not allowed(package["license"], licences):
-        found.append(f"{name} has the licence {package['license']}, which deny.toml does not allow")
+        found.append(f"{name} has the licence {package['license']}, which .cargo/deny.toml does not allow")
     if package["links"] and package["name"] not in BUNDLED:
         found.append(f"{name} has a C library ({package['links']}): add it to BUNDLED with its lowest version")
     bundled = BUNDLED.get(package["name"])
@@ -109,7 +109,7 @@ def faults(package: dict, licences: set[str]) -> list[str]:
 
 
 def main() -> int:
-    licences = set(tomllib.loads(Path("deny.toml").read_text())["licenses"]["allow"])
+    licences = set(tomllib.loads(Path(".cargo/deny.toml").read_text())["licenses"]["allow"])
     packages = {}
     for target in TARGETS:
         command = ["cargo", "metadata", "--locked", "--format-version", "1", "--all-features",

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The checkers are checked: every mutant of testkit/mutants must be caught.
+# The checkers are checked: every mutant of tests/testkit/mutants must be caught.
 #
 #   tests/mutants.sh              all of them
 #   tests/mutants.sh NAME…        these alone
@@ -12,7 +12,7 @@
 # model too. Set TRIAD_SEEDS for other than 20,000 seeds at most, TRIAD_THREADS for more than two
 # threads. Ends with 0 if all are caught.
 #
-# Mutants around the rules (testkit/mutants/adapters, and testkit/mutants/infra for the Terraform module) are wrong
+# Mutants around the rules (tests/testkit/mutants/adapters, and tests/testkit/mutants/infra for the Terraform module) are wrong
 # where no world and no model can look. Each names the tests that must fail with it: they are run with it, and before
 # that once without any. Needs cargo-nextest, and terraform for the module.
 set -euo pipefail
@@ -36,13 +36,13 @@ name_of() { basename "$1" .patch | sed 's/^[0-9]*-//'; }
 rm -rf "$copy.before"
 if [ -d "$copy" ]; then mv "$copy" "$copy.before"; fi
 mkdir -p "$copy"
-git ls-files -z --cached --others --exclude-standard | grep -zv '^testkit/mutants/' \
+git ls-files -z --cached --others --exclude-standard | grep -zv '^tests/testkit/mutants/' \
   | while IFS= read -r -d '' file; do if [ -f "$file" ]; then printf '%s\0' "$file"; fi; done \
   | tar --create --null --files-from=- | tar --extract --directory "$copy"
-cp -p testkit/mutants/mutant.rs "$copy/shared/core/src/mutant.rs"
-printf '\npub mod mutant;\n' >> "$copy/shared/core/src/lib.rs"
+cp -p tests/testkit/mutants/mutant.rs "$copy/shared/kernel/core/src/mutant.rs"
+printf '\npub mod mutant;\n' >> "$copy/shared/kernel/core/src/lib.rs"
 # For the shells, which do not link the core.
-printf '\npub use triad_core::mutant;\n' >> "$copy/shared/runtime/src/lib.rs"
+printf '\npub use triad_core::mutant;\n' >> "$copy/shared/kernel/runtime/src/lib.rs"
 
 failed=0
 # Processes that tests start are told of the mutant too.
@@ -50,12 +50,12 @@ sed -i 's/^    command\.env_clear()/    command.env_clear().envs(std::env::var("
   "$copy/tests/src/process.rs"
 grep -q TRIAD_MUTANT "$copy/tests/src/process.rs" || { echo "mutants: tests/src/process.rs has changed" >&2; exit 1; }
 
-for patch in testkit/mutants/patches/*.patch testkit/mutants/adapters/*.patch; do
+for patch in tests/testkit/mutants/patches/*.patch tests/testkit/mutants/adapters/*.patch; do
   name=$(name_of "$patch")
   grep -q "mutant!(\"$name\")" "$patch" || { echo "mutants: $patch switches no $name" >&2; failed=1; }
   # Git must not take the scratch copy for a part of this repository.
   (cd "$copy" && GIT_CEILING_DIRECTORIES=$root/target git apply "$root/$patch") || {
-    echo "mutants: $patch does not apply any more: bring it up to date (CONTRIBUTING.md)" >&2
+    echo "mutants: $patch does not apply any more: bring it up to date (docs/CONTRIBUTING.md)" >&2
     failed=1
   }
 done
@@ -65,11 +65,11 @@ if [ "$failed" = 1 ]; then exit 1; fi
 done
 rm -rf "$copy.before"
 if [ "$only_apply" = yes ]; then echo "$copy"; exit 0; fi
-if [ "$adapters" = yes ]; then exec python3 testkit/mutants/adapters.py "$@"; fi
+if [ "$adapters" = yes ]; then exec python3 tests/testkit/mutants/adapters.py "$@"; fi
 
 # A name that there is no mutant of would be caught by nobody, and missed by nobody.
 for name in "$@"; do
-  found=(testkit/mutants/patches/{[0-9][0-9],[0-9][0-9][0-9]}-"$name".patch)
+  found=(tests/testkit/mutants/patches/{[0-9][0-9],[0-9][0-9][0-9]}-"$name".patch)
   [ "${#found[@]}" -gt 0 ] || { echo "mutants: there is no $name" >&2; exit 2; }
 done
 
@@ -96,7 +96,7 @@ wanted() {
 
 caught=0 missed=()
 printf '%-44s %s\n' "mutant" "caught by"
-for patch in testkit/mutants/patches/*.patch; do
+for patch in tests/testkit/mutants/patches/*.patch; do
   name=$(name_of "$patch")
   [ $# = 0 ] || wanted "$name" "$@" || continue
   if found=$(TRIAD_MUTANT=$name "$sim" first-breach --seeds "$seeds" --threads "$threads" 2>/dev/null); then
@@ -107,7 +107,7 @@ for patch in testkit/mutants/patches/*.patch; do
     missed+=("$name")
   fi
 done
-for patch in $(grep -l '^Model: ' testkit/mutants/patches/*.patch); do
+for patch in $(grep -l '^Model: ' tests/testkit/mutants/patches/*.patch); do
   name=$(name_of "$patch")
   [ $# = 0 ] || wanted "$name" "$@" || continue
   policy=$(sed -n 's/^Model: //p' "$patch")

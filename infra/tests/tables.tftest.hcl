@@ -1,4 +1,4 @@
-# The tables: keys, indexes, protection. They must be what shared/dynamodb/src/tables.rs makes.
+# The tables: keys, indexes, protection. They must be what shared/adapters/dynamodb/src/tables.rs makes.
 
 mock_provider "aws" {
   source = "./tests/mocks"

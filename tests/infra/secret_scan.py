@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 
 # Checksums of packages, and of findings: nothing but high entropy. And the kept worlds: the simulated world has
 # drawn every word of them from a seed, and long names among them look like keys.
-NOT_SCANNED = ("Cargo.lock", "tests/infra/secrets-allowed.toml", "testkit/sim/tests/saved/*.json")
+NOT_SCANNED = ("Cargo.lock", "tests/infra/secrets-allowed.toml", "tests/testkit/sim/tests/saved/*.json")
 # Values that name a secret, or say themselves that they are none.
 NO_SECRETS = ("^arn:aws:(secretsmanager|kms):", "^not-a-real-")
 

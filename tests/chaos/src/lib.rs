@@ -2,7 +2,7 @@
 //!
 //! Everything that is started is a separate process, and all evidence is read through public interfaces: tables
 //! through the DynamoDB API, topics through a Kafka consumer, the remote service's ledger. The simulated world
-//! (`testkit/sim`) reaches far more interleavings; this test reaches the real broker, the real disk and the real
+//! (`tests/testkit/sim`) reaches far more interleavings; this test reaches the real broker, the real disk and the real
 //! kernel.
 //!
 //! [`load`] and [`schedule`] are generated from a seed before the run. [`installation`] has the processes, [`faults`]

@@ -56,10 +56,10 @@ pub fn messages() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn events() -> Vec<Vec<u8>> {
     texts(&[
-        include_str!("../../../shared/lambda/tests/golden/msk.event.json"),
-        include_str!("../../../shared/lambda/tests/golden/self-managed.event.json"),
-        include_str!("../../../shared/lambda/tests/golden/odd.event.json"),
-        include_str!("../../../shared/lambda/tests/golden/malformed.event.json"),
+        include_str!("../../../shared/adapters/lambda/tests/golden/msk.event.json"),
+        include_str!("../../../shared/adapters/lambda/tests/golden/self-managed.event.json"),
+        include_str!("../../../shared/adapters/lambda/tests/golden/odd.event.json"),
+        include_str!("../../../shared/adapters/lambda/tests/golden/malformed.event.json"),
     ])
 }
 
@@ -95,7 +95,7 @@ pub fn letters() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn records() -> Vec<Vec<u8>> {
     texts(&[include_str!(
-        "../../../shared/dynamodb/tests/golden/order-state.json"
+        "../../../shared/adapters/dynamodb/tests/golden/order-state.json"
     )])
 }
 

@@ -5,10 +5,10 @@ use std::process::Command;
 
 /// Where golden files of messages and stored items are.
 const FOLDERS: [&str; 4] = [
-    "shared/core/tests/golden",
-    "shared/dynamodb/tests/golden",
-    "shared/runtime/tests/golden",
-    "shared/operator/tests/golden",
+    "shared/kernel/core/tests/golden",
+    "shared/adapters/dynamodb/tests/golden",
+    "shared/kernel/runtime/tests/golden",
+    "shared/operations/operator/tests/golden",
 ];
 
 fn root() -> PathBuf {

@@ -9,34 +9,101 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Folders, and the folders whose crates they may link.
-const MAY_LINK: [(&str, &[&str]); 8] = [
-    // Linked by every deployment.
-    ("shared", &["shared"]),
-    ("functions", &["shared"]),
-    ("worker", &["shared"]),
+const MAY_LINK: [(&str, &[&str]); 10] = [
+    // Linked by every deployment. The kernel knows neither adapters nor operators.
+    ("shared/kernel", &["shared/kernel"]),
+    ("shared/operations", &["shared/kernel", "shared/operations"]),
+    ("shared/adapters", &["shared/kernel", "shared/adapters"]),
+    (
+        "shared/bootstrap",
+        &["shared/kernel", "shared/operations", "shared/adapters"],
+    ),
     // The engines for one machine.
-    ("engines", &["shared", "engines"]),
-    // Only for development and tests.
-    ("testkit", &["shared", "testkit"]),
-    ("examples", &["shared"]),
+    (
+        "shared/engines",
+        &[
+            "shared/kernel",
+            "shared/operations",
+            "shared/adapters",
+            "shared/engines",
+        ],
+    ),
+    ("functions", DEPLOYED),
+    ("examples", DEPLOYED),
     // The command line runs all of it on one machine.
-    ("cli", &["shared", "engines", "worker", "testkit"]),
-    ("tests", &["shared", "engines", "testkit", "tests"]),
+    (
+        "apps",
+        &[
+            "shared/kernel",
+            "shared/operations",
+            "shared/adapters",
+            "shared/bootstrap",
+            "shared/engines",
+            "apps",
+            "tests/testkit",
+        ],
+    ),
+    // Only for development and tests.
+    (
+        "tests/testkit",
+        &[
+            "shared/kernel",
+            "shared/operations",
+            "shared/adapters",
+            "shared/bootstrap",
+            "tests/testkit",
+        ],
+    ),
+    (
+        "tests",
+        &[
+            "shared/kernel",
+            "shared/operations",
+            "shared/adapters",
+            "shared/bootstrap",
+            "shared/engines",
+            "tests/testkit",
+            "tests",
+        ],
+    ),
 ];
-/// The only crate of the testkit that the command line links: the remote service of `triad dev`.
-const CLI_LINKS: &str = "triad-reference-service";
+/// What code that runs in the cloud may link.
+const DEPLOYED: &[&str] = &[
+    "shared/kernel",
+    "shared/operations",
+    "shared/adapters",
+    "shared/bootstrap",
+];
+/// The only crate of the testkit that a program links: the remote service of `triad dev`.
+const APPS_LINK: &str = "triad-reference-service";
 
-fn folder(of: &Path) -> String {
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let root = root.canonicalize().expect("the workspace is there");
-    let inside = of.strip_prefix(&root).expect("it is in the workspace");
-    let first = inside.components().next().expect("it has a folder");
-    first.as_os_str().to_string_lossy().into_owned()
+/// The folder of [`MAY_LINK`] in which a crate's folder or manifest is.
+fn folder(of: &Path) -> Option<&'static str> {
+    let inside = of.strip_prefix(root()).expect("it is in the workspace");
+    let folders = MAY_LINK.iter().map(|(folder, _)| *folder);
+    folders
+        .filter(|folder| inside.starts_with(folder))
+        .max_by_key(|folder| folder.len())
 }
 
-#[test]
-fn crates_link_only_what_their_folder_may() {
-    let told = Command::new(env!("CARGO"))
+fn root() -> PathBuf {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    root.canonicalize().expect("the workspace is there")
+}
+
+/// The folders of all crates.
+fn crates() -> Vec<PathBuf> {
+    let packages = packages();
+    let manifests = packages.iter().map(|package| {
+        let manifest = package["manifest_path"].as_str().expect("a path");
+        Path::new(manifest).parent().expect("a folder").to_owned()
+    });
+    manifests.collect()
+}
+
+/// The packages of the workspace, as `cargo metadata` prints them.
+fn packages() -> Vec<Value> {
+    let metadata = Command::new(env!("CARGO"))
         .args([
             "metadata",
             "--no-deps",
@@ -46,35 +113,57 @@ fn crates_link_only_what_their_folder_may() {
         ])
         .output()
         .expect("cargo runs");
-    assert!(told.status.success(), "cargo metadata");
-    let told: Value = serde_json::from_slice(&told.stdout).expect("JSON");
-    let packages = told["packages"].as_array().expect("packages");
+    assert!(metadata.status.success(), "cargo metadata");
+    let mut metadata: Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
+    let packages = metadata["packages"].take();
+    serde_json::from_value(packages).expect("packages")
+}
+
+#[test]
+fn crates_link_only_what_their_folder_may() {
     let mut links = 0;
-    for package in packages {
+    for package in packages() {
         let name = package["name"].as_str().expect("a name");
         let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
-        let own = folder(manifest);
-        let (_, allowed) = MAY_LINK
-            .iter()
-            .find(|(folder, _)| **folder == own)
-            .unwrap_or_else(|| panic!("{name} is in {own}, of which nothing is said"));
+        let own = folder(manifest).unwrap_or_else(|| panic!("{name} is in no known folder"));
+        let row = MAY_LINK.iter().find(|(folder, _)| *folder == own);
+        let (_, allowed) = row.expect("the folder is from this table");
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let (Some(path), true) = (dependency["path"].as_str(), dependency["kind"].is_null())
             else {
                 continue;
             };
             let linked = dependency["name"].as_str().expect("a name");
-            let other = folder(Path::new(path));
+            let other = folder(Path::new(path)).expect("a known folder");
             assert!(
-                allowed.contains(&other.as_str()),
+                allowed.contains(&other),
                 "{name} in {own} links {linked} in {other}"
             );
-            let is_told = own != "cli" || other != "testkit" || linked == CLI_LINKS;
-            assert!(is_told, "{name} links {linked}");
+            let is_allowed = own != "apps" || other != "tests/testkit" || linked == APPS_LINK;
+            assert!(is_allowed, "{name} links {linked}");
             links += 1;
         }
     }
     assert!(links > 50, "the links are seen: {links}");
+}
+
+/// Whoever opens the repository sees few names, and each room says what is in it.
+#[test]
+fn the_top_of_the_repository_is_small_and_every_room_says_what_is_in_it() {
+    let files = Command::new("git")
+        .args(["ls-files"])
+        .current_dir(root())
+        .output()
+        .expect("git runs");
+    let files = String::from_utf8(files.stdout).expect("text");
+    let first = files.lines().filter_map(|file| file.split('/').next());
+    let top: BTreeSet<&str> = first.filter(|name| !name.starts_with('.')).collect();
+    assert!((10..=14).contains(&top.len()), "{top:?}");
+    for room in ["kernel", "operations", "adapters", "engines"] {
+        let readme = root().join("shared").join(room).join("README.md");
+        let lines = fs::read_to_string(readme).expect(room).lines().count();
+        assert!((5..=12).contains(&lines), "{room}: {lines} lines");
+    }
 }
 
 /// For each folder of a crate, as a module path: its modules, each with the siblings that its production code names,
@@ -263,9 +352,9 @@ fn no_line_of_the_log_has_a_value_in_the_form_of_rust() {
         logged("tracing::info!(a = ?b, \"no? (\", f(x))").concat(),
         "tracing::info!a = ?b, , fx"
     );
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let root = root();
     let (mut folders, mut seen) = (vec![], 0);
-    folders.extend(["shared", "engines", "functions", "worker", "cli"].map(|name| root.join(name)));
+    folders.extend(["shared", "functions", "apps"].map(|name| root.join(name)));
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
@@ -288,26 +377,20 @@ fn no_line_of_the_log_has_a_value_in_the_form_of_rust() {
 
 #[test]
 fn no_module_depends_on_itself_by_way_of_others() {
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let mut looked_at = 0;
-    for folder in ["shared", "engines", "testkit", "functions", "."] {
-        for entry in fs::read_dir(root.join(folder)).expect("a folder of crates") {
-            let name = entry.expect("an entry").file_name();
-            let name = format!("{folder}/{}", name.to_string_lossy());
-            let name = name.trim_start_matches("./");
-            let source = root.join(name).join("src");
-            if !source.is_dir() || name == "tests" {
-                continue;
-            }
-            for (folder, modules) in modules(&source) {
-                looked_at += modules.len();
-                let left = circle(modules);
-                assert!(
-                    left.is_empty(),
-                    "{name}/src/{}: a circle, and what leads to it: {left:?}",
-                    folder.join("/")
-                );
-            }
+    for folder in crates() {
+        let (name, source) = (folder.display(), folder.join("src"));
+        if !source.is_dir() || folder == root().join("tests") {
+            continue;
+        }
+        for (folder, modules) in modules(&source) {
+            looked_at += modules.len();
+            let left = circle(modules);
+            assert!(
+                left.is_empty(),
+                "{name}/src/{}: a circle, and what leads to it: {left:?}",
+                folder.join("/")
+            );
         }
     }
     assert!(looked_at > 500, "modules are seen: {looked_at}");

@@ -42,7 +42,7 @@ fn is_there(cell: &str) -> Result<(), String> {
 /// Names of the mutants, from the patches' file names.
 fn mutants() -> BTreeSet<String> {
     let folders = ["patches", "adapters", "infra"];
-    let folders = folders.map(|folder| root().join("testkit/mutants").join(folder));
+    let folders = folders.map(|folder| root().join("tests/testkit/mutants").join(folder));
     let files = folders.iter().flat_map(|folder| {
         let files = std::fs::read_dir(folder).expect("the folder is there");
         files.map(|file| file.expect("it can be read").path())
@@ -128,7 +128,7 @@ fn each_mutant_around_the_rules_names_tests_that_are_there() {
     let packages = packages();
     let (mut seen, mut missing) = (0, Vec::new());
     for folder in ["adapters", "infra"] {
-        let folder = root().join("testkit/mutants").join(folder);
+        let folder = root().join("tests/testkit/mutants").join(folder);
         for patch in std::fs::read_dir(folder).expect("the folder is there") {
             let patch = patch.expect("it can be read").path();
             let text = std::fs::read_to_string(&patch).expect("it can be read");
@@ -162,7 +162,7 @@ fn each_mutant_around_the_rules_names_tests_that_are_there() {
 #[test]
 fn each_mutant_of_a_file_still_applies() {
     for folder in ["infra"] {
-        let folder = root().join("testkit/mutants").join(folder);
+        let folder = root().join("tests/testkit/mutants").join(folder);
         for patch in std::fs::read_dir(folder).expect("the folder is there") {
             let patch = patch.expect("it can be read").path();
             let git = Command::new("git")

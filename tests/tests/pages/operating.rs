@@ -11,7 +11,7 @@ use super::tree::{headings, page, pages, root};
 
 /// The alarm texts that operators read.
 const ALARMS: [&str; 2] = [
-    include_str!("../../../dashboards/alerts.yaml"),
+    include_str!("../../../infra/dashboards/alerts.yaml"),
     include_str!("../../../infra/alarms.tf"),
 ];
 

@@ -210,8 +210,8 @@ fn named_in(text: &str) -> BTreeSet<String> {
 #[test]
 fn dashboards_and_alarms_name_metrics_that_there_are() {
     let texts = [
-        include_str!("../../../dashboards/grafana.json"),
-        include_str!("../../../dashboards/alerts.yaml"),
+        include_str!("../../../infra/dashboards/grafana.json"),
+        include_str!("../../../infra/dashboards/alerts.yaml"),
         include_str!("../../../infra/dashboard.tf"),
         include_str!("../../../infra/alarms.tf"),
     ];

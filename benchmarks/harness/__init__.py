@@ -1,1 +1,0 @@
-"""Triad beside other engines, on the same orders: what benchmarks/compare.py is made of."""
