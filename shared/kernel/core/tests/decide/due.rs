@@ -166,7 +166,7 @@ fn an_order_that_is_set_aside_is_in_no_shard_that_a_sweep_reads_and_lies_there_b
 fn an_order_that_was_set_aside_before_its_details_were_checked_is_admitted_only_if_they_fit() {
     let workflow = LINE.replacen(
         r#""workflow": "line","#,
-        r#""workflow": "line", "details": {"required": ["amount"]},"#,
+        r#""workflow": "line", "details_schema": {"required": ["amount"]},"#,
         1,
     );
     for (details, state) in [
