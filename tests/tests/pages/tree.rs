@@ -152,8 +152,12 @@ fn no_page_is_long_and_names_are_in_lower_case() {
         let lines = page(&name).lines().count();
         assert!(lines <= most, "{name} has {lines} lines");
         let is_plain = |c: char| c.is_ascii_lowercase() || "/-.".contains(c);
-        let is_index = name.ends_with("README.md");
-        assert!(is_index || name.chars().all(is_plain), "{name}");
+        // Names that people and programs look for in capitals.
+        let capitals = ["README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY"];
+        let is_known = capitals
+            .iter()
+            .any(|known| name.ends_with(&format!("{known}.md")));
+        assert!(is_known || name.chars().all(is_plain), "{name}");
     }
 }
 
