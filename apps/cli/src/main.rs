@@ -341,6 +341,6 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Docs(args) => commands::docs::run(&args),
         Command::Completions(args) => Ok(commands::shell::completions(&args, Cli::command())),
         Command::Man(args) => commands::shell::man(&args, Cli::command()),
-        Command::Schema(_) => commands::validate::schema(),
+        Command::Schema(args) => commands::validate::schema(&args),
     }
 }

@@ -3,7 +3,12 @@
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
+use triad_workflow::load::{LoadError, NamedText};
+
 use crate::output::Usage;
+
+/// The folder beside workflow files that has the descriptions of services.
+pub const AGENTS: &str = "agents";
 
 /// The name of a file for people.
 pub fn display_path(file: &Path) -> String {
@@ -37,6 +42,27 @@ pub fn text_or_why(file: &Path) -> Result<String, String> {
         let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
         format!("is not UTF-8 in line {line}: save it as plain text in UTF-8")
     })
+}
+
+/// Name and text of the description of an agent's service: the file `agents/NAME.yaml` beside the workflow file, or
+/// `agents/NAME.yml`. `None` if there is neither, or the workflow came from standard input.
+///
+/// # Errors
+/// Why the file cannot be read.
+pub fn description(workflow: &Path, agent: &str) -> Result<Option<NamedText>, LoadError> {
+    if workflow.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let folder = workflow.parent().unwrap_or(Path::new("")).join(AGENTS);
+    for ending in ["yaml", "yml"] {
+        let file = folder.join(format!("{agent}.{ending}"));
+        if file.is_file() {
+            let shown = file.display().to_string();
+            let text = text_or_why(&file).map_err(|why| LoadError::whole_file(&shown, why))?;
+            return Ok(Some((shown, text)));
+        }
+    }
+    Ok(None)
 }
 
 /// Why a file cannot be read, in plain words, with the next step.

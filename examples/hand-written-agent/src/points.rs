@@ -146,6 +146,8 @@ mod tests {
                 Direction::Probe => "credit-status",
             },
             input: &input,
+            form: None,
+            repeats: false,
             time_left: Millis(1_000),
             attempt: 1,
             traceparent: None,

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use triad_core::breaker::BreakerSettings;
 use triad_core::retry_budget::RetryBudgetSettings;
-use triad_runtime::AnswerMeans;
 use triad_runtime::settings::DownstreamSettings;
+use triad_workflow::service::AnswerMeaning;
 use triad_workflow::{AgentName, Millis};
 
 /// One HTTP agent, an entry of the JSON object in `TRIAD_AGENTS`.
@@ -38,10 +38,11 @@ pub struct AgentConfig {
     /// When its circuit breaker opens and closes.
     #[serde(default)]
     pub breaker: BreakerSettings,
-    /// Meanings of statuses that this service uses in its own way: `refused`, `may-pass` or `caller-refused`, by the
-    /// status as a text of three digits, from 300 to 599. If absent, none.
+    /// Meanings of statuses that this service uses in its own way, such as `refused`, `may-pass` or `in-progress`, by
+    /// the status as a text of three digits, from 300 to 599. The description of the service comes first. If absent,
+    /// none.
     #[serde(default)]
-    pub statuses: BTreeMap<u16, AnswerMeans>,
+    pub statuses: BTreeMap<u16, AnswerMeaning>,
     /// How many calls may repeat earlier ones, counted in each process separately.
     #[serde(default)]
     pub retry_budget: RetryBudgetSettings,

@@ -99,6 +99,8 @@ impl Tested<'_> {
             compensates: compensates.as_ref(),
             action,
             input,
+            form: None,
+            repeats: false,
             time_left: Millis(CALL_WITHIN.as_millis() as u64),
             attempt: 1,
             traceparent: None,
@@ -134,7 +136,10 @@ fn fault_text(fault: &Fault) -> String {
     match fault {
         Fault::Permanent { code, message } => format!("it refuses: {code}: {message}"),
         Fault::Transient { code, message, .. } => format!("it fails: {code}: {message}"),
-        Fault::CallerRefused { code, message } => {
+        Fault::InProgress { code, message, .. } => {
+            format!("it works on an earlier call under the same key: {code}: {message}")
+        }
+        Fault::CallerRefused { code, message, .. } => {
             format!(
                 "it does not accept the caller: {code}: {message}; give what it asks for with --header"
             )

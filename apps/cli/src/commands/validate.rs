@@ -12,13 +12,14 @@ use triad_workflow::load::{self, LoadError};
 use triad_workflow::{Limits, Millis, Workflow};
 
 use crate::output::{Usage, print_line};
-use crate::user_files;
+use crate::user_files::{self, AGENTS};
 
 /// Check workflow files as a whole
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad validate workflows/*.yaml
   triad validate --agents payment,inventory order.yaml
+  triad validate agents/payment.yaml
 
 Exit code 2 if anything is wrong; every problem of every file is listed, as FILE:LINE:COLUMN: REASON.")]
 pub struct ValidateArgs {
@@ -41,9 +42,13 @@ pub struct ValidateArgs {
     json: bool,
 }
 
-/// Print the JSON Schema of workflow files
+/// Print the JSON Schema of workflow files, or of descriptions of services
 #[derive(Debug, Args)]
-pub struct SchemaArgs {}
+pub struct SchemaArgs {
+    /// Print that of `agents/NAME.yaml`
+    #[arg(long)]
+    service: bool,
+}
 
 /// Runs `triad validate`. The exit code is 0 if all files are valid, else 2; every problem of every file is printed.
 ///
@@ -56,8 +61,15 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     };
     let mut is_sound = true;
     for file in &args.files {
-        match read(file, &limits) {
-            Ok(workflow) => show(file, &workflow, args)?,
+        let is_description = file.parent().is_some_and(|folder| folder.ends_with(AGENTS));
+        let read = match is_description {
+            true => read_description(file).map(|()| None),
+            false => read(file, &limits).map(Some),
+        };
+        match read {
+            Ok(Some(workflow)) => show(file, &workflow, args)?,
+            Ok(None) if args.json => print_line(&json!({"file": file.display().to_string()}))?,
+            Ok(None) => println!("{}: a description of a service, is sound", file.display()),
             Err(wrong) => {
                 is_sound = false;
                 if args.json {
@@ -130,13 +142,24 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
     Ok(())
 }
 
-/// Runs `triad schema`: prints the JSON Schema of workflow files. The exit code is always 0.
+/// Runs `triad schema`: prints the JSON Schema of workflow files, or of descriptions. The exit code is always 0.
 ///
 /// # Errors
 /// Never: the schema is JSON.
-pub fn schema() -> Result<ExitCode> {
-    println!("{}", serde_json::to_string_pretty(&load::json_schema())?);
+pub fn schema(args: &SchemaArgs) -> Result<ExitCode> {
+    let schema = match args.service {
+        true => load::service_json_schema(),
+        false => load::json_schema(),
+    };
+    println!("{}", serde_json::to_string_pretty(&schema)?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads and checks a description of a service.
+fn read_description(file: &Path) -> Result<(), LoadError> {
+    let shown = file.display().to_string();
+    let text = user_files::text_or_why(file).map_err(|why| LoadError::whole_file(&shown, why))?;
+    load::service_from_yaml(&shown, &text).map(drop)
 }
 
 /// Reads, checks and compiles a workflow file. `limits` are what the definition is checked against.
@@ -146,7 +169,8 @@ pub fn schema() -> Result<ExitCode> {
 pub fn read(file: &Path, limits: &Limits) -> Result<Workflow, LoadError> {
     let shown = file.display().to_string();
     let text = user_files::text_or_why(file).map_err(|why| LoadError::whole_file(&shown, why))?;
-    load::from_yaml(&shown, &text, limits)
+    let describe = &mut |agent: &str| user_files::description(file, agent);
+    load::with_services(&shown, &text, limits, describe)
 }
 
 /// Reads, checks and compiles workflow files. `limits` are what the definitions are checked

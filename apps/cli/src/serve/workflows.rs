@@ -12,6 +12,7 @@ use triad_workflow::hash::canonical_json;
 use triad_workflow::{AgentName, DefinitionHash, Limits, Workflow, WorkflowName, load};
 
 use super::file::Workflows;
+use crate::user_files::AGENTS;
 
 /// Interval between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -34,7 +35,7 @@ pub struct Files {
     homes: BTreeMap<WorkflowName, PathBuf>,
 }
 
-/// Stamp by which a change of a file is noticed.
+/// Stamp by which a change of files is noticed: the latest change of one of them, and their bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileStamp {
     changed: Option<SystemTime>,
@@ -234,11 +235,15 @@ fn files_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// The stamp of a file and of the descriptions of services that lie beside it.
 fn stamp_of(path: &Path) -> FileStamp {
-    let about = std::fs::metadata(path).ok();
+    let agents = path.parent().unwrap_or(Path::new("")).join(AGENTS);
+    let beside = files_in(&agents).unwrap_or_default();
+    let all = std::iter::once(path.to_owned()).chain(beside);
+    let about: Vec<_> = all.filter_map(|p| std::fs::metadata(p).ok()).collect();
     FileStamp {
-        changed: about.as_ref().and_then(|about| about.modified().ok()),
-        bytes: about.map_or(0, |about| about.len()),
+        changed: about.iter().filter_map(|about| about.modified().ok()).max(),
+        bytes: about.iter().map(std::fs::Metadata::len).sum(),
     }
 }
 
@@ -266,7 +271,8 @@ fn at_home(
 fn read(path: &Path, limits: &Limits) -> Result<Workflow, String> {
     let shown = path.display().to_string();
     let text = crate::user_files::text(path).map_err(|e| e.to_string())?;
-    load::from_yaml(&shown, &text, limits).map_err(|e| e.to_string())
+    let describe = &mut |agent: &str| crate::user_files::description(path, agent);
+    load::with_services(&shown, &text, limits, describe).map_err(|e| e.to_string())
 }
 
 #[cfg(test)]

@@ -1,32 +1,33 @@
 //! The generic HTTP agent: a remote service behind a base URL.
 //!
-//! Each call is one `POST <base>/<action>`, with the input as JSON body. The host comes only from the configuration:
-//! a message chooses only the action, which is one path segment of letters, digits, `-` and `_`. Redirects are not
-//! followed.
+//! Without a description a call is one `POST <base>/<action>`, with the input as JSON body; with one
+//! ([`triad_workflow::service`]) it is what that says. The host comes only from the configuration: neither a message
+//! nor a description can choose another. `307` and `308` are followed within the origin.
 //!
-//! docs/reference/service-contract.md has the classes of answers and the obligations of a service.
+//! docs/reference/service-contract.md has the meanings of answers and the obligations of a service.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
-use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, StatusCode, Url, redirect};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, RequestBuilder, Url, redirect};
 use serde_json::Value;
-use triad_core::failure::ANSWERED;
-use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{AnswerMeans, Call, CallNotes, Clock as _, Fault, RemoteService};
-use triad_workflow::Millis;
+use triad_runtime::{Call, CallNotes, Clock as _, Fault, RemoteService};
+use triad_workflow::service::{AnswerMeaning, Body, CallForm};
 
+mod answer;
+mod evidence;
+mod forms;
+mod retry_after;
 mod tls;
 
 pub use tls::client_builder;
 
-/// Most bytes that are read of an answer's body.
-const MAX_BODY_BYTES: usize = MAX_OUTPUT_BYTES * 2;
-/// Characters that are kept of an answer that is not in the form of the contract.
-const BEGINNING: usize = 500;
+use evidence::Evidence;
+use forms::Forms;
+
 /// Shortest value of a header or a URL that counts as a secret: shorter ones are parts of many words.
 const LEAST_SECRET: usize = 4;
 /// Header of a call: milliseconds that the agent waits for the answer, from when it was sent.
@@ -36,6 +37,8 @@ pub const TIME_LEFT: &str = "triad-time-left-ms";
 pub const DEADLINE: &str = "triad-deadline";
 /// Idle connections that are kept open to one host.
 const IDLE_CONNECTIONS: usize = 64;
+/// Redirects that one call follows at most, inclusive.
+const MAX_REDIRECTS: usize = 5;
 
 /// Settings of one HTTP agent.
 ///
@@ -51,7 +54,7 @@ pub struct HttpSettings {
     pub headers: Vec<(String, String)>,
     /// The meanings of statuses (300 to 599) that this service uses in its own way. For the other statuses
     /// see docs/reference/service-contract.md.
-    pub statuses: BTreeMap<u16, AnswerMeans>,
+    pub statuses: BTreeMap<u16, AnswerMeaning>,
 }
 
 /// Why settings cannot be used. No secret is in it.
@@ -69,6 +72,11 @@ pub enum HttpSettingsError {
     /// [`HttpSettings::statuses`] gives a meaning to this status, which is not from 300 to 599.
     #[error("{0} in its statuses is not from 300 to 599")]
     Status(u16),
+    /// [`HttpSettings::statuses`] gives this status the meaning `accepted`, which no agent can wait for.
+    #[error(
+        "{0} in its statuses is `accepted`: a service that does the work later is not supported yet"
+    )]
+    Accepted(u16),
 }
 
 impl fmt::Debug for HttpSettings {
@@ -81,13 +89,15 @@ impl fmt::Debug for HttpSettings {
     }
 }
 
-/// A remote service that is called over HTTP: one `POST` a call. Clones share the connections.
+/// A remote service that is called over HTTP: one request a call. Clones share the connections.
 #[derive(Clone)]
 pub struct HttpService {
     client: Client,
     base: Url,
     call_timeout: Duration,
-    statuses: BTreeMap<u16, AnswerMeans>,
+    statuses: BTreeMap<u16, AnswerMeaning>,
+    /// The descriptions of actions, compiled.
+    forms: Forms,
     /// Secrets in calls, which are masked if a service's answer repeats them.
     secrets: Vec<String>,
 }
@@ -105,8 +115,9 @@ impl HttpService {
     /// Makes the client; the service is not called yet. Connecting may take at most 2 s.
     ///
     /// # Errors
-    /// [`HttpSettingsError::BaseUrl`], [`HttpSettingsError::Status`] or [`HttpSettingsError::Header`], by the
-    /// setting that is wrong; [`HttpSettingsError::Client`] if no HTTP client can be made.
+    /// [`HttpSettingsError::BaseUrl`], [`HttpSettingsError::Status`], [`HttpSettingsError::Accepted`] or
+    /// [`HttpSettingsError::Header`], by the setting that is wrong; [`HttpSettingsError::Client`] if no HTTP client can
+    /// be made.
     pub fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
         let wrong = || HttpSettingsError::BaseUrl;
         let mut base = Url::parse(&settings.base_url).map_err(|_| wrong())?;
@@ -116,20 +127,24 @@ impl HttpService {
         base.path_segments_mut()
             .map_err(|()| wrong())?
             .pop_if_empty();
-        let odd = settings.statuses.keys().find(|s| !(300..600).contains(*s));
-        if let Some(status) = odd {
-            return Err(HttpSettingsError::Status(*status));
+        for (status, means) in &settings.statuses {
+            if !(300..600).contains(status) {
+                return Err(HttpSettingsError::Status(*status));
+            }
+            if *means == AnswerMeaning::Accepted {
+                return Err(HttpSettingsError::Accepted(*status));
+            }
         }
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
             let bad = || HttpSettingsError::Header(name.clone());
-            let name = reqwest::header::HeaderName::try_from(name).map_err(|_| bad())?;
+            let name = HeaderName::try_from(name).map_err(|_| bad())?;
             let mut value = HeaderValue::try_from(value).map_err(|_| bad())?;
             value.set_sensitive(true);
             headers.append(name, value);
         }
         let client = client_builder()
-            .redirect(redirect::Policy::none())
+            .redirect(redirect::Policy::custom(within_the_origin))
             .connect_timeout(Duration::from_secs(2))
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .default_headers(headers)
@@ -139,11 +154,13 @@ impl HttpService {
             client,
             call_timeout: settings.call_timeout,
             statuses: settings.statuses.clone(),
+            forms: Forms::default(),
             secrets: secrets(settings, &base),
             base,
         })
     }
 
+    /// The URL of an action without a description: one segment below the base.
     fn url(&self, action: &str) -> Result<Url, Fault> {
         let plain = !action.is_empty()
             && action
@@ -153,7 +170,7 @@ impl HttpService {
         match url.path_segments_mut() {
             Ok(mut path) if plain => path.push(action),
             _ => {
-                return Err(permanent(
+                return Err(not_sent(
                     "bad-action",
                     format!("{action:?} is not an action"),
                 ));
@@ -162,36 +179,89 @@ impl HttpService {
         Ok(url)
     }
 
-    /// Code and message of an error answer: those of `{"error": {"code", "message"}}`, if it has that form, else the
-    /// beginning of the answer.
-    fn error_of(&self, status: StatusCode, body: &[u8]) -> (String, String) {
-        let json: Value = serde_json::from_slice(body).unwrap_or_default();
-        let error = &json["error"];
-        let code = error["code"]
-            .as_str()
-            .map_or_else(|| format!("http-{}", status.as_u16()), str::to_owned);
-        let message = error["message"].as_str().map_or_else(
-            || format!("{status}{}", self.beginning(body)),
-            str::to_owned,
-        );
-        (code, message)
-    }
-
-    /// The beginning of a body, in one line and behind [`ANSWERED`]; empty for an empty body. It may repeat the call,
-    /// so secrets are masked.
-    fn beginning(&self, body: &[u8]) -> String {
-        let text = String::from_utf8_lossy(body);
-        let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        for secret in &self.secrets {
-            text = text.replace(secret, "(hidden)");
-        }
-        match text.is_empty() {
-            true => text,
-            false => {
-                let beginning: String = text.chars().take(BEGINNING).collect();
-                format!("{ANSWERED}{beginning}")
+    /// The request of a call, without what every call has, and its method and URL for people.
+    fn request(
+        &self,
+        call: &Call<'_>,
+        form: Option<&CallForm>,
+    ) -> Result<(RequestBuilder, Evidence, Duration), Fault> {
+        let time_left = self.call_timeout.min(call.time_left.as_duration());
+        let Some(form) = form else {
+            let url = self.url(call.action)?;
+            let body =
+                serde_json::to_vec(call.input).map_err(|e| not_sent("bad-input", e.to_string()))?;
+            let evidence = Evidence::of(Method::POST, &url, &self.secrets);
+            let request = self
+                .client
+                .post(url)
+                .header("content-type", "application/json")
+                .header("idempotency-key", &call.idempotency_key.0)
+                .body(body);
+            return Ok((request, evidence, time_left));
+        };
+        let made = form
+            .request(call.input, &call.idempotency_key.0)
+            .map_err(|e| not_sent("bad-input", e.to_string()))?;
+        let mut url = match &made.path {
+            None => self.url(call.action)?,
+            Some(path) => {
+                let mut url = self.base.clone();
+                url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+                url
             }
+        };
+        if !made.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&made.query);
         }
+        let method = Method::from_bytes(made.method.as_str().as_bytes()).unwrap_or(Method::POST);
+        let evidence = Evidence::of(method.clone(), &url, &self.secrets);
+        let mut request = self.client.request(method, url);
+        for (name, value) in &made.headers {
+            // A header that the value cannot be in was refused before anything is sent.
+            let value = HeaderValue::try_from(value).map_err(|_| {
+                not_sent("bad-input", format!("the value of {name:?} is no header"))
+            })?;
+            request = request.header(name, value);
+        }
+        let (kind, body) = match made.body {
+            Body::None => (None, Vec::new()),
+            Body::Json(value) => (
+                Some("application/json"),
+                serde_json::to_vec(&value).map_err(|e| not_sent("bad-input", e.to_string()))?,
+            ),
+            Body::Form(pairs) => {
+                let mut form = form_urlencoded::Serializer::new(String::new());
+                form.extend_pairs(&pairs);
+                let kind = "application/x-www-form-urlencoded";
+                (Some(kind), form.finish().into_bytes())
+            }
+            Body::Text(text) => (Some("text/plain; charset=utf-8"), text.into_bytes()),
+        };
+        if let Some(kind) = kind {
+            if !made
+                .headers
+                .iter()
+                .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+            {
+                request = request.header("content-type", kind);
+            }
+            request = request.body(body);
+        }
+        let time_left = made
+            .timeout
+            .map_or(time_left, |most| time_left.min(most.as_duration()));
+        Ok((request, evidence, time_left))
+    }
+}
+
+/// Follows a redirect that keeps method and body, to the same scheme, host and port. Any other one is the answer.
+fn within_the_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let keeps = matches!(attempt.status().as_u16(), 307 | 308);
+    let from = attempt.previous().last();
+    let is_near = from.is_some_and(|from| from.origin() == attempt.url().origin());
+    match keeps && is_near && attempt.previous().len() <= MAX_REDIRECTS {
+        true => attempt.follow(),
+        false => attempt.stop(),
     }
 }
 
@@ -207,211 +277,88 @@ fn secrets(settings: &HttpSettings, base: &Url) -> Vec<String> {
     all
 }
 
-/// Notes the address of a call: without user, password, query and fragment, which may be secrets.
-fn note_request(url: &Url, notes: &CallNotes) {
-    if !notes.is_read() {
-        return;
-    }
-    notes.note("http.request.method", "POST");
-    notes.note("url.template", url.path().to_owned());
-    let Some(host) = url.host_str() else { return };
-    notes.note("server.address", host.to_owned());
-    let port = url.port_or_known_default();
-    port.into_iter()
-        .for_each(|port| notes.note("server.port", i64::from(port)));
-    let port = url
-        .port()
-        .map_or_else(String::new, |port| format!(":{port}"));
-    let shown = format!("{}://{host}{port}{}", url.scheme(), url.path());
-    notes.note("url.full", shown);
-}
-
 impl RemoteService for HttpService {
     async fn call(&self, call: Call<'_>) -> Result<Value, Fault> {
         self.call_noting(call, &CallNotes::default()).await
     }
 
     async fn call_noting(&self, call: Call<'_>, notes: &CallNotes) -> Result<Value, Fault> {
-        let url = self.url(call.action)?;
-        note_request(&url, notes);
-        let body =
-            serde_json::to_vec(call.input).map_err(|e| permanent("bad-input", e.to_string()))?;
-        let time_left = self.call_timeout.min(call.time_left.as_duration());
+        let form = call
+            .form
+            .map(|form| self.forms.compiled(form))
+            .transpose()?;
+        let (mut request, evidence, time_left) = self.request(&call, form.as_deref())?;
+        evidence.note(notes);
         let now = Duration::from_millis(SystemClock.now().0);
         let deadline = humantime::format_rfc3339_millis(UNIX_EPOCH + now + time_left);
-        let mut request = self
-            .client
-            .post(url)
+        request = request
             .timeout(time_left)
             .header(TIME_LEFT, time_left.as_millis().to_string())
-            .header(DEADLINE, deadline.to_string())
-            .body(body);
-        for (name, value) in contract_headers(&call) {
+            .header(DEADLINE, deadline.to_string());
+        for (name, value) in triad_headers(&call, form.as_deref()) {
             request = request.header(name, value);
         }
         if let Some(trace) = call.traceparent {
             request = request.header("traceparent", trace);
         }
-        let response = request.send().await.map_err(unanswered)?;
-        let status = response.status();
-        notes.note("http.response.status_code", i64::from(status.as_u16()));
-        let retry_after = retry_after(response.headers());
-        let mut body = Vec::new();
-        let is_read = read(response, &mut body).await;
-        if status.is_success() {
-            is_read?;
-            // An answer that cannot be used may stand for an effect: another call with the same key resolves that.
-            return match body.is_empty() {
-                true => Ok(Value::Null),
-                false => serde_json::from_slice(&body).map_err(|e| {
-                    let text = format!("{e}{}", self.beginning(&body));
-                    transient("unusable-answer", text, None, true)
-                }),
-            };
-        }
-        let means = self.statuses.get(&status.as_u16()).copied();
-        let means = means.unwrap_or_else(|| meaning(status));
-        let (code, message) = self.error_of(status, &body);
-        Err(refused(means, status, (code, message), retry_after))
+        let response = request.send().await.map_err(|e| evidence.unanswered(e))?;
+        notes.note(
+            "http.response.status_code",
+            i64::from(response.status().as_u16()),
+        );
+        let received = answer::receive(response).await;
+        let (form, statuses) = (form.as_deref(), &self.statuses);
+        let now = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
+        answer::judge(&call, form, statuses, received, &evidence, now)
     }
 }
 
 /// The headers that describe a call to a service, as names and values: `content-type`, `idempotency-key`,
 /// `triad-order`, `triad-step`, `triad-direction`, `triad-attempt` and, only for a compensation, `triad-compensates`
-/// with the idempotency key of the effect to compensate. [`TIME_LEFT`] and [`DEADLINE`], which say how long the agent
-/// waits for the answer, and `traceparent` are not among them.
+/// with the idempotency key of the effect to compensate. Without the first two if the call has a description, which
+/// says how both are sent. [`TIME_LEFT`] and [`DEADLINE`], which say how long the agent waits for the answer, and
+/// `traceparent` are not among them.
 #[must_use]
 pub fn contract_headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
+    let form = call.form.and_then(|form| CallForm::compile(form).ok());
+    let mut headers = match call.form {
+        Some(_) => Vec::new(),
+        None => vec![
+            ("content-type", "application/json".to_owned()),
+            ("idempotency-key", call.idempotency_key.0.clone()),
+        ],
+    };
+    headers.extend(triad_headers(call, form.as_ref()));
+    headers
+}
+
+/// The headers of Triad's own that say what a call is for. Keys have the form of the description.
+fn triad_headers(call: &Call<'_>, form: Option<&CallForm>) -> Vec<(&'static str, String)> {
     let mut headers = vec![
-        ("content-type", "application/json".to_owned()),
-        ("idempotency-key", call.idempotency_key.0.clone()),
         ("triad-order", call.order_id.to_string()),
         ("triad-step", call.step.to_string()),
         ("triad-direction", call.direction.to_string()),
         ("triad-attempt", call.attempt.to_string()),
     ];
-    headers.extend(
-        call.compensates
-            .map(|key| ("triad-compensates", key.0.clone())),
-    );
+    headers.extend(call.compensates.map(|key| {
+        let key = form.map_or_else(|| key.0.clone(), |form| form.key(&key.0));
+        ("triad-compensates", key)
+    }));
     headers
 }
 
-/// The fault of a call without an answer: it may have arrived, unless the connection failed.
-fn unanswered(error: reqwest::Error) -> Fault {
-    // The text gets into statuses and alerts; the URL may have a key in its query.
-    let error = error.without_url();
-    let code = if error.is_connect() {
-        "connect"
-    } else if error.is_timeout() {
-        "call-timeout"
-    } else {
-        "no-answer"
-    };
-    let cause =
-        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-    transient(code, cause, None, !error.is_connect())
-}
-
-/// Meaning of an unsuccessful answer. `408`, `425`, `429` and every status other than `4xx` may pass; `401`, `403`
-/// and `407` concern the caller; the other `4xx` are refusals. A `3xx` says nothing about the effect: the service may
-/// have carried it out.
-fn meaning(status: StatusCode) -> AnswerMeans {
-    match status {
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
-            AnswerMeans::MayPass
-        }
-        StatusCode::UNAUTHORIZED
-        | StatusCode::FORBIDDEN
-        | StatusCode::PROXY_AUTHENTICATION_REQUIRED => AnswerMeans::CallerRefused,
-        other if other.is_client_error() => AnswerMeans::Refused,
-        _ => AnswerMeans::MayPass,
-    }
-}
-
-/// The fault of an unsuccessful answer, with its code and its message.
-fn refused(
-    means: AnswerMeans,
-    status: StatusCode,
-    (code, message): (String, String),
-    retry_after: Option<Millis>,
-) -> Fault {
-    match means {
-        AnswerMeans::Refused => Fault::Permanent { code, message },
-        AnswerMeans::CallerRefused => Fault::CallerRefused { code, message },
-        AnswerMeans::MayPass => {
-            // A service that answers 429 has not begun; after any other status the effect is in doubt.
-            let maybe = status != StatusCode::TOO_MANY_REQUESTS;
-            transient(&code, message, retry_after, maybe)
-        }
-    }
-}
-
-/// `Retry-After`: seconds, or a date compared with the answer's own `Date`, so that a difference of the clocks does
-/// not matter (RFC 9110, section 10.2.3).
-fn retry_after(headers: &HeaderMap) -> Option<Millis> {
-    let text = |name| headers.get(name)?.to_str().ok();
-    let asked = text(RETRY_AFTER)?;
-    if let Ok(seconds) = asked.parse::<u64>() {
-        return Some(Millis(seconds.saturating_mul(1000)));
-    }
-    let until = httpdate::parse_http_date(asked).ok()?;
-    let now = httpdate::parse_http_date(text(DATE)?).ok()?;
-    let wait = until.duration_since(now).unwrap_or_default();
-    Some(Millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
-}
-
-/// Reads a body up to its bound. Bytes read before a fault are in `bytes`.
-async fn read(mut response: reqwest::Response, bytes: &mut Vec<u8>) -> Result<(), Fault> {
-    loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) if bytes.len() + chunk.len() > MAX_BODY_BYTES => {
-                return Err(permanent_but_applied(bytes.len() + chunk.len()));
-            }
-            Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
-            Ok(None) => return Ok(()),
-            Err(e) => {
-                let text = e.without_url().to_string();
-                return Err(transient("broken-answer", text, None, true));
-            }
-        }
-    }
-}
-
-fn permanent_but_applied(bytes: usize) -> Fault {
-    // A retry with the same key would get the same long answer; the Supervisor ends it.
-    transient(
-        "answer-too-long",
-        format!("the answer has more than {bytes} bytes; {MAX_BODY_BYTES} are read"),
-        None,
-        true,
-    )
-}
-
-fn permanent(code: &str, message: String) -> Fault {
+/// The fault of a call that was not made, because its request cannot be: it had no effect.
+fn not_sent(code: &str, message: String) -> Fault {
     Fault::Permanent {
         code: code.to_owned(),
         message,
     }
 }
 
-fn transient(
-    code: &str,
-    message: String,
-    retry_after: Option<Millis>,
-    maybe_applied: bool,
-) -> Fault {
-    Fault::Transient {
-        code: code.to_owned(),
-        message,
-        retry_after,
-        maybe_applied,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use triad_core::OrderId;
+    use triad_workflow::Millis;
 
     use super::*;
 
@@ -468,6 +415,8 @@ mod tests {
             compensates: None,
             action: "pay",
             input: &serde_json::json!({}),
+            form: None,
+            repeats: false,
             time_left,
             attempt: 1,
             traceparent: None,
@@ -513,42 +462,13 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_a_4xx_says_that_there_was_no_effect() {
-        for code in (300..400).chain(500..1_000) {
-            let status = StatusCode::from_u16(code).expect("a status");
-            let fault = refused(meaning(status), status, Default::default(), None);
-            let maybe = matches!(
-                fault,
-                Fault::Transient {
-                    maybe_applied: true,
-                    ..
-                }
-            );
-            assert!(maybe, "{code}: {fault:?}");
-        }
-        for code in 400..500 {
-            let status = StatusCode::from_u16(code).expect("a status");
-            let fault = refused(meaning(status), status, Default::default(), None);
-            let is_refusal = matches!(fault, Fault::Permanent { .. });
-            let others = [401, 403, 407, 408, 425, 429];
-            assert_eq!(is_refusal, !others.contains(&code), "{code}");
-            let is_about_the_caller = matches!(fault, Fault::CallerRefused { .. });
-            assert_eq!(
-                is_about_the_caller,
-                [401, 403, 407].contains(&code),
-                "{code}"
-            );
-        }
-    }
-
     #[tokio::test]
     async fn a_team_says_what_a_status_means_for_its_service() {
         let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
         for (means, name) in [
             (None, "Permanent"),
-            (Some(AnswerMeans::CallerRefused), "CallerRefused"),
-            (Some(AnswerMeans::MayPass), "Transient"),
+            (Some(AnswerMeaning::CallerRefused), "CallerRefused"),
+            (Some(AnswerMeaning::MayPass), "Transient"),
         ] {
             let (address, asked) = answering(answer);
             let mut settings = settings(format!("http://{address}"));
@@ -560,7 +480,7 @@ mod tests {
             asked.join().expect("it has answered");
         }
         let mut wrong = settings("http://127.0.0.1:1".to_owned());
-        wrong.statuses = BTreeMap::from([(204, AnswerMeans::Refused)]);
+        wrong.statuses = BTreeMap::from([(204, AnswerMeaning::Refused)]);
         let error = HttpService::new(&wrong).expect_err("204 is a success");
         assert!(error.to_string().contains("204"), "{error}");
     }
@@ -588,26 +508,5 @@ mod tests {
             }
         }
         assert_eq!(portable, 62 * 70);
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date_on_the_answers_own_clock() {
-        let of = |asked: &'static str, date: Option<&'static str>| {
-            let mut headers = HeaderMap::new();
-            headers.insert(RETRY_AFTER, HeaderValue::from_static(asked));
-            if let Some(date) = date {
-                headers.insert(DATE, HeaderValue::from_static(date));
-            }
-            retry_after(&headers)
-        };
-        let date = Some("Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(of("120", None), Some(Millis(120_000)));
-        assert_eq!(
-            of("Sun, 06 Nov 1994 08:50:07 GMT", date),
-            Some(Millis(30_000))
-        );
-        assert_eq!(of("Sun, 06 Nov 1994 08:00:00 GMT", date), Some(Millis(0)));
-        assert_eq!(of("Sun, 06 Nov 1994 08:50:07 GMT", None), None);
-        assert_eq!(of("soon", date), None);
     }
 }

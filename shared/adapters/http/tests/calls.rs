@@ -57,6 +57,8 @@ async fn call(address: SocketAddr, compensates: Option<&IdempotencyKey>) -> Resu
         compensates,
         action: "take",
         input: &json!({}),
+        form: None,
+        repeats: false,
         time_left: Millis(30_000),
         attempt: 3,
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
@@ -94,41 +96,95 @@ async fn a_call_says_under_which_key_it_is_made_and_of_which_order_step_and_atte
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed_and_may_stand_for_an_effect() {
+async fn a_redirect_to_elsewhere_is_not_followed_and_is_a_wrong_address() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = elsewhere.local_addr().expect("it is bound");
-    let answer =
-        format!("HTTP/1.1 307 Moved\r\nlocation: http://{to}/\r\ncontent-length: 0\r\n\r\n");
-    let (address, asked) = answering(answer, b"");
-    let answer = call(address, None).await;
-    asked.join().expect("it has answered");
-    let Err(Fault::Transient {
-        code,
-        maybe_applied: true,
-        ..
-    }) = answer
-    else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(code, "http-307");
+    for status in ["307 Moved", "302 Found", "303 See Other"] {
+        let answer = format!(
+            "HTTP/1.1 {status}\r\nlocation: http://{to}/x?key=hidden\r\ncontent-length: 0\r\n\r\n"
+        );
+        let (address, asked) = answering(answer, b"");
+        let answer = call(address, None).await;
+        asked.join().expect("it has answered");
+        let Err(Fault::CallerRefused {
+            code,
+            message,
+            maybe_applied: true,
+        }) = answer
+        else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(code, format!("http-{}", &status[..3]));
+        assert!(
+            message.contains(&format!("to \"http://{to}/x\": mend")),
+            "{message}"
+        );
+        assert!(!message.contains("hidden"), "{message}");
+    }
     elsewhere.set_nonblocking(true).expect("it can be asked");
     assert!(elsewhere.accept().is_err(), "nobody has called there");
 }
 
+/// Answers any number of calls: those for a path without a slash at its end with a redirect, others with the method,
+/// the path and the body that came.
+fn slash_service(status: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut seen = Vec::new();
+            let mut next = [0; 1024];
+            while !seen.ends_with(b"{}") {
+                match stream.read(&mut next) {
+                    Ok(read) if read > 0 => seen.extend_from_slice(&next[..read]),
+                    _ => break,
+                }
+            }
+            let seen = String::from_utf8_lossy(&seen).into_owned();
+            let line = seen.lines().next().unwrap_or_default().to_owned();
+            let path = line.split(' ').nth(1).unwrap_or_default();
+            let answer = match path.ends_with('/') {
+                false => format!(
+                    "HTTP/1.1 {status}\r\nlocation: {path}/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                ),
+                true => {
+                    let body =
+                        json!({"line": line, "key": seen.contains("idempotency-key: o-7/pay/key")});
+                    let body = body.to_string();
+                    format!(
+                        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                        body.len()
+                    )
+                }
+            };
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
 #[tokio::test]
-async fn of_an_answer_no_more_is_read_than_its_bound() {
+async fn a_redirect_for_a_slash_is_followed_with_method_body_and_key() {
+    for status in ["307 Temporary Redirect", "308 Permanent Redirect"] {
+        let answer = call(slash_service(status), None).await;
+        let wanted = json!({"line": "POST /bank/take/ HTTP/1.1", "key": true});
+        assert_eq!(answer, Ok(wanted), "{status}");
+    }
+    let moved = call(slash_service("301 Moved Permanently"), None).await;
+    assert!(
+        matches!(moved, Err(Fault::CallerRefused { .. })),
+        "{moved:?}"
+    );
+}
+
+#[tokio::test]
+async fn of_an_answer_no_more_is_read_than_its_bound_and_the_work_is_done() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 999999999\r\n\r\n\"".to_owned();
     let (address, asked) = answering(head, &[b'x'; 4096]);
     let answer = call(address, None).await;
-    let Err(Fault::Transient {
-        code,
-        maybe_applied: true,
-        ..
-    }) = answer
-    else {
-        panic!("{answer:?}");
-    };
-    assert_eq!(code, "answer-too-long");
+    let output = answer.expect("the service has done it");
+    let missing = output["_left_out"].as_str().expect("what is missing");
+    assert!(missing.contains("1048576 bytes"), "{missing}");
     // This runtime closes the connection, so it must not block meanwhile.
     let ended = tokio::task::spawn_blocking(|| asked.join()).await;
     let (_, written) = ended
@@ -142,29 +198,17 @@ async fn of_an_answer_in_no_form_of_the_contract_the_beginning_is_kept_and_no_se
     let page = "<html>\r\n <h1>Not \u{1b}[2J possible</h1>\n the key was secret </html>";
     let kept = "<html> <h1>Not \u{1b}[2J possible</h1> the key was (hidden) </html>";
     let long = "x".repeat(20_000);
-    for (status, body, words, begins) in [
-        (
-            "422 Unprocessable Entity",
-            page,
-            "422 Unprocessable Entity",
-            kept,
-        ),
-        (
-            "422 Unprocessable Entity",
-            &*long,
-            "422 Unprocessable Entity",
-            &long[..500],
-        ),
+    for (status, body, begins) in [
+        ("422 Unprocessable Entity", page, kept),
+        ("422 Unprocessable Entity", &*long, &long[..500]),
         (
             "500 Internal Server Error",
-            "{\"detail\": \"no room\"}",
-            "500 Internal Server Error",
-            "{\"detail\": \"no room\"}",
+            "{\"reason\": \"no room\"}",
+            "{\"reason\": \"no room\"}",
         ),
-        ("200 OK", page, "expected value at line 1 column 1", kept),
     ] {
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         let (address, asked) = answering(head + body, b"");
@@ -175,8 +219,46 @@ async fn of_an_answer_in_no_form_of_the_contract_the_beginning_is_kept_and_no_se
         else {
             panic!("{answer:?}");
         };
-        assert_eq!(message, format!("{words}; the answer begins: {begins}"));
+        assert_eq!(
+            message,
+            format!(
+                "POST http://{address}/bank/take answered {status}, text/html; the answer begins: {begins}"
+            )
+        );
     }
+    let (address, asked) = answering(
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{page}",
+            page.len()
+        ),
+        b"",
+    );
+    assert_eq!(
+        call(address, None).await,
+        Ok(json!(page)),
+        "the work is done"
+    );
+    asked.join().expect("it has answered");
+}
+
+#[tokio::test]
+async fn a_service_that_is_away_is_named_with_the_systems_own_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    drop(listener);
+    let answer = call(address, None).await;
+    let Err(Fault::Transient {
+        code,
+        message,
+        maybe_applied: false,
+        ..
+    }) = answer
+    else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(code, "connect");
+    let wanted = format!("POST http://{address}/bank/take: Connection refused");
+    assert!(message.starts_with(&wanted), "{message}");
 }
 
 #[tokio::test]

@@ -268,6 +268,7 @@ pub(crate) fn request(
         idempotency_key: key(direction),
         compensates: (direction == Direction::Compensate).then(|| key(Direction::Forward)),
         action: declared.action.to_owned(),
+        call: ctx.workflow.call(declared.agent, declared.action).cloned(),
         input,
         priority: order.priority,
         agent: declared.agent.clone(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use triad_workflow::StepId;
 
 /// Longest message of a failure, in bytes, inclusive; [`Failure::new`] cuts longer ones.
-pub const MAX_MESSAGE_BYTES: usize = 512;
+pub const MAX_MESSAGE_BYTES: usize = 768;
 /// Separator in a message between the agent's text and the beginning of the service's answer. A reader that hides
 /// payloads must hide everything after it.
 pub const ANSWERED: &str = "; the answer begins: ";

@@ -1,6 +1,9 @@
 //! The calls that a step may make of its service, for people.
 
+use std::sync::Arc;
+
 use serde_json::Value;
+use triad_workflow::service::CallDefinition;
 use triad_workflow::{AgentName, EvalError, Step, StepIndex};
 
 use crate::context::{Context, NeedsDetails};
@@ -21,6 +24,8 @@ pub struct ServiceCall {
     pub agent: AgentName,
     /// Name of the agent's action, from the definition.
     pub action: String,
+    /// How the action is called, from the description of its service; `None` if it has none.
+    pub form: Option<Arc<CallDefinition>>,
     /// The key by which the service recognises the effect; that of the action for a probe.
     pub idempotency_key: IdempotencyKey,
     /// Of a compensation: the key of the effect to compensate. `None` otherwise.
@@ -62,6 +67,7 @@ pub fn calls(
             direction,
             agent: declared.agent.clone(),
             action: declared.action.to_owned(),
+            form: ctx.workflow.call(declared.agent, declared.action).cloned(),
             idempotency_key: key(direction),
             compensates: (direction == Direction::Compensate).then(|| key(Direction::Forward)),
             input,

@@ -5,9 +5,11 @@
 //! another while a deployment rolls.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use triad_workflow::service::CallDefinition;
 use triad_workflow::{AgentName, Millis, SearchKey, StepId, WorkflowName};
 
 use crate::failure::Failure;
@@ -226,6 +228,10 @@ pub struct StepRequest {
     /// Name of the agent's action, from the definition: the step's action, or the action of its compensation or of
     /// its probe.
     pub action: String,
+    /// How that action is called, from the description of its service; `None` if it has none: then it is
+    /// `POST /<action>` with JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Arc<CallDefinition>>,
     /// Input of that action, with its expressions computed. A probe has the input of the step's action.
     pub input: Value,
     /// The order's priority; absent: normal.

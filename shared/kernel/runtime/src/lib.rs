@@ -45,4 +45,4 @@ pub use ports::{
     StoreError, Write, Written,
 };
 pub use record::InputRecord;
-pub use remote::{AnswerMeans, Call, CallNotes, Fault, RemoteService};
+pub use remote::{Call, CallNotes, Fault, RemoteService};

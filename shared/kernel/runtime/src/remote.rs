@@ -4,9 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
-use serde::Deserialize;
 use serde_json::Value;
 use triad_core::{Direction, IdempotencyKey, OrderId};
+use triad_workflow::service::CallDefinition;
 use triad_workflow::{Millis, StepId};
 
 use crate::traces::{Attribute, AttributeValue};
@@ -71,6 +71,10 @@ pub struct Call<'a> {
     pub action: &'a str,
     /// The action's input: the workflow's expressions, evaluated for this order.
     pub input: &'a Value,
+    /// How the action is called, from the description of its service; `None` if it has none.
+    pub form: Option<&'a CallDefinition>,
+    /// Whether an earlier call under this key may have reached the service, and may still be worked on.
+    pub repeats: bool,
     /// Milliseconds until the agent drops the call's future. A service should not work on after
     /// that.
     pub time_left: Millis,
@@ -97,6 +101,16 @@ pub enum Fault {
         /// reached the service.
         maybe_applied: bool,
     },
+    /// The service is still working on an earlier call under this key. The work is deferred and asked for again under
+    /// the same key; it does not count as failed.
+    InProgress {
+        /// A short, stable word, such as `http-409`.
+        code: String,
+        /// The answer in words, for people.
+        message: String,
+        /// The least time until the next try, if the service has asked for one, in milliseconds.
+        retry_after: Option<Millis>,
+    },
     /// The service refused, and the call had no effect. The agent does not try again.
     Permanent {
         /// A short, stable word for the refusal, such as `out-of-stock`.
@@ -105,13 +119,15 @@ pub enum Fault {
         message: String,
     },
     /// The service does not accept the caller: its credentials have expired, a right is missing, or the address
-    /// belongs to another service. The call had no effect, and the order is not the cause: the circuit breaker opens
-    /// at once, operators get an alert, and the work is deferred without counting as failed.
+    /// belongs to another service. The order is not the cause: the circuit breaker opens, operators get an alert, and
+    /// the work is deferred without counting as failed.
     CallerRefused {
         /// A short, stable word for the refusal, such as `http-401`.
         code: String,
         /// The refusal in words, for people.
         message: String,
+        /// Whether the call may have had its effect, such as one that was answered with a redirect.
+        maybe_applied: bool,
     },
 }
 
@@ -121,24 +137,11 @@ impl Fault {
     pub fn code(&self) -> &str {
         match self {
             Self::Transient { code, .. }
+            | Self::InProgress { code, .. }
             | Self::Permanent { code, .. }
             | Self::CallerRefused { code, .. } => code,
         }
     }
-}
-
-/// Meaning of an answer other than success, as a team has set it for a service. In configuration: `refused`,
-/// `may-pass` or `caller-refused`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum AnswerMeans {
-    /// The service refused the request, and it had no effect: [`Fault::Permanent`].
-    Refused,
-    /// A transient failure, and it is not known whether the call had its effect: [`Fault::Transient`].
-    MayPass,
-    /// The service does not accept the caller, and the call had no effect: [`Fault::CallerRefused`].
-    CallerRefused,
 }
 
 /// A remote service, as its agent calls it.
@@ -149,16 +152,16 @@ pub trait RemoteService: Send + Sync + 'static {
     /// Calls the service once and returns its output.
     ///
     /// # Errors
-    /// [`Fault::Transient`] if another try may succeed, [`Fault::Permanent`] if the service refused,
-    /// [`Fault::CallerRefused`] if it does not accept the caller.
+    /// [`Fault::Transient`] if another try may succeed, [`Fault::InProgress`] if an earlier one is being worked on,
+    /// [`Fault::Permanent`] if the service refused, [`Fault::CallerRefused`] if it does not accept the caller.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Result<Value, Fault>> + Send;
 
     /// Calls the service as [`call`](Self::call) does, and adds notes for the call's span. An agent calls this
     /// method; the default implementation only makes the call and adds no notes.
     ///
     /// # Errors
-    /// [`Fault::Transient`] if another try may succeed, [`Fault::Permanent`] if the service refused,
-    /// [`Fault::CallerRefused`] if it does not accept the caller.
+    /// [`Fault::Transient`] if another try may succeed, [`Fault::InProgress`] if an earlier one is being worked on,
+    /// [`Fault::Permanent`] if the service refused, [`Fault::CallerRefused`] if it does not accept the caller.
     fn call_noting(
         &self,
         call: Call<'_>,

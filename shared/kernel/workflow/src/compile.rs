@@ -1,5 +1,8 @@
 //! Compilation of a written definition to a workflow: checked, with every default resolved.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::check::{self, Limits, Problem};
@@ -14,6 +17,7 @@ use crate::model::{
 use crate::names::{AgentName, StepId, WorkflowName};
 use crate::problem::Path;
 use crate::search::SearchKeys;
+use crate::service::CallDefinition;
 use crate::template::Template;
 use crate::workflow::{
     Above, Compensation, DEFAULT_ATTEMPT_TIMEOUT, Policy, Probe, Repeat, Retry, Step, Workflow,
@@ -72,6 +76,7 @@ impl Workflow {
             progress: definition.progress,
             details: definition.details_schema.as_ref().map(DetailsSchema::new),
             search,
+            calls: calls(&steps, &definition),
             steps,
             definition,
         })
@@ -96,6 +101,31 @@ impl Workflow {
             ..workflow
         })
     }
+}
+
+/// The descriptions of the actions that steps, their compensations and probes name.
+fn calls(
+    steps: &[Step],
+    definition: &Definition,
+) -> BTreeMap<(AgentName, String), Arc<CallDefinition>> {
+    let named = steps.iter().flat_map(|step| {
+        let probe = match &step.repeat {
+            Repeat::Probe(probe) => Some((&step.agent, &probe.action)),
+            Repeat::Safe | Repeat::Never => None,
+        };
+        let compensation = step.compensation.as_ref().map(|c| (&c.agent, &c.action));
+        std::iter::once((&step.agent, &step.action))
+            .chain(probe)
+            .chain(compensation)
+    });
+    let described = named.filter_map(|(agent, action)| {
+        let service = definition.agents.get(agent.as_str())?;
+        Some((
+            (agent.clone(), action.clone()),
+            Arc::new(service.call(action)),
+        ))
+    });
+    described.collect()
 }
 
 /// Most calls in one attempt to resolve whether an effect happened.

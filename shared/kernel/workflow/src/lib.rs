@@ -21,6 +21,7 @@ pub mod names;
 pub mod numbers;
 mod problem;
 pub mod search;
+pub mod service;
 pub mod template;
 #[cfg(feature = "load")]
 mod types;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::duration::Millis;
+use crate::service::ServiceDefinition;
 
 /// A workflow definition as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,11 +41,29 @@ pub struct Definition {
     /// such key. Absent: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub search: BTreeMap<String, String>,
+    /// How services are called and what their answers mean, by the name of the agent. A file `agents/NAME.yaml`
+    /// beside the workflow file says the same for an agent that is not here. Absent: an action is `POST /<action>`
+    /// with JSON.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents: BTreeMap<String, ServiceDefinition>,
     /// Settings for all steps of this workflow that do not have their own. Absent: none.
     #[serde(default, skip_serializing_if = "Defaults::is_empty")]
     pub defaults: Defaults,
     /// The steps. A step without `after` comes after the one written before it.
     pub steps: Vec<StepDefinition>,
+}
+
+impl Definition {
+    /// Names of the agents that the steps and their compensations name, as often as they do.
+    pub fn agents_in_use(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().flat_map(|step| {
+            let compensation = match &step.compensation {
+                Some(CompensationDefinition::Action(action)) => action.agent.as_deref(),
+                _ => None,
+            };
+            std::iter::once(step.agent.as_str()).chain(compensation)
+        })
+    }
 }
 
 /// Settings for the steps of one workflow that do not have their own.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::bounds;
-use crate::expr::{CompileError, EvalError, Expression, Scope};
+use crate::expr::{CompileError, EvalError, Expression, Scope, VARIABLES};
 use crate::problem::Path;
 
 /// Largest value that one template may give, as JSON, in bytes, inclusive: 128 KiB.
@@ -49,10 +49,16 @@ impl Template {
 
     /// As [`compile`](Self::compile), with only the reason as error.
     pub(crate) fn compiled(value: &Value) -> Result<Self, String> {
+        Self::compiled_over(value, &VARIABLES)
+    }
+
+    /// As [`compiled`](Self::compiled), for expressions that see these variables.
+    pub(crate) fn compiled_over(value: &Value, variables: &[&str]) -> Result<Self, String> {
+        let compiled = |value: &Value| Self::compiled_over(value, variables);
         Ok(match value {
-            Value::String(text) => Self::compile_text(text)?,
+            Value::String(text) => Self::compile_text(text, variables)?,
             Value::Array(items) => {
-                let items: Vec<_> = items.iter().map(Self::compiled).collect::<Result<_, _>>()?;
+                let items: Vec<_> = items.iter().map(compiled).collect::<Result<_, _>>()?;
                 if items.iter().all(|t| matches!(t, Self::Constant(_))) {
                     Self::Constant(value.clone())
                 } else {
@@ -62,7 +68,7 @@ impl Template {
             Value::Object(map) => {
                 let fields: Vec<_> = map
                     .iter()
-                    .map(|(k, v)| Ok((k.clone(), Self::compiled(v)?)))
+                    .map(|(k, v)| Ok((k.clone(), compiled(v)?)))
                     .collect::<Result<_, String>>()?;
                 if fields.iter().all(|(_, t)| matches!(t, Self::Constant(_))) {
                     Self::Constant(value.clone())
@@ -74,7 +80,7 @@ impl Template {
         })
     }
 
-    fn compile_text(text: &str) -> Result<Self, String> {
+    fn compile_text(text: &str, variables: &[&str]) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some(start) = rest.find("${") {
@@ -84,7 +90,10 @@ impl Template {
             let body = &rest[start + 2..];
             let end =
                 closing_brace(body).ok_or_else(|| format!("`{text}` has ${{ without its }}"))?;
-            parts.push(TextPart::Value(Expression::compiled(body[..end].trim())?));
+            let source = body[..end].trim();
+            parts.push(TextPart::Value(Expression::compiled_over(
+                source, variables,
+            )?));
             rest = &body[end + 1..];
         }
         if parts.is_empty() {
@@ -231,7 +240,7 @@ fn collect(value: &Value, at: &Path, found: &mut Vec<(Path, Piece)>) {
 }
 
 /// Position of the `}` that ends an expression: not one inside a string, nor of an inner map.
-fn closing_brace(body: &str) -> Option<usize> {
+pub(crate) fn closing_brace(body: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut quote: Option<char> = None;
     let mut escaped = false;

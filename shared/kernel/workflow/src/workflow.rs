@@ -1,5 +1,8 @@
 //! A checked and compiled workflow, as the core runs it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::details::DetailsSchema;
 use crate::duration::Millis;
 use crate::expr::Expression;
@@ -7,6 +10,7 @@ use crate::hash::DefinitionHash;
 use crate::model::Definition;
 use crate::names::{AgentName, StepId, WorkflowName};
 use crate::search::SearchKeys;
+use crate::service::CallDefinition;
 use crate::template::Template;
 
 /// Position of a step in [`Workflow::steps`], from 0.
@@ -34,8 +38,22 @@ pub struct Workflow {
     pub search: SearchKeys,
     /// The steps, 1 to [`MAX_STEPS`](crate::check::MAX_STEPS).
     pub steps: Vec<Step>,
+    /// The descriptions of the actions of its steps, by agent and action. An action without one is
+    /// `POST /<action>` with JSON.
+    pub calls: BTreeMap<(AgentName, String), Arc<CallDefinition>>,
     /// The definition as its author wrote it.
     pub definition: Definition,
+}
+
+impl Workflow {
+    /// The description of an action of one of its steps; `None` if its service has none.
+    #[must_use]
+    pub fn call(&self, agent: &AgentName, action: &str) -> Option<&Arc<CallDefinition>> {
+        if self.calls.is_empty() {
+            return None;
+        }
+        self.calls.get(&(agent.clone(), action.to_owned()))
+    }
 }
 
 /// One step of a workflow, with every default resolved.

@@ -195,6 +195,7 @@ fn what_get_says_to_type_reaches_triad_and_curl_whatever_the_order_holds() {
                     direction: Direction::Forward,
                     agent: AgentName::new("payment").expect("a name"),
                     action: text.to_owned(),
+                    form: None,
                     idempotency_key: IdempotencyKey(format!("{text}/pay/1")),
                     compensates: None,
                     input: Ok(input.clone()),

@@ -26,9 +26,9 @@ use crate::support::{LINE, ONCE, Story, Then, counted, refused};
 const DAY: u64 = 24 * 3_600_000;
 
 #[test]
-fn what_has_failed_is_told_in_64_and_512_bytes() {
+fn what_has_failed_is_told_in_64_and_768_bytes() {
     let failure = Failure::new(FailureKind::Transient, &"c".repeat(600), &"m".repeat(6_000));
-    assert_eq!((failure.code.len(), failure.message.len()), (64, 512));
+    assert_eq!((failure.code.len(), failure.message.len()), (64, 768));
     let odd = Failure::new(FailureKind::Transient, "", &format!("m{}", "é".repeat(300)));
     assert_eq!(odd.message.len(), 511, "no character is cut in two");
 }

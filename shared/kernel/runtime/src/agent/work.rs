@@ -3,9 +3,9 @@
 use futures::future::{Either, select};
 use triad_core::agent::{Budget, Span, backoff, budget};
 use triad_core::message::{MAX_OUTPUT_BYTES, ReplyOutcome, StepRequest};
-use triad_core::{Failure, FailureKind, Timestamp, failure};
+use triad_core::{Direction, Failure, FailureKind, Timestamp, failure};
 use triad_workflow::Millis;
-use triad_workflow::bounds::{self, OutOfBounds};
+use triad_workflow::service::fit;
 
 use super::Agent;
 use super::guard::{CallEnd, CallResult, Ports, Wait};
@@ -32,6 +32,13 @@ pub(super) enum Worked {
 /// Tolerance at the end of a call's time, in milliseconds: a remote service that keeps to its time limit may reach it
 /// slightly before the agent does.
 const LAST_MOMENT: Millis = Millis(100);
+
+/// Bounds of the random wait while a service works on an earlier call: in the first attempt, and in any.
+const IN_PROGRESS: (Millis, Millis) = (Millis(1_000), Millis(60_000));
+/// Longest wait that a service may ask for then, inclusive: 1 h.
+const MAX_IN_PROGRESS: Millis = Millis(3_600_000);
+/// Bytes of a probe's answer beside the output in it.
+const AROUND_OUTPUT: usize = 64;
 
 impl Worked {
     /// The result's name in metrics.
@@ -86,6 +93,8 @@ enum Called {
         message: String,
     },
     Failed(Option<Millis>),
+    /// An earlier call under the same key is being worked on; the wait that the service asks for.
+    InProgress(Option<Millis>),
     /// The service does not accept its caller.
     CallerRefused(Failure),
     /// The call was dropped because its time was over.
@@ -181,7 +190,11 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 }
             }
             let wait = match called {
-                Called::Answered(output) => return tries.succeeded(output),
+                Called::Answered(output) => return tries.succeeded(request.direction, output),
+                Called::InProgress(asked) => {
+                    let wait = self.wait_in_progress(request, asked);
+                    return tries.deferred(wait);
+                }
                 Called::Refused { code, message } => return tries.refused(&code, &message),
                 Called::CallerRefused(why) => {
                     tries.last = why;
@@ -245,6 +258,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             compensates: request.compensates.as_ref(),
             action: &request.action,
             input: &request.input,
+            form: request.call.as_deref(),
+            repeats: request.repeats || tries.maybe_applied,
             time_left: room,
             attempt: request.attempt.0,
             traceparent: trace.as_deref(),
@@ -256,9 +271,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let came = match &answer {
             Either::Left((Ok(_), _)) => CallOutcome::Succeeded,
             Either::Left((Err(Fault::Permanent { .. }), _)) => CallOutcome::Refused,
-            Either::Left((Err(Fault::Transient { .. } | Fault::CallerRefused { .. }), _)) => {
-                CallOutcome::Failed
-            }
+            Either::Left((Err(_), _)) => CallOutcome::Failed,
             Either::Right(_) => CallOutcome::Unanswered,
         };
         let took = self.clock.now().since(began);
@@ -277,7 +290,27 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             Either::Left((Err(Fault::Permanent { code, message }), _)) => {
                 Called::Refused { code, message }
             }
-            Either::Left((Err(Fault::CallerRefused { code, message }), _)) => {
+            Either::Left((
+                Err(Fault::InProgress {
+                    code,
+                    message,
+                    retry_after,
+                }),
+                _,
+            )) => {
+                tries.maybe_applied = true;
+                tries.last = Failure::new(FailureKind::Transient, &code, &message);
+                Called::InProgress(retry_after)
+            }
+            Either::Left((
+                Err(Fault::CallerRefused {
+                    code,
+                    message,
+                    maybe_applied,
+                }),
+                _,
+            )) => {
+                tries.maybe_applied |= maybe_applied;
                 let why = Failure::new(FailureKind::Transient, &code, &message);
                 Called::CallerRefused(why)
             }
@@ -311,6 +344,21 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
     }
 
+    /// Deferral while the service works on an earlier call: what it asks for, or a wait that grows with each attempt.
+    fn wait_in_progress(&self, request: &StepRequest, asked: Option<Millis>) -> Wait {
+        let (first, longest) = IN_PROGRESS;
+        let grown = backoff(request.attempt.0, first, longest, self.entropy.next_u64());
+        let wait = asked.map_or(Millis(first.0 / 2 + grown.0), |asked| {
+            asked.min(MAX_IN_PROGRESS)
+        });
+        let text = "the service works on an earlier call under the same key";
+        Wait {
+            until: self.clock.now().plus(wait),
+            opens: None,
+            why: Failure::new(FailureKind::Transient, "in-progress", text),
+        }
+    }
+
     fn wait_before_next(
         &self,
         request: &StepRequest,
@@ -327,7 +375,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
 /// service; a call that used up all its time counts as a failure.
 fn call_result(called: &Called, tries: &Tries, out_of_time: bool) -> CallResult {
     match called {
-        Called::Answered(_) | Called::Refused { .. } => CallResult::Answered,
+        Called::Answered(_) | Called::Refused { .. } | Called::InProgress(_) => {
+            CallResult::Answered
+        }
         Called::Failed(retry_after) => CallResult::Failed {
             code: tries.last.code.clone(),
             retry_after: *retry_after,
@@ -344,23 +394,20 @@ fn call_result(called: &Called, tries: &Tries, out_of_time: bool) -> CallResult 
 }
 
 impl Tries {
-    fn succeeded(self, output: serde_json::Value) -> Worked {
-        let outcome = match bounds::check(&output, MAX_OUTPUT_BYTES) {
-            Ok(()) => ReplyOutcome::Succeeded { output },
-            Err(why) => {
-                let code = match why {
-                    OutOfBounds::Bytes { .. } => "output-too-large",
-                    OutOfBounds::Nesting => "output-too-deep",
-                };
-                let failure =
-                    Failure::new(FailureKind::Permanent, code, &format!("the answer {why}"));
-                ReplyOutcome::Failed {
-                    failure,
-                    maybe_applied: true,
+    /// The answer of a service that has done the work. An output that is too large or nested too deep loses parts,
+    /// and says which: the work is done, whatever its answer looks like.
+    fn succeeded(self, direction: Direction, output: serde_json::Value) -> Worked {
+        let output = match (direction, output) {
+            (Direction::Probe, serde_json::Value::Object(mut answer)) => {
+                if let Some(inner) = answer.get_mut("output") {
+                    *inner = fit(inner.take(), MAX_OUTPUT_BYTES - AROUND_OUTPUT);
                 }
+                serde_json::Value::Object(answer)
             }
+            (_, output) => output,
         };
-        Worked::Answer(self.calls, outcome)
+        let output = fit(output, MAX_OUTPUT_BYTES);
+        Worked::Answer(self.calls, ReplyOutcome::Succeeded { output })
     }
 
     fn refused(self, code: &str, message: &str) -> Worked {
@@ -418,26 +465,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_could_not_be_read_back_is_a_failure_that_may_have_had_its_effect() {
+    fn a_step_whose_answer_does_not_fit_is_done_and_says_what_is_missing() {
         let deep = (0..65).fold(json!(7), |inner, _| json!([inner]));
         let long = json!("x".repeat(MAX_OUTPUT_BYTES));
-        for (output, code) in [(deep, "output-too-deep"), (long, "output-too-large")] {
-            let tries = Tries {
-                calls: 1,
-                maybe_applied: false,
-                last: Failure::new(FailureKind::Transient, "none", "none"),
-            };
-            let Worked::Answer(
-                1,
-                ReplyOutcome::Failed {
-                    failure,
-                    maybe_applied,
-                },
-            ) = tries.succeeded(output)
-            else {
-                panic!("{code}: it is an answer");
-            };
-            assert_eq!((failure.code.as_str(), maybe_applied), (code, true));
+        let answers = [
+            deep.clone(),
+            long.clone(),
+            json!({"id": 7, "deep": deep, "long": long}),
+        ];
+        for (at, answer) in answers.into_iter().enumerate() {
+            for direction in [Direction::Forward, Direction::Compensate, Direction::Probe] {
+                let tries = Tries {
+                    calls: 1,
+                    maybe_applied: false,
+                    last: Failure::new(FailureKind::Transient, "none", "none"),
+                };
+                let is_probe = direction == Direction::Probe;
+                let answer = match is_probe {
+                    true => json!({"applied": true, "output": answer}),
+                    false => answer.clone(),
+                };
+                let Worked::Answer(1, ReplyOutcome::Succeeded { output }) =
+                    tries.succeeded(direction, answer)
+                else {
+                    panic!("{at}: the work is done");
+                };
+                assert!(output.to_string().len() <= MAX_OUTPUT_BYTES);
+                let output = match is_probe {
+                    true => {
+                        assert_eq!(output["applied"], true);
+                        output["output"].clone()
+                    }
+                    false => output,
+                };
+                assert!(!output["_left_out"].is_null(), "{output}");
+                assert_eq!(output["id"] == 7, at == 2, "what fits is kept");
+            }
         }
     }
 }

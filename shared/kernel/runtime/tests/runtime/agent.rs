@@ -143,14 +143,21 @@ fn a_message_has_512_kib_at_most() {
 }
 
 #[test]
-fn an_output_has_8_kib_at_most() {
-    for (bytes, result) in [(8 * 1024, "succeeded"), (8 * 1024 + 1, "failed")] {
+fn an_output_has_8_kib_at_most_and_a_larger_one_says_what_is_missing() {
+    for (bytes, is_whole) in [(8 * 1024, true), (8 * 1024 + 1, false)] {
         let world = World::new();
         let output = json!("x".repeat(bytes - 2));
-        let service = Service::new(&world, Answers::With(Ok(output)));
+        let service = Service::new(&world, Answers::With(Ok(output.clone())));
         let bank = bank(&world, &service, Settings::default());
         world.run(bank.handle_one(&request("o-1"), None));
-        assert_eq!(replies(&world)[0].1["result"], result, "{bytes}");
+        let reply = &replies(&world)[0].1;
+        assert_eq!(reply["result"], "succeeded", "the work is done: {bytes}");
+        assert_eq!(reply["output"] == output, is_whole, "{bytes}");
+        assert_eq!(
+            reply["output"]["_left_out"].is_string(),
+            !is_whole,
+            "{bytes}"
+        );
     }
 }
 

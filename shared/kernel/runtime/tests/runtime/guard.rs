@@ -257,6 +257,7 @@ fn refused() -> Fault {
     Fault::CallerRefused {
         code: "http-401".into(),
         message: "the token has expired".into(),
+        maybe_applied: false,
     }
 }
 

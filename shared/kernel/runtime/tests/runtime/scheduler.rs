@@ -138,7 +138,7 @@ fn the_failure_of_a_reply_is_kept_up_to_its_bounds() {
     assert_eq!(answers, [Handled::Done]);
     let order = world.inner().orders[&order_id("o-00000")].clone();
     let failure = order.steps[0].error.clone().expect("it has failed");
-    assert_eq!((failure.code.len(), failure.message.len()), (64, 512));
+    assert_eq!((failure.code.len(), failure.message.len()), (64, 768));
 }
 
 #[test]

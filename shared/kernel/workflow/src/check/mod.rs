@@ -14,6 +14,7 @@ use crate::duration::Millis;
 use crate::model::{CompensationDefinition, Definition, ThenDefinition};
 use crate::names::check_name;
 use crate::problem::{Path, Problems};
+use crate::service;
 use crate::workflow::{StepIndex, Workflow};
 
 pub use crate::problem::{Problem, TextPosition};
@@ -74,6 +75,16 @@ pub(crate) struct Checked {
 pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
     let mut problems = Problems::default();
     check_names(definition, limits, &mut problems);
+    for (name, service) in &definition.agents {
+        let at = Path::top().key("agents").key(name);
+        let used = definition.agents_in_use().any(|agent| agent == name);
+        if !used {
+            let problem = Problem::new(at.clone(), "no step has this agent").on_key();
+            let names = definition.agents_in_use();
+            problems.push(problem.nearest(name, names));
+        }
+        service::check::check(service, &at, &mut problems);
+    }
     let after = resolve_after(definition, &mut problems);
     let order = sort(definition, &after, &mut problems);
     numbers::check(definition, limits, &mut problems);
@@ -165,7 +176,7 @@ fn check_agent(agent: &str, at: Path, limits: &Limits, problems: &mut Problems) 
     }
 }
 
-fn check_action(action: &str, at: Path, problems: &mut Problems) {
+pub(crate) fn check_action(action: &str, at: Path, problems: &mut Problems) {
     // An action becomes a path segment of the HTTP agent's URL.
     let fits = !action.is_empty()
         && action.len() <= MAX_ACTION_BYTES

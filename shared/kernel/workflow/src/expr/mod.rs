@@ -90,6 +90,11 @@ impl Expression {
 
     /// As [`compile`](Self::compile), with only the reason as error.
     pub(crate) fn compiled(source: &str) -> Result<Self, String> {
+        Self::compiled_over(source, &VARIABLES)
+    }
+
+    /// As [`compiled`](Self::compiled), for an expression that sees these variables.
+    pub(crate) fn compiled_over(source: &str, variables: &[&str]) -> Result<Self, String> {
         if source.len() > MAX_SOURCE_BYTES {
             return Err(format!("longer than {MAX_SOURCE_BYTES} bytes"));
         }
@@ -111,7 +116,7 @@ impl Expression {
         if let Some(unknown) = walk
             .variables
             .iter()
-            .find(|v| !VARIABLES.contains(&v.as_str()))
+            .find(|v| !variables.contains(&v.as_str()))
         {
             if let Some(step) = syntax::step_with_hyphen(source, unknown) {
                 return Err(format!(
@@ -120,8 +125,8 @@ impl Expression {
             }
             return Err(format!(
                 "`{source}` uses the unknown variable `{unknown}`; there are {}{}",
-                VARIABLES.join(", "),
-                nearest(unknown, VARIABLES)
+                variables.join(", "),
+                nearest(unknown, variables.iter().copied())
                     .map_or_else(String::new, |near| format!(", did you mean `{near}`?"))
             ));
         }
@@ -379,6 +384,19 @@ impl Scope {
             }),
         );
         context.add_variable_from_value("output", output.map_or(CelValue::Null, cel_value));
+        meter::declare(&mut context);
+        Self {
+            context,
+            left: Cell::new(MAX_WORK),
+        }
+    }
+
+    /// A scope with these variables.
+    pub(crate) fn of<'a>(variables: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Self {
+        let mut context = Context::with_env(LANGUAGE.clone());
+        for (name, value) in variables {
+            context.add_variable_from_value(name, cel_value(value));
+        }
         meter::declare(&mut context);
         Self {
             context,

@@ -6,6 +6,7 @@ mod shape;
 mod value;
 mod yaml;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -14,9 +15,18 @@ use serde_json::{Value, json};
 use crate::check::{Limits, Problem};
 use crate::duration::Millis;
 use crate::model::Definition;
+use crate::names::check_name;
+use crate::problem::{Path, Problems};
+use crate::service::ServiceDefinition;
 use crate::types;
 use crate::workflow::Workflow;
 use positions::Positions;
+
+/// The name of a file for error messages, and its text.
+pub type NamedText = (String, String);
+/// Gives the description of an agent's service that lies beside a workflow file, by the name of the agent; `None` if
+/// there is none.
+pub type Describe<'a> = dyn FnMut(&str) -> Result<Option<NamedText>, LoadError> + 'a;
 
 /// Largest workflow file, in bytes, inclusive: 256 KiB.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
@@ -106,6 +116,22 @@ impl std::error::Error for LoadError {}
 /// assert_eq!(told, ["w.yaml:2:17: step a: agnet: unknown key, did you mean `agent`?"]);
 /// ```
 pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, LoadError> {
+    with_services(file, text, limits, &mut |_| Ok(None))
+}
+
+/// As [`from_yaml`], with the descriptions of services that lie beside the file. `describe` is asked for
+/// each agent that the workflow's steps name and its own `agents` do not describe. A description becomes a part of the
+/// definition.
+///
+/// # Errors
+/// [`LoadError`] in the cases of [`from_yaml`], that of `describe`, and of a description in the cases of
+/// [`service_from_yaml`].
+pub fn with_services(
+    file: &str,
+    text: &str,
+    limits: &Limits,
+    describe: &mut Describe<'_>,
+) -> Result<Workflow, LoadError> {
     if text.len() > MAX_FILE_BYTES {
         let reason = format!("is larger than {MAX_FILE_BYTES} bytes");
         return Err(LoadError::whole_file(file, reason));
@@ -117,6 +143,7 @@ pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, Lo
     let mut value = yaml::read(text).map_err(|problem| fail(vec![*problem]))?;
     let positions = Positions::of(text);
     let shaped = shape::check(&json_schema(), &mut value);
+    describe_agents(&mut value, describe)?;
     let names = step_names(&value, shaped.ids_are_whole);
     let mut problems = positions.duplicates();
     problems.extend(positions.altered_numbers());
@@ -160,6 +187,93 @@ pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, Lo
     problems.sort_by_key(|p| p.place.as_ref().map(|at| (at.line, at.column)));
     problems.dedup();
     Err(fail(problems))
+}
+
+/// Adds the descriptions of agents that lie beside the file.
+fn describe_agents(workflow: &mut Value, describe: &mut Describe<'_>) -> Result<(), LoadError> {
+    let steps = workflow["steps"].as_array().into_iter().flatten();
+    let names = steps.flat_map(|step| [&step["agent"], &step["compensation"]["agent"]]);
+    let names: BTreeSet<String> = names
+        .filter_map(Value::as_str)
+        .filter(|name| check_name(name).is_ok() && workflow["agents"].get(name).is_none())
+        .map(str::to_owned)
+        .collect();
+    for name in names {
+        let Some((file, text)) = describe(&name)? else {
+            continue;
+        };
+        let service = service_from_yaml(&file, &text)?;
+        workflow["agents"][name] = serde_json::to_value(service)
+            .map_err(|e| LoadError::whole_file(&file, e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Reads and checks the text of one description of a service, `agents/NAME.yaml`. `file` is its name for error
+/// messages; nothing is read from disk.
+///
+/// # Errors
+/// [`LoadError`] if the text has more than [`MAX_FILE_BYTES`], is not YAML, has a key twice, breaks the JSON Schema, or
+/// describes a call that cannot be made.
+///
+/// # Example
+/// ```
+/// use triad_workflow::load;
+/// let text = "actions:\n  charge: { path: /v1/charges, body: form, keep: [id] }";
+/// let service = load::service_from_yaml("agents/payment.yaml", text).unwrap();
+/// assert_eq!(service.actions.len(), 1);
+///
+/// let wrong = load::service_from_yaml("agents/payment.yaml", "actions: { charge: { path: charges } }");
+/// let first = wrong.unwrap_err().lines().next().unwrap();
+/// assert!(first.starts_with("agents/payment.yaml:1:28: actions.charge.path: begins with one `/`"), "{first}");
+/// ```
+pub fn service_from_yaml(file: &str, text: &str) -> Result<ServiceDefinition, LoadError> {
+    if text.len() > MAX_FILE_BYTES {
+        let reason = format!("is larger than {MAX_FILE_BYTES} bytes");
+        return Err(LoadError::whole_file(file, reason));
+    }
+    let fail = |problems| LoadError {
+        file: file.to_owned(),
+        problems,
+    };
+    let mut value = yaml::read(text).map_err(|problem| fail(vec![*problem]))?;
+    if !value.is_object() {
+        let reason = "is no mapping with `actions`, `answers` or `key`, which describe a service";
+        return Err(LoadError::whole_file(file, reason));
+    }
+    let positions = Positions::of(text);
+    let shaped = shape::check(&service_json_schema(), &mut value);
+    let mut problems = Problems(positions.duplicates());
+    problems.0.extend(positions.altered_numbers());
+    problems.0.extend(shaped.problems);
+    let read = serde_json::from_value::<ServiceDefinition>(value);
+    match &read {
+        Ok(service) => crate::service::check::check(service, &Path::top(), &mut problems),
+        Err(e) if problems.0.is_empty() => {
+            problems.push(Problem::of_all(format!("cannot be read: {e}")));
+        }
+        Err(_) => {}
+    }
+    let mut problems = problems.0;
+    for problem in &mut problems {
+        if problem.place.is_none() {
+            positions.place(problem);
+        }
+    }
+    problems.sort_by_key(|p| p.place.as_ref().map(|at| (at.line, at.column)));
+    problems.dedup();
+    match read {
+        Ok(service) if problems.is_empty() => Ok(service),
+        _ => Err(fail(problems)),
+    }
+}
+
+/// The JSON Schema of descriptions of services, made from [`ServiceDefinition`].
+#[must_use]
+pub fn service_json_schema() -> Value {
+    let mut schema = schemars::schema_for!(ServiceDefinition).to_value();
+    schema["title"] = "Description of a service for Triad".into();
+    schema
 }
 
 /// Names of the steps in messages: their ids, or their numbers from 1.

@@ -27,6 +27,8 @@ pub(super) struct Around<'a> {
     /// `None` outside of compensations.
     pub(super) output: Option<Type>,
     pub(super) conditions: &'a Conditions<'a>,
+    /// The outputs of steps of which more is known than that they are values.
+    pub(super) outputs: &'a [(&'a str, Type)],
     /// Steps that have run for every order.
     pub(super) facts: Facts,
 }
@@ -142,9 +144,10 @@ impl<'a> Infer<'a> {
             .iter()
             .find(|(known, _)| *known == id);
         let may_be_skipped = condition.is_some_and(|(_, condition)| condition.is_some());
+        let output = self.around.outputs.iter().find(|(known, _)| *known == id);
         Type {
             may_be_skipped: (may_be_skipped && !self.facts.contains(id)).then(|| id.to_owned()),
-            ..Type::any()
+            ..output.map_or_else(Type::any, |(_, output)| output.clone())
         }
     }
 

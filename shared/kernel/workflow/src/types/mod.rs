@@ -24,6 +24,7 @@ use crate::details::DetailsSchema;
 use crate::expr::{Expression, Scope, VARIABLES};
 use crate::model::{CompensationDefinition, Definition, PolicyDefinition};
 use crate::problem::{Path, Problem, Problems};
+use crate::service::LEFT_OUT;
 use guards::{Conditions, Facts, assume};
 use infer::{Around, Fault, Infer, is_constant};
 use kinds::{Fields, Kinds, Type};
@@ -39,8 +40,9 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .enumerate()
         .map(|(index, step)| (step.id.as_str(), condition_of(&written, index)))
         .collect();
+    let outputs = outputs(definition);
     for expression in &written {
-        let faults = faults(definition, expression, &conditions, &written);
+        let faults = faults(definition, expression, &conditions, &outputs, &written);
         add_faults(
             &expression.at,
             &expression.expression,
@@ -80,6 +82,31 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .collect()
 }
 
+/// The outputs of the steps whose agent keeps named parts of an answer: those parts, and what says that one is
+/// missing.
+fn outputs(definition: &Definition) -> Vec<(&str, Type)> {
+    let known = definition.steps.iter().filter_map(|step| {
+        let service = definition.agents.get(&step.agent)?;
+        let names = service.kept(&step.action)?.into_iter().chain([LEFT_OUT]);
+        let known = names.map(|name| (name.to_owned(), Type::any())).collect();
+        let fields = Fields {
+            known,
+            is_open: false,
+        };
+        Some((step.id.as_str(), Type::map(fields)))
+    });
+    known.collect()
+}
+
+/// The type of `output` in a compensation: null if it is in doubt whether its step happened.
+fn own_output(definition: &Definition, written: &Written, outputs: &[(&str, Type)]) -> Type {
+    let id = &definition.steps[written.step].id;
+    match outputs.iter().find(|(known, _)| known == id) {
+        Some((_, output)) => output.clone().or(Type::of(Kinds::NULL)),
+        None => Type::any(),
+    }
+}
+
 /// Checks delays that grow from one attempt to the next up to a maximum that is below the first.
 fn delays(policy: Option<&PolicyDefinition>, at: &Path, problems: &mut Problems) {
     if let Some(policy) = policy
@@ -112,6 +139,7 @@ fn faults(
     definition: &Definition,
     written: &Written,
     conditions: &Conditions<'_>,
+    outputs: &[(&str, Type)],
     all: &[Written],
 ) -> Vec<Fault> {
     // When a step runs, its own condition held.
@@ -122,8 +150,10 @@ fn faults(
     let around = Around {
         order: order(),
         details: details(definition),
-        output: (written.role == Role::Compensation).then(Type::any),
+        output: (written.role == Role::Compensation)
+            .then(|| own_output(definition, written, outputs)),
         conditions,
+        outputs,
         facts,
     };
     let mut infer = Infer::new(&around);
@@ -175,6 +205,7 @@ fn faults_of_search_key(
         details: details(definition),
         output: None,
         conditions,
+        outputs: &[],
         facts: Facts::new(),
     };
     let mut infer = Infer::new(&around);

@@ -230,6 +230,7 @@ impl RemoteState {
                     false => Fault::CallerRefused {
                         code: "http-403".to_owned(),
                         message: String::new(),
+                        maybe_applied: false,
                     },
                     true => Fault::Transient {
                         code: "http-429".to_owned(),
@@ -255,6 +256,7 @@ impl RemoteState {
                 401 => Fault::CallerRefused {
                     code,
                     message: String::new(),
+                    maybe_applied: false,
                 },
                 status => Fault::Transient {
                     code,

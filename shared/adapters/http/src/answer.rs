@@ -1,0 +1,458 @@
+//! Answers: received up to a bound, decoded, and judged.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::time::SystemTime;
+
+use flate2::read::{DeflateDecoder, GzDecoder, ZlibDecoder};
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
+use serde_json::{Map, Value, json};
+use triad_core::Direction;
+use triad_runtime::{Call, Fault};
+use triad_workflow::Millis;
+use triad_workflow::service::{Answer, AnswerMeaning, CallDirection, CallForm, LEFT_OUT};
+
+use super::evidence::Evidence;
+use super::retry_after::retry_after;
+
+/// Most bytes of an answer's body, before and after it is decompressed, inclusive: 1 MiB.
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+/// Longest text of an answer that counts as a code, in bytes, inclusive.
+const MAX_CODE_BYTES: usize = 64;
+
+/// An answer as it was received.
+pub(crate) struct Received {
+    status: StatusCode,
+    headers: HeaderMap,
+    /// The body, decompressed, or as much of it as came.
+    body: Vec<u8>,
+    whole: Whole,
+}
+
+/// Whether a body was received as a whole.
+enum Whole {
+    Yes,
+    /// It is longer than what is read, or in a coding that cannot be undone: why, for people.
+    Unreadable(String),
+    /// The connection ended before the body did.
+    Broken(String),
+}
+
+/// Reads an answer.
+pub(crate) async fn receive(mut response: reqwest::Response) -> Received {
+    let (status, headers) = (response.status(), response.headers().clone());
+    let mut body = Vec::new();
+    // Bounded by the bytes that are read, and by the timeout of the call.
+    let whole = loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() > MAX_BODY_BYTES => break too_long(),
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => break Whole::Yes,
+            Err(e) => break Whole::Broken(e.without_url().to_string()),
+        }
+    };
+    let (body, whole) = match whole {
+        Whole::Yes => decoded(&headers, body),
+        not => (body, not),
+    };
+    Received {
+        status,
+        headers,
+        body,
+        whole,
+    }
+}
+
+fn too_long() -> Whole {
+    Whole::Unreadable(format!("the answer has more than {MAX_BODY_BYTES} bytes"))
+}
+
+/// A body with its codings undone, the last one first (RFC 9110, section 8.4).
+fn decoded(headers: &HeaderMap, mut body: Vec<u8>) -> (Vec<u8>, Whole) {
+    let codings = headers.get_all(CONTENT_ENCODING).iter();
+    let codings: Vec<String> = codings
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|coding| coding.trim().to_ascii_lowercase())
+        .filter(|coding| !matches!(coding.as_str(), "" | "identity"))
+        .collect();
+    for coding in codings.iter().rev() {
+        let undone = match coding.as_str() {
+            "gzip" | "x-gzip" => bounded(GzDecoder::new(body.as_slice())),
+            // The name means zlib; some services send the bare stream.
+            "deflate" => match bounded(ZlibDecoder::new(body.as_slice())) {
+                Err(Some(_)) => bounded(DeflateDecoder::new(body.as_slice())),
+                other => other,
+            },
+            other => Err(Some(format!("the coding {other:?} is not known"))),
+        };
+        match undone {
+            Ok(plain) => body = plain,
+            Err(None) => return (body, too_long()),
+            Err(Some(why)) => {
+                return (
+                    body,
+                    Whole::Unreadable(format!("the answer cannot be decoded: {why}")),
+                );
+            }
+        }
+    }
+    (body, Whole::Yes)
+}
+
+/// All that a decoder gives; an error without a text if that is too long.
+fn bounded(decoder: impl std::io::Read) -> Result<Vec<u8>, Option<String>> {
+    let mut plain = Vec::new();
+    let read = decoder
+        .take(MAX_BODY_BYTES as u64 + 1)
+        .read_to_end(&mut plain);
+    match read {
+        Ok(_) if plain.len() > MAX_BODY_BYTES => Err(None),
+        Ok(_) => Ok(plain),
+        Err(e) => Err(Some(e.to_string())),
+    }
+}
+
+/// A body as a value: its JSON; another text as a text; null if it is empty. Bytes that are no text in UTF-8 are read
+/// as ISO 8859-1 if the answer says so, else with replacement characters.
+fn value(headers: &HeaderMap, body: &[u8]) -> Value {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or_default().to_ascii_lowercase();
+    let text = match std::str::from_utf8(body) {
+        Ok(text) => text.to_owned(),
+        Err(_) if kind.contains("8859-1") || kind.contains("windows-1252") => {
+            body.iter().copied().map(char::from).collect()
+        }
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    };
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Value::Null;
+    }
+    // `200 OK` with the text `true` is a text, unless the answer says that it is JSON.
+    let may_be_json = kind.is_empty() || kind.contains("json") || trimmed.starts_with(['{', '[']);
+    let json = may_be_json
+        .then(|| serde_json::from_str(trimmed).ok())
+        .flatten();
+    json.unwrap_or(Value::String(text))
+}
+
+/// The headers as expressions see them. Values that are no text are left out.
+fn header_values(headers: &HeaderMap) -> Value {
+    let texts = headers.iter().filter_map(|(name, value)| {
+        Some((name.as_str().to_owned(), Value::from(value.to_str().ok()?)))
+    });
+    Value::Object(texts.collect::<Map<_, _>>())
+}
+
+/// What an answer is for the agent: an output, or a fault. The description's rows come first, then the statuses of
+/// the configuration, then what HTTP says.
+///
+/// # Errors
+/// The fault of an answer that does not say that the work is done. `now` is compared with a date in `Retry-After`.
+pub(crate) fn judge(
+    call: &Call<'_>,
+    form: Option<&CallForm>,
+    statuses: &BTreeMap<u16, AnswerMeaning>,
+    received: Received,
+    evidence: &Evidence,
+    now: SystemTime,
+) -> Result<Value, Fault> {
+    let Received {
+        status,
+        headers,
+        body,
+        whole,
+    } = received;
+    if let (true, Whole::Broken(why)) = (status.is_success(), &whole) {
+        // The work may be done; another call under the same key gets the whole answer.
+        let text = format!("{} answered {status}, and then: {why}", evidence.call());
+        return Err(transient("broken-answer", text, None, true));
+    }
+    let mut answer = Answer {
+        status: status.as_u16(),
+        headers: Value::Null,
+        body: match &whole {
+            Whole::Yes => value(&headers, &body),
+            Whole::Unreadable(why) | Whole::Broken(why) => json!({ LEFT_OUT: why }),
+        },
+    };
+    let direction = match call.direction {
+        Direction::Forward => CallDirection::Forward,
+        Direction::Compensate => CallDirection::Compensate,
+        Direction::Probe => CallDirection::Probe,
+    };
+    let judged = form.and_then(|form| {
+        answer.headers = header_values(&headers);
+        form.judged(&answer, direction, call.input)
+    });
+    let by_row = judged.as_ref().map(|judged| judged.means);
+    let means = by_row
+        .or_else(|| statuses.get(&answer.status).copied())
+        .unwrap_or_else(|| meaning(status, call.repeats));
+    let output = || match form {
+        Some(form) => form.output(&answer, call.input),
+        None => answer.body.clone(),
+    };
+    match (means, direction) {
+        (AnswerMeaning::Done | AnswerMeaning::Accepted, CallDirection::Probe) => {
+            let is_answer = by_row.is_none() && answer.body["applied"].is_boolean();
+            return Ok(match is_answer || form.is_none() {
+                true => answer.body,
+                false => json!({"applied": true, "output": output()}),
+            });
+        }
+        (AnswerMeaning::Absent, CallDirection::Probe) => return Ok(json!({"applied": false})),
+        (AnswerMeaning::Done | AnswerMeaning::Accepted, _)
+        | (AnswerMeaning::Absent, CallDirection::Compensate) => return Ok(output()),
+        _ => {}
+    }
+    let (code, message) = said(&answer.body);
+    let code = judged.and_then(|judged| judged.code).or(code);
+    let code = code.unwrap_or_else(|| format!("http-{}", answer.status));
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let kind = kind.map_or_else(String::new, |kind| format!(", {kind}"));
+    let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
+    let to = match to.filter(|_| status.is_redirection()) {
+        // A query may have a secret.
+        Some(to) => {
+            let to = to.split(['?', '#']).next().unwrap_or_default();
+            format!(", to {to:?}: mend the address in the agent's settings or description")
+        }
+        None => String::new(),
+    };
+    let answered = evidence.masked(format!("{} answered {status}{kind}{to}", evidence.call()));
+    let message = match message {
+        Some(message) => format!("{} ({answered})", evidence.masked(message)),
+        None => format!("{answered}{}", evidence.beginning(&body)),
+    };
+    let retry_after = retry_after(&headers, now);
+    Err(match means {
+        AnswerMeaning::CallerRefused => Fault::CallerRefused {
+            code,
+            message,
+            maybe_applied: status.is_redirection(),
+        },
+        AnswerMeaning::InProgress => Fault::InProgress {
+            code,
+            message,
+            retry_after,
+        },
+        AnswerMeaning::MayPass => {
+            // A service that answers 429 has not begun; after any other status the effect is in doubt.
+            let maybe = status != StatusCode::TOO_MANY_REQUESTS;
+            transient(&code, message, retry_after, maybe)
+        }
+        AnswerMeaning::Refused
+        | AnswerMeaning::Absent
+        | AnswerMeaning::Done
+        | AnswerMeaning::Accepted => Fault::Permanent { code, message },
+    })
+}
+
+/// Meaning of an answer that neither a description nor the configuration judges. `409` to a call that repeats one
+/// which may still be worked on is no refusal: services answer it for a key that is in use. A redirect that was not
+/// followed is a wrong address.
+fn meaning(status: StatusCode, repeats: bool) -> AnswerMeaning {
+    match status.as_u16() {
+        200..=299 => AnswerMeaning::Done,
+        408 | 425 | 429 => AnswerMeaning::MayPass,
+        401 | 403 | 407 | 300..=399 => AnswerMeaning::CallerRefused,
+        409 if repeats => AnswerMeaning::InProgress,
+        400..=499 => AnswerMeaning::Refused,
+        _ => AnswerMeaning::MayPass,
+    }
+}
+
+/// Code and message of an answer in one of the usual forms: `{"error": {"code", "message"}}`, `{"code", "message"}`,
+/// `{"error": "code"}`, or the problem details of RFC 9457.
+fn said(body: &Value) -> (Option<String>, Option<String>) {
+    let error = &body["error"];
+    let is_code = |text: &&str| {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/".contains(&b);
+        !text.is_empty() && text.len() <= MAX_CODE_BYTES && text.bytes().all(is_plain)
+    };
+    let inner = error["code"].as_str().map(str::to_owned);
+    let number = error["code"].as_i64().map(|code| code.to_string());
+    let around = [&body["code"], error].into_iter();
+    let around = around.filter_map(Value::as_str).find(is_code);
+    let code = inner.or(number).or_else(|| around.map(str::to_owned));
+    let texts = [
+        &error["message"],
+        &body["message"],
+        &body["detail"],
+        &body["title"],
+    ];
+    let message = texts
+        .into_iter()
+        .filter_map(Value::as_str)
+        .find(|text| !text.is_empty());
+    (code, message.map(str::to_owned))
+}
+
+pub(crate) fn transient(
+    code: &str,
+    message: String,
+    retry_after: Option<Millis>,
+    maybe_applied: bool,
+) -> Fault {
+    Fault::Transient {
+        code: code.to_owned(),
+        message,
+        retry_after,
+        maybe_applied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(kind: Option<&str>, codings: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if let Some(kind) = kind {
+            headers.insert(CONTENT_TYPE, kind.parse().expect("a value"));
+        }
+        for coding in codings {
+            headers.append(CONTENT_ENCODING, coding.parse().expect("a value"));
+        }
+        headers
+    }
+
+    #[test]
+    fn http_says_what_an_answer_means_that_nothing_else_judges() {
+        for code in 200..1_000 {
+            let status = StatusCode::from_u16(code).expect("a status");
+            let wanted = match code {
+                200..=299 => AnswerMeaning::Done,
+                300..=399 | 401 | 403 | 407 => AnswerMeaning::CallerRefused,
+                408 | 425 | 429 | 500.. => AnswerMeaning::MayPass,
+                400..=499 => AnswerMeaning::Refused,
+                _ => AnswerMeaning::MayPass,
+            };
+            assert_eq!(meaning(status, false), wanted, "{code}");
+            let repeated = match code {
+                409 => AnswerMeaning::InProgress,
+                _ => wanted,
+            };
+            assert_eq!(meaning(status, true), repeated, "{code} to a repeated call");
+        }
+    }
+
+    #[test]
+    fn a_body_is_its_json_or_its_text() {
+        let json = Some("application/json; charset=utf-8");
+        let text = Some("text/plain");
+        for (kind, body, wanted) in [
+            (json, &b"{\"a\": 1}"[..], json!({"a": 1})),
+            (None, b"{\"a\": 1}", json!({"a": 1})),
+            (text, b" {\"a\": 1}", json!({"a": 1})),
+            (json, b"\xef\xbb\xbf{\"a\": 1}", json!({"a": 1})),
+            (json, b"true", json!(true)),
+            (text, b"true", json!("true")),
+            (json, b"OK", json!("OK")),
+            (
+                Some("text/html"),
+                b"<p>Thank you</p>",
+                json!("<p>Thank you</p>"),
+            ),
+            (
+                Some("application/xml"),
+                b"<b id='1'/>",
+                json!("<b id='1'/>"),
+            ),
+            (
+                Some("text/plain; charset=ISO-8859-1"),
+                b"caf\xe9",
+                json!("caf\u{e9}"),
+            ),
+            (text, b"caf\xe9", json!("caf\u{fffd}")),
+            (json, b"", Value::Null),
+            (json, b" \r\n", Value::Null),
+            (Some("application/problem+json"), b"{}", json!({})),
+        ] {
+            assert_eq!(value(&headers(kind, &[]), body), wanted, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn codings_are_undone_within_a_bound() {
+        use flate2::Compression;
+        use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+        use std::io::Write as _;
+        let plain = b"{\"reference\": 7}";
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(plain).expect("it is in memory");
+        let gzip = gzip.finish().expect("it is in memory");
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+        zlib.write_all(plain).expect("it is in memory");
+        let zlib = zlib.finish().expect("it is in memory");
+        let mut bare = DeflateEncoder::new(Vec::new(), Compression::default());
+        bare.write_all(plain).expect("it is in memory");
+        let bare = bare.finish().expect("it is in memory");
+        let mut twice = GzEncoder::new(Vec::new(), Compression::default());
+        twice.write_all(&zlib).expect("it is in memory");
+        let twice = twice.finish().expect("it is in memory");
+        for (codings, body) in [
+            (&["gzip"][..], gzip.clone()),
+            (&["X-GZIP"], gzip.clone()),
+            (&["deflate"], zlib.clone()),
+            (&["deflate"], bare),
+            (&["deflate, gzip"], twice.clone()),
+            (&["deflate", "gzip"], twice),
+            (&["identity"], plain.to_vec()),
+        ] {
+            let (body, whole) = decoded(&headers(None, codings), body);
+            assert!(matches!(whole, Whole::Yes), "{codings:?}");
+            assert_eq!(body, plain, "{codings:?}");
+        }
+        let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+        bomb.write_all(&vec![0; 64 << 20]).expect("it is in memory");
+        let bomb = bomb.finish().expect("it is in memory");
+        for (coding, body) in [("gzip", bomb), ("gzip", plain.to_vec()), ("br", gzip)] {
+            let (body, whole) = decoded(&headers(None, &[coding]), body);
+            assert!(matches!(whole, Whole::Unreadable(_)), "{coding}");
+            assert!(body.len() <= MAX_BODY_BYTES);
+        }
+    }
+
+    #[test]
+    fn code_and_message_are_found_in_the_usual_forms() {
+        for (body, code, message) in [
+            (
+                json!({"error": {"code": "declined", "message": "no"}}),
+                Some("declined"),
+                Some("no"),
+            ),
+            (json!({"error": {"code": 4001}}), Some("4001"), None),
+            (
+                json!({"code": "declined", "message": "no"}),
+                Some("declined"),
+                Some("no"),
+            ),
+            (
+                json!({"error": "invalid_grant"}),
+                Some("invalid_grant"),
+                None,
+            ),
+            (json!({"error": "the card is not valid"}), None, None),
+            (
+                json!({"title": "Not enough", "detail": "7 is left"}),
+                None,
+                Some("7 is left"),
+            ),
+            (json!("no"), None, None),
+            (Value::Null, None, None),
+        ] {
+            let found = said(&body);
+            let found = (found.0.as_deref(), found.1.as_deref());
+            assert_eq!(found, (code, message), "{body}");
+        }
+    }
+}
