@@ -124,7 +124,7 @@ mod tests {
             "details.holder.missing",
             "details.n / 0",
             "details.n % 0",
-            "details.high + details.n",
+            "details.high + details.high + details.n",
             "details.high * details.n",
             "-details.n - details.high - details.n",
             "int(details.card)",

@@ -9,8 +9,11 @@
 //! [`MAX_COMPREHENSION_DEPTH`] deep, and work of [`MAX_WORK`] for all expressions of a scope. The language has no
 //! loops, no recursion and no IO.
 
+pub(crate) mod coalesce;
 mod cost_bound;
+pub(crate) mod decimals;
 mod failed;
+mod functions;
 mod in_order;
 mod meter;
 pub(crate) mod reads;
@@ -22,6 +25,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::value::CowVal;
 use cel::objects::{Key, Map};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use serde_json::{Value, json};
@@ -61,8 +65,8 @@ pub struct EvalError {
 pub struct Expression {
     source: String,
     program: Program,
-    /// The program to evaluate if it has macros: their work counted, and their ranges sorted.
-    metered: Option<IdedExpr>,
+    /// The program to evaluate: with the arithmetic of decimals, the work of macros counted, and their ranges sorted.
+    metered: IdedExpr,
     steps: Vec<String>,
 }
 
@@ -172,9 +176,8 @@ impl Expression {
     /// fit; if its value has no form in JSON; or if the work of this expression and of all that were computed
     /// in the same scope before would be more than [`MAX_WORK`].
     pub fn evaluate(&self, scope: &Scope) -> Result<Value, EvalError> {
-        let tree = self.metered.as_ref().unwrap_or(self.program.expression());
         let compute = || {
-            let value = CelValue::resolve(tree, &scope.context)?;
+            let value = CelValue::resolve(&self.metered, &scope.context)?;
             cost_bound::count(&value)?;
             Ok(value)
         };
@@ -189,11 +192,8 @@ impl Expression {
     #[cfg(feature = "load")]
     pub(crate) fn fault_of_constant(part: &IdedExpr, source: &str) -> Option<String> {
         let scope = Scope::new(&Value::Null, &Value::Null, [], None);
-        let compute = || CelValue::resolve(part, &scope.context);
-        let (value, _) = cost_bound::with_left(scope.left.get(), || with_stack(compute));
-        value
-            .err()
-            .map(|e: ExecutionError| failed::error_text(source, &e))
+        let value = resolve(part, scope.context(), |value| value.map(|_| ()));
+        value.err().map(|e| failed::error_text(source, &e))
     }
 
     /// Computes the expression as a condition in a scope, and returns its value.
@@ -216,6 +216,19 @@ impl Expression {
             reason,
         }
     }
+}
+
+/// Computes a part of an expression by itself, with all the work that a scope has.
+pub(crate) fn resolve<T>(
+    part: &IdedExpr,
+    context: &Context<'_, '_>,
+    found: impl FnOnce(Result<CowVal<'_, '_>, ExecutionError>) -> T,
+) -> T {
+    let compute = || {
+        let tree = meter::metered(part);
+        found(CelValue::resolve_val(&tree, context))
+    };
+    cost_bound::with_left(MAX_WORK, || with_stack(compute)).0
 }
 
 /// Runs the library's recursive code with enough stack for the deepest expression within the bounds.
@@ -343,6 +356,9 @@ fn is_steps(node: &IdedExpr) -> bool {
 static LANGUAGE: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     in_order::declare(&mut env);
+    decimals::declare(&mut env);
+    functions::declare(&mut env);
+    coalesce::declare(&mut env);
     Arc::new(env)
 });
 
@@ -500,15 +516,19 @@ mod tests {
 
     #[test]
     fn a_number_that_json_has_not_is_refused_and_never_null() {
-        for source in [
-            "details.freight / 0.0",
-            "0.0 / 0.0",
-            "1e308 * 10.0",
-            "{'a': [1.0, details.freight / 0.0]}",
+        let infinite = "infinite or not a number";
+        for (source, reason) in [
+            ("details.freight / 0.0", "a division by zero"),
+            ("0.0 / 0.0", "a division by zero"),
+            ("7 % 0.0", "a division by zero"),
+            ("1e308 * 10.0", infinite),
+            ("{'a': [1.0, 1e308 + 1e308]}", infinite),
+            ("[1e308 * 10.0 - 1e308 * 10.0]", infinite),
+            ("{'a': [1.0, details.freight / 0.0]}", "a division by zero"),
         ] {
             let found = Expression::compile(source).unwrap().evaluate(&scope());
             let error = found.expect_err(source).to_string();
-            assert!(error.contains("infinite or not a number"), "{error}");
+            assert!(error.contains(reason), "{error}");
             assert!(error.contains(source), "its place is said: {error}");
         }
     }

@@ -13,7 +13,8 @@ use cel::{Program, Value as CelValue};
 use serde_json::{Value, json};
 
 use super::kinds::Kinds;
-use crate::expr::{Scope, with_stack};
+use crate::expr::decimals::may_change_kind;
+use crate::expr::{Scope, resolve, with_stack};
 
 /// A function of the language: its name and its forms.
 pub(crate) struct LanguageFunction {
@@ -40,8 +41,9 @@ const fn function(
     }
 }
 
-/// Every function that expressions can call.
-pub(crate) const FUNCTIONS: [LanguageFunction; 12] = [
+/// Every function that expressions can call. The bounds and costs of those from `round` on are in
+/// [`crate::expr`].
+pub(crate) const FUNCTIONS: &[LanguageFunction] = &[
     function("size", Some(1), Some(0), "size(details.items)"),
     function("contains", None, Some(1), "details.note.contains(\"gift\")"),
     function("startsWith", None, Some(1), "order.id.startsWith(\"A\")"),
@@ -54,7 +56,50 @@ pub(crate) const FUNCTIONS: [LanguageFunction; 12] = [
     function("bytes", Some(1), None, "bytes(details.text)"),
     function("dyn", Some(1), None, "dyn(details.x)"),
     function("type", Some(1), None, "type(details.x)"),
+    function("round", Some(2), None, "round(details.price * 1.19, 2)"),
+    function("floor", Some(1), None, "floor(details.price)"),
+    function("ceil", Some(1), None, "ceil(details.price)"),
+    function("abs", Some(1), None, "abs(details.price)"),
+    function("min", Some(2), None, "min(details.count, 10)"),
+    function("max", Some(2), None, "max(details.price, 0)"),
+    function("sum", Some(1), None, "sum(details.items.map(i, i.price))"),
+    function("fixed", Some(2), None, "fixed(details.price, 2)"),
+    function("lower", None, Some(0), "details.note.lower()"),
+    function("upper", None, Some(0), "details.note.upper()"),
+    function("trim", None, Some(0), "details.note.trim()"),
+    function("split", None, Some(1), "details.note.split(\",\")"),
+    function(
+        "join",
+        None,
+        Some(1),
+        "details.items.map(i, i.count).join(\", \")",
+    ),
+    function(
+        "replace",
+        None,
+        Some(2),
+        "details.note.replace(\"-\", \"\")",
+    ),
+    function("substring", None, Some(2), "details.note.substring(0, 40)"),
+    function("base64", Some(1), None, "base64(details.text)"),
+    function(
+        "base64_decode",
+        Some(1),
+        None,
+        "base64_decode(details.code)",
+    ),
+    function("url_encode", Some(1), None, "url_encode(details.text)"),
+    function("sha256", Some(1), None, "sha256(details.text)"),
+    function(
+        "coalesce",
+        Some(2),
+        None,
+        "coalesce(details.name, \"none\")",
+    ),
 ];
+
+/// Own functions whose result is a number: of which kind depends on its value.
+const OF_NUMBERS: [&str; 7] = ["round", "floor", "ceil", "abs", "min", "max", "sum"];
 
 /// Every macro, with the form of its call: written like a function, but expanded by the parser.
 pub(crate) const MACROS: [(&str, &str); 6] = [
@@ -75,9 +120,9 @@ fn samples(kind: Kinds) -> Vec<CelValue> {
         Kinds::INT => of(&[json!(1), json!(0)]),
         Kinds::UINT => vec![CelValue::UInt(1)],
         Kinds::DOUBLE => of(&[json!(1.0)]),
-        Kinds::STRING => of(&[json!("s"), json!("1"), json!("true")]),
+        Kinds::STRING => of(&[json!("s"), json!("1"), json!("true"), json!("")]),
         Kinds::BYTES => vec![CelValue::Bytes(b"s".to_vec().into())],
-        Kinds::LIST => of(&[json!([1, "s"])]),
+        Kinds::LIST => of(&[json!([1, "s"]), json!([])]),
         Kinds::MAP => vec![
             computed("{'s': 1, '1': 1, 1: 1, 0: 1, true: 1}"),
             Scope::value(&json!({"s": 1})),
@@ -141,7 +186,10 @@ pub(crate) fn result(function: &str, is_of_value: bool, arguments: &[Kinds]) -> 
         let asked = (function.to_owned(), is_of_value, way);
         let answer = answers
             .entry(asked)
-            .or_insert_with_key(|(function, is_of_value, way)| ask(function, *is_of_value, way));
+            .or_insert_with_key(|(function, is_of_value, way)| {
+                // Once for all samples: a stack is dear.
+                with_stack(|| ask(function, *is_of_value, way))
+            });
         found = found | *answer;
     }
     found
@@ -176,13 +224,18 @@ fn ask(function: &str, is_of_value: bool, arguments: &[Kinds]) -> Kinds {
             context.add_variable_from_value(name, values[rest % values.len()].clone());
             rest /= values.len();
         }
-        let kind = with_stack(|| {
-            let value = CelValue::resolve_val(&call, &context).ok()?;
-            Some(value.as_ref().get_type().kind())
+        let kind = resolve(&call, &context, |value| {
+            value.ok().map(|value| value.as_ref().get_type().kind())
         });
         found = found | kind.map_or(Kinds::NEVER, kinds_of);
     }
-    found
+    let whole = Kinds::INT | Kinds::UINT;
+    let are_whole = arguments.iter().all(|kind| kind.is_subset_of(whole));
+    let is_any_number = may_change_kind(function, are_whole) || OF_NUMBERS.contains(&function);
+    match is_any_number && found.may(Kinds::NUMBER) {
+        true => found | Kinds::NUMBER,
+        false => found,
+    }
 }
 
 /// An operator as authors write it; `None` if it is not written between two values.
@@ -231,9 +284,13 @@ mod tests {
 
     #[test]
     fn each_function_of_the_list_can_be_called_and_with_no_other_number_of_values() {
-        for known in &FUNCTIONS {
+        for known in FUNCTIONS {
             for count in 0..3 {
-                let any = EVERY;
+                // A thousand ways of three values are too many, and no function needs another kind.
+                let any = match count {
+                    2 => Kinds::STRING | Kinds::INT | Kinds::LIST | Kinds::MAP | Kinds::NULL,
+                    _ => EVERY,
+                };
                 let works = |is_of_value: bool, count: usize| {
                     result(known.name, is_of_value, &vec![any; count]) != Kinds::NEVER
                 };
@@ -257,7 +314,7 @@ mod tests {
     fn the_usages_in_messages_work() {
         let details = json!({
             "items": [{"count": 1, "price": 2.5}], "note": "a gift", "count": 3, "price": 1,
-            "flag": "true", "text": "t", "x": 1, "a": 1
+            "flag": "true", "text": "t", "x": 1, "a": 1, "code": "dA=="
         });
         let usages = FUNCTIONS.iter().map(|f| f.usage);
         for usage in usages.chain(MACROS.iter().map(|(_, usage)| *usage)) {
@@ -276,24 +333,17 @@ mod tests {
             "matches",
             "timestamp",
             "duration",
-            "max",
-            "min",
             "upperAscii",
             "lowerAscii",
-            "split",
-            "join",
-            "replace",
-            "substring",
-            "trim",
             "format",
             "getFullYear",
+            "toLower",
+            "concat",
+            "ifNull",
+            "average",
             "toUpper",
-            "lower",
-            "sum",
             "now",
-            "abs",
             "run",
-            "floor",
             "len",
             "length",
             "first",
@@ -320,7 +370,13 @@ mod tests {
         assert_eq!(sum(Kinds::INT, Kinds::INT), Kinds::INT);
         assert_eq!(sum(Kinds::STRING, Kinds::STRING), Kinds::STRING);
         assert_eq!(sum(Kinds::STRING, Kinds::INT), Kinds::NEVER);
-        assert_eq!(sum(Kinds::INT, Kinds::DOUBLE), Kinds::NEVER);
+        assert_eq!(sum(Kinds::INT, Kinds::DOUBLE), Kinds::NUMBER);
+        assert_eq!(sum(Kinds::DOUBLE, Kinds::UINT), Kinds::NUMBER);
+        assert_eq!(sum(Kinds::STRING, Kinds::NUMBER), Kinds::NEVER);
+        let share = |a, b| result(operators::DIVIDE, false, &[a, b]);
+        assert_eq!(share(Kinds::INT, Kinds::INT), Kinds::NUMBER);
+        assert_eq!(share(Kinds::INT, Kinds::LIST), Kinds::NEVER);
+        assert_eq!(result("sum", false, &[Kinds::LIST]), Kinds::NUMBER);
         let less = |a, b| result(operators::LESS, false, &[a, b]);
         assert_eq!(less(Kinds::INT, Kinds::DOUBLE), Kinds::BOOL);
         assert_eq!(less(Kinds::STRING, Kinds::INT), Kinds::NEVER);
