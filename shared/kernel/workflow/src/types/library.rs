@@ -328,6 +328,17 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_every_function() {
+        let page = include_str!("../../../../../docs/reference/workflow-file.md");
+        for known in FUNCTIONS {
+            let named = [("`", "`"), ("`", "("), (".", "("), ("[", "("), (" ", "(")];
+            let is_there =
+                |(before, behind)| page.contains(&format!("{before}{}{behind}", known.name));
+            assert!(named.into_iter().any(is_there), "{}", known.name);
+        }
+    }
+
+    #[test]
     fn functions_of_other_dialects_are_not_there() {
         for name in [
             "matches",

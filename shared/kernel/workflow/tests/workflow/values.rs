@@ -408,3 +408,25 @@ fn work_within_the_bound_is_done() {
         ),
     ]);
 }
+
+/// The page's table has an expression and its value in each row.
+#[test]
+fn the_examples_of_the_page_are_right() {
+    let page = include_str!("../../../../../docs/reference/workflow-file.md");
+    let (_, table) = page
+        .split_once("| expression | value | |")
+        .expect("a table");
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with("| "));
+    let mut count = 0;
+    for row in rows {
+        let cells: Vec<&str> = row.split('`').collect();
+        let wanted: Value = serde_json::from_str(cells[3]).expect(row);
+        let found = computed(cells[1]).unwrap_or_else(|reason| panic!("{row}: {reason}"));
+        assert_eq!(found.to_string(), wanted.to_string(), "{row}");
+        count += 1;
+    }
+    assert!(count > 15, "{count}");
+}
