@@ -54,6 +54,7 @@ pub(super) fn in_place_of(operator: &str) -> Option<&'static str> {
 }
 
 /// Whether an operator between two numbers may have a result of another kind of number than theirs.
+#[cfg(feature = "load")]
 pub(crate) fn may_change_kind(operator: &str, are_whole: bool) -> bool {
     in_place_of(operator).is_some() && (operator == operators::DIVIDE || !are_whole)
 }

@@ -25,6 +25,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+#[cfg(feature = "load")]
 use cel::common::value::CowVal;
 use cel::objects::{Key, Map};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
@@ -219,6 +220,7 @@ impl Expression {
 }
 
 /// Computes a part of an expression by itself, with all the work that a scope has.
+#[cfg(feature = "load")]
 pub(crate) fn resolve<T>(
     part: &IdedExpr,
     context: &Context<'_, '_>,
