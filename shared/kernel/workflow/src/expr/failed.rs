@@ -68,6 +68,8 @@ pub(super) fn kind(value: &CelValue) -> &'static str {
         CelValue::Bytes(_) => "bytes",
         CelValue::List(_) => "a list",
         CelValue::Map(_) => "a mapping",
+        CelValue::Timestamp(_) => "a time",
+        CelValue::Duration(_) => "a duration",
         _ => "a value of another kind",
     }
 }

@@ -1,4 +1,4 @@
-//! Functions of numbers and texts that the language itself does not have.
+//! Functions of numbers, texts and times that the language itself does not have.
 //!
 //! Cost: one unit of work for a call, one for each element of a list that is read or made, and one for each 32 bytes
 //! of the largest text that the call can make. It is subtracted before memory is allocated, outside of macros too,
@@ -6,15 +6,20 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::fmt::Write;
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bigdecimal::{BigDecimal, RoundingMode};
 use cel::common::functions::Function;
-use cel::common::types::{CelList, CelString, DYN_TYPE, LIST_TYPE, STRING_TYPE, Type};
+use cel::common::types::{
+    CelList, CelString, CelTimestamp, DYN_TYPE, LIST_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Type,
+};
 use cel::common::value::{CowVal, Val};
 use cel::{Env, ExecutionError, Value as CelValue};
+use chrono::format::{Item, StrftimeItems};
+use chrono_tz::Tz;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
@@ -82,6 +87,8 @@ pub(super) fn declare(env: &mut Env) {
     for (name, args, function) in of_text {
         let _ = env.add_member_overload(name, name, STRING_TYPE, args, function);
     }
+    let args = vec![STRING_TYPE, STRING_TYPE];
+    let _ = env.add_member_overload("format", "format", TIMESTAMP_TYPE, args, format);
     let _ = env.add_member_overload("join", "join", LIST_TYPE, vec![STRING_TYPE], join);
 }
 
@@ -291,4 +298,25 @@ fn sha256<'b, 'v>(args: Args<'b, 'v>) -> Found<'b, 'v> {
     take_bytes(text.len())?;
     let digest = Sha256::digest(text.as_bytes());
     out_text(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// `time.format(form, zone)`: a form such as `%Y-%m-%d %H:%M`, and a zone of the time zone database.
+fn format<'b, 'v>(args: Args<'b, 'v>) -> Found<'b, 'v> {
+    let time = arg(&args, 0)?.downcast_ref::<CelTimestamp>();
+    let time = time.ok_or(ExecutionError::MissingArgumentOrTarget)?.inner();
+    let (form, zone) = (text(&args, 1)?, text(&args, 2)?);
+    // Two bytes of a form are at most 35 of a text.
+    take_bytes(18 * form.len())?;
+    let failed = |what| move || failed::execution_error(format!("`format` has {what}"));
+    let zone: Option<Tz> = zone.parse().ok();
+    let zone = zone.ok_or_else(failed("no such time zone: write one such as Europe/Paris"))?;
+    let items: Vec<Item<'_>> = StrftimeItems::new(form).collect();
+    let local = time.with_timezone(&zone);
+    let mut text = String::new();
+    // `%#z` is for reading alone, and writing it would be a panic.
+    let is_form = !items.contains(&Item::Error) && !form.contains("%#z");
+    if !is_form || write!(text, "{}", local.format_with_items(items.iter())).is_err() {
+        return Err(failed("no such form: write one such as %Y-%m-%d")());
+    }
+    out_text(text)
 }

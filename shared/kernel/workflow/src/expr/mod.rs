@@ -1,13 +1,13 @@
 //! Expressions over an order, in the Common Expression Language.
 //!
 //! Contents: parsing, the bounds that make an expression safe to run on every order, and the translation between JSON
-//! and the language's values. An expression sees four variables: `order` (id, workflow, priority), `details` (the
-//! order's details as submitted), `steps` (earlier outputs by step id; null for a skipped step) and, in
+//! and the language's values. An expression sees four variables: `order` (id, workflow, priority, submitted_at),
+//! `details` (the order's details as submitted), `steps` (earlier outputs by step id; null for a skipped step) and, in
 //! compensations, `output`.
 //!
 //! Bounds: source of [`MAX_SOURCE_BYTES`], nesting of [`MAX_NESTING`], macros nested at most
 //! [`MAX_COMPREHENSION_DEPTH`] deep, and work of [`MAX_WORK`] for all expressions of a scope. The language has no
-//! loops, no recursion and no IO.
+//! loops, no recursion, no IO and no clock: an expression has the same value for an attempt and its repetition.
 
 pub(crate) mod coalesce;
 mod cost_bound;
@@ -23,9 +23,10 @@ mod syntax;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, UNIX_EPOCH};
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
-#[cfg(feature = "load")]
+use cel::common::types::CelString;
 use cel::common::value::CowVal;
 use cel::objects::{Key, Map};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
@@ -48,6 +49,9 @@ pub const MAX_NESTING: usize = 12;
 pub const MAX_OPERATORS: usize = 96;
 /// Most macros (`map`, `filter`, `all`, …) one inside another in one expression, inclusive.
 pub const MAX_COMPREHENSION_DEPTH: usize = 2;
+
+/// The end of the year 9999, the last that RFC 3339 has, in milliseconds since 1970.
+const LAST_MOMENT: u64 = 253_402_300_799_999;
 
 pub(crate) const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
 
@@ -404,12 +408,15 @@ impl Scope {
         }
     }
 
-    /// The value that expressions see as `order`: an object with `id`, `workflow` (the name) and `priority`,
-    /// which is `high` if `is_high`, else `normal`.
+    /// The value that expressions see as `order`: an object with `id`, `workflow` (the name), `priority`, which is
+    /// `high` if `is_high`, else `normal`, and `submitted_at`, which is given in milliseconds since 1970 and is an RFC
+    /// 3339 text with three decimals, in UTC. A moment behind the year 9999 becomes its end.
     #[must_use]
-    pub fn order(id: &str, workflow: &str, is_high: bool) -> Value {
+    pub fn order(id: &str, workflow: &str, is_high: bool, submitted_at: u64) -> Value {
         let priority = if is_high { "high" } else { "normal" };
-        json!({"id": id, "workflow": workflow, "priority": priority})
+        let since_1970 = Duration::from_millis(submitted_at.min(LAST_MOMENT));
+        let at = humantime::format_rfc3339_millis(UNIX_EPOCH + since_1970).to_string();
+        json!({"id": id, "workflow": workflow, "priority": priority, "submitted_at": at})
     }
 
     /// A value as expressions see it.
@@ -461,7 +468,27 @@ fn json(value: &CelValue) -> Result<Value, &'static str> {
             "a number in its value is infinite or not a number: a division by zero, or too large",
         );
     }
-    value.json().map_err(|_| "its value has no form in JSON")
+    form(value).ok_or("its value has no form in JSON")
+}
+
+/// As the library writes JSON, but for times and durations: those are as `string()` has them.
+fn form(value: &CelValue) -> Option<Value> {
+    match value {
+        CelValue::List(items) => items.iter().map(form).collect(),
+        CelValue::Map(map) => {
+            let fields = map.map.iter();
+            let fields = fields.map(|(key, value)| Some((key.to_string(), form(value)?)));
+            fields.collect::<Option<_>>().map(Value::Object)
+        }
+        CelValue::Timestamp(_) | CelValue::Duration(_) => {
+            let args = vec![CowVal::Owned(value.clone().try_into().ok()?)];
+            let string = LANGUAGE.find_overload("string", &args)?;
+            let text = string(args).ok()?;
+            text.downcast_ref::<CelString>()
+                .map(|text| Value::from(text.inner()))
+        }
+        other => other.json().ok(),
+    }
 }
 
 fn is_finite(value: &CelValue) -> bool {

@@ -487,16 +487,15 @@ impl<'a> Infer<'a> {
             Some(_) => known.of_value,
             None => known.alone,
         };
-        if form != Some(call.args.len()) {
-            let given = call.args.len();
-            let reason = match form {
-                Some(count) => {
-                    let values = if count == 1 { "value" } else { "values" };
-                    format!(
-                        "`{name}` takes {count} {values} in its brackets, and {given} are given"
-                    )
-                }
-                None => format!("`{name}` is not called like this"),
+        let given = call.args.len();
+        if !form.contains(&given) {
+            let counts: Vec<String> = form.iter().map(usize::to_string).collect();
+            let reason = if form.is_empty() {
+                format!("`{name}` is not called like this")
+            } else {
+                let values = if form == [1] { "value" } else { "values" };
+                let counts = counts.join(" or ");
+                format!("`{name}` takes {counts} {values} in its brackets, and {given} are given")
             };
             return fault(reason, format!("write for example `{}`", known.usage));
         }
@@ -603,6 +602,12 @@ fn convert(a: Kinds, b: Kinds) -> Option<String> {
     }
     if one_is(Kinds::STRING) && one_is(Kinds::NUMBER) {
         return Some("write string(…) around the number, or double(…) around the text".to_owned());
+    }
+    if one_is(Kinds::STRING) && one_is(Kinds::TIME) {
+        return Some("write timestamp(…) around the text".to_owned());
+    }
+    if one_is(Kinds::STRING) && one_is(Kinds::DURATION) {
+        return Some("write duration(…) around the text".to_owned());
     }
     if one_is(Kinds::STRING) && one_is(Kinds::BOOL) {
         return Some("write true and false without quotes".to_owned());

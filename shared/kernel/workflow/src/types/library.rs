@@ -19,18 +19,18 @@ use crate::expr::{Scope, resolve, with_stack};
 /// A function of the language: its name and its forms.
 pub(crate) struct LanguageFunction {
     pub(crate) name: &'static str,
-    /// Number of arguments of a call `name(a, b)`; `None` if it is not called so.
-    pub(crate) alone: Option<usize>,
-    /// Number of arguments of a call `a.name(b)`, without `a`; `None` if it is not called so.
-    pub(crate) of_value: Option<usize>,
+    /// Numbers of arguments of a call `name(a, b)`; none if it is not called so.
+    pub(crate) alone: &'static [usize],
+    /// Numbers of arguments of a call `a.name(b)`, without `a`; none if it is not called so.
+    pub(crate) of_value: &'static [usize],
     /// For messages.
     pub(crate) usage: &'static str,
 }
 
 const fn function(
     name: &'static str,
-    alone: Option<usize>,
-    of_value: Option<usize>,
+    alone: &'static [usize],
+    of_value: &'static [usize],
     usage: &'static str,
 ) -> LanguageFunction {
     LanguageFunction {
@@ -41,61 +41,96 @@ const fn function(
     }
 }
 
-/// Every function that expressions can call. The bounds and costs of those from `round` on are in
+/// A part of a time, by the zone that is given, or by the offset of its text.
+const fn of_time(name: &'static str, usage: &'static str) -> LanguageFunction {
+    function(name, &[], &[0, 1], usage)
+}
+
+/// Every function that expressions can call. The bounds and costs of those from `format` on are in
 /// [`crate::expr`].
 pub(crate) const FUNCTIONS: &[LanguageFunction] = &[
-    function("size", Some(1), Some(0), "size(details.items)"),
-    function("contains", None, Some(1), "details.note.contains(\"gift\")"),
-    function("startsWith", None, Some(1), "order.id.startsWith(\"A\")"),
-    function("endsWith", None, Some(1), "order.id.endsWith(\"9\")"),
-    function("string", Some(1), None, "string(details.count)"),
-    function("int", Some(1), None, "int(details.count)"),
-    function("uint", Some(1), None, "uint(details.count)"),
-    function("double", Some(1), None, "double(details.price)"),
-    function("bool", Some(1), None, "bool(details.flag)"),
-    function("bytes", Some(1), None, "bytes(details.text)"),
-    function("dyn", Some(1), None, "dyn(details.x)"),
-    function("type", Some(1), None, "type(details.x)"),
-    function("round", Some(2), None, "round(details.price * 1.19, 2)"),
-    function("floor", Some(1), None, "floor(details.price)"),
-    function("ceil", Some(1), None, "ceil(details.price)"),
-    function("abs", Some(1), None, "abs(details.price)"),
-    function("min", Some(2), None, "min(details.count, 10)"),
-    function("max", Some(2), None, "max(details.price, 0)"),
-    function("sum", Some(1), None, "sum(details.items.map(i, i.price))"),
-    function("fixed", Some(2), None, "fixed(details.price, 2)"),
-    function("lower", None, Some(0), "details.note.lower()"),
-    function("upper", None, Some(0), "details.note.upper()"),
-    function("trim", None, Some(0), "details.note.trim()"),
-    function("split", None, Some(1), "details.note.split(\",\")"),
+    function("size", &[1], &[0], "size(details.items)"),
+    function("contains", &[], &[1], "details.note.contains(\"gift\")"),
+    function("startsWith", &[], &[1], "order.id.startsWith(\"A\")"),
+    function("endsWith", &[], &[1], "order.id.endsWith(\"9\")"),
+    function("string", &[1], &[], "string(details.count)"),
+    function("int", &[1], &[], "int(details.count)"),
+    function("uint", &[1], &[], "uint(details.count)"),
+    function("double", &[1], &[], "double(details.price)"),
+    function("bool", &[1], &[], "bool(details.flag)"),
+    function("bytes", &[1], &[], "bytes(details.text)"),
+    function("dyn", &[1], &[], "dyn(details.x)"),
+    function("type", &[1], &[], "type(details.x)"),
+    function("timestamp", &[1], &[], "timestamp(order.submitted_at)"),
+    function("duration", &[1], &[], "duration(\"36h\")"),
+    of_time(
+        "getFullYear",
+        "timestamp(order.submitted_at).getFullYear(\"UTC\")",
+    ),
+    of_time(
+        "getMonth",
+        "timestamp(order.submitted_at).getMonth(\"UTC\")",
+    ),
+    of_time("getDate", "timestamp(order.submitted_at).getDate(\"UTC\")"),
+    of_time(
+        "getDayOfMonth",
+        "timestamp(order.submitted_at).getDayOfMonth(\"UTC\")",
+    ),
+    of_time(
+        "getDayOfWeek",
+        "timestamp(order.submitted_at).getDayOfWeek(\"UTC\")",
+    ),
+    of_time(
+        "getDayOfYear",
+        "timestamp(order.submitted_at).getDayOfYear(\"UTC\")",
+    ),
+    of_time(
+        "getHours",
+        "timestamp(order.submitted_at).getHours(\"UTC\")",
+    ),
+    of_time(
+        "getMinutes",
+        "timestamp(order.submitted_at).getMinutes(\"UTC\")",
+    ),
+    of_time(
+        "getSeconds",
+        "timestamp(order.submitted_at).getSeconds(\"UTC\")",
+    ),
+    of_time(
+        "getMilliseconds",
+        "timestamp(order.submitted_at).getMilliseconds(\"UTC\")",
+    ),
+    function(
+        "format",
+        &[],
+        &[2],
+        "timestamp(order.submitted_at).format(\"%Y-%m-%d\", \"Europe/Paris\")",
+    ),
+    function("round", &[2], &[], "round(details.price * 1.19, 2)"),
+    function("floor", &[1], &[], "floor(details.price)"),
+    function("ceil", &[1], &[], "ceil(details.price)"),
+    function("abs", &[1], &[], "abs(details.price)"),
+    function("min", &[2], &[], "min(details.count, 10)"),
+    function("max", &[2], &[], "max(details.price, 0)"),
+    function("sum", &[1], &[], "sum(details.items.map(i, i.price))"),
+    function("fixed", &[2], &[], "fixed(details.price, 2)"),
+    function("lower", &[], &[0], "details.note.lower()"),
+    function("upper", &[], &[0], "details.note.upper()"),
+    function("trim", &[], &[0], "details.note.trim()"),
+    function("split", &[], &[1], "details.note.split(\",\")"),
     function(
         "join",
-        None,
-        Some(1),
+        &[],
+        &[1],
         "details.items.map(i, i.count).join(\", \")",
     ),
-    function(
-        "replace",
-        None,
-        Some(2),
-        "details.note.replace(\"-\", \"\")",
-    ),
-    function("substring", None, Some(2), "details.note.substring(0, 40)"),
-    function("base64", Some(1), None, "base64(details.text)"),
-    function(
-        "base64_decode",
-        Some(1),
-        None,
-        "base64_decode(details.code)",
-    ),
-    function("url_encode", Some(1), None, "url_encode(details.text)"),
-    function("sha256", Some(1), None, "sha256(details.text)"),
-    function(
-        "coalesce",
-        Some(2),
-        None,
-        "coalesce(details.name, \"none\")",
-    ),
+    function("replace", &[], &[2], "details.note.replace(\"-\", \"\")"),
+    function("substring", &[], &[2], "details.note.substring(0, 40)"),
+    function("base64", &[1], &[], "base64(details.text)"),
+    function("base64_decode", &[1], &[], "base64_decode(details.code)"),
+    function("url_encode", &[1], &[], "url_encode(details.text)"),
+    function("sha256", &[1], &[], "sha256(details.text)"),
+    function("coalesce", &[2], &[], "coalesce(details.name, \"none\")"),
 ];
 
 /// Own functions whose result is a number: of which kind depends on its value.
@@ -111,6 +146,8 @@ pub(crate) const MACROS: [(&str, &str); 6] = [
     ("filter", "details.items.filter(i, i.count > 0)"),
 ];
 
+const MOMENT: &str = "2026-01-02T03:04:05Z";
+
 /// Values of a kind, such that every operation on the kind works for one of them.
 fn samples(kind: Kinds) -> Vec<CelValue> {
     let of = |values: &[Value]| values.iter().map(Scope::value).collect();
@@ -120,7 +157,15 @@ fn samples(kind: Kinds) -> Vec<CelValue> {
         Kinds::INT => of(&[json!(1), json!(0)]),
         Kinds::UINT => vec![CelValue::UInt(1)],
         Kinds::DOUBLE => of(&[json!(1.0)]),
-        Kinds::STRING => of(&[json!("s"), json!("1"), json!("true"), json!("")]),
+        Kinds::STRING => of(&[
+            json!("s"),
+            json!("1"),
+            json!("true"),
+            json!(""),
+            json!(MOMENT),
+            json!("1h"),
+            json!("UTC"),
+        ]),
         Kinds::BYTES => vec![CelValue::Bytes(b"s".to_vec().into())],
         Kinds::LIST => of(&[json!([1, "s"]), json!([])]),
         Kinds::MAP => vec![
@@ -128,6 +173,8 @@ fn samples(kind: Kinds) -> Vec<CelValue> {
             Scope::value(&json!({"s": 1})),
         ],
         Kinds::TYPE => vec![computed("type(1)")],
+        Kinds::TIME => vec![computed("timestamp(1)")],
+        Kinds::DURATION => vec![computed("duration('1h')")],
         _ => Vec::new(),
     }
     .into_iter()
@@ -155,6 +202,8 @@ fn kinds_of(kind: Kind) -> Kinds {
         Kind::List => Kinds::LIST,
         Kind::Map => Kinds::MAP,
         Kind::Type => Kinds::TYPE,
+        Kind::Timestamp => Kinds::TIME,
+        Kind::Duration => Kinds::DURATION,
         _ => Kinds::JSON,
     }
 }
@@ -265,7 +314,7 @@ mod tests {
     use crate::Expression;
 
     /// All kinds.
-    const EVERY: Kinds = Kinds(0x3ff);
+    const EVERY: Kinds = Kinds(0xfff);
 
     fn all() -> Vec<Kinds> {
         EVERY.each().collect()
@@ -288,7 +337,14 @@ mod tests {
             for count in 0..3 {
                 // A thousand ways of three values are too many, and no function needs another kind.
                 let any = match count {
-                    2 => Kinds::STRING | Kinds::INT | Kinds::LIST | Kinds::MAP | Kinds::NULL,
+                    2 => {
+                        Kinds::TIME
+                            | Kinds::STRING
+                            | Kinds::INT
+                            | Kinds::LIST
+                            | Kinds::MAP
+                            | Kinds::NULL
+                    }
                     _ => EVERY,
                 };
                 let works = |is_of_value: bool, count: usize| {
@@ -296,13 +352,13 @@ mod tests {
                 };
                 assert_eq!(
                     works(false, count),
-                    known.alone == Some(count),
+                    known.alone.contains(&count),
                     "{}",
                     known.name
                 );
                 assert_eq!(
                     works(true, count + 1),
-                    known.of_value == Some(count),
+                    known.of_value.contains(&count),
                     ".{}",
                     known.name
                 );
@@ -318,7 +374,7 @@ mod tests {
         });
         let usages = FUNCTIONS.iter().map(|f| f.usage);
         for usage in usages.chain(MACROS.iter().map(|(_, usage)| *usage)) {
-            let order = json!({"id": "A9"});
+            let order = json!({"id": "A9", "submitted_at": MOMENT});
             let scope = Scope::new(&order, &details, [], None);
             let computed = Expression::compile(usage).expect(usage);
             if !usage.starts_with("type") {
@@ -342,13 +398,11 @@ mod tests {
     fn functions_of_other_dialects_are_not_there() {
         for name in [
             "matches",
-            "timestamp",
-            "duration",
             "upperAscii",
             "lowerAscii",
-            "format",
-            "getFullYear",
             "toLower",
+            "date",
+            "today",
             "concat",
             "ifNull",
             "average",

@@ -52,8 +52,8 @@ fn refused(told: &[String], reason: &str) {
 fn what_can_never_work_is_refused_in_the_words_of_the_language() {
     for (expression, reason) in [
         (
-            "format(details.name)",
-            "there is no function `format`; there are size, contains",
+            "concat(details.name)",
+            "there is no function `concat`; there are size, contains",
         ),
         (
             "toUpper(details.name)",
@@ -121,6 +121,27 @@ fn what_can_never_work_is_refused_in_the_words_of_the_language() {
             "`+` cannot be used here: `coalesce(null, order.id)` is a text",
         ),
         ("coalesce(order.number, 1)", "`order` has no field `number`"),
+        (
+            "order.submitted_at + duration(\"1h\")",
+            "`order.submitted_at` is a text, and `duration(\"1h\")` is a duration; write duration(…) around the text",
+        ),
+        (
+            "timestamp(order.submitted_at) > \"2026-01-01\"",
+            "is a time, and `\"2026-01-01\"` is a text; write timestamp(…) around the text",
+        ),
+        (
+            "timestamp(order.submitted_at) + 60",
+            "`timestamp(order.submitted_at)` is a time, and `60` is a whole number",
+        ),
+        (
+            "timestamp(\"yesterday\")",
+            "`timestamp(\"yesterday\")` has no value for any order",
+        ),
+        ("now()", "there is no function `now`"),
+        (
+            "timestamp(order.submitted_at).getHours(1, 2)",
+            "`getHours` takes 0 or 1 values in its brackets, and 2 are given",
+        ),
         ("order.id == 7", "they are never equal"),
         (
             "order.priority != true",
@@ -128,7 +149,7 @@ fn what_can_never_work_is_refused_in_the_words_of_the_language() {
         ),
         (
             "order.number",
-            "`order` has no field `number`; there are id, priority, workflow",
+            "`order` has no field `number`; there are id, priority, submitted_at, workflow",
         ),
         (
             "order.workfow",
@@ -220,6 +241,10 @@ fn what_may_work_for_some_order_is_let_through() {
         "base64_decode(details.code) + url_encode(sha256(base64(order.id)))",
         "coalesce(details.note, \"none\") + \"!\"",
         "coalesce(null, 1) + 1",
+        "timestamp(order.submitted_at) + duration(\"36h\") < timestamp(details.until)",
+        "timestamp(details.a) - timestamp(details.b) > duration(details.span)",
+        "timestamp(order.submitted_at).format(\"%d.%m.%Y\", \"Europe/Berlin\") + \"!\"",
+        "timestamp(order.submitted_at).getHours(\"Europe/Paris\") / 2 + timestamp(details.a).getMonth()",
         "min(details.a, 1.5) + max(abs(details.b), floor(2.5)) + ceil(details.c)",
         "details.a[0].b[\"c\"].d",
         "details.a == null ? 0 : details.a",
