@@ -565,15 +565,19 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_that_would_be_altered_is_refused_with_its_place() {
-        let value = br#"{"order_id": "7", "workflow": "w", "details": {"items": [{"id": 18446744073709551616}]}}"#;
-        let place = "details.items[0].id".to_owned();
-        assert_eq!(
-            Submission::decode(Some(value)),
-            Err(SubmissionRefusal::Number(place))
-        );
-        // The largest number that is kept unchanged.
-        order(r#", "details": {"id": 18446744073709551615}"#);
+    fn a_number_that_would_be_rounded_is_refused_with_its_place() {
+        for number in ["18446744073709551616", "0.12345678901234567890"] {
+            let value = format!(
+                r#"{{"order_id": "7", "workflow": "w", "details": {{"items": [{{"id": {number}}}]}}}}"#
+            );
+            let place = "details.items[0].id".to_owned();
+            let refusal = SubmissionRefusal::Number(place);
+            assert_eq!(Submission::decode(Some(value.as_bytes())), Err(refusal));
+        }
+        // The largest number that is kept unchanged, and one with seventeen digits.
+        let kept =
+            order(r#", "details": {"id": 18446744073709551615, "rate": 0.12345678901234568}"#);
+        assert_eq!(kept.details["rate"].to_string(), "0.12345678901234568");
     }
 
     /// Stored with every order: a new version of a library must not change it.
