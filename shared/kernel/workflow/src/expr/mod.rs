@@ -223,7 +223,7 @@ impl Expression {
     }
 }
 
-/// Computes a part of an expression by itself, with all the work that a scope has.
+/// Computes a part of an expression alone, with all the work that a scope has.
 #[cfg(feature = "load")]
 pub(crate) fn resolve<T>(
     part: &IdedExpr,

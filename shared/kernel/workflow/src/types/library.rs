@@ -236,7 +236,7 @@ pub(crate) fn result(function: &str, is_of_value: bool, arguments: &[Kinds]) -> 
         let answer = answers
             .entry(asked)
             .or_insert_with_key(|(function, is_of_value, way)| {
-                // Once for all samples: a stack is dear.
+                // One stack for all samples, because allocating it takes longer than a sample.
                 with_stack(|| ask(function, *is_of_value, way))
             });
         found = found | *answer;

@@ -197,6 +197,22 @@ fn money_is_exact() {
     }
 }
 
+/// For whole numbers that a floating-point number holds, a quotient is the nearest one, as the processor has it.
+#[test]
+fn a_quotient_without_an_end_is_the_nearest_number() {
+    let expression = Expression::compile("details.a / details.b").unwrap();
+    let mut state: u64 = 3;
+    for _ in 0..3_000 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let (a, b) = (state >> 11, 1 + (state >> 33) % 1_000_003);
+        let scope = Scope::new(&json!({}), &json!({"a": a, "b": b}), [], None);
+        let found = expression.evaluate(&scope).unwrap();
+        assert_eq!(found.as_f64(), Some(a as f64 / b as f64), "{a} / {b}");
+    }
+}
+
 #[test]
 fn functions_of_numbers() {
     all_are(&[
