@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::UNIX_EPOCH;
 
 use anyhow::Result;
 use clap::Args;
@@ -58,6 +59,8 @@ enum Computed {
 /// The order, as expressions see it.
 struct Order {
     id: String,
+    /// Now, in milliseconds since 1970.
+    submitted_at: u64,
     details: Value,
 }
 
@@ -150,6 +153,7 @@ fn order(args: &TestArgs, workflow: &Workflow) -> Result<Order, Usage> {
         return match value {
             Value::Object(_) => Ok(Order {
                 id: "an-order".to_owned(),
+                submitted_at: now(),
                 details: value,
             }),
             _ => Err(Usage(format!(
@@ -170,8 +174,14 @@ fn order(args: &TestArgs, workflow: &Workflow) -> Result<Order, Usage> {
     }
     Ok(Order {
         id: order.order_id.to_string(),
+        submitted_at: now(),
         details: Value::Object(order.details),
     })
+}
+
+fn now() -> u64 {
+    let since_1970 = UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn given(args: &TestArgs, workflow: &Workflow) -> Result<BTreeMap<String, Value>, Usage> {
@@ -221,7 +231,12 @@ fn step(
 ) -> Result<bool> {
     let id = step.id.as_str();
     let scope = |output: Option<&Value>| {
-        let facts = Scope::order(&order.id, workflow.name.as_str(), args.high);
+        let facts = Scope::order(
+            &order.id,
+            workflow.name.as_str(),
+            args.high,
+            order.submitted_at,
+        );
         let earlier = outputs.now.iter().map(|(id, value)| (id.as_str(), value));
         Scope::new(&facts, &order.details, earlier, output)
     };

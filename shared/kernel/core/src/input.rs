@@ -16,7 +16,8 @@ pub(crate) fn scope(
 ) -> Result<Scope, NeedsDetails> {
     let details = ctx.details.ok_or(NeedsDetails)?;
     let is_high = order.priority == Priority::High;
-    let facts = Scope::order(order.id.as_str(), order.workflow.name.as_str(), is_high);
+    let (id, workflow) = (order.id.as_str(), order.workflow.name.as_str());
+    let facts = Scope::order(id, workflow, is_high, order.submitted_at.0);
     let outputs = order.steps.iter().filter_map(|s| {
         let output = match &s.state {
             StepState::Skipped => &Value::Null,

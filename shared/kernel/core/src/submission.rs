@@ -72,8 +72,9 @@ pub enum SubmissionRefusal {
     /// A field of the order has a value of the wrong kind; the text says which, and what else is wrong.
     #[error("{0}")]
     WrongField(String),
-    /// The details have a whole number beyond 64 bits at this place, which would be kept as another number.
-    #[error("the number at {0} does not fit 64 bits and would be altered: send it as a text")]
+    /// The details have a number at this place that would be rounded: a whole one beyond 64 bits, or one with more
+    /// digits than a floating-point number has.
+    #[error("the number at {0} would be rounded: send it as a text")]
     Number(String),
     /// The details do not fit the workflow's `details_schema`; the text says where.
     #[error("the details do not fit workflow {workflow}: {misfits}")]
@@ -186,7 +187,7 @@ impl Submission {
         }
         // The parser refuses nesting deeper than 128.
         let order: Self = serde_json::from_str(text).map_err(|e| why_not(text, &e))?;
-        if let Some(place) = numbers::beyond_64_bits(text) {
+        if let Some(place) = numbers::altered(text) {
             return Err(SubmissionRefusal::Number(place));
         }
         let stored = serde_json::to_string(&order.details).map_or(0, |json| json.len());
@@ -564,15 +565,19 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_that_would_be_altered_is_refused_with_its_place() {
-        let value = br#"{"order_id": "7", "workflow": "w", "details": {"items": [{"id": 18446744073709551616}]}}"#;
-        let place = "details.items[0].id".to_owned();
-        assert_eq!(
-            Submission::decode(Some(value)),
-            Err(SubmissionRefusal::Number(place))
-        );
-        // The largest number that is kept unchanged.
-        order(r#", "details": {"id": 18446744073709551615}"#);
+    fn a_number_that_would_be_rounded_is_refused_with_its_place() {
+        for number in ["18446744073709551616", "0.12345678901234567890"] {
+            let value = format!(
+                r#"{{"order_id": "7", "workflow": "w", "details": {{"items": [{{"id": {number}}}]}}}}"#
+            );
+            let place = "details.items[0].id".to_owned();
+            let refusal = SubmissionRefusal::Number(place);
+            assert_eq!(Submission::decode(Some(value.as_bytes())), Err(refusal));
+        }
+        // The largest number that is kept unchanged, and one with seventeen digits.
+        let kept =
+            order(r#", "details": {"id": 18446744073709551615, "rate": 0.12345678901234568}"#);
+        assert_eq!(kept.details["rate"].to_string(), "0.12345678901234568");
     }
 
     /// Stored with every order: a new version of a library must not change it.

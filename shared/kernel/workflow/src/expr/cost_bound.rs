@@ -2,9 +2,10 @@
 //!
 //! Without macros the work of an expression is bounded by its source and by the values that it reads. Macros multiply
 //! it: two nested ones over 4,000 elements have sixteen million iterations. So the work inside macros is counted
-//! during the evaluation: each iteration, and the size of each value that it makes, compares or joins. The count is
-//! of work, not of time, so the same order has the same result on every machine. This module holds the remaining work
-//! and reduces it; [`super::meter`] adds the counting to an expression.
+//! during the evaluation: each iteration, and the size of each value that it makes, compares or joins. The functions of
+//! [`super::functions`] are counted outside of macros too. The count is of work, not of time, so the same order has the
+//! same result on every machine. This module holds the remaining work and reduces it; [`super::meter`] adds the counting
+//! to an expression.
 
 use std::cell::Cell;
 
@@ -14,8 +15,9 @@ use super::failed;
 
 /// Most work, inclusive, of all expressions of one scope, such as those of the whole input of a step, or its
 /// condition. One unit each is an iteration of a macro, a value that is made or compared in a macro, the value of a
-/// whole expression, each element of such a value, each whole 32 bytes of its text, and eight keys of a mapping in a
-/// macro's range. A unit takes one to two microseconds.
+/// whole expression, each element of such a value, each whole 32 bytes of its text, eight keys of a mapping in a
+/// macro's range, and what a function reads and makes: each element of a list, each whole 32 bytes of a text. A unit
+/// takes one to two microseconds.
 pub const MAX_WORK: u64 = 250_000;
 
 /// Bytes of a text that are one unit of work.
@@ -54,10 +56,18 @@ pub(super) fn take_units(units: u64) -> Result<(), ExecutionError> {
     left.map(|_| ()).ok_or_else(used_up)
 }
 
+/// Subtracts a call that makes a text of at most so many bytes.
+///
+/// # Errors
+/// As [`take_units`].
+pub(super) fn take_bytes(bytes: usize) -> Result<(), ExecutionError> {
+    take_units(1 + bytes as u64 / BYTES)
+}
+
 fn used_up() -> ExecutionError {
     failed::execution_error(format!(
-        "takes more than {MAX_WORK} units of work for this order: turns of macros, and the sizes of \
-         the values in them"
+        "takes more than {MAX_WORK} units of work for this order: turns of macros, the sizes of the \
+         values in them, and the texts and lists of functions"
     ))
 }
 

@@ -68,6 +68,8 @@ pub(super) fn kind(value: &CelValue) -> &'static str {
         CelValue::Bytes(_) => "bytes",
         CelValue::List(_) => "a list",
         CelValue::Map(_) => "a mapping",
+        CelValue::Timestamp(_) => "a time",
+        CelValue::Duration(_) => "a duration",
         _ => "a value of another kind",
     }
 }
@@ -124,7 +126,7 @@ mod tests {
             "details.holder.missing",
             "details.n / 0",
             "details.n % 0",
-            "details.high + details.n",
+            "details.high + details.high + details.n",
             "details.high * details.n",
             "-details.n - details.high - details.n",
             "int(details.card)",

@@ -1,4 +1,5 @@
-//! Rewrites an expression with macros: its work is counted ([`super::work`]), and its ranges are sorted
+//! Rewrites an expression: arithmetic becomes that of decimals ([`super::decimals`]), and `coalesce` what it stands for
+//! ([`super::coalesce`]). The work of macros is counted ([`super::cost_bound`]), and their ranges are sorted
 //! ([`super::in_order`]).
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
@@ -6,6 +7,7 @@ use cel::{Context, Value as CelValue};
 
 use super::cost_bound::{count, take_units};
 use super::in_order::IN_ORDER;
+use super::{coalesce, decimals};
 
 /// Function that counts its argument and returns it. Authors cannot write the sign `@` in an expression.
 const COUNTED: &str = "@counted";
@@ -21,58 +23,82 @@ pub(super) fn declare(context: &mut Context<'static, 'static>) {
     let _ = context.add_function(GOES_ON, goes_on);
 }
 
-/// The expression with the work of its macros counted, and their ranges sorted; `None` if it has no macro.
-pub(super) fn metered(program: &IdedExpr) -> Option<IdedExpr> {
+/// The expression to evaluate in the place of another one.
+pub(super) fn metered(program: &IdedExpr) -> IdedExpr {
     let mut tree = program.clone();
-    let mut macros = 0;
-    rewrite(&mut tree, false, &mut macros);
-    (macros > 0).then_some(tree)
+    rewrite(&mut tree, false);
+    tree
 }
 
-fn rewrite(node: &mut IdedExpr, in_macro: bool, macros: &mut usize) {
+fn rewrite(node: &mut IdedExpr, in_macro: bool) {
     match &mut node.expr {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}
-        Expr::Select(select) => rewrite(&mut select.operand, in_macro, macros),
+        Expr::Select(select) => rewrite(&mut select.operand, in_macro),
         Expr::List(list) => {
             for element in &mut list.elements {
-                rewrite(element, in_macro, macros);
+                rewrite(element, in_macro);
             }
         }
         Expr::Map(map) => {
             for entry in &mut map.entries {
-                rewrite_entry(&mut entry.expr, in_macro, macros);
+                rewrite_entry(&mut entry.expr, in_macro);
             }
         }
         Expr::Struct(fields) => {
             for entry in &mut fields.entries {
-                rewrite_entry(&mut entry.expr, in_macro, macros);
+                rewrite_entry(&mut entry.expr, in_macro);
             }
+        }
+        Expr::Call(call) if coalesce::is_coalesce(call) => {
+            let mut parts = std::mem::take(&mut call.args).into_iter();
+            let (Some(mut first), Some(mut second)) = (parts.next(), parts.next()) else {
+                return;
+            };
+            for part in [&mut first, &mut second] {
+                rewrite_way(part, in_macro);
+                if in_macro {
+                    wrap(part, COUNTED);
+                }
+            }
+            node.expr = coalesce::first_of(node.id, first, second);
         }
         Expr::Call(call) => {
             let is_counted = in_macro && !is_cheap(&call.func_name);
             let target = call.target.as_mut().map(AsMut::as_mut);
             for part in target.into_iter().chain(&mut call.args) {
-                rewrite(part, in_macro, macros);
+                rewrite(part, in_macro);
                 if is_counted {
                     wrap(part, COUNTED);
                 }
             }
+            if let Some(function) = decimals::in_place_of(&call.func_name) {
+                function.clone_into(&mut call.func_name);
+            }
         }
         Expr::Comprehension(comprehension) => {
-            *macros += 1;
-            rewrite(&mut comprehension.iter_range, in_macro, macros);
+            rewrite(&mut comprehension.iter_range, in_macro);
             wrap(&mut comprehension.iter_range, IN_ORDER);
-            rewrite_loop(comprehension, macros);
+            rewrite_loop(comprehension);
         }
     }
 }
 
-fn rewrite_entry(entry: &mut EntryExpr, in_macro: bool, macros: &mut usize) {
+/// A part of `coalesce`: the steps of a way do not fail for what is missing.
+fn rewrite_way(node: &mut IdedExpr, in_macro: bool) {
+    let Some((mut of, mut name)) = coalesce::take_step(node) else {
+        return rewrite(node, in_macro);
+    };
+    rewrite_way(&mut of, in_macro);
+    rewrite(&mut name, in_macro);
+    node.expr = coalesce::field_of(of, name);
+}
+
+fn rewrite_entry(entry: &mut EntryExpr, in_macro: bool) {
     match entry {
-        EntryExpr::StructField(field) => rewrite(&mut field.value, in_macro, macros),
+        EntryExpr::StructField(field) => rewrite(&mut field.value, in_macro),
         EntryExpr::MapEntry(entry) => {
-            rewrite(&mut entry.key, in_macro, macros);
-            rewrite(&mut entry.value, in_macro, macros);
+            rewrite(&mut entry.key, in_macro);
+            rewrite(&mut entry.value, in_macro);
         }
     }
 }
@@ -80,32 +106,32 @@ fn rewrite_entry(entry: &mut EntryExpr, in_macro: bool, macros: &mut usize) {
 /// Counts a loop's body. The step keeps its form, by which the library recognises a `map` or `filter` and appends in
 /// place; such a loop ends at its first error. Other loops continue after errors, because a later element may decide:
 /// their condition ends them.
-fn rewrite_loop(comprehension: &mut ComprehensionExpr, macros: &mut usize) {
+fn rewrite_loop(comprehension: &mut ComprehensionExpr) {
     let accumulator = comprehension.accu_var.clone();
     let step = &mut comprehension.loop_step;
-    rewrite_step(step, &accumulator, macros);
+    rewrite_step(step, &accumulator);
     if !matches!(comprehension.loop_cond.expr, Expr::Literal(_)) {
         wrap(&mut comprehension.loop_cond, GOES_ON);
     }
 }
 
 /// The parts of a loop's step that an author wrote: all but the accumulator and the operator that joins them.
-fn rewrite_step(step: &mut IdedExpr, accumulator: &str, macros: &mut usize) {
+fn rewrite_step(step: &mut IdedExpr, accumulator: &str) {
     match &mut step.expr {
         Expr::Ident(name) if name == accumulator => {}
         Expr::Call(call) if joins(call, accumulator) => {
             for part in &mut call.args {
-                rewrite_step(part, accumulator, macros);
+                rewrite_step(part, accumulator);
             }
         }
         Expr::List(list) => {
             for element in &mut list.elements {
-                rewrite(element, true, macros);
+                rewrite(element, true);
                 wrap(element, COUNTED);
             }
         }
         _ => {
-            rewrite(step, true, macros);
+            rewrite(step, true);
             wrap(step, COUNTED);
         }
     }

@@ -1,16 +1,19 @@
 //! Expressions over an order, in the Common Expression Language.
 //!
 //! Contents: parsing, the bounds that make an expression safe to run on every order, and the translation between JSON
-//! and the language's values. An expression sees four variables: `order` (id, workflow, priority), `details` (the
-//! order's details as submitted), `steps` (earlier outputs by step id; null for a skipped step) and, in
+//! and the language's values. An expression sees four variables: `order` (id, workflow, priority, submitted_at),
+//! `details` (the order's details as submitted), `steps` (earlier outputs by step id; null for a skipped step) and, in
 //! compensations, `output`.
 //!
 //! Bounds: source of [`MAX_SOURCE_BYTES`], nesting of [`MAX_NESTING`], macros nested at most
 //! [`MAX_COMPREHENSION_DEPTH`] deep, and work of [`MAX_WORK`] for all expressions of a scope. The language has no
-//! loops, no recursion and no IO.
+//! loops, no recursion, no IO and no clock: an expression has the same value for an attempt and its repetition.
 
+pub(crate) mod coalesce;
 mod cost_bound;
+pub(crate) mod decimals;
 mod failed;
+mod functions;
 mod in_order;
 mod meter;
 pub(crate) mod reads;
@@ -20,8 +23,11 @@ mod syntax;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, UNIX_EPOCH};
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::types::CelString;
+use cel::common::value::CowVal;
 use cel::objects::{Key, Map};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use serde_json::{Value, json};
@@ -44,6 +50,9 @@ pub const MAX_OPERATORS: usize = 96;
 /// Most macros (`map`, `filter`, `all`, …) one inside another in one expression, inclusive.
 pub const MAX_COMPREHENSION_DEPTH: usize = 2;
 
+/// The end of the year 9999, the last that RFC 3339 has, in milliseconds since 1970.
+const LAST_MOMENT: u64 = 253_402_300_799_999;
+
 pub(crate) const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
 
 /// The error of an expression, or of a whole template, that has no value for an order.
@@ -61,8 +70,8 @@ pub struct EvalError {
 pub struct Expression {
     source: String,
     program: Program,
-    /// The program to evaluate if it has macros: their work counted, and their ranges sorted.
-    metered: Option<IdedExpr>,
+    /// The program to evaluate: with the arithmetic of decimals, the work of macros counted, and their ranges sorted.
+    metered: IdedExpr,
     steps: Vec<String>,
 }
 
@@ -177,9 +186,8 @@ impl Expression {
     /// fit; if its value has no form in JSON; or if the work of this expression and of all that were computed
     /// in the same scope before would be more than [`MAX_WORK`].
     pub fn evaluate(&self, scope: &Scope) -> Result<Value, EvalError> {
-        let tree = self.metered.as_ref().unwrap_or(self.program.expression());
         let compute = || {
-            let value = CelValue::resolve(tree, &scope.context)?;
+            let value = CelValue::resolve(&self.metered, &scope.context)?;
             cost_bound::count(&value)?;
             Ok(value)
         };
@@ -194,11 +202,8 @@ impl Expression {
     #[cfg(feature = "load")]
     pub(crate) fn fault_of_constant(part: &IdedExpr, source: &str) -> Option<String> {
         let scope = Scope::new(&Value::Null, &Value::Null, [], None);
-        let compute = || CelValue::resolve(part, &scope.context);
-        let (value, _) = cost_bound::with_left(scope.left.get(), || with_stack(compute));
-        value
-            .err()
-            .map(|e: ExecutionError| failed::error_text(source, &e))
+        let value = resolve(part, scope.context(), |value| value.map(|_| ()));
+        value.err().map(|e| failed::error_text(source, &e))
     }
 
     /// Computes the expression as a condition in a scope, and returns its value.
@@ -221,6 +226,20 @@ impl Expression {
             reason,
         }
     }
+}
+
+/// Computes a part of an expression alone, with all the work that a scope has.
+#[cfg(feature = "load")]
+pub(crate) fn resolve<T>(
+    part: &IdedExpr,
+    context: &Context<'_, '_>,
+    found: impl FnOnce(Result<CowVal<'_, '_>, ExecutionError>) -> T,
+) -> T {
+    let compute = || {
+        let tree = meter::metered(part);
+        found(CelValue::resolve_val(&tree, context))
+    };
+    cost_bound::with_left(MAX_WORK, || with_stack(compute)).0
 }
 
 /// Runs the library's recursive code with enough stack for the deepest expression within the bounds.
@@ -348,6 +367,9 @@ fn is_steps(node: &IdedExpr) -> bool {
 static LANGUAGE: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     in_order::declare(&mut env);
+    decimals::declare(&mut env);
+    functions::declare(&mut env);
+    coalesce::declare(&mut env);
     Arc::new(env)
 });
 
@@ -404,12 +426,15 @@ impl Scope {
         }
     }
 
-    /// The value that expressions see as `order`: an object with `id`, `workflow` (the name) and `priority`,
-    /// which is `high` if `is_high`, else `normal`.
+    /// The value that expressions see as `order`: an object with `id`, `workflow` (the name), `priority`, which is
+    /// `high` if `is_high`, else `normal`, and `submitted_at`, which is given in milliseconds since 1970 and is an RFC
+    /// 3339 text with three decimals, in UTC. A moment behind the year 9999 becomes its end.
     #[must_use]
-    pub fn order(id: &str, workflow: &str, is_high: bool) -> Value {
+    pub fn order(id: &str, workflow: &str, is_high: bool, submitted_at: u64) -> Value {
         let priority = if is_high { "high" } else { "normal" };
-        json!({"id": id, "workflow": workflow, "priority": priority})
+        let since_1970 = Duration::from_millis(submitted_at.min(LAST_MOMENT));
+        let at = humantime::format_rfc3339_millis(UNIX_EPOCH + since_1970).to_string();
+        json!({"id": id, "workflow": workflow, "priority": priority, "submitted_at": at})
     }
 
     /// A value as expressions see it.
@@ -461,7 +486,27 @@ fn json(value: &CelValue) -> Result<Value, &'static str> {
             "a number in its value is infinite or not a number: a division by zero, or too large",
         );
     }
-    value.json().map_err(|_| "its value has no form in JSON")
+    form(value).ok_or("its value has no form in JSON")
+}
+
+/// As the library writes JSON, but for times and durations: those are as `string()` has them.
+fn form(value: &CelValue) -> Option<Value> {
+    match value {
+        CelValue::List(items) => items.iter().map(form).collect(),
+        CelValue::Map(map) => {
+            let fields = map.map.iter();
+            let fields = fields.map(|(key, value)| Some((key.to_string(), form(value)?)));
+            fields.collect::<Option<_>>().map(Value::Object)
+        }
+        CelValue::Timestamp(_) | CelValue::Duration(_) => {
+            let args = vec![CowVal::Owned(value.clone().try_into().ok()?)];
+            let string = LANGUAGE.find_overload("string", &args)?;
+            let text = string(args).ok()?;
+            text.downcast_ref::<CelString>()
+                .map(|text| Value::from(text.inner()))
+        }
+        other => other.json().ok(),
+    }
 }
 
 fn is_finite(value: &CelValue) -> bool {
@@ -518,15 +563,19 @@ mod tests {
 
     #[test]
     fn a_number_that_json_has_not_is_refused_and_never_null() {
-        for source in [
-            "details.freight / 0.0",
-            "0.0 / 0.0",
-            "1e308 * 10.0",
-            "{'a': [1.0, details.freight / 0.0]}",
+        let infinite = "infinite or not a number";
+        for (source, reason) in [
+            ("details.freight / 0.0", "a division by zero"),
+            ("0.0 / 0.0", "a division by zero"),
+            ("7 % 0.0", "a division by zero"),
+            ("1e308 * 10.0", infinite),
+            ("{'a': [1.0, 1e308 + 1e308]}", infinite),
+            ("[1e308 * 10.0 - 1e308 * 10.0]", infinite),
+            ("{'a': [1.0, details.freight / 0.0]}", "a division by zero"),
         ] {
             let found = Expression::compile(source).unwrap().evaluate(&scope());
             let error = found.expect_err(source).to_string();
-            assert!(error.contains("infinite or not a number"), "{error}");
+            assert!(error.contains(reason), "{error}");
             assert!(error.contains(source), "its place is said: {error}");
         }
     }

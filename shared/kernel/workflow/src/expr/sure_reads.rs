@@ -4,6 +4,7 @@ use cel::common::ast::operators::{CONDITIONAL, INDEX, LOGICAL_AND, LOGICAL_OR};
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::Expression;
+use super::coalesce::COALESCE;
 
 /// The step whose output an expression reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub enum ReadOf {
 impl Expression {
     /// Every field of an output that the expression reads whenever it is computed: the step whose output it
     /// is, and the names that lead to the field, at least one. Fields that are read under a condition (`? :`,
-    /// `&&`, `||`, `has()`, the body of a macro) are left out, because an output need not have them.
+    /// `&&`, `||`, `has()`, `coalesce()`, the body of a macro) are left out, because an output need not have them.
     #[must_use]
     pub fn sure_reads(&self) -> Vec<(ReadOf, Vec<String>)> {
         let mut found = Vec::new();
@@ -40,7 +41,7 @@ fn visit(node: &IdedExpr, found: &mut Vec<(ReadOf, Vec<String>)>) {
         Expr::Select(select) => visit(&select.operand, found),
         Expr::Call(call) => match call.func_name.as_str() {
             CONDITIONAL => call.args.iter().take(1).for_each(|e| visit(e, found)),
-            LOGICAL_AND | LOGICAL_OR => {}
+            LOGICAL_AND | LOGICAL_OR | COALESCE => {}
             _ => {
                 let target = call.target.iter().map(AsRef::as_ref);
                 target.chain(&call.args).for_each(|e| visit(e, found));
@@ -126,6 +127,7 @@ mod tests {
             ("steps.a.lines.map(l, l.sku == steps.b.y)", &["a: lines"]),
             ("[steps.a.x, {'k': steps.b.y}]", &["a: x", "b: y"]),
             ("size(steps.a.x)", &["a: x"]),
+            ("coalesce(steps.a.x, steps.b.y)", &[]),
             ("steps.a.lines[0].sku", &["a: lines"]),
         ] {
             assert_eq!(reads(source), expected, "{source}");

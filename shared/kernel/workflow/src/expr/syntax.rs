@@ -77,7 +77,7 @@ fn suggestion(source: &str, rest: &str) -> Option<&'static str> {
         return Some("write `&&` for and, `||` for or, `!` for not");
     }
     if bare.contains("??") {
-        return Some("write `a == null ? b : a`");
+        return Some("write `coalesce(a, b)`");
     }
     if bare.contains('|') && !bare.contains("||") {
         return Some("there are no filters as in templates: call a function, such as size(x)");

@@ -9,6 +9,7 @@ use super::kinds::{Fields, Kinds, Type};
 use super::library::{FUNCTIONS, MACROS, result, written};
 use super::source_text;
 use crate::expr::Expression;
+use crate::expr::coalesce::{COALESCE, step};
 use crate::problem::nearest;
 
 /// A fault of an expression.
@@ -277,6 +278,11 @@ impl<'a> Infer<'a> {
                 }
                 Type::of(found)
             }
+            (COALESCE, [first, second]) if call.target.is_none() => {
+                let mut first = self.leniently(first);
+                first.kinds = Kinds(first.kinds.0 & !Kinds::NULL.0);
+                first.or(self.leniently(second))
+            }
             (name, _) if name.starts_with('@') => {
                 for part in &call.args {
                     self.of(part);
@@ -284,6 +290,21 @@ impl<'a> Infer<'a> {
                 Type::any()
             }
             _ => self.function(call),
+        }
+    }
+
+    /// A part of `coalesce`: in a way, names of null are null, so that no guard is needed.
+    fn leniently(&mut self, node: &IdedExpr) -> Type {
+        let mut facts = Facts::new();
+        let mut part = Some(node);
+        while let Some(node) = part {
+            facts.extend(step_read(node).map(str::to_owned));
+            part = step(node);
+        }
+        let found = self.knowing(facts, node);
+        Type {
+            may_be_skipped: None,
+            ..found
         }
     }
 
@@ -358,7 +379,11 @@ impl<'a> Infer<'a> {
             // The elements of a list that is still empty.
             return of_left.or(of_right);
         }
-        let is_zero = |node: &IdedExpr| matches!(&node.expr, Expr::Literal(LiteralValue::Int(n)) if *n.inner() == 0);
+        let is_zero = |node: &IdedExpr| match &node.expr {
+            Expr::Literal(LiteralValue::Int(n)) => *n.inner() == 0,
+            Expr::Literal(LiteralValue::Double(n)) => *n.inner() == 0.0,
+            _ => false,
+        };
         if matches!(operator, operators::DIVIDE | operators::MODULO) && is_zero(right) {
             self.fault(node, "it divides by zero".to_owned(), None);
             return Type::of(Kinds::NUMBER);
@@ -465,16 +490,15 @@ impl<'a> Infer<'a> {
             Some(_) => known.of_value,
             None => known.alone,
         };
-        if form != Some(call.args.len()) {
-            let given = call.args.len();
-            let reason = match form {
-                Some(count) => {
-                    let values = if count == 1 { "value" } else { "values" };
-                    format!(
-                        "`{name}` takes {count} {values} in its brackets, and {given} are given"
-                    )
-                }
-                None => format!("`{name}` is not called like this"),
+        let given = call.args.len();
+        if !form.contains(&given) {
+            let counts: Vec<String> = form.iter().map(usize::to_string).collect();
+            let reason = if form.is_empty() {
+                format!("`{name}` is not called like this")
+            } else {
+                let values = if form == [1] { "value" } else { "values" };
+                let counts = counts.join(" or ");
+                format!("`{name}` takes {counts} {values} in its brackets, and {given} are given")
             };
             return fault(reason, format!("write for example `{}`", known.usage));
         }
@@ -582,8 +606,11 @@ fn convert(a: Kinds, b: Kinds) -> Option<String> {
     if one_is(Kinds::STRING) && one_is(Kinds::NUMBER) {
         return Some("write string(…) around the number, or double(…) around the text".to_owned());
     }
-    if one_is(Kinds::NUMBER) && a.is_subset_of(Kinds::NUMBER) && b.is_subset_of(Kinds::NUMBER) {
-        return Some("write double(…) around the whole number, or `2.0` for `2`".to_owned());
+    if one_is(Kinds::STRING) && one_is(Kinds::TIME) {
+        return Some("write timestamp(…) around the text".to_owned());
+    }
+    if one_is(Kinds::STRING) && one_is(Kinds::DURATION) {
+        return Some("write duration(…) around the text".to_owned());
     }
     if one_is(Kinds::STRING) && one_is(Kinds::BOOL) {
         return Some("write true and false without quotes".to_owned());

@@ -27,6 +27,8 @@ impl Kinds {
     pub(crate) const LIST: Self = Self(128);
     pub(crate) const MAP: Self = Self(256);
     pub(crate) const TYPE: Self = Self(512);
+    pub(crate) const TIME: Self = Self(1_024);
+    pub(crate) const DURATION: Self = Self(2_048);
     /// A number of JSON: whole ones are `int`, or `uint` if they are too large for that.
     pub(crate) const NUMBER: Self = Self(4 | 8 | 16);
     /// All kinds of JSON.
@@ -34,7 +36,7 @@ impl Kinds {
 
     /// The kinds of the set, one by one.
     pub(crate) fn each(self) -> impl Iterator<Item = Self> {
-        (0..10).map(|n| Self(1 << n)).filter(move |k| self.may(*k))
+        (0..12).map(|n| Self(1 << n)).filter(move |k| self.may(*k))
     }
 
     /// Whether the sets have a kind in common.
@@ -63,6 +65,8 @@ impl Kinds {
             (Self::LIST, "a list"),
             (Self::MAP, "a mapping"),
             (Self::TYPE, "the name of a type"),
+            (Self::TIME, "a time"),
+            (Self::DURATION, "a duration"),
             (Self::NULL, "null"),
         ] {
             if kinds.is_subset_of(rest) {

@@ -13,23 +13,24 @@ use cel::{Program, Value as CelValue};
 use serde_json::{Value, json};
 
 use super::kinds::Kinds;
-use crate::expr::{Scope, with_stack};
+use crate::expr::decimals::may_change_kind;
+use crate::expr::{Scope, resolve, with_stack};
 
 /// A function of the language: its name and its forms.
 pub(crate) struct LanguageFunction {
     pub(crate) name: &'static str,
-    /// Number of arguments of a call `name(a, b)`; `None` if it is not called so.
-    pub(crate) alone: Option<usize>,
-    /// Number of arguments of a call `a.name(b)`, without `a`; `None` if it is not called so.
-    pub(crate) of_value: Option<usize>,
+    /// Numbers of arguments of a call `name(a, b)`; none if it is not called so.
+    pub(crate) alone: &'static [usize],
+    /// Numbers of arguments of a call `a.name(b)`, without `a`; none if it is not called so.
+    pub(crate) of_value: &'static [usize],
     /// For messages.
     pub(crate) usage: &'static str,
 }
 
 const fn function(
     name: &'static str,
-    alone: Option<usize>,
-    of_value: Option<usize>,
+    alone: &'static [usize],
+    of_value: &'static [usize],
     usage: &'static str,
 ) -> LanguageFunction {
     LanguageFunction {
@@ -40,21 +41,100 @@ const fn function(
     }
 }
 
-/// Every function that expressions can call.
-pub(crate) const FUNCTIONS: [LanguageFunction; 12] = [
-    function("size", Some(1), Some(0), "size(details.items)"),
-    function("contains", None, Some(1), "details.note.contains(\"gift\")"),
-    function("startsWith", None, Some(1), "order.id.startsWith(\"A\")"),
-    function("endsWith", None, Some(1), "order.id.endsWith(\"9\")"),
-    function("string", Some(1), None, "string(details.count)"),
-    function("int", Some(1), None, "int(details.count)"),
-    function("uint", Some(1), None, "uint(details.count)"),
-    function("double", Some(1), None, "double(details.price)"),
-    function("bool", Some(1), None, "bool(details.flag)"),
-    function("bytes", Some(1), None, "bytes(details.text)"),
-    function("dyn", Some(1), None, "dyn(details.x)"),
-    function("type", Some(1), None, "type(details.x)"),
+/// A part of a time, by the zone that is given, or by the offset of its text.
+const fn of_time(name: &'static str, usage: &'static str) -> LanguageFunction {
+    function(name, &[], &[0, 1], usage)
+}
+
+/// Every function that expressions can call. The bounds and costs of those from `format` on are in
+/// [`crate::expr`].
+pub(crate) const FUNCTIONS: &[LanguageFunction] = &[
+    function("size", &[1], &[0], "size(details.items)"),
+    function("contains", &[], &[1], "details.note.contains(\"gift\")"),
+    function("startsWith", &[], &[1], "order.id.startsWith(\"A\")"),
+    function("endsWith", &[], &[1], "order.id.endsWith(\"9\")"),
+    function("string", &[1], &[], "string(details.count)"),
+    function("int", &[1], &[], "int(details.count)"),
+    function("uint", &[1], &[], "uint(details.count)"),
+    function("double", &[1], &[], "double(details.price)"),
+    function("bool", &[1], &[], "bool(details.flag)"),
+    function("bytes", &[1], &[], "bytes(details.text)"),
+    function("dyn", &[1], &[], "dyn(details.x)"),
+    function("type", &[1], &[], "type(details.x)"),
+    function("timestamp", &[1], &[], "timestamp(order.submitted_at)"),
+    function("duration", &[1], &[], "duration(\"36h\")"),
+    of_time(
+        "getFullYear",
+        "timestamp(order.submitted_at).getFullYear(\"UTC\")",
+    ),
+    of_time(
+        "getMonth",
+        "timestamp(order.submitted_at).getMonth(\"UTC\")",
+    ),
+    of_time("getDate", "timestamp(order.submitted_at).getDate(\"UTC\")"),
+    of_time(
+        "getDayOfMonth",
+        "timestamp(order.submitted_at).getDayOfMonth(\"UTC\")",
+    ),
+    of_time(
+        "getDayOfWeek",
+        "timestamp(order.submitted_at).getDayOfWeek(\"UTC\")",
+    ),
+    of_time(
+        "getDayOfYear",
+        "timestamp(order.submitted_at).getDayOfYear(\"UTC\")",
+    ),
+    of_time(
+        "getHours",
+        "timestamp(order.submitted_at).getHours(\"UTC\")",
+    ),
+    of_time(
+        "getMinutes",
+        "timestamp(order.submitted_at).getMinutes(\"UTC\")",
+    ),
+    of_time(
+        "getSeconds",
+        "timestamp(order.submitted_at).getSeconds(\"UTC\")",
+    ),
+    of_time(
+        "getMilliseconds",
+        "timestamp(order.submitted_at).getMilliseconds(\"UTC\")",
+    ),
+    function(
+        "format",
+        &[],
+        &[2],
+        "timestamp(order.submitted_at).format(\"%Y-%m-%d\", \"Europe/Paris\")",
+    ),
+    function("round", &[2], &[], "round(details.price * 1.19, 2)"),
+    function("floor", &[1], &[], "floor(details.price)"),
+    function("ceil", &[1], &[], "ceil(details.price)"),
+    function("abs", &[1], &[], "abs(details.price)"),
+    function("min", &[2], &[], "min(details.count, 10)"),
+    function("max", &[2], &[], "max(details.price, 0)"),
+    function("sum", &[1], &[], "sum(details.items.map(i, i.price))"),
+    function("fixed", &[2], &[], "fixed(details.price, 2)"),
+    function("lower", &[], &[0], "details.note.lower()"),
+    function("upper", &[], &[0], "details.note.upper()"),
+    function("trim", &[], &[0], "details.note.trim()"),
+    function("split", &[], &[1], "details.note.split(\",\")"),
+    function(
+        "join",
+        &[],
+        &[1],
+        "details.items.map(i, i.count).join(\", \")",
+    ),
+    function("replace", &[], &[2], "details.note.replace(\"-\", \"\")"),
+    function("substring", &[], &[2], "details.note.substring(0, 40)"),
+    function("base64", &[1], &[], "base64(details.text)"),
+    function("base64_decode", &[1], &[], "base64_decode(details.code)"),
+    function("url_encode", &[1], &[], "url_encode(details.text)"),
+    function("sha256", &[1], &[], "sha256(details.text)"),
+    function("coalesce", &[2], &[], "coalesce(details.name, \"none\")"),
 ];
+
+/// Own functions whose result is a number: of which kind depends on its value.
+const OF_NUMBERS: [&str; 7] = ["round", "floor", "ceil", "abs", "min", "max", "sum"];
 
 /// Every macro, with the form of its call: written like a function, but expanded by the parser.
 pub(crate) const MACROS: [(&str, &str); 6] = [
@@ -66,6 +146,8 @@ pub(crate) const MACROS: [(&str, &str); 6] = [
     ("filter", "details.items.filter(i, i.count > 0)"),
 ];
 
+const MOMENT: &str = "2026-01-02T03:04:05Z";
+
 /// Values of a kind, such that every operation on the kind works for one of them.
 fn samples(kind: Kinds) -> Vec<CelValue> {
     let of = |values: &[Value]| values.iter().map(Scope::value).collect();
@@ -75,14 +157,24 @@ fn samples(kind: Kinds) -> Vec<CelValue> {
         Kinds::INT => of(&[json!(1), json!(0)]),
         Kinds::UINT => vec![CelValue::UInt(1)],
         Kinds::DOUBLE => of(&[json!(1.0)]),
-        Kinds::STRING => of(&[json!("s"), json!("1"), json!("true")]),
+        Kinds::STRING => of(&[
+            json!("s"),
+            json!("1"),
+            json!("true"),
+            json!(""),
+            json!(MOMENT),
+            json!("1h"),
+            json!("UTC"),
+        ]),
         Kinds::BYTES => vec![CelValue::Bytes(b"s".to_vec().into())],
-        Kinds::LIST => of(&[json!([1, "s"])]),
+        Kinds::LIST => of(&[json!([1, "s"]), json!([])]),
         Kinds::MAP => vec![
             computed("{'s': 1, '1': 1, 1: 1, 0: 1, true: 1}"),
             Scope::value(&json!({"s": 1})),
         ],
         Kinds::TYPE => vec![computed("type(1)")],
+        Kinds::TIME => vec![computed("timestamp(1)")],
+        Kinds::DURATION => vec![computed("duration('1h')")],
         _ => Vec::new(),
     }
     .into_iter()
@@ -110,6 +202,8 @@ fn kinds_of(kind: Kind) -> Kinds {
         Kind::List => Kinds::LIST,
         Kind::Map => Kinds::MAP,
         Kind::Type => Kinds::TYPE,
+        Kind::Timestamp => Kinds::TIME,
+        Kind::Duration => Kinds::DURATION,
         _ => Kinds::JSON,
     }
 }
@@ -141,7 +235,10 @@ pub(crate) fn result(function: &str, is_of_value: bool, arguments: &[Kinds]) -> 
         let asked = (function.to_owned(), is_of_value, way);
         let answer = answers
             .entry(asked)
-            .or_insert_with_key(|(function, is_of_value, way)| ask(function, *is_of_value, way));
+            .or_insert_with_key(|(function, is_of_value, way)| {
+                // One stack for all samples, because allocating it takes longer than a sample.
+                with_stack(|| ask(function, *is_of_value, way))
+            });
         found = found | *answer;
     }
     found
@@ -176,13 +273,18 @@ fn ask(function: &str, is_of_value: bool, arguments: &[Kinds]) -> Kinds {
             context.add_variable_from_value(name, values[rest % values.len()].clone());
             rest /= values.len();
         }
-        let kind = with_stack(|| {
-            let value = CelValue::resolve_val(&call, &context).ok()?;
-            Some(value.as_ref().get_type().kind())
+        let kind = resolve(&call, &context, |value| {
+            value.ok().map(|value| value.as_ref().get_type().kind())
         });
         found = found | kind.map_or(Kinds::NEVER, kinds_of);
     }
-    found
+    let whole = Kinds::INT | Kinds::UINT;
+    let are_whole = arguments.iter().all(|kind| kind.is_subset_of(whole));
+    let is_any_number = may_change_kind(function, are_whole) || OF_NUMBERS.contains(&function);
+    match is_any_number && found.may(Kinds::NUMBER) {
+        true => found | Kinds::NUMBER,
+        false => found,
+    }
 }
 
 /// An operator as authors write it; `None` if it is not written between two values.
@@ -212,7 +314,7 @@ mod tests {
     use crate::Expression;
 
     /// All kinds.
-    const EVERY: Kinds = Kinds(0x3ff);
+    const EVERY: Kinds = Kinds(0xfff);
 
     fn all() -> Vec<Kinds> {
         EVERY.each().collect()
@@ -231,21 +333,32 @@ mod tests {
 
     #[test]
     fn each_function_of_the_list_can_be_called_and_with_no_other_number_of_values() {
-        for known in &FUNCTIONS {
+        for known in FUNCTIONS {
             for count in 0..3 {
-                let any = EVERY;
+                // A thousand ways of three values are too many, and no function needs another kind.
+                let any = match count {
+                    2 => {
+                        Kinds::TIME
+                            | Kinds::STRING
+                            | Kinds::INT
+                            | Kinds::LIST
+                            | Kinds::MAP
+                            | Kinds::NULL
+                    }
+                    _ => EVERY,
+                };
                 let works = |is_of_value: bool, count: usize| {
                     result(known.name, is_of_value, &vec![any; count]) != Kinds::NEVER
                 };
                 assert_eq!(
                     works(false, count),
-                    known.alone == Some(count),
+                    known.alone.contains(&count),
                     "{}",
                     known.name
                 );
                 assert_eq!(
                     works(true, count + 1),
-                    known.of_value == Some(count),
+                    known.of_value.contains(&count),
                     ".{}",
                     known.name
                 );
@@ -257,11 +370,11 @@ mod tests {
     fn the_usages_in_messages_work() {
         let details = json!({
             "items": [{"count": 1, "price": 2.5}], "note": "a gift", "count": 3, "price": 1,
-            "flag": "true", "text": "t", "x": 1, "a": 1
+            "flag": "true", "text": "t", "x": 1, "a": 1, "code": "dA=="
         });
         let usages = FUNCTIONS.iter().map(|f| f.usage);
         for usage in usages.chain(MACROS.iter().map(|(_, usage)| *usage)) {
-            let order = json!({"id": "A9"});
+            let order = json!({"id": "A9", "submitted_at": MOMENT});
             let scope = Scope::new(&order, &details, [], None);
             let computed = Expression::compile(usage).expect(usage);
             if !usage.starts_with("type") {
@@ -271,29 +384,31 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_every_function() {
+        let page = include_str!("../../../../../docs/reference/workflow-file.md");
+        for known in FUNCTIONS {
+            let named = [("`", "`"), ("`", "("), (".", "("), ("[", "("), (" ", "(")];
+            let is_there =
+                |(before, behind)| page.contains(&format!("{before}{}{behind}", known.name));
+            assert!(named.into_iter().any(is_there), "{}", known.name);
+        }
+    }
+
+    #[test]
     fn functions_of_other_dialects_are_not_there() {
         for name in [
             "matches",
-            "timestamp",
-            "duration",
-            "max",
-            "min",
             "upperAscii",
             "lowerAscii",
-            "split",
-            "join",
-            "replace",
-            "substring",
-            "trim",
-            "format",
-            "getFullYear",
+            "toLower",
+            "date",
+            "today",
+            "concat",
+            "ifNull",
+            "average",
             "toUpper",
-            "lower",
-            "sum",
             "now",
-            "abs",
             "run",
-            "floor",
             "len",
             "length",
             "first",
@@ -320,7 +435,13 @@ mod tests {
         assert_eq!(sum(Kinds::INT, Kinds::INT), Kinds::INT);
         assert_eq!(sum(Kinds::STRING, Kinds::STRING), Kinds::STRING);
         assert_eq!(sum(Kinds::STRING, Kinds::INT), Kinds::NEVER);
-        assert_eq!(sum(Kinds::INT, Kinds::DOUBLE), Kinds::NEVER);
+        assert_eq!(sum(Kinds::INT, Kinds::DOUBLE), Kinds::NUMBER);
+        assert_eq!(sum(Kinds::DOUBLE, Kinds::UINT), Kinds::NUMBER);
+        assert_eq!(sum(Kinds::STRING, Kinds::NUMBER), Kinds::NEVER);
+        let share = |a, b| result(operators::DIVIDE, false, &[a, b]);
+        assert_eq!(share(Kinds::INT, Kinds::INT), Kinds::NUMBER);
+        assert_eq!(share(Kinds::INT, Kinds::LIST), Kinds::NEVER);
+        assert_eq!(result("sum", false, &[Kinds::LIST]), Kinds::NUMBER);
         let less = |a, b| result(operators::LESS, false, &[a, b]);
         assert_eq!(less(Kinds::INT, Kinds::DOUBLE), Kinds::BOOL);
         assert_eq!(less(Kinds::STRING, Kinds::INT), Kinds::NEVER);

@@ -235,7 +235,7 @@ fn details(definition: &Definition) -> Type {
 
 /// The type of the variable `order`.
 fn order() -> Type {
-    let sample = Scope::order("", "", false);
+    let sample = Scope::order("", "", false, 0);
     let fields = sample.as_object().into_iter().flatten();
     Type::map(Fields {
         known: fields

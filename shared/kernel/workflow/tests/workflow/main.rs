@@ -5,4 +5,5 @@ mod compiled;
 mod identity;
 mod search;
 mod types;
+mod values;
 mod warnings;

@@ -113,8 +113,8 @@ fn what_can_never_be_a_value_is_refused() {
     refused(r#"{ k: "${[details.a]}" }"#, "and `[details.a]` is a list");
     refused(r#"{ k: "${details}" }"#, "is a mapping");
     refused(
-        r#"{ k: "${details.a.trim()}" }"#,
-        "there is no function `trim`",
+        r#"{ k: "${details.a.strip()}" }"#,
+        "there is no function `strip`",
     );
 }
 

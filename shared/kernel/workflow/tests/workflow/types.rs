@@ -52,8 +52,12 @@ fn refused(told: &[String], reason: &str) {
 fn what_can_never_work_is_refused_in_the_words_of_the_language() {
     for (expression, reason) in [
         (
+            "concat(details.name)",
+            "there is no function `concat`; there are size, contains",
+        ),
+        (
             "toUpper(details.name)",
-            "there is no function `toUpper`; there are size, contains",
+            "there is no function `toUpper`, did you mean `upper`?",
         ),
         (
             "details.name.startswith(\"a\")",
@@ -81,11 +85,63 @@ fn what_can_never_work_is_refused_in_the_words_of_the_language() {
             "order.id + 1",
             "`+` cannot be used here: `order.id` is a text",
         ),
-        (
-            "1 + 1.5",
-            "write double(…) around the whole number, or `2.0` for `2`",
-        ),
         ("details.count / 0", "divides by zero"),
+        ("details.count / 0.0", "divides by zero"),
+        (
+            "1.5 * \"2\"",
+            "write string(…) around the number, or double(…) around the text",
+        ),
+        (
+            "round(details.price)",
+            "`round` takes 2 values in its brackets, and 1 are given; write for example `round(",
+        ),
+        (
+            "lower(order.id)",
+            "`lower` is not called like this; write for example `details.note.lower()`",
+        ),
+        (
+            "sum(order.id)",
+            "`sum` cannot be used here: `order.id` is a text; write for example `sum(",
+        ),
+        ("max(order.id, 1)", "`max` cannot be used here"),
+        (
+            "order.id.split(1)",
+            "`split` cannot be used here: `order.id` is a text, and `1` is a whole number",
+        ),
+        (
+            "round(1.5, 2) + order.id",
+            "`+` cannot be used here: `round(1.5, 2)` is a number",
+        ),
+        (
+            "coalesce(details.a)",
+            "`coalesce` takes 2 values in its brackets, and 1 are given",
+        ),
+        (
+            "coalesce(null, order.id) + 1",
+            "`+` cannot be used here: `coalesce(null, order.id)` is a text",
+        ),
+        ("coalesce(order.number, 1)", "`order` has no field `number`"),
+        (
+            "order.submitted_at + duration(\"1h\")",
+            "`order.submitted_at` is a text, and `duration(\"1h\")` is a duration; write duration(…) around the text",
+        ),
+        (
+            "timestamp(order.submitted_at) > \"2026-01-01\"",
+            "is a time, and `\"2026-01-01\"` is a text; write timestamp(…) around the text",
+        ),
+        (
+            "timestamp(order.submitted_at) + 60",
+            "`timestamp(order.submitted_at)` is a time, and `60` is a whole number",
+        ),
+        (
+            "timestamp(\"yesterday\")",
+            "`timestamp(\"yesterday\")` has no value for any order",
+        ),
+        ("now()", "there is no function `now`"),
+        (
+            "timestamp(order.submitted_at).getHours(1, 2)",
+            "`getHours` takes 0 or 1 values in its brackets, and 2 are given",
+        ),
         ("order.id == 7", "they are never equal"),
         (
             "order.priority != true",
@@ -93,7 +149,7 @@ fn what_can_never_work_is_refused_in_the_words_of_the_language() {
         ),
         (
             "order.number",
-            "`order` has no field `number`; there are id, priority, workflow",
+            "`order` has no field `number`; there are id, priority, submitted_at, workflow",
         ),
         (
             "order.workfow",
@@ -176,6 +232,20 @@ fn what_may_work_for_some_order_is_let_through() {
         "details.a + details.b",
         "details.count * 2",
         "details.count * 2.0",
+        "1 + 1.5",
+        "2 * 9.8 % 3 / uint(2) == 1",
+        "details.items[details.count / 2]",
+        "round(sum(details.items.map(i, i.price * i.count)) * 1.19, 2) + 1",
+        "fixed(details.price, 2) + \" EUR\"",
+        "details.name.trim().upper().split(\" \").join(\"-\").replace(\"A\", \"a\").substring(0, 40)",
+        "base64_decode(details.code) + url_encode(sha256(base64(order.id)))",
+        "coalesce(details.note, \"none\") + \"!\"",
+        "coalesce(null, 1) + 1",
+        "timestamp(order.submitted_at) + duration(\"36h\") < timestamp(details.until)",
+        "timestamp(details.a) - timestamp(details.b) > duration(details.span)",
+        "timestamp(order.submitted_at).format(\"%d.%m.%Y\", \"Europe/Berlin\") + \"!\"",
+        "timestamp(order.submitted_at).getHours(\"Europe/Paris\") / 2 + timestamp(details.a).getMonth()",
+        "min(details.a, 1.5) + max(abs(details.b), floor(2.5)) + ceil(details.c)",
         "details.a[0].b[\"c\"].d",
         "details.a == null ? 0 : details.a",
         "details.items.map(i, i.price * i.count)",
@@ -223,6 +293,8 @@ fn the_output_of_a_step_that_may_be_skipped_needs_a_guard() {
         "steps.first.ok && steps.gift.ok",
         "details.items.map(i, i.n + steps.gift.n)",
         "details.gift ? 0 : steps.gift.price",
+        "coalesce(steps.gift.price + 1, 0)",
+        "coalesce(steps.first.price, 0) + steps.gift.price",
     ] {
         refused(
             &input(unguarded),
@@ -240,6 +312,9 @@ fn the_output_of_a_step_that_may_be_skipped_needs_a_guard() {
         "null != steps[\"gift\"] && steps.gift.ok",
         "steps.gift.ok && steps.gift != null",
         "steps.gift == null || steps.gift.ok",
+        "coalesce(steps.gift.price, 0) + 1",
+        "coalesce(steps.gift, steps.first).price",
+        "coalesce(details.price, steps[\"gift\"].price)",
         "!(steps.gift == null) ? steps.gift.price : 0",
         "details.gift ? steps.gift.price : 0",
         "details.gift == true ? steps.gift.price : 0",
