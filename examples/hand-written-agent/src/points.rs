@@ -65,7 +65,7 @@ impl Points {
                 let credit = Credit::Given { customer, points };
                 book.credits.insert(key.clone(), credit);
             }
-            // The same key again: answered the same, without another effect.
+            // The same key is answered the same, without another effect.
             Some(Credit::Given { .. }) => {}
             Some(Credit::TakenBack | Credit::Tombstone) => {
                 return Err(refused("compensated", "this credit has been taken back"));

@@ -158,7 +158,8 @@ async fn what_is_done_is_committed_long_before_the_next_turn() {
         normal: "t".to_owned(),
         max_records: 4,
     };
-    // The loop's first turn of committing comes at once, when no record is handled yet.
+    // Each record takes 1 ms. The loop tries to commit at its beginning, when no record is handled yet; the test
+    // measures when the next commit comes.
     let handle = |_| async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Handled::Done

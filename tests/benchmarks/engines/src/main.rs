@@ -40,8 +40,10 @@ pub struct Write {
 
 /// An engine that writes a group in one transaction with one sync.
 pub trait Engine {
+    /// Writes a group in one transaction, and syncs once.
+    ///
     /// # Errors
-    /// If a write does not find the version before its own, or the engine fails.
+    /// If a write does not find the previous version, or if the engine fails.
     fn commit(&mut self, group: &[Write]) -> Result<()>;
 }
 

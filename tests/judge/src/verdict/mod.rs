@@ -24,7 +24,7 @@ use super::object::{Budget, Call, Object, Spent};
 use super::recorder::read;
 use super::relevant_operations::telling;
 
-/// Steps of all searches for one object; they take half a minute in an unoptimised build.
+/// Limit on the steps of all searches for one object; they take half a minute in an unoptimised build.
 const STEPS: u64 = 3_000_000;
 /// Limit on the states that one part may leave.
 const ENDS: usize = 32;

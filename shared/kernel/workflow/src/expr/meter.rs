@@ -16,7 +16,7 @@ const GOES_ON: &str = "@goes_on";
 pub(super) fn declare(context: &mut Context<'static, 'static>) {
     let counted = |value: CelValue| count(&value).map(|()| value);
     let goes_on = |condition: CelValue| take_units(1).map(|()| condition);
-    // They fail only for a name that the language has already.
+    // These calls fail only for a name that the language already has.
     let _ = context.add_function(COUNTED, counted);
     let _ = context.add_function(GOES_ON, goes_on);
 }
