@@ -74,7 +74,7 @@ pub(crate) struct BusState {
     lost: BTreeMap<InstanceId, u64>,
     /// Requests delivered to agents, by idempotency key, direction and attempt.
     pub deliveries: BTreeMap<(String, &'static str, u32), Delivered>,
-    /// Messages and commits that a loss of power may undo.
+    /// Messages and commits that a loss of power may revert.
     pub unsynced: Unsynced,
 }
 
@@ -201,7 +201,7 @@ impl BusState {
         Ok(())
     }
 
-    /// Undoes all but the first `kept` acknowledged items that are not durable yet; returns the numbers of lost
+    /// Reverts all but the first `kept` acknowledged items that are not durable yet; returns the numbers of lost
     /// messages and of lost commits.
     pub(crate) fn lose_power(&mut self, kept: usize) -> (usize, usize) {
         let (mut messages, mut commits) = (0, 0);

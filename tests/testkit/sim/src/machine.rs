@@ -18,7 +18,7 @@ pub(crate) fn kill(world: &World, victim: InstanceId, why: &'static str) {
     lose_power(&mut world.state());
 }
 
-/// Undoes the last acknowledged items that were not durable.
+/// Reverts the last acknowledged items that were not durable.
 fn lose_power(state: &mut State) {
     let State { kernel, bus, .. } = state;
     let kept = kernel.rng.between(0, bus.unsynced.len() as u64);

@@ -1,16 +1,16 @@
 //! Acknowledged items in the log of one machine that are not durable yet.
 //!
-//! The log is one file: if an item is durable, so are all earlier ones. So a loss of power undoes the last items,
+//! The log is one file: if an item is durable, so are all earlier ones. So a loss of power reverts the last items,
 //! which are restorable messages and commits of offsets, in reverse order.
 
 use std::collections::VecDeque;
 
 use triad_core::Envelope;
 
-/// Most items that a loss of power can undo; older ones are durable by then.
+/// Most items that a loss of power can revert; older ones are durable by then.
 const MOST: usize = 64;
 
-/// An item that may be undone.
+/// An item that may be reverted.
 #[derive(Debug)]
 pub(crate) enum TakeBack {
     /// The last record of a partition was appended.

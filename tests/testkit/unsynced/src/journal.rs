@@ -100,7 +100,7 @@ impl Journal {
     ///
     /// # Errors
     /// The error of the operating system if the file cannot be inspected (`sync` is not called then), or if the notes
-    /// cannot be dropped, in which case they would undo durable writes.
+    /// cannot be dropped, in which case they would revert durable writes.
     pub fn sync<T>(
         &self,
         file: BorrowedFd<'_>,

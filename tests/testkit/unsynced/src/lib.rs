@@ -3,7 +3,7 @@
 //! `kill -9` ends a process, but the operating system keeps its writes, so it shows nothing about syncs. Here a note
 //! of the replaced bytes is made before each write ([`Journal`], kept by the preloaded library of
 //! `tests/testkit/unsynced/layer`), and the notes of a file are dropped after a successful sync of it. Once the
-//! process is dead, [`lose`] uses the remaining notes to undo, for each file, the writes of a random part of the
+//! process is dead, [`lose`] uses the remaining notes to revert, for each file, the writes of a random part of the
 //! pages since its last sync, because a disk may write pages in any order.
 //!
 //! **Names are not lost**: a creation, a renaming and a removal are durable at once, so a file may be left empty or

@@ -1,4 +1,4 @@
-//! Undoes unsynced writes after the process has died.
+//! Reverts unsynced writes after the process has died.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -15,7 +15,7 @@ use crate::before_image::{BeforeImage, FileId};
 /// Number of bytes that a disk writes atomically.
 const PAGE: u64 = 4096;
 
-/// How much [`lose`] has undone.
+/// How much [`lose`] has reverted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
     /// Files with writes that were not synced.
@@ -26,9 +26,9 @@ pub struct Lost {
     pub pages: usize,
 }
 
-/// Undoes a random part, chosen by `seed`, of the unsynced writes to the files below the directory `data`. `notes` is
+/// Reverts a random part, chosen by `seed`, of the unsynced writes to the files below the directory `data`. `notes` is
 /// the directory of the [`Journal`](crate::Journal); all its files are deleted. With the same files and notes, the
-/// same seed undoes the same part. The process must have ended.
+/// same seed reverts the same part. The process must have ended.
 ///
 /// # Errors
 /// The error of the operating system if a file or a note cannot be read, written or deleted.
@@ -115,7 +115,7 @@ fn take_back(
     file.set_len(kept)
 }
 
-/// The changed pages as they were at the last sync: all changes are undone, the last one first. A page at the end of
+/// The changed pages as they were at the last sync: all changes are reverted, the last one first. A page at the end of
 /// the file is padded with zeros.
 fn at_last_sync(
     file: &File,

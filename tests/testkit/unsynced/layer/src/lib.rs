@@ -7,7 +7,7 @@
 //! | `TRIAD_UNSYNCED_NOTES` | where notes of replaced bytes are kept; outside of it |
 //!
 //! It does nothing unless both are set. If it cannot note a change, it ends the process, because without the note the
-//! change could not be undone. Linux on 64 bits only. The code here must not call the functions that it replaces:
+//! change could not be reverted. Linux on 64 bits only. The code here must not call the functions that it replaces:
 //! rustix makes system calls itself.
 #![expect(
     unsafe_code,
