@@ -15,7 +15,7 @@ use triad_runtime::{Call, Fault, RemoteService};
 /// Most points of one credit.
 const MOST_POINTS: u64 = 10_000;
 
-/// What became of a forward key.
+/// What has happened under the key of a credit.
 #[derive(Debug, Clone)]
 enum Credit {
     Given {
@@ -23,7 +23,7 @@ enum Credit {
         points: u64,
     },
     TakenBack,
-    /// The compensation came first.
+    /// The compensation came before the credit, which is refused from then on.
     Tombstone,
 }
 

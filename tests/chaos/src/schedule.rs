@@ -14,10 +14,9 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// SIGKILL of a worker, and a restart later.
+    /// SIGKILL of a worker, and a new one later.
     KillWorker,
-    /// SIGSTOP of a worker for longer than a step's deadline, then SIGCONT: the worker continues with outdated
-    /// claims.
+    /// SIGSTOP of a worker for longer than a step's deadline, then SIGCONT: a zombie.
     FreezeWorker,
     /// SIGKILL of the broker, and its restart.
     KillBroker,
@@ -25,8 +24,8 @@ pub enum Kind {
     KillStore,
     /// SIGKILL of the remote service, and its restart on its ledger.
     KillService,
-    /// SIGSTOP of the store for a minute. Meanwhile each worker in turn is stopped by SIGTERM and restarted: a
-    /// rolling restart while nothing can be read or written.
+    /// SIGSTOP of the store for a minute; meanwhile every worker, one after the other, is stopped by SIGTERM and
+    /// restarted: a rolling restart while nothing can be read or written.
     HangStore,
 }
 

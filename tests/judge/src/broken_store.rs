@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 pub enum Kind {
     /// A consistent read of a process record returns the previous version.
     StaleRead,
-    /// A write is carried out although its condition is false, so another write is lost.
+    /// A write is carried out although its condition is false: another write is lost.
     IgnoredCondition,
-    /// A write is acknowledged but not carried out.
+    /// A write is acknowledged and not carried out.
     DroppedWrite,
-    /// Of a transaction's puts, only the second is carried out.
+    /// Only the second put of a transaction is carried out.
     HalfTransaction,
 }
 

@@ -185,7 +185,7 @@ where
             let Some(order) = self.record(id).await? else {
                 return Ok(Migrated::NotFound);
             };
-            // An unreadable definition is a reason for the move.
+            // An order whose definition is unreadable may be migrated to another version.
             let read = match order.is_unread() {
                 true => Snapshot {
                     order: Arc::new(order),

@@ -229,7 +229,7 @@ pub enum CompensationDefinition {
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum NoCompensation {
-    /// The step has no compensation.
+    /// Nothing to compensate.
     None,
 }
 

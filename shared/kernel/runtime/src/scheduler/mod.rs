@@ -442,7 +442,7 @@ where
                 batch.letters.push((index, cause));
                 None
             }
-            // Only operators' acts can be refused.
+            // Not possible here: only operators' acts can be refused.
             Task::Ended(PassEnd::Refused(_) | PassEnd::Absent) => None,
             Task::Ended(PassEnd::Raced) => {
                 self.cache.forget(&work.id);

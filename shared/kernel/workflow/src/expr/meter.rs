@@ -111,7 +111,7 @@ fn rewrite_step(step: &mut IdedExpr, accumulator: &str, macros: &mut usize) {
     }
 }
 
-/// Whether a call joins the accumulator with an author's part.
+/// Whether a call has the accumulator as an argument, directly or within one further call.
 fn joins(call: &CallExpr, accumulator: &str) -> bool {
     let names = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == accumulator);
     let nested = |part: &IdedExpr| match &part.expr {

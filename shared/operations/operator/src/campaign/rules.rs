@@ -147,7 +147,7 @@ pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timest
     let is_before_open = done_before > came_before.of;
     let is_late = now.since(since) >= campaign.pace.patience;
     match open {
-        // Even if all orders that are under way end well.
+        // The campaign is over even if all orders that are under way end well.
         _ if fails_again(judged.of + open) => over,
         0 if !is_before_open => Verdict::GoOn,
         _ if !is_late => Verdict::Watch,
