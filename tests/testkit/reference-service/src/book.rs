@@ -151,7 +151,7 @@ impl Book {
             Some(at) => at,
             None => self.insert(head, &head.key, head.direction),
         };
-        // A call whose process was killed before the answer was counted, but has no line.
+        // A call that got no answer, because the process was killed, has a number but no line.
         self.entries[at].calls = self.entries[at].calls.max(line.call);
         let fingerprint = line.fingerprint;
         match (line.kind, head.direction) {
