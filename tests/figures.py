@@ -1,4 +1,4 @@
-"""Makes the figures of the pages again, and compares: tests/figures.sh."""
+"""Computes the figures of the pages again, and compares them: tests/figures.sh."""
 
 import re
 import subprocess
@@ -14,11 +14,11 @@ LONG = "cargo test --locked -p triad-tests --features long --test long"
 
 
 class Figure:
-    """What a page says, and the command that makes it.
+    """A figure in a page, and the command that computes it.
 
-    `says` has for each number of the page what stands around it, with # for the number; spaces and line
-    ends count the same. `shows` has the same of what the command prints. With a tolerance the numbers are
-    times or rates, and may differ by that part.
+    `says` has, for each number in the page, the text around it, with # for the number; any white space matches
+    any other. `shows` has the same for the command's output. Numbers with a tolerance are times or rates, and
+    may differ by that fraction.
     """
 
     def __init__(self, name, page, command, says, shows, tolerance=None, is_cheap=False):
@@ -29,7 +29,7 @@ class Figure:
 
 
 def patches(*globs):
-    """Counts patches: cheap, and the same as what `tests/mutants.sh` tries."""
+    """The command that counts the patches of these patterns, without running them."""
     return "ls " + " ".join(f"tests/testkit/mutants/{g}" for g in globs) + " | wc -l"
 
 
@@ -37,7 +37,7 @@ def counted(name, says, command):
     return Figure(name, "docs/reference/figures.md", command, {name: says}, {name: "#"}, is_cheap=True)
 
 
-# Cells of the table of faults, and under which names the simulated world counts them.
+# Cells of the table of faults, with the names under which the simulated world counts them.
 FAULTS = {
     "throttled": "fault: store throttled",
     "transaction conflict": "fault: transaction conflict",
@@ -72,7 +72,7 @@ FAULTS = {
     "not reached": "fault: remote not reached",
     "compensation declined": "fault: compensation declined",
 }
-# Name, row of the table, policy, Schedulers, horizon, crashes.
+# Each model: name of the figure, row of the table, policy, Schedulers, horizon, crashes.
 MODELS = [
     ("model-error-1", "| retried, then Error | 1, 1 |", "retry", 1, 28, 1),
     ("model-error-2", "| retried, then Error | 2, 2 |", "retry", 2, 18, 0),
@@ -128,7 +128,7 @@ FIGURES = [
 ]
 
 
-# What is not compared, its command, and why.
+# Figures that are not compared: name, page, command, and the reason.
 NOT_COMPARED = [
     ("chaos", "docs/reference/figures.md", "triad-chaos --orders 20000",
      "its faults come at moments of the clock, and every count follows from them; each breach fails the run"),
@@ -145,7 +145,7 @@ NOT_COMPARED = [
 
 
 def pattern(around):
-    """What stands around a number, as a regular expression."""
+    """The regular expression for a number and the text around it."""
     words = [re.escape(part) for part in re.split(r"(?:\s+)", around)]
     text = r"\s+".join(words).replace(r"\#", NUMBER).replace("#", NUMBER)
     return re.compile(text.replace(r"\{\}", "[0-9,.]+"))
@@ -156,13 +156,13 @@ def number(text):
 
 
 def found(patterns, text):
-    """The number of each pattern; None where it is not there."""
+    """The number that each pattern finds, or None."""
     at = {what: pattern(around).search(text) for what, around in patterns.items()}
     return {what: number(match[1]) if match else None for what, match in at.items()}
 
 
 def behind_mark(figure):
-    """What its page says behind its mark, until the next headline."""
+    """The text of the page from the figure's mark to the next heading."""
     page = (ROOT / figure.page).read_text()
     mark = f"<!-- figure: {figure.name} -->"
     if page.count(mark) != 1:

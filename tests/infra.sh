@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks what is deployed, without deploying it: the Terraform module in infra/, its example, the
+# Checks the infrastructure without deploying it: the Terraform module in infra/, its example, the
 # compose files of localstack/, the alarms in infra/dashboards/, and that no secret is in the repository.
 # Needs git and python3 (3.11 or newer) with venv; PyPI for the first run; terraform; promtool.
-# Exit codes: 0 all is well, 1 a check failed, 2 a tool is missing, 3 terraform or its providers could
-# not be had and so the module is not checked, the rest being well.
+# Exit codes: 0 success, 1 a check failed, 2 a tool is missing, 3 the module was not checked because terraform or
+# its providers are missing, and all other checks succeeded.
 #
 # TRIAD_TF_MIRROR=DIR takes Terraform providers from a file-system mirror instead of the registry.
 set -euo pipefail
@@ -22,8 +22,8 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
 step "Tools of the checks (.venv-infra)"
-# Two environments: checkov has a detect-secrets of its own that does not live beside the real one.
-# docker-compose is there for the schema in it alone, hence without what it depends on.
+# Two environments, because checkov needs another version of detect-secrets than the scan does. Of docker-compose only
+# the schema is used, so its dependencies are not installed.
 scanner="detect-secrets==1.5.0"
 compose_schema="docker-compose==1.29.2"
 stamp="$(cat tests/infra-requirements.txt; echo "$scanner $compose_schema")"
@@ -38,7 +38,7 @@ if [ "$(cat .venv-infra/stamp 2>/dev/null || true)" != "$stamp" ]; then
   printf '%s\n' "$stamp" > .venv-infra/stamp
 fi
 python=.venv-infra/checks/bin/python
-# Runs a command that ends well if it finds nothing to look at, too: what it prints must fit a pattern.
+# Runs a command that also succeeds if it has checked nothing: its output must match a pattern.
 showing() {
   local pattern=$1 shown
   shift
@@ -47,10 +47,10 @@ showing() {
   grep -Eq "$pattern" "$shown" || { echo "infra: nothing was looked at by: $*" >&2; return 1; }
 }
 checkov() { showing '^Passed checks: [1-9]' .venv-infra/checks/bin/checkov --config-file "$@"; }
-# No run may be skipped, and one at least must be there.
+# At least one run must have passed, and none may be skipped.
 terraform_test() { showing '^Success! [1-9][0-9]* passed, 0 failed\.' terraform "$1" test -no-color "${@:2}"; }
 
-# These need no Terraform and take a core of their own meanwhile; their output comes at the end.
+# These checks need no Terraform and run in the background; their output is printed at the end.
 {
   status=0
   step "Secrets"
@@ -125,7 +125,7 @@ module_checks() {
 
 status=0
 if command -v terraform >/dev/null; then
-  # In the background, because bash does not stop at errors in what stands before ||.
+  # As a background job, because bash ignores `set -e` in a command before `||`.
   ( module_checks ) &
   wait $! || status=$?
 else

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What every crate of the workspace may be: its licence, where it comes from, and the version of the C in it.
+"""Checks every crate of the workspace: its licence, its source, and the version of a C library in it.
 
     tests/licences.py
 
-Asks no network: `cargo metadata` says what Cargo.lock holds, .cargo/deny.toml which licences are allowed. It does not
-read licence texts, nor advisories: tests/supply.sh does, where cargo-deny is. Ends with 0 if all is well.
+Works offline: `cargo metadata` lists the crates of Cargo.lock, and .cargo/deny.toml the allowed licences. Licence texts
+and advisories are checked by tests/supply.sh, if cargo-deny is installed. Exit code 0 if there is no fault.
 """
 
 import json
@@ -16,8 +16,9 @@ from pathlib import Path
 
 CRATES_IO = "registry+https://github.com/rust-lang/crates.io-index"
 TARGETS = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"]
-# The C in a crate: the file or the version in which its own version stands, the lowest one allowed, and why.
-# A crate that has a C library (`links`) and is not here is an error, so that nobody adds one without a look.
+# C libraries inside crates: where their version stands (a file, or a pattern for the crate's version), the lowest
+# allowed version, and the reason. A crate with `links` that is missing here is an error, so that each new C library
+# is reviewed.
 BUNDLED = {
     "libsqlite3-sys": (("sqlite3/sqlite3.h", r'#define SQLITE_VERSION +"([\d.]+)"'), "3.51.3",
                        "before it two connections that write at once may corrupt the file (sqlite.org/wal.html, WAL-reset bug)"),
@@ -31,7 +32,7 @@ BUNDLED = {
 
 
 def allowed(expression: str, licences: set[str]) -> bool:
-    """Whether an SPDX expression can be satisfied with these licences; `/` is the old way to write OR.
+    """Whether an SPDX expression can be satisfied with these licences; `/` is an old form of OR.
 
     >>> of = {"MIT", "ISC", "Apache-2.0 WITH LLVM-exception"}
     >>> [allowed(text, of) for text in ("MIT", "GPL-3.0 OR MIT", "GPL-3.0/MIT", "Apache-2.0 WITH LLVM-exception")]
@@ -80,7 +81,7 @@ def number(version: str) -> tuple[int, ...]:
 
 
 def faults(package: dict, licences: set[str]) -> list[str]:
-    """What is wrong with a crate.
+    """The faults of a crate, as messages.
 
     >>> crate = {"name": "rdkafka-sys", "version": "4.0.0+2.11.9", "source": CRATES_IO, "license": "MIT", "links": "rdkafka"}
     >>> [len(faults(crate | change, {"MIT"})) for change in ({}, {"version": "4.0.0+2.12.0"}, {"license": None}, {"source": "git"})]

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# The checkers are checked: every mutant of tests/testkit/mutants must be caught.
+# Checks the checkers: every mutant of tests/testkit/mutants must be caught.
 #
-#   tests/mutants.sh              all of them
-#   tests/mutants.sh NAME…        these alone
-#   tests/mutants.sh --adapters [NAME…]    those around the rules: stores, loops, shells, wiring, Terraform
-#   tests/mutants.sh --apply      makes the scratch copy, target/mutants, and stops there
+#   tests/mutants.sh              all mutants of the rules
+#   tests/mutants.sh NAME…        only these
+#   tests/mutants.sh --adapters [NAME…]    mutants outside of the rules: stores, loops, shells, wiring, Terraform
+#   tests/mutants.sh --apply      only makes the scratch copy, target/mutants
 #
 # The patches are applied together to a scratch copy of the work tree, which is built once; a patch
-# that no longer applies is a failure. Then one mutant at a time is switched on and the simulated
-# world runs seeds until an invariant does not hold. Those that say so are given to the exhaustive
-# model too. Set TRIAD_SEEDS for other than 20,000 seeds at most, TRIAD_THREADS for more than two
-# threads. Ends with 0 if all are caught.
+# that no longer applies is a failure. Then one mutant at a time is switched on, and the simulated
+# world runs seeds until an invariant is violated. Mutants with a line `Model:` also run in the exhaustive
+# model. TRIAD_SEEDS sets the most seeds (20,000), TRIAD_THREADS the threads (2). Exit code 0 if all
+# are caught.
 #
-# Mutants around the rules (tests/testkit/mutants/adapters, and tests/testkit/mutants/infra for the Terraform module) are wrong
-# where no world and no model can look. Each names the tests that must fail with it: they are run with it, and before
-# that once without any. Needs cargo-nextest, and terraform for the module.
+# Mutants outside of the rules (tests/testkit/mutants/adapters, and tests/testkit/mutants/infra for Terraform) change
+# code that neither the simulated world nor the model runs. Each names the tests that must fail with it; they run
+# first without any mutant, and then with it. Needs cargo-nextest, and terraform for the module.
 set -euo pipefail
 shopt -s nullglob
 cd "$(dirname "$0")/.."
@@ -32,7 +32,7 @@ esac
 
 name_of() { basename "$1" .patch | sed 's/^[0-9]*-//'; }
 
-# What is the same keeps its time of change, so that nothing is built again without need.
+# Unchanged files keep their modification time, so that Cargo does not compile them again.
 rm -rf "$copy.before"
 if [ -d "$copy" ]; then mv "$copy" "$copy.before"; fi
 mkdir -p "$copy"
@@ -41,11 +41,11 @@ git ls-files -z --cached --others --exclude-standard | grep -zv '^tests/testkit/
   | tar --create --null --files-from=- | tar --extract --directory "$copy"
 cp -p tests/testkit/mutants/mutant.rs "$copy/shared/kernel/core/src/mutant.rs"
 printf '\npub mod mutant;\n' >> "$copy/shared/kernel/core/src/lib.rs"
-# For the shells, which do not link the core.
+# For crates that do not depend on the core directly.
 printf '\npub use triad_core::mutant;\n' >> "$copy/shared/kernel/runtime/src/lib.rs"
 
 failed=0
-# Processes that tests start are told of the mutant too.
+# The variable is also passed to processes that tests start.
 sed -i 's/^    command\.env_clear()/    command.env_clear().envs(std::env::var("TRIAD_MUTANT").map(|name| ("TRIAD_MUTANT", name)))/' \
   "$copy/tests/src/process.rs"
 grep -q TRIAD_MUTANT "$copy/tests/src/process.rs" || { echo "mutants: tests/src/process.rs has changed" >&2; exit 1; }
@@ -53,7 +53,7 @@ grep -q TRIAD_MUTANT "$copy/tests/src/process.rs" || { echo "mutants: tests/src/
 for patch in tests/testkit/mutants/patches/*.patch tests/testkit/mutants/adapters/*.patch; do
   name=$(name_of "$patch")
   grep -q "mutant!(\"$name\")" "$patch" || { echo "mutants: $patch switches no $name" >&2; failed=1; }
-  # Git must not take the scratch copy for a part of this repository.
+  # Keeps Git from treating the scratch copy as a part of this repository.
   (cd "$copy" && GIT_CEILING_DIRECTORIES=$root/target git apply "$root/$patch") || {
     echo "mutants: $patch does not apply any more: bring it up to date (docs/CONTRIBUTING.md)" >&2
     failed=1
@@ -67,20 +67,20 @@ rm -rf "$copy.before"
 if [ "$only_apply" = yes ]; then echo "$copy"; exit 0; fi
 if [ "$adapters" = yes ]; then exec python3 tests/testkit/mutants/adapters.py "$@"; fi
 
-# A name that there is no mutant of would be caught by nobody, and missed by nobody.
+# Checked, because a name without a mutant would be reported neither as caught nor as missed.
 for name in "$@"; do
   found=(tests/testkit/mutants/patches/{[0-9][0-9],[0-9][0-9][0-9]}-"$name".patch)
   [ "${#found[@]}" -gt 0 ] || { echo "mutants: there is no $name" >&2; exit 2; }
 done
 
-# The crates of others are those of the work tree: what is built of them already need not be built again.
+# Other crates are the same as in the work tree, so their compiled files are reused.
 if [ ! -d target/mutants-built ] && [ -d target/release ]; then
   mkdir target/mutants-built
   cp -a target/release target/mutants-built/release
-  # Ours are built anew: by their times, what was built without the patches may pass for what has them.
+  # Our crates are compiled again: by their times, files compiled without the patches could pass for up to date.
   rm -rf target/mutants-built/release/.fingerprint/triad-*
 fi
-# (Nor is a wrong program one that lints would pass.)
+# Without clippy: a mutant need not pass the lints.
 env -u RUSTC_WORKSPACE_WRAPPER cargo build --release --locked --manifest-path "$copy/Cargo.toml" --target-dir target/mutants-built \
   -p triad-sim -p triad-model
 sim=target/mutants-built/release/triad-sim
@@ -111,7 +111,7 @@ for patch in $(grep -l '^Model: ' tests/testkit/mutants/patches/*.patch); do
   name=$(name_of "$patch")
   [ $# = 0 ] || wanted "$name" "$@" || continue
   policy=$(sed -n 's/^Model: //p' "$patch")
-  # 1: a property is broken, or something was never reached; only the first counts.
+  # Exit code 1 means that a property is broken or that something was never reached; only the first counts.
   found=$(TRIAD_MUTANT=$name "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 26 \
     2>/dev/null | sed -n 's/^ *BROKEN *//p' | head -1) || true
   if [ -n "$found" ]; then

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# What the guarantees are held against, beyond the tests: docs/explanation/methods-of-proof.md says what each part shows.
+# Checks the guarantees beyond the tests; docs/explanation/methods-of-proof.md says what each part shows.
 #
-#   tests/proof.sh                      what CI runs, some ten minutes on two cores
+#   tests/proof.sh                      the parts that CI runs, some ten minutes on two cores
 #   tests/proof.sh --long               a million seeds, the larger models, mutants around the rules,
 #                                       wrong constants, 20,000 orders under kills, 100,000 on one machine under
 #                                       kills and losses of power, 50,000 bad records, the fuzzers; many hours
-#   tests/proof.sh --long NAME…         these parts of it alone: seeds, crashes, mutants, models, larger-models,
+#   tests/proof.sh --long NAME…         only these parts of it: seeds, crashes, mutants, models, larger-models,
 #                                       mutants-around, generic-mutants, constants, chaos, power, bad-records, dynamodb-local,
 #                                       versions, fuzzers
 #   TRIAD_OTHER_VERSION=COMMIT tests/proof.sh --long versions   against another version than the last release
-#   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
+#   TRIAD_MINUTES=60 tests/proof.sh --long    60 minutes for the seeds; the next call continues
 #
-# The long run may be stopped at any time: target/proof keeps what each part has said, with commit and date, and the
-# next call goes on with the parts that have not held, and with the next seed; on another machine too, with this directory
-# copied there. To prove anew what has changed in substance, name its parts, or remove target/proof and prove all. A part
-# that does not hold keeps none of the others from being run; its output is in target/proof/NAME.now.
+# The long run may be stopped at any time: target/proof keeps the output of each part with commit and date, and the
+# next call continues with the parts that have not succeeded, and with the next seed. On another machine, copy this
+# directory first. To repeat parts after a change, name them, or remove target/proof to repeat all. After a failed
+# part the others still run; its output is in target/proof/NAME.now.
 #
-# Ends with 0 if everything holds, with 1 if something does not, with 3 if what was checked holds and a part of
-# --long was left out. What does not hold, and what was left out, is listed at the end. Set TRIAD_SEEDS for
-# another number of seeds, TRIAD_THREADS for more threads than two.
+# Exit codes: 0 all parts succeeded, 1 a part failed, 3 a part of --long was skipped and all others succeeded.
+# Failed and skipped parts are listed at the end. TRIAD_SEEDS sets the number of seeds, TRIAD_THREADS the number of
+# threads (2).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,18 +34,18 @@ for name in "$@"; do
 done
 threads=${TRIAD_THREADS:-2}
 kept=target/proof
-# What one world gives back, the next one takes again: keeping it saves a seventh of the time.
+# Freed memory is kept for the next simulated world, which saves a seventh of the time.
 export MIMALLOC_PURGE_DELAY=${MIMALLOC_PURGE_DELAY:--1}
 
 step() { printf '\n== %s\n' "$*"; }
 # shellcheck source=tests/skips.sh
 . tests/skips.sh
 
-# What did not hold, of the long run.
+# The parts of the long run that failed.
 failed=()
 
-# part NAME TITLE COMMAND…: runs it. Of the long run its output is kept with commit and date, and one that has held is
-# run again only where it is named. One that does not hold is noted.
+# part NAME TITLE COMMAND…: runs a part. In the long run its output is kept with commit and date; a part that has
+# succeeded runs again only if it is named, and a failed one is noted.
 part() {
   local name=$1 title=$2 skips
   shift 2
@@ -63,12 +63,12 @@ part() {
   fi
   rm -f "$kept/$name"
   skips=$(wc -l < "$TRIAD_SKIPS")
-  # Its own process: errexit would not hold in a function whose end is looked at.
+  # In a separate process, because `set -e` has no effect in a function that is called in a condition.
   if ! bash -c 'set -euo pipefail; . tests/skips.sh; "$@"' part "$@" 2>&1 | tee "$kept/$name.now"; then
     failed+=("$title: $kept/$name.now")
     return
   fi
-  # What was left out is not done.
+  # A part that has skipped something does not count as done.
   if [ "$(wc -l < "$TRIAD_SKIPS")" = "$skips" ]; then
     { echo "commit $(git rev-parse --short HEAD), $(date -u +%Y-%m-%d)"; cat "$kept/$name.now"; } > "$kept/$name"
     rm "$kept/$name.now"
@@ -91,10 +91,10 @@ models() {
   for policy in retry compensate; do
     "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 28
     "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18 --crashes 0
-    # With deaths as well: just beyond the complete-by of the first attempt, by the second clock too.
+    # With crashes too: the horizon ends just after complete-by of the first attempt, also by the second clock.
     "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 13
   done
-  # Parallel steps with unlike waits.
+  # Parallel steps whose waits differ.
   "$model" --policy fork --threads "$threads" --steps 2 --instances 1 --horizon 24 --crashes 0
 }
 
@@ -102,12 +102,12 @@ larger_models() {
   for policy in retry compensate; do
     "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 50
     "$model" --policy "$policy" --threads "$threads" --steps 2 --instances 1 --horizon 28
-    # With moves of the partition as well it would not fit into 24 GiB.
+    # Without moves of partitions: with them it would need more than 24 GiB.
     "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18 --rebalances 0
   done
 }
 
-# A sample of some 200 of the mutants that cargo-mutants makes, another one with each seed.
+# Some 200 of the mutants that cargo-mutants generates; another sample for each seed.
 generic_mutants() {
   if ! cargo mutants --version >/dev/null 2>&1; then
     skipped generic-mutants "cargo-mutants is missing (cargo install cargo-mutants --locked)"
@@ -127,11 +127,11 @@ release_binaries() {
 chaos() {
   release_binaries
   target/release/triad-chaos --orders 20000
-  # A store that hangs for a minute, and a rolling restart meanwhile.
+  # The store hangs for a minute, during a rolling restart of the workers.
   target/release/triad-chaos --orders 3000 --kind hang-store --faults 2
 }
 
-# Workers of two versions side by side: each that is started again changes from one to the other.
+# Workers of two versions together: each restart of a worker switches its version.
 versions() {
   local of=${TRIAD_OTHER_VERSION:-$(git describe --tags --abbrev=0 2>/dev/null || true)}
   if [ -z "$of" ]; then
@@ -147,7 +147,7 @@ versions() {
     --other-worker target/other/release/triad-worker
 }
 
-# A filter that fits no test any more would end well too.
+# Checks the number of tests, because a filter that matches no test would succeed, too.
 tests_of() {
   local many=$1
   shift
@@ -176,8 +176,8 @@ fuzzers() {
   targets=$(cargo fuzz list --fuzz-dir tests/fuzz/libfuzzer)
   [ -n "$targets" ] || { echo "proof: there are no fuzz targets" >&2; exit 1; }
   for target in $targets; do
-    # Without a sanitizer the stable compiler will do: they look for wrong uses of memory, and nothing
-    # of ours that the fuzzers reach is unsafe.
+    # Without a sanitizer the stable compiler suffices. Sanitizers find memory errors, and the fuzzers reach no unsafe
+    # code of ours.
     cargo fuzz run --sanitizer none --fuzz-dir tests/fuzz/libfuzzer --target-dir target/fuzz "$target" -- \
       -max_total_time="${TRIAD_FUZZ_SECONDS:-120}" -print_final_stats=1
   done

@@ -1,15 +1,15 @@
-# What a run leaves out, for scripts that source this.
+# Reports what a run skips; other scripts source this file.
 #
-# `skipped NAME WHY` says loudly that something is not checked and, where TRIAD_SKIPS names a file, adds
-# a line to it; tests/src/skipped.rs does the same for tests in Rust. `skips_allowed FILE` lists what a
-# run has left out, and fails if one of it is not in tests/skips-allowed.txt.
+# `skipped NAME WHY` prints that something is not checked and, if TRIAD_SKIPS names a file, adds a line to it;
+# tests/src/skipped.rs does the same for tests in Rust. `skips_allowed FILE` lists what a run has skipped, and fails
+# if tests/skips-allowed.txt does not allow one of them.
 
 skipped() {
   printf '\n== SKIPPED: %s: %s\n' "$1" "$2" >&2
   if [ -n "${TRIAD_SKIPS:-}" ]; then printf '%s\t%s\n' "$1" "$2" >> "$TRIAD_SKIPS"; fi
 }
 
-# Runs a part that ends with 3 if it has left something out. That it has not said what is a failure.
+# Runs a command whose exit code 3 means that it has skipped something. It fails if nothing was reported as skipped.
 may_skip() {
   local before status=0
   before=$(wc -l < "$TRIAD_SKIPS")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What the project is made of: licences, advisories and sources of all crates (cargo-deny), and on
-# `tests/supply.sh sbom DIR` a bill of materials of each deployed binary (CycloneDX, JSON).
-# Exit codes: 0 all is well, 1 a check failed, 3 a tool or the database of advisories could not be
-# had, the rest being well.
+# Checks the licences, advisories and sources of all crates (cargo-deny), and on
+# `tests/supply.sh sbom DIR` writes a bill of materials of each deployed binary (CycloneDX, JSON).
+# Exit codes: 0 success, 1 a check failed, 3 a tool or the database of advisories is missing and all other
+# checks succeeded.
 set -euo pipefail
 cd -P "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ if [ "${1:-}" = sbom ]; then
   cargo cyclonedx --version >/dev/null 2>&1 || { echo "supply: cargo install cargo-cyclonedx --version 0.5.7 --locked" >&2; exit 3; }
   mkdir -p "$out"
   cargo cyclonedx --format json --describe binaries --all-features --target all --quiet
-  # It writes each beside its manifest.
+  # cargo-cyclonedx writes each file next to its crate's manifest.
   find . -name '*_bin.cdx.json' -not -path './target/*' -exec mv -t "$out" {} +
   bills=$(find "$out" -name '*.cdx.json' | wc -l)
   echo "supply: $bills bills of materials in $out"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Checks the work tree, and says what each part took.
+# Checks the work tree, and prints the duration of each part.
 #
-#   tests/verify.sh          what a contributor runs: form, lints, and the tests but the slow ones
+#   tests/verify.sh          what a contributor runs: format, lints, and all tests except the slow ones
 #   tests/verify.sh --all    what CI runs: with Kafka over TLS, every test, documentation examples, the
 #                            drill, the proof, what is deployed, licences and advisories
 #
 # Needs a C compiler and make (librdkafka and zlib are built from source); with --all also
 # curl, jq, OpenSSL's headers with pkg-config or else perl (its TLS), and python3 with venv (the other
-# clients; for kafkajs Node with npm; Chromium; promtool). What was left out is listed at the end. Ends with 0 if all that was
-# checked is well and what was left out is in tests/skips-allowed.txt; with 3 if more was left out.
+# clients; for kafkajs Node with npm; Chromium; promtool). Skipped checks are listed at the end. Exit codes: 0 all checks
+# succeeded and tests/skips-allowed.txt allows the skipped ones; 3 if it does not allow one of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +25,7 @@ for tool in "${tools[@]}"; do
   command -v "$tool" >/dev/null || { echo "verify: $tool is missing; install it first" >&2; exit 2; }
 done
 
-# What is built would end in the middle of linking, with an error that does not say why.
+# Checked first, because a full disk would end the linking with an error that does not name the reason.
 gib=6
 if [ "$all" = yes ]; then gib=12; fi
 free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
@@ -34,7 +34,7 @@ if [ "$free" -lt "$gib" ] && [ ! -d target ]; then
   exit 2
 fi
 
-# Parts and what they took, told however it ends.
+# The parts and their durations, which are printed however the run ends.
 took=()
 part=""
 finish_part() {
@@ -77,7 +77,7 @@ nextest() {
 
 everything=(--workspace --locked)
 if [ "$all" = yes ]; then
-  # With Kafka over TLS. OpenSSL from source takes minutes and perl: for tests, what the system has will do.
+  # With Kafka over TLS. The tests use the system's OpenSSL, because compiling it takes minutes and needs perl.
   everything+=(--all-features)
   if pkg-config --exists openssl 2>/dev/null; then export OPENSSL_NO_VENDOR=1; fi
 else
@@ -87,15 +87,15 @@ fi
 step "Form"
 cargo fmt --all --check
 
-# The compiler that lints compiles too. A pass of its own would first look through every crate of
-# others, which takes minutes where nothing is built yet. (The arguments as cargo-clippy hands them over.)
+# One compilation with lints: `cargo clippy` as a separate pass would check every dependency first, which takes
+# minutes if nothing is compiled yet. (The arguments are those that cargo-clippy passes.)
 export RUSTC_WORKSPACE_WRAPPER=clippy-driver
 export CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-# What that builds is nobody else's anyway; without line tables it builds in less time.
+# No other build uses these files; without line tables the compilation is faster.
 export CARGO_PROFILE_DEV_DEBUG=0
 
 if [ "$all" = yes ]; then
-  # Together they have every feature that one of them asks for; users build one by itself.
+  # Compiled together, crates have the features that any of them needs; users compile the command line alone.
   step "What users build by itself: the command line for one machine"
   cargo check --locked -p triad
 
@@ -108,8 +108,8 @@ if [ "$all" = yes ]; then
   fi
 fi
 
-# The binaries that tests start are built together with the tests: by themselves they would have other
-# features of the crates below, and most of those would be built twice.
+# The binaries that tests start are compiled together with the tests: alone they would have other features of the
+# dependencies, and most of those would be compiled twice.
 step "Lints, the tests, and the binaries that they start"
 cargo build "${everything[@]}" --lib --bins --tests --examples
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from harness import build, machine, measure, systems
 
 RESULTS = build.ROOT / "docs" / "benchmarks" / "results.jsonl"
-# Runs for the price of traces are so many times as long: an exporter's first connection is made once.
+# A run with traces is this many times as long, because an exporter makes its first connection only once.
 TRACED_TIMES = 6
 WHAT = ("throughput", "alone", "rates", "recovery", "memory", "stored", "traces", "steady")
 RATES = (50, 100, 200, 400, 800, 1200, 1600, 2000, 2500, 3000, 3500, 4000)
@@ -43,7 +43,7 @@ def main():
         if args.fresh:
             RESULTS.unlink(missing_ok=True)
         measure_all(args)
-    # In the environment that has what the plots are drawn with.
+    # Runs itself again with the interpreter that has the plotting packages.
     interpreter = build.python()
     build.run([interpreter, "-m", "harness.report", RESULTS], cwd=build.ROOT / "tests" / "benchmarks")
 
@@ -97,7 +97,7 @@ def measure_all(args):
 
 def runs(args, bench, chosen, place):
     for number in range(args.rounds):
-        # Nobody always comes after the same one.
+        # The order of the systems rotates, so that no system always runs after the same other one.
         for system in chosen[number % len(chosen):] + chosen[:number % len(chosen)]:
             one_round(args, bench, system, place, number)
     if "rates" in args.what:
@@ -147,7 +147,7 @@ def memory(args, bench, running):
 
 
 def stored(args, bench, place):
-    """Triad with as many orders stored as the run for memory has: how it starts, and its speed against an empty store."""
+    """Measures Triad's start and speed with as many stored orders as the run for memory has, and its speed with none."""
     full = type("Stored", (systems.Triad,), {})
     full.name = "triad-stored"
 
@@ -160,7 +160,7 @@ def stored(args, bench, place):
             running.start(False)
             found = {"start_s": time.monotonic() - began, "stored": args.memory_orders}
             note(running, "stored", number, {**found, **measure.throughput(bench, running, args.orders)})
-            # One after the other, so that a minute of the machine's which is slow is slow for both.
+            # The full and the empty system alternate, so that a slow minute of the machine slows both.
             running.kill()
             with_system(bench, systems.Triad, place, lambda empty: note(
                 empty, "empty", number, measure.throughput(bench, empty, args.orders)))
@@ -169,7 +169,7 @@ def stored(args, bench, place):
 
 
 def traces(args, bench, place):
-    """What it costs to trace one order in a hundred, beside no traces."""
+    """Measures Triad with one order in a hundred traced, and without traces."""
     sink = machine.Sink()
     traced = type("Traced", (systems.Triad,), {"further": {"traces": {"endpoint": sink.url, "sample": 0.01}}})
     for number in range(args.rounds):
@@ -190,7 +190,7 @@ def with_system(bench, system, place, work):
         bench.forget()
         work(running)
     except (RuntimeError, TimeoutError) as error:
-        # On the terminal alone: logs and backtraces have this machine's paths.
+        # Printed on the terminal only: logs and backtraces contain paths of this machine.
         for log in sorted(running.place.glob("*.log")):
             print(f"{log.name}: {log.read_text(errors='replace')[-400:]}", file=sys.stderr, flush=True)
         why = str(error).split("Stack backtrace:")[0].strip()
@@ -213,7 +213,7 @@ def record(line):
 
 
 def about(bench, place):
-    """What is below every engine, and what this machine is."""
+    """Describes this machine, and measures its disk and loopback without any engine."""
     floor = subprocess.run([systems.Floor.binary, "--data", place, "--service", bench.url],
                            capture_output=True, text=True, check=True)
     cpu = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -222,7 +222,7 @@ def about(bench, place):
     return {
         **json.loads(floor.stdout), "cpus": os.cpu_count(), "cpu": cpu[0] if cpu else platform.processor(),
         "kernel": platform.release(), "memory_gb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
-        # Not the bare hash: between quotes it would pass for a key where somebody looks for secrets.
+        # With the prefix `git:`, because scanners for secrets take a bare hash in quotes for a key.
         "commit": f"git:{commit.stdout.strip()}",
         "settings": {s.name: [s.title, s.settings, s.unfair] for s in systems.ALL.values()},
     }

@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# The first pattern that a symbol matches says its part.
+# The first pattern that matches a symbol gives its part.
 PARTS = [
     ("store: SQLite", r"^(sqlite3|rusqlite|pcache|btree|pager|wal[A-Z]|vdbe|balance_|cellS|moveTo|fillIn|insertCell|libsqlite3)"),
     ("store: ours", r"triad_sqlite"),
@@ -46,7 +46,7 @@ LIBRARY = re.compile(r"^(<?(core|alloc|std|hashbrown|bytes|indexmap)::|<?&?\[|<?
 
 
 def part_of(frames):
-    """The part of a sample: frames from the inside to the outside."""
+    """The part that a sample belongs to; `frames` from the innermost outwards."""
     if frames and (frames[0].startswith("[k]") or frames[0].endswith("_[k]")):
         return "kernel"
     for frame in frames:
@@ -55,7 +55,7 @@ def part_of(frames):
         for name, pattern in PARTS:
             if pattern.search(frame):
                 return name
-    # Its caller is not known: the stack has no frame pointers there.
+    # The caller is unknown, because the stack has no frame pointers there.
     return "memory" if frames and LIBRARY.match(frames[0]) else "other"
 
 
@@ -79,7 +79,7 @@ def free_port():
 
 
 def samples(data):
-    """Stacks of perf's samples, inside first."""
+    """The stacks of perf's samples, innermost frame first."""
     script = subprocess.run(
         ["perf", "script", "-i", data, "-F", "comm,ip,sym,dso"],
         capture_output=True, text=True, check=True, errors="replace")

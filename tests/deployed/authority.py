@@ -1,4 +1,4 @@
-"""A private certificate authority, and the broker's certificate of it."""
+"""A private certificate authority, and a certificate for the broker."""
 
 import datetime
 import ipaddress

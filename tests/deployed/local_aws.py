@@ -1,4 +1,4 @@
-"""The AWS of this machine: processes, started on loopback and stopped by their ids."""
+"""The AWS emulated on this machine: its processes listen on loopback, and are stopped by their ids."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def say(text):
 
 
 def until(what, look, patience=PATIENCE, between=0.3):
-    """Looks until it finds something; fails with `what` when it does not in time."""
+    """Waits until `look` returns something; fails with the text `what` if it does not in time."""
     ends = time.monotonic() + patience
     while True:
         found = look()
@@ -47,7 +47,7 @@ def free_port():
 
 
 class Local:
-    """Broker, emulator, mapping emulator and reference service, in a directory of their own."""
+    """Broker, AWS emulator, mapping emulator and reference service, with their files in one directory."""
 
     def __init__(self, directory):
         self.directory = Path(directory)
@@ -83,7 +83,7 @@ class Local:
             process.wait(20)
 
     def start_broker(self, plain="127.0.0.1:0", secured="127.0.0.1:0"):
-        """Two listeners: a plain one for the mapping emulator, and TLS with SCRAM for all that is ours."""
+        """Starts the broker with two listeners: a plain one for the mapping emulator, and TLS with SCRAM for Triad."""
         here = self.directory
         command = [
             self.binaries / "triad-broker", "--listen", plain, "--data", here / "broker", "--no-auto-create",
@@ -94,7 +94,7 @@ class Local:
         self.brokers = self.processes["broker"].stdout.readline().decode().strip()
 
     def keep_secrets(self):
-        """In the forms that Lambda's mappings want them."""
+        """Stores the secrets in the form that Lambda's event source mappings require."""
         client = boto3.Session("test", "test", region_name=REGION).client("secretsmanager", endpoint_url=self.emulator)
         login = {"username": "triad", "password": self.password}
         for name, value in [("login", login), ("ca", {"certificate": (self.directory / "ca.pem").read_text()})]:
@@ -118,7 +118,7 @@ class Local:
                 "GATEWAY_PORT": str(self.ministack_port),
                 "MINISTACK_REGION": REGION,
                 "IOT_MTLS_ENABLED": "0",
-                # Functions are pointed at the front door: there every connection counts as encrypted.
+                # The front end counts every connection as encrypted, so the functions use its address.
                 "AWS_ENDPOINT_URL": self.front,
                 "TMPDIR": str(self.directory),
             },
@@ -143,7 +143,7 @@ class Local:
             self.stop(name)
 
     def environment(self):
-        """What the page's commands run with: credentials and endpoints of the local AWS."""
+        """The environment of the page's commands: credentials and endpoints of the emulated AWS."""
         own = {
             "AWS_ENDPOINT_URL": self.front,
             "AWS_ACCESS_KEY_ID": "test",
@@ -159,8 +159,8 @@ class Local:
             "TRIAD_KAFKA_AUTH": "scram",
             "TRIAD_KAFKA_SECRET": self.secrets["login"],
             "TRIAD_KAFKA_CA_SECRET": self.secrets["ca"],
-            # `aws`, which says for the console what the provider cannot, is the stand-in of the module's tests: what
-            # it would say is no concern of the emulator's.
+            # `aws`, which the console's module calls for what the provider does not support, is the stub of the
+            # module's tests; its calls do not concern the emulator.
             "PATH": f"{self.binaries}:{ROOT}/infra/tests/fixtures/bin:{os.environ['PATH']}",
             "TRIAD_TEST_NOTES": str(self.directory / "aws.log"),
         }

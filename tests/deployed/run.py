@@ -1,6 +1,6 @@
 """The deployed test: follows docs/how-to/deploy-to-aws.md, then checks what runs.
 
-Each check is a function with its name as its claim; they build on one another and run in order.
+Each check is a function whose name says what it checks. They run in order, and later ones need the earlier ones.
 """
 
 import base64
@@ -34,7 +34,7 @@ def expect(holds, what):
 
 
 class Deployment:
-    """The installation `my-shop` on a local AWS."""
+    """The installation `my-shop` on the emulated AWS."""
 
     def __init__(self, local):
         self.local = local
@@ -47,17 +47,17 @@ class Deployment:
         }
         self.numbers = {}
 
-    # The commands of docs/how-to/deploy-to-aws.md.
+    # Following docs/how-to/deploy-to-aws.md.
 
     def page(self):
-        """The commands of the page, line by line; what is built is built before."""
+        """Runs the page's commands in order, except those that build, which have run before."""
         text = (ROOT / "docs/how-to/deploy-to-aws.md").read_text()
         blocks = re.findall(r"^```sh$(.*?)^```$", text, re.M | re.S)
         lines = "".join(blocks).replace("\\\n", " ").splitlines()
         return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
 
     def configure(self):
-        """What the page says to edit by hand."""
+        """Makes the edits that the page describes."""
         shop = self.local.directory / "my-shop"
         for file in ["local.tf", "override.tf"]:
             shutil.copy(ROOT / "tests/deployed" / file, shop / file)
@@ -81,12 +81,12 @@ class Deployment:
         (shop / "terraform.tfvars").unlink()
 
     def operator_line(self):
-        """Makes the token of an operator, and says its line, which holds no secret."""
+        """Creates an operator's token; returns the line for the list of tokens, which contains no secret."""
         made = subprocess.run([self.local.binaries / "triad", "token", "ann", "--role", "operate"], capture_output=True, text=True, check=True)
         self.token = made.stderr.strip()
         return made.stdout.strip()
 
-    # Looking and acting as users do.
+    # Reading and acting as users do.
 
     def triad(self, *arguments, **options):
         return self.local.run(["triad", "--from-terraform", "my-shop", *arguments], **options)
@@ -124,13 +124,13 @@ class Deployment:
             return json.load(answer)
 
     def nothing_twice(self, orders):
-        """Each effect once, in a ledger that has those of so many orders of three steps."""
+        """Checks that the ledger has the effects of at least this many orders of three steps, each effect once."""
         ledger = self.ledger()
         expect(ledger["keys_applied_twice"] == 0 and ledger["steps_applied_twice"] == 0, str(ledger))
         expect(ledger["total"]["applied"] >= 3 * orders, f"not the effects of {orders} orders: {ledger}")
 
     def console(self, path, method="GET", headers=None, cookies=(), body=""):
-        """A request to the console's URL, as Lambda hands it over."""
+        """Invokes the console's function with a request as the function URL passes it."""
         event = {
             "version": "2.0", "rawPath": path, "rawQueryString": "", "headers": headers or {}, "cookies": list(cookies),
             "requestContext": {"http": {"method": method, "path": path}}, "body": body, "isBase64Encoded": False,
@@ -156,7 +156,7 @@ def the_page_is_followed_word_for_word(shop):
     local = shop.local
     for name in ["infra", "examples"]:
         (local.directory / name).symlink_to(ROOT / name)
-    # What an account that runs Kafka has already.
+    # What an account that runs Kafka already has.
     shop.aws["kafka"].create_cluster(
         ClusterName="shop", KafkaVersion="3.6.0", NumberOfBrokerNodes=2,
         BrokerNodeGroupInfo={"InstanceType": "kafka.m7g.large", "ClientSubnets": ["subnet-0a", "subnet-0b"]},
@@ -210,7 +210,7 @@ def the_zips_that_were_built_are_what_runs(shop):
 
 
 def is_ours(shop, pid):
-    """A function's program, unpacked by this run's emulator: others of the name may run beside it."""
+    """Whether a process is a function that this run's emulator has unpacked; other runs have the same program name."""
     try:
         program = os.readlink(f"/proc/{pid}/exe")
     except OSError:
@@ -230,7 +230,7 @@ def orders_of_both_lanes_finish_with_each_effect_once(shop):
 
 
 def the_console_lets_an_operator_in_and_shows_an_order(shop):
-    """Invoked directly: that a URL leads there, and that everybody may use it, the emulator does not prove."""
+    """Invoked directly: the emulator cannot show that the function URL works and is public."""
     urls = shop.aws["lambda"].get_function_url_config(FunctionName=f"{PREFIX}console")
     expect(urls["AuthType"] == "NONE", str(urls))
     page = shop.console("/console/orders/first")
@@ -249,8 +249,8 @@ def the_console_lets_an_operator_in_and_shows_an_order(shop):
 
 
 def the_schedule_fires_and_the_supervisor_recovers_an_order(shop):
-    """The agent is not invoked: the step's deadline passes, and only a sweep can find that. Nobody has
-    taken the request, so it is asked for again and nothing is counted."""
+    """The agent is not invoked, so the attempt's time runs out, which only a sweep finds. No agent has taken the
+    request, so it is sent again and no failure is counted."""
     shop.reading("agent.payment", False)
     shop.submit(["stuck"])
     until("payment is asked", lambda: (o := shop.order("stuck")) and o["steps"][1]["state"] == "running")
@@ -265,7 +265,7 @@ def the_schedule_fires_and_the_supervisor_recovers_an_order(shop):
 
 
 def an_alert_reaches_subscribers(shop):
-    """A poison record: dead letter, alert, function, SNS, queue."""
+    """A record that cannot be decoded becomes a dead letter; its alert passes the function and SNS to a queue."""
     queue = shop.aws["sqs"].create_queue(QueueName="on-call")["QueueUrl"]
     arn = shop.aws["sqs"].get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     policy = {"Version": "2012-10-17", "Statement": [{
@@ -289,7 +289,7 @@ def an_alert_reaches_subscribers(shop):
 
 
 def without_one_permission_exactly_its_step_fails(shop):
-    """Submission may not write process records any more: new orders wait, orders under way end."""
+    """Without its permission to write process records, Submission stores no new order; orders under way end."""
     shop.reading("agent.carrier", False)
     shop.submit(["under-way"])
     until("it is under way", lambda: (o := shop.order("under-way")) and o["steps"][2]["state"] == "running")
@@ -316,12 +316,12 @@ def without_one_permission_exactly_its_step_fails(shop):
 
 
 def denials(shop):
-    """What Submission has logged of being denied access so far; other functions log elsewhere."""
+    """The lines about denied access in Submission's log."""
     return [line for line in shop.log_lines("submission") if "AccessDenied" in line]
 
 
 def an_upgrade_leaves_orders_under_way_on_their_version(shop):
-    """A workflow with a fourth step is applied while an order stands in its second."""
+    """A workflow version with a fourth step is deployed while an order is in its second step."""
     shop.reading("agent.payment", False)
     shop.submit(["before"])
     until("it is under way", lambda: (o := shop.order("before")) and o["steps"][1]["state"] == "running")
@@ -334,8 +334,8 @@ def an_upgrade_leaves_orders_under_way_on_their_version(shop):
 """)
     old = shop.order("before")["workflow"]
     shop.terraform("apply", "-auto-approve")
-    # A sandbox may take the version that it has asked for within the last ten seconds for the present one
-    # (Settings::refresh_definitions), so orders are submitted until one is on the new version.
+    # For up to ten seconds a function may use the version that it read last (Settings::refresh_definitions). So
+    # orders are submitted until one has the new version.
     ids = ["before"]
 
     def on_the_new_version():
@@ -353,8 +353,8 @@ def an_upgrade_leaves_orders_under_way_on_their_version(shop):
 
 
 def a_broker_that_dies_loses_nothing(shop):
-    """It dies with requests that nobody else has, and under twenty orders that have just come."""
-    # The Scheduler may start few of them while the carrier takes nothing.
+    """The broker is killed while it holds unread requests, and just after twenty orders were submitted."""
+    # While the carrier takes no requests, the Scheduler may start only few orders for it.
     waiting = [f"waits-{n}" for n in range(5)]
     ids = waiting + [f"crash-{n}" for n in range(20)]
     shop.reading("agent.carrier", False)
@@ -372,7 +372,7 @@ def a_broker_that_dies_loses_nothing(shop):
 
 
 def a_second_plan_is_clean(shop):
-    """But for what the emulator does not keep: named, and nothing else."""
+    """Only the types named here may show changes, because the emulator does not keep them."""
     plan = shop.terraform("plan", "-detailed-exitcode", "-out=second", check=False)
     expect(plan.returncode in (0, 2), plan.stdout[-2000:])
     changes = json.loads(shop.terraform("show", "-json", "second").stdout).get("resource_changes", [])
@@ -383,7 +383,7 @@ def a_second_plan_is_clean(shop):
 
 
 def own_things(shop):
-    """What the installation has in the account, by kind."""
+    """The installation's resources in the account, by kind."""
     aws = shop.aws
     own = lambda names: sorted(name for name in names if PREFIX in name)
     return {
@@ -401,7 +401,8 @@ def own_things(shop):
 
 
 def destroy_leaves_nothing(shop):
-    # What is not seen before is not seen to go. Its bucket was there already, and it has no key of its own.
+    # The check needs at least one thing of each kind before. Exceptions: the bucket existed already, and the
+    # installation creates no key.
     unseen = sorted(kind for kind, names in own_things(shop).items() if not names)
     expect(set(unseen) <= {"buckets", "aliases"}, f"the installation has no {unseen}")
     shop.terraform("destroy", "-auto-approve")

@@ -1,8 +1,8 @@
 """Checks a compose file without a container engine.
 
 Usage: compose_files.py FILE…. The form is checked against the Compose Specification's JSON Schema, as the
-package docker-compose 1.29.2 carries it; then what the schema does not know: images are pinned,
-ports are bound to loopback, and everything that is named exists. Any problem ends with 1.
+package docker-compose 1.29.2 contains it; then what the schema does not cover: images are pinned,
+ports are bound to loopback, and everything that is named exists. Exit code 1 if there is a problem.
 """
 
 import importlib.metadata
@@ -19,7 +19,7 @@ PINNED = re.compile(r"^[^:@\s]+(:[0-9]+/[^:@\s]+)?(:(?!latest$)[\w][\w.-]*|@sha2
 
 
 def specification() -> dict:
-    """The schema, read from the package without running any of it."""
+    """The schema, read from the package's files without running its code."""
     try:
         package = importlib.metadata.distribution("docker-compose")
     except importlib.metadata.PackageNotFoundError:

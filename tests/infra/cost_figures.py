@@ -1,4 +1,4 @@
-"""Holds the figures that a document shows against the command that it says they come from.
+"""Compares the figures in a document with the output of the commands that it names for them.
 
 Usage: cost_figures.py DOCUMENT.md. Every block that begins with a line `$ python3 …` is run from the
 top of the repository, and must show what the command prints. No such block, or another output,

@@ -13,12 +13,12 @@ NOTE = "Made by tests/infra/render.sh from the module. tests/infra.sh compares i
 
 
 def installation(plan: dict) -> dict:
-    """The roles' statements and the functions' variables, by name."""
+    """The statements of the roles and the variables of the functions, by name."""
     roles, variables = {}, {}
     for change in plan["resource_changes"]:
         after = change["change"]["after"]
         if change["type"] == "aws_iam_role_policy":
-            # Of the functions one each, and the one of the schedule.
+            # One policy for each function, and one for the schedule.
             roles[change.get("index", change["name"])] = json.loads(after["policy"])["Statement"]
         elif change["type"] == "aws_lambda_function":
             variables[change["index"]] = after["environment"][0]["variables"]
@@ -32,7 +32,7 @@ def line(value) -> str:
 
 
 def lines_of(installations: dict):
-    """The file, line by line: only objects of names have lines of their own."""
+    """The lines of the file; each statement and each variable is one line."""
     yield "{"
     yield f'  "note": {line(NOTE)},'
     names = sorted(installations)

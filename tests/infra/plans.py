@@ -13,7 +13,7 @@ RESOURCE = ("address", "mode", "type", "name", "index", "provider_name")
 
 
 def plan_file(plan: dict) -> dict:
-    """The plan with its resources where `terraform show -json` has them."""
+    """The plan in the structure of `terraform show -json`."""
     changes = [c for c in plan["resource_changes"] if c["mode"] == "managed"]
     resources = [
         {key: change[key] for key in RESOURCE if key in change}
@@ -48,7 +48,7 @@ def main() -> int:
         elif kind == "test_run" and message["test_run"].get("progress") == "complete":
             run = message["test_run"]
             print(f"  {run['run']}: {run['status']}")
-            # A run that was skipped has shown nothing.
+            # A skipped run counts as failed.
             failed += run["status"] != "pass"
     if written == 0:
         print("plans: no run planned anything", file=sys.stderr)

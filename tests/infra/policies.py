@@ -1,4 +1,4 @@
-"""Holds what the roles may do against AWS's own list of actions, resources and conditions.
+"""Checks the roles' policies against AWS's own list of actions, resources and conditions.
 
 Usage: policies.py PLAN.json… (as plans.py writes them; with a given key, so that every policy is
 known in full). AWS's list is the one that the package
@@ -21,19 +21,19 @@ from policy_sentry.querying.conditions import get_condition_keys_for_service
 # Lambda demands "*" for the network interfaces of functions in a VPC (Lambda Developer Guide,
 # "Giving Lambda functions access to resources in a VPC").
 DEMANDED = {"NetworkInterfacesOfLambda", "NetworkInterfacesNotOfTheCode"}
-# Names that Lambda makes up: log streams, and objects of records that it gave up.
+# Resources whose names Lambda generates: log streams, and objects of records that were given up.
 MADE_UP = (
     re.compile(r"^arn:aws:logs:[^*]+:log-stream:\*$"),
     re.compile(r"^arn:aws:s3:::[^*]+/aws/lambda/\*$"),
 )
-# Keys that hold for every service.
+# Condition keys that every service supports.
 GLOBAL_KEYS = {"aws:RequestedRegion", "aws:SourceAccount", "aws:SourceArn", "aws:SecureTransport"}
-# Parts of ARNs that may hold slashes.
+# Parts of ARNs that may contain slashes.
 WITH_SLASHES = ("LogGroupName", "LogStreamName", "ObjectName", "SecretId")
 
 
 def arn_pattern(form: str) -> re.Pattern:
-    """AWS's form of an ARN, such as arn:${Partition}:sns:${Region}:${Account}:${TopicName}."""
+    """The pattern for AWS's form of an ARN, such as arn:${Partition}:sns:${Region}:${Account}:${TopicName}."""
     pattern = ""
     for part in re.split(r"(\$\{\w+\})", form):
         name = re.fullmatch(r"\$\{(\w+)\}", part)
@@ -47,14 +47,14 @@ def arn_pattern(form: str) -> re.Pattern:
 
 
 def forms_of(action: str) -> list[str] | None:
-    """Resource forms of an action; None if AWS does not know it."""
+    """The forms of an action's resources; None if AWS has no such action."""
     service, name = action.split(":")
     data = get_action_data(service, name)
     return [row["resource_arn_format"] for row in data[service]] if data else None
 
 
 def known_condition(key: str) -> bool:
-    """Whether AWS lists the key; a listed one may end in a part of one's own, ${…}."""
+    """Whether AWS lists the condition key; a listed key may end in a variable part, ${…}."""
     listed = get_condition_keys_for_service(key.split(":")[0])
     return any(
         key.startswith(name.split("${")[0]) if "${" in name else key == name for name in listed

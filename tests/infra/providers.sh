@@ -1,8 +1,8 @@
-# Where Terraform has its providers from, for scripts that source this.
+# Chooses where Terraform gets its providers from; other scripts source this file.
 #
-# `providers DIR` writes a configuration into DIR and exports TF_CLI_CONFIG_FILE, if there is a
-# file-system mirror: the one in TRIAD_TF_MIRROR, or else one below /opt with the AWS provider in it.
-# A user's own configuration of Terraform is left alone, and without any there is the registry.
+# `providers DIR` looks for a file-system mirror: the directory in TRIAD_TF_MIRROR, or one below /opt that has the AWS
+# provider. If there is one, it writes a configuration into DIR and exports TF_CLI_CONFIG_FILE. A user's own Terraform
+# configuration is not changed; without any, Terraform uses the registry.
 
 providers() {
   local mirror="${TRIAD_TF_MIRROR:-}" found

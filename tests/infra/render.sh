@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Prints what infra/tests/permissions.json has to be: every permission of every role, as the module
-# makes it.
+# Prints the correct content of infra/tests/permissions.json: every permission of every role of the module.
 #
 #   tests/infra/render.sh > target/permissions.json && mv target/permissions.json infra/tests/permissions.json
-#   tests/infra/render.sh DIRECTORY     of another copy of infra/
+#   tests/infra/render.sh DIRECTORY     for another copy of infra/
 #
-# Needs terraform and python3. TRIAD_TF_MIRROR=DIR takes Terraform providers from a file-system mirror
+# Needs terraform and python3. With TRIAD_TF_MIRROR=DIR, Terraform's providers come from a file-system mirror
 # instead of the registry.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"

@@ -1,8 +1,8 @@
 """Looks for secrets in the files of the repository.
 
 Usage: secret_scan.py DETECT_SECRETS ALLOWED.toml, from the top of the repository. Runs the
-command detect-secrets over every file that git knows or would add. A finding that ALLOWED.toml
-does not name with a reason ends with 1, and so does a named one that is not found any more.
+command detect-secrets over every file that git tracks or would add. Exit code 1 if ALLOWED.toml does
+not name a finding with its reason, or names one that is no longer found.
 """
 
 import json
@@ -11,10 +11,10 @@ import sys
 import tomllib
 from fnmatch import fnmatch
 
-# Checksums of packages, and of findings: nothing but high entropy. And the kept worlds: the simulated world has
-# drawn every word of them from a seed, and long names among them look like keys.
+# Not scanned: checksums of packages and of findings, which are random text without meaning; and the saved worlds of
+# the simulated world, whose texts are generated from a seed and may look like keys.
 NOT_SCANNED = ("Cargo.lock", "tests/infra/secrets-allowed.toml", "tests/testkit/sim/tests/saved/*.json")
-# Values that name a secret, or say themselves that they are none.
+# Not secrets: values that name a secret, or that begin with "not-a-real-".
 NO_SECRETS = ("^arn:aws:(secretsmanager|kms):", "^not-a-real-")
 
 

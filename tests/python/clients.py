@@ -1,9 +1,9 @@
-"""Triad through other clients: Kafka by confluent-kafka or kafka-python, the tables by boto3.
+"""Uses Triad through other clients: Kafka with confluent-kafka or kafka-python, the tables with boto3.
 
 usage: clients.py CLIENT BROKERS DYNAMODB_URL
 
 Submits bare JSON orders (one of them refused), waits for their statuses and for the alert, reads
-the process records, and prints what it found as one line of JSON.
+the process records, and prints the results as one line of JSON.
 """
 
 import json
@@ -11,7 +11,7 @@ import sys
 import time
 
 WAIT_S = 120
-# One order in each.
+# One order is sent with each codec.
 CODECS = ["zstd", "lz4", "snappy", "gzip", None]
 FINAL = {"completed", "compensated", "failed"}
 
@@ -95,7 +95,7 @@ class KafkaPython:
 
 
 def follow(kafka, wanted, refused):
-    """Statuses by order in the order of arrival, and the alert about the refused order."""
+    """The statuses of each order, in order of arrival, and the alert about the refused order."""
     statuses, alerts = {order: [] for order in wanted}, []
     for topic, key, value in kafka.consume(["status", "alerts", "dead-letter"]):
         if topic == "status":
@@ -144,7 +144,7 @@ def main():
     kafka = {"confluent": Confluent, "kafka-python": KafkaPython}[client](brokers)
     good, refused = orders(client)
     values = [(o["order_id"].encode(), json.dumps(o).encode()) for o in good]
-    # A bare record without a key is enough.
+    # Without a key: Triad must accept such records.
     values.append((None, json.dumps(refused).encode()))
     kafka.produce(values)
     wanted = [o["order_id"] for o in good]

@@ -1,4 +1,4 @@
-//! Headless Chromium, controlled by its own protocol over two pipes, without a port or a driver.
+//! Headless Chromium, controlled by the DevTools protocol over two pipes, without a port or a driver.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,14 +13,14 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use crate::poll::{PATIENCE, until};
 use crate::skipped::skipped;
 
-/// Usual paths of Chromium, as on Debian.
+/// Usual paths of Chromium, for example on Debian.
 const PLACES: [&str; 3] = [
     "/usr/bin/chromium",
     "/usr/bin/chromium-browser",
     "/usr/bin/google-chrome",
 ];
 
-/// A browser with one page, killed when dropped.
+/// A browser with one page. It is killed when this is dropped.
 pub struct Browser {
     _child: Child,
     input: ChildStdin,
@@ -40,14 +40,14 @@ fn installed() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts a browser with an empty page; `None`, with a note, if there is no Chromium.
+    /// Starts a browser with an empty page; `None`, with a note in the list of skips, if Chromium is missing.
     ///
     /// # Panics
     /// If it does not start.
     pub async fn start() -> Option<Self> {
         let program = installed()?;
         let profile = TempDir::new().expect("a directory");
-        // The protocol uses the descriptors 3 and 4, with NUL after each message.
+        // The protocol uses the descriptors 3 and 4; each message ends with NUL.
         let script = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
         let mut child = Command::new("/bin/sh")
             .args(["-c", script])
@@ -86,7 +86,7 @@ impl Browser {
         let session = browser.ask("Target.attachToTarget", attach).await;
         browser.session = session["sessionId"].as_str().map(str::to_owned);
         browser.ask("Page.enable", json!({})).await;
-        // Some builds ignore `--lang`, and the format of moments depends on the locale.
+        // The format of times depends on the locale, and some builds ignore `--lang`.
         let locale = json!({"locale": "en-GB"});
         browser.ask("Emulation.setLocaleOverride", locale).await;
         Some(browser)
@@ -121,7 +121,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression in the page.
+    /// The value of a JavaScript expression in the page.
     ///
     /// # Panics
     /// If it throws.
@@ -155,8 +155,8 @@ impl Browser {
             .collect()
     }
 
-    /// The texts of all elements that match a selector, even if they are shown only on hover, such as titles in a
-    /// drawing.
+    /// The texts of all elements that match a selector, also of those that are shown only on hover, such as titles in
+    /// a drawing.
     pub async fn titles(&mut self, selector: &str) -> Vec<String> {
         let selector = Value::from(selector);
         let found = format!("[...document.querySelectorAll({selector})].map(e => e.textContent)");
@@ -167,14 +167,14 @@ impl Browser {
             .collect()
     }
 
-    /// Opens an address, and waits for the page.
+    /// Opens an address, and waits until the page has loaded.
     pub async fn go(&mut self, address: &str) {
         self.value("window.before = true").await;
         self.ask("Page.navigate", json!({"url": address})).await;
         self.loaded().await;
     }
 
-    /// Clicks on the first element that matches a selector; if it leads to another page, waits for that.
+    /// Clicks on the first element that matches a selector. If it leads to another page, waits until that has loaded.
     ///
     /// # Panics
     /// If the element is missing or not visible.
@@ -185,7 +185,7 @@ impl Browser {
         let is_seen = format!("document.querySelector({found})?.checkVisibility() ?? false");
         assert_eq!(self.value(&is_seen).await, true, "{selector} is not seen");
         let click = format!("document.querySelector({found}).click()");
-        // As a user gesture, so that opening a tab is allowed.
+        // As a user's gesture; otherwise Chromium would not open a tab.
         let params = json!({"expression": click, "userGesture": true});
         let said = self.ask("Runtime.evaluate", params).await;
         assert!(said["exceptionDetails"].is_null(), "{selector}: {said}");
@@ -194,7 +194,7 @@ impl Browser {
         }
     }
 
-    /// Number of clicks until now.
+    /// Number of clicks so far.
     #[must_use]
     pub fn clicks(&self) -> usize {
         self.clicks
@@ -210,7 +210,7 @@ impl Browser {
         .await;
     }
 
-    /// Writes into a field.
+    /// Sets the text of a field.
     pub async fn write(&mut self, selector: &str, text: &str) {
         let (selector, text) = (Value::from(selector), Value::from(text));
         self.value(&format!(
@@ -241,10 +241,10 @@ impl Browser {
         self.ask("Input.dispatchKeyEvent", pressed("keyUp")).await;
     }
 
-    /// Presses the tabulator until the first element that matches a selector has the focus.
+    /// Presses Tab until the first element that matches a selector has the focus.
     ///
     /// # Panics
-    /// If it has not after 300 times.
+    /// If it has no focus after 300 times.
     pub async fn tab_to(&mut self, selector: &str) {
         let found = Value::from(selector);
         let has_focus = format!("document.activeElement === document.querySelector({found})");
@@ -257,7 +257,7 @@ impl Browser {
         panic!("no key leads to {selector}");
     }
 
-    /// Presses Enter on a link to another page, and waits for that.
+    /// Presses Enter on a link to another page, and waits until that has loaded.
     pub async fn enter(&mut self) {
         self.value("window.before = true").await;
         self.press("Enter").await;
@@ -272,7 +272,7 @@ impl Browser {
     async fn loaded(&mut self) {
         let ready = "window.before === undefined && document.readyState === 'complete'";
         until("the page is there", async || {
-            // While the page changes there may be no context to evaluate in.
+            // While the page changes, the evaluation may fail.
             let params = json!({"expression": ready, "returnByValue": true});
             let said = self.ask("Runtime.evaluate", params).await;
             (said["result"]["value"] == true).then_some(())
@@ -288,7 +288,7 @@ impl Browser {
         self.ask("Emulation.setEmulatedMedia", dark).await;
     }
 
-    /// Saves a screenshot of the page, at most this many pixels high.
+    /// Saves a screenshot of the page, at most `most` pixels high.
     ///
     /// # Panics
     /// If the file cannot be written.

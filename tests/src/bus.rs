@@ -1,4 +1,4 @@
-//! A bus in memory: keeps messages for the test.
+//! A bus in memory, from which the test takes the sent messages.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use triad_core::Envelope;
 use triad_runtime::{Bus, BusError, InputRecord};
 
-/// Messages in sending order.
+/// The messages, in the order in which they were sent.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBus(Arc<Mutex<Inner>>);
 
@@ -17,7 +17,7 @@ struct Inner {
 }
 
 impl MemoryBus {
-    /// Takes the next record.
+    /// Takes the oldest message, as a record.
     pub fn next(&self) -> Option<InputRecord> {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inner.queue.pop_front()

@@ -1,4 +1,4 @@
-//! Runs `triad` to its end.
+//! Runs the program `triad` until it ends.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use crate::poll::PATIENCE;
 use crate::process::command;
 
-/// Exit code and output of a command.
+/// Exit code and output of a command that has ended.
 #[derive(Debug, Clone)]
 pub struct Ran {
     /// Exit code.
@@ -20,10 +20,10 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The lines of standard output as JSON, without the summary, which is the last one.
+    /// The lines of standard output as JSON, without the last one, which is the summary.
     ///
     /// # Panics
-    /// If one is not JSON, or one before the last is a summary.
+    /// If a line is not JSON, or if a line before the last is a summary.
     pub fn json_lines(&self) -> Vec<Value> {
         let mut lines = self.all_json_lines();
         if lines.last().is_some_and(|last| last["kind"] == "summary") {
@@ -37,7 +37,7 @@ impl Ran {
     /// The summary: the last line of standard output, as JSON.
     ///
     /// # Panics
-    /// If it is none.
+    /// If the last line is not a summary.
     pub fn summary(&self) -> Value {
         let last = self.all_json_lines().pop().expect("a last line");
         assert_eq!(last["kind"], "summary", "{last}");
@@ -49,19 +49,19 @@ impl Ran {
         self.out.lines().map(line).collect()
     }
 
-    /// Expects exit code 0.
+    /// Checks that the exit code is 0.
     ///
     /// # Panics
-    /// If it was another.
+    /// If it is another.
     #[must_use]
     pub fn good(self) -> Self {
         self.ended(0)
     }
 
-    /// Expects an exit code.
+    /// Checks the exit code.
     ///
     /// # Panics
-    /// If it was another.
+    /// If it is another.
     #[must_use]
     pub fn ended(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:?}");
@@ -69,7 +69,7 @@ impl Ran {
     }
 }
 
-/// Runs `triad` with arguments, variables and a standard input.
+/// Runs `triad` with these arguments, environment variables and standard input.
 ///
 /// # Panics
 /// If it does not end in time.
@@ -86,7 +86,7 @@ pub async fn triad(args: &[&str], variables: &[(&str, &str)], input: &[u8]) -> R
     let mut stdin = child.stdin.take().expect("standard input is a pipe");
     let input = input.to_vec();
     tokio::spawn(async move {
-        // Ignored: the command may not read its input.
+        // Fails if the command ends without reading its input, which is allowed.
         let _ = stdin.write_all(&input).await;
     });
     let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;

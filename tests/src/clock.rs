@@ -10,7 +10,7 @@ use triad_core::Timestamp;
 use triad_runtime::Clock;
 use triad_workflow::Millis;
 
-/// A clock that stands still until it is moved; clones share it.
+/// A clock that stands still until the test moves it. Clones share the time.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<Mutex<Inner>>);
 
@@ -36,7 +36,7 @@ impl ManualClock {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Advances the clock, and wakes finished sleepers.
+    /// Advances the clock, and wakes the sleeps that are over.
     pub fn advance(&self, span: Millis) {
         let mut inner = self.lock();
         inner.now += span.0;
@@ -50,7 +50,7 @@ impl ManualClock {
         }
     }
 
-    /// Number of sleepers with at most this span.
+    /// Number of pending sleeps of at most this span.
     #[must_use]
     pub fn sleepers(&self, at_most: Millis) -> usize {
         let inner = self.lock();

@@ -1,8 +1,8 @@
-//! Cases of commands: a situation, and the expected output.
+//! Test cases of commands, with the expected exit code and output.
 
 use crate::cli::{Ran, triad};
 
-/// A case: the command, its variables, its exit code, and parts of its output.
+/// A test case: the command, its environment variables, its exit code, and parts of its output.
 pub struct Case {
     situation: &'static str,
     arguments: Vec<String>,
@@ -34,14 +34,14 @@ impl Case {
         self
     }
 
-    /// Adds parts that the output must not have.
+    /// Adds texts that the output must not contain.
     #[must_use]
     pub fn not(mut self, says_not: &'static [&'static str]) -> Self {
         self.says_not = says_not;
         self
     }
 
-    /// Runs the case with these variables and its own, and checks the result.
+    /// Runs the command with these variables and its own, and checks the result.
     ///
     /// # Panics
     /// If the exit code or the output differs.

@@ -9,27 +9,27 @@ use crate::ledger::Ledger;
 use crate::poll::until;
 use crate::process::{Process, command};
 
-/// `triad dev --json` as a child process, killed when dropped.
+/// `triad dev --json` as a child process. It is killed when this is dropped.
 pub struct Dev {
     /// The process.
     pub process: Process,
-    /// Kafka's address.
+    /// Address of Kafka.
     pub kafka: String,
-    /// DynamoDB's URL; empty on SQLite.
+    /// URL of DynamoDB; empty if the run uses SQLite.
     pub dynamodb: String,
-    /// Its data directory, for other commands; empty on tables.
+    /// The data directory, which other commands need; empty if the run uses tables.
     pub data: String,
-    /// The reference service's URL.
+    /// URL of the reference service.
     pub service: String,
-    /// The console's URL, with a slash at its end.
+    /// URL of the console, with a slash at its end.
     pub console: String,
 }
 
 impl Dev {
-    /// Starts it with further arguments and waits for its addresses.
+    /// Starts `triad dev` with further arguments, and waits for its addresses.
     ///
     /// # Panics
-    /// If it ends or prints something else.
+    /// If it ends, or prints something else.
     pub async fn start(args: &[&str]) -> Self {
         let mut command = command("triad");
         command.arg("dev").arg("--json").args(args);
@@ -49,7 +49,7 @@ impl Dev {
         }
     }
 
-    /// Starts it on tables, which are not its default.
+    /// Starts `triad dev` on tables instead of SQLite, the default.
     ///
     /// # Panics
     /// As for [`start`](Self::start).
@@ -57,7 +57,7 @@ impl Dev {
         Self::start(&[&["--store", "dynamodb"], args].concat()).await
     }
 
-    /// The variables for other commands.
+    /// The environment variables with which other commands find this run.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, &str)> {
         match self.data.is_empty() {
@@ -69,12 +69,12 @@ impl Dev {
         }
     }
 
-    /// Runs a command against it.
+    /// Runs a command against this run.
     pub async fn triad(&self, args: &[&str]) -> Ran {
         self.triad_reading(args, b"").await
     }
 
-    /// Runs a command against it, with a standard input.
+    /// Runs a command against this run, with a standard input.
     pub async fn triad_reading(&self, args: &[&str], input: &[u8]) -> Ran {
         cli::triad(args, &self.variables(), input).await
     }
@@ -82,7 +82,7 @@ impl Dev {
     /// Submits a file of orders.
     ///
     /// # Panics
-    /// If that fails.
+    /// If the command fails.
     pub async fn submit(&self, file: &Path) {
         let file = file.display().to_string();
         let _ = self.triad(&["submit", &file]).await.good();
@@ -115,7 +115,7 @@ impl Dev {
         Ledger::read(&self.service).await
     }
 
-    /// Sets the reference service's faults: a plan for each named service, none for the others.
+    /// Sets faults of the reference service: a plan for each service named, no faults for the others.
     ///
     /// # Panics
     /// If the service does not accept them.

@@ -1,5 +1,5 @@
-//! Embedded broker, tables and reference service in the test's own process, for functions and workers in separate
-//! processes.
+//! Embedded broker, tables and reference service in the test's process, for functions and workers that run as
+//! separate processes.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -38,10 +38,10 @@ pub fn workflow(yaml: &str) -> Workflow {
     load::from_yaml("test.yaml", yaml, &Limits::published()).expect("the workflow is sound")
 }
 
-/// Variable with the URL of another DynamoDB-compatible engine for [`Store::of_contract`].
+/// Environment variable with the URL of another DynamoDB-compatible engine, for [`Store::of_contract`].
 pub const OTHER_ENGINE: &str = "TRIAD_TEST_DYNAMODB_ENDPOINT";
 
-/// Tables in memory, already created.
+/// DynamoDB tables in memory, already created.
 pub struct Store {
     url: String,
     tables: Tables,
@@ -69,7 +69,7 @@ impl Store {
         Self::over(url, client, Tables::with_prefix(prefix), Some(embedded)).await
     }
 
-    /// The engine for contract suites: the one in [`OTHER_ENGINE`], with new tables, or the embedded one.
+    /// An engine for contract suites: the engine at [`OTHER_ENGINE`] with new tables, or the embedded one.
     ///
     /// # Panics
     /// If the engine does not start, or creates no tables.
@@ -100,30 +100,30 @@ impl Store {
         }
     }
 
-    /// The URL for other processes.
+    /// The URL at which other processes reach the tables.
     pub fn url(&self) -> String {
         self.url.clone()
     }
 
-    /// The state store over it.
+    /// A state store on these tables.
     pub fn store(&self) -> DynamoStore<SystemClock> {
         self.store_at(SystemClock)
     }
 
-    /// The state store over it, with a given clock.
+    /// A state store on these tables, with the given clock.
     pub fn store_at<C: Clock + Clone>(&self, clock: C) -> DynamoStore<C> {
         self.store_keeping(clock, RETENTION)
     }
 
-    /// The same, with a retention of finished records.
+    /// A state store on these tables, with the given clock and retention of finished records.
     pub fn store_keeping<C: Clock + Clone>(&self, clock: C, retention: Millis) -> DynamoStore<C> {
         DynamoStore::new(self.client.clone(), self.tables.clone(), clock, retention)
     }
 
-    /// Damages an order's record: sets the attribute to this text.
+    /// Makes an order's record unreadable: sets the attribute to this text.
     ///
     /// # Panics
-    /// If it cannot be written.
+    /// If the item cannot be written.
     pub async fn damage(&self, id: &str, attribute: &str, text: &str) {
         let update = json!({
             "TableName": self.tables.order_state, "Key": {"OrderID": {"S": id}},
@@ -133,7 +133,7 @@ impl Store {
         let _ = self.ask("UpdateItem", &update).await;
     }
 
-    /// The item with an order's details, as the service stores it.
+    /// The item with an order's details, as the table stores it.
     ///
     /// # Panics
     /// If it cannot be read.
@@ -153,10 +153,10 @@ impl Store {
         let _ = self.ask("DeleteItem", &delete).await;
     }
 
-    /// Removes the search indexes from the table of records, as an earlier version created it.
+    /// Removes the search indexes from the table of records, so that it is as an earlier version created it.
     ///
     /// # Panics
-    /// If it cannot be changed.
+    /// If the table cannot be changed.
     pub async fn remove_search_indexes(&self) {
         for index in ["search-1", "search-2"] {
             let delete = json!({"TableName": self.tables.order_state,
@@ -165,7 +165,7 @@ impl Store {
         }
     }
 
-    /// Sends a request for which there is no port.
+    /// Sends a request that no port offers.
     async fn ask(&self, operation: &str, request: &Value) -> Value {
         let answer = crate::http::client()
             .post(&self.url)
@@ -198,7 +198,7 @@ impl Store {
     }
 }
 
-/// Tables, reference service and, once started, a broker, with one workflow.
+/// Tables, reference service and, once it is started, a broker, with one workflow.
 pub struct Engines {
     /// The tables.
     pub store: Store,
@@ -233,7 +233,7 @@ impl Engines {
         }
     }
 
-    /// Starts all of it.
+    /// Starts tables, service and broker, and publishes the workflow.
     ///
     /// # Panics
     /// If something does not start.
@@ -243,7 +243,7 @@ impl Engines {
         engines
     }
 
-    /// Starts the broker, with all topics.
+    /// Starts the broker and creates all topics.
     ///
     /// # Panics
     /// If the address is taken.
@@ -269,7 +269,7 @@ impl Engines {
     /// Stops the broker.
     ///
     /// # Panics
-    /// If it does not stop cleanly, or does not run.
+    /// If it does not stop cleanly, or is not running.
     pub async fn stop_broker(&mut self) {
         let broker = self.broker.take().expect("the broker runs");
         broker.shutdown().await.expect("the broker stops");
@@ -278,7 +278,7 @@ impl Engines {
     /// The broker's address.
     ///
     /// # Panics
-    /// If it does not run.
+    /// If it is not running.
     pub fn brokers(&self) -> String {
         let broker = self.broker.as_ref().expect("the broker runs");
         broker.addr().to_string()
@@ -290,7 +290,7 @@ impl Engines {
         self.agents.iter().map(topic).collect()
     }
 
-    /// The variables for a function or worker on these engines.
+    /// The environment variables for a function or worker that uses these engines.
     pub fn variables(&self, brokers: &str) -> Vec<(&'static str, String)> {
         let agent = |name: &AgentName| {
             let url = format!("http://{}/{name}", self.service.addr());
@@ -376,7 +376,7 @@ impl Engines {
     /// Waits until this many orders are in a state.
     ///
     /// # Panics
-    /// If they are not in time.
+    /// If that takes too long.
     pub async fn all_in(&self, state: &str, count: usize) {
         until(&format!("{count} orders are {state}"), async || {
             (self.count(state).await == count).then_some(())

@@ -1,5 +1,5 @@
-//! An event source mapping: reads topics, builds the documented event, invokes the function and
-//! honours `batchItemFailures`.
+//! An event source mapping: reads topics, builds the event that Lambda documents, invokes the function, and
+//! redelivers the records in `batchItemFailures`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,17 +12,17 @@ use triad_runtime::InputRecord;
 use crate::runtime_api::{Answer, Function, InvokeError, RuntimeApi};
 use crate::topics;
 
-/// Records of one invocation.
+/// Most records of one invocation.
 const BATCH: usize = 100;
-/// Time of one invocation.
+/// Time limit of one invocation.
 pub const INVOCATION: Duration = Duration::from_secs(60);
 
-/// One function with its mapping.
+/// A function, and the mapping that invokes it.
 pub struct EventSource {
     api: RuntimeApi,
     _function: Function,
     reader: Reader,
-    /// Records waiting for an invocation, by partition.
+    /// Records that wait for an invocation, by topic and partition.
     waiting: BTreeMap<(String, i32), Vec<InputRecord>>,
 }
 
@@ -46,8 +46,8 @@ impl EventSource {
         }
     }
 
-    /// Takes the available records, invokes the function once if there are any, and returns how many records are
-    /// resolved; `None` if there were none.
+    /// Takes the available records and, if there are any, invokes the function once. Returns how many records are
+    /// done; `None` if there were none.
     ///
     /// # Panics
     /// If the function fails as a whole, or gives an invalid answer.
@@ -111,10 +111,10 @@ pub async fn invoke(api: &RuntimeApi, records: &[InputRecord]) -> Result<Answer,
     api.invoke(event(&all), INVOCATION).await
 }
 
-/// The first failed offset of each `topic-partition` of an answer.
+/// The first failed offset of each `topic-partition` in an answer.
 ///
 /// # Panics
-/// If the answer has not the documented form.
+/// If the answer does not have the documented form.
 pub fn failures(answer: &Answer) -> HashMap<String, i64> {
     let json = answer.json();
     let items = json["batchItemFailures"].as_array();

@@ -1,18 +1,18 @@
-//! Record batches byte by byte, as no client of Triad writes them.
+//! Record batches built byte by byte, with content that no client of Triad writes.
 //!
 //! Layout: Kafka protocol guide, "Record Batch", magic 2, and Produce version 3.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// A record of any bytes.
+/// A record with arbitrary bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Foreign {
     /// Key, if it has one.
     pub key: Option<Vec<u8>>,
     /// Value; `None` is a tombstone.
     pub value: Option<Vec<u8>>,
-    /// Headers; names need not be text.
+    /// Headers; their names need not be text.
     pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
@@ -30,11 +30,11 @@ pub enum Codec {
     Lz4 = 3,
     /// Zstandard.
     Zstd = 4,
-    /// A codec that does not exist.
+    /// A number that the protocol assigns to no codec.
     Unknown = 7,
 }
 
-/// The records behind a batch's header, uncompressed.
+/// The bytes of a batch after its header, uncompressed.
 pub fn records(all: &[Foreign]) -> Vec<u8> {
     let mut out = Vec::new();
     for (at, record) in all.iter().enumerate() {
@@ -54,7 +54,7 @@ pub fn records(all: &[Foreign]) -> Vec<u8> {
     out
 }
 
-/// A batch that claims to hold `count` records in this codec, whatever its content; its checksum is right.
+/// A batch whose header claims `count` records in this codec, with any content and a correct checksum.
 pub fn batch(codec: Codec, count: i32, content: &[u8]) -> Vec<u8> {
     const CRC_FROM: usize = 21;
     let mut out = vec![0; 61];
@@ -64,7 +64,7 @@ pub fn batch(codec: Codec, count: i32, content: &[u8]) -> Vec<u8> {
     out[16] = 2;
     out[21..23].copy_from_slice(&(codec as i16).to_be_bytes());
     out[23..27].copy_from_slice(&(count - 1).to_be_bytes());
-    // No idempotent producer.
+    // Producer id, epoch and sequence are -1: the producer is not idempotent.
     out[43..57].fill(0xff);
     out[57..61].copy_from_slice(&count.to_be_bytes());
     let crc = crc32c::crc32c(&out[CRC_FROM..]);
@@ -79,7 +79,8 @@ pub fn batch(codec: Codec, count: i32, content: &[u8]) -> Vec<u8> {
 pub fn produce(brokers: &str, topic: &str, partition: i32, batch: &[u8]) -> i64 {
     let mut body: Vec<u8> = Vec::new();
     let mut put = |bytes: &[u8]| body.extend_from_slice(bytes);
-    // Produce, version 3, correlation 1, no client id; no transaction, all replicas, 30 s.
+    // Produce, version 3: correlation id 1, no client id, no transaction, acknowledgement by all replicas, timeout 30
+    // s.
     put(&[0, 0, 0, 3, 0, 0, 0, 1, 0xff, 0xff]);
     put(&[0xff, 0xff, 0xff, 0xff]);
     put(&30_000_i32.to_be_bytes());
@@ -102,7 +103,7 @@ pub fn produce(brokers: &str, topic: &str, partition: i32, batch: &[u8]) -> i64 
     broker.read_exact(&mut length).expect("it answers");
     let mut answer = vec![0; u32::from_be_bytes(length) as usize];
     broker.read_exact(&mut answer).expect("it answers in full");
-    // Correlation, one topic, its name, one partition, its number.
+    // Skips the correlation id, the number of topics, the name, the number of partitions, and the partition's number.
     let at = 4 + 4 + 2 + topic.len() + 4 + 4;
     let error = i16::from_be_bytes([answer[at], answer[at + 1]]);
     assert_eq!(error, 0, "the broker does not take the batch");

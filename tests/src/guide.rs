@@ -1,4 +1,5 @@
-//! Follows a page word for word: runs its commands, makes its changes of files, and compares the shown output.
+//! Follows a page of the documentation word for word: runs its commands, makes its changes to files, and compares the
+//! output that it shows.
 //!
 //! The first line of a fenced block gives its kind:
 //!
@@ -10,8 +11,8 @@
 //! | `yaml FILE` and the like | a part of a file, as it is at that point |
 //! | with the word `unrun` | only shown |
 //!
-//! In output, moments, spans, addresses and hashes differ from run to run, lines about several orders and services
-//! come in any order, and `…` stands for any lines.
+//! When output is compared, times, durations, addresses and hashes may differ, lines about several orders and
+//! services may come in any order, and `…` stands for any lines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,31 +25,31 @@ use crate::process::Process;
 
 /// Longest wait for the output of a block.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Interval between two looks.
+/// Interval between two checks of the output.
 const LOOK: Duration = Duration::from_millis(100);
-/// When a page is rewritten, output is complete once there was none for this long.
+/// Time without output after which output counts as complete, when a page is rewritten.
 const QUIET: Duration = Duration::from_secs(7);
 
 /// Follows a page.
 pub struct Reader {
     /// The working directory.
     dir: PathBuf,
-    /// File with the shell's directory and variables between two commands.
+    /// File that keeps the shell's directory and variables between two commands.
     state: PathBuf,
-    /// The long-running program, and how many of its lines were compared.
+    /// The long-running program, and the number of its lines that have been compared.
     first: Option<(Process, usize)>,
-    /// Lines that were expected: they may come again later.
+    /// Lines that the page has shown; they may be printed again later.
     said: Vec<String>,
-    /// The page is rewritten: no output is expected.
+    /// Whether the page is being rewritten, so that no particular output is expected.
     rewriting: bool,
     differences: Vec<String>,
 }
 
-/// Result of following a page.
+/// The result of following a page.
 pub struct Followed {
-    /// The page, with the actual output where it differs.
+    /// The page, with the actual output wherever it differs.
     pub page: String,
-    /// The differences, for people; empty if there are none.
+    /// The differences, as text; empty if there are none.
     pub differences: Vec<String>,
     /// Number of commands run.
     pub commands: usize,
@@ -56,7 +57,7 @@ pub struct Followed {
     pub changes: usize,
 }
 
-/// Follows a page in an empty directory, with the binaries of this build first on the `PATH`.
+/// Follows a page in an empty directory, with this build's binaries first in the `PATH`.
 ///
 /// # Panics
 /// If the page cannot be parsed, or a program cannot be started.
@@ -112,11 +113,11 @@ pub async fn follow(page: &str, dir: &Path, rewriting: bool) -> Followed {
     }
 }
 
-/// Commands and their expected output.
+/// The commands, each with its expected output.
 fn turns(lines: &[String]) -> Vec<(Option<String>, Vec<String>)> {
     let mut turns: Vec<(Option<String>, Vec<String>)> = Vec::new();
     if lines.is_empty() {
-        // A new page has no output yet.
+        // On a newly written page, the output is still missing.
         turns.push((None, Vec::new()));
     }
     let mut continued = false;
@@ -168,7 +169,7 @@ impl Reader {
             .unwrap_or_else(|_| panic!("{command} does not end"))
             .expect("bash runs");
         let text = String::from_utf8_lossy(&ran.stdout);
-        // The page must not name the machine's directories.
+        // The directory is removed from output, because the page must not contain paths of this machine.
         let text = text.replace(&self.dir.display().to_string(), "");
         text.lines().map(|l| l.trim_end().to_owned()).collect()
     }
@@ -178,7 +179,7 @@ impl Reader {
         for (command, expected) in turns(lines) {
             let command = command.expect("a block begins with a command");
             *commands += 1;
-            // Commands that only read may be repeated, acts must not.
+            // Commands that only read may be repeated until their output is as expected; acts must not.
             let looks = [
                 "triad get",
                 "triad list",
@@ -241,7 +242,7 @@ impl Reader {
         shown
     }
 
-    /// New output of the running program, once it is as expected, or no more comes.
+    /// The new output of the long-running program, as soon as it is as expected or no more comes.
     async fn printed(&mut self, expected: &[String]) -> Vec<String> {
         let (began, mut last) = (Instant::now(), (Instant::now(), 0));
         loop {
@@ -264,7 +265,7 @@ impl Reader {
         }
     }
 
-    /// The new lines, without repetitions of earlier expected ones.
+    /// The new lines, without repetitions of lines that were expected before.
     fn since(&self, process: &Process, at: usize) -> Vec<String> {
         let dir = self.dir.display().to_string();
         let lines = process.out().into_iter().skip(at);
@@ -275,7 +276,7 @@ impl Reader {
             .collect()
     }
 
-    /// The output for the page: the shown one if it is still right.
+    /// The output for the page: the page's own text if it still matches, otherwise the actual output.
     fn held(&mut self, of: &str, expected: Vec<String>, printed: Vec<String>) -> Vec<String> {
         if matches(&expected, &printed) {
             return expected;
@@ -285,7 +286,7 @@ impl Reader {
         printed
     }
 
-    /// Makes a change of files.
+    /// Applies a change to files.
     fn change(&mut self, lines: &[String]) {
         let mut file = None;
         let mut is_new = false;
@@ -340,7 +341,7 @@ impl Reader {
         fs::write(&file, text).expect("the file can be written");
     }
 
-    /// Compares a part of a file with the page.
+    /// Compares the part of a file that the page shows with the file.
     fn shown(&mut self, name: &str, lines: &[String]) {
         let file = self.cwd().join(name);
         let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));

@@ -1,4 +1,4 @@
-//! The text of a followed page: its blocks, and the comparison of outputs.
+//! The text of a page to follow: its blocks, and the comparison of outputs.
 
 /// A part of a page.
 #[derive(Debug, PartialEq)]
@@ -7,31 +7,31 @@ pub enum Block {
     Prose(String),
     /// A fenced block.
     Fenced {
-        /// Its first line.
+        /// Its first line, with the fence.
         head: String,
-        /// Kind of the block.
+        /// The kind of block.
         kind: Kind,
-        /// The lines in it.
+        /// The lines inside.
         lines: Vec<String>,
     },
 }
 
-/// What a fenced block is.
+/// The kinds of fenced blocks.
 #[derive(Debug, PartialEq)]
 pub enum Kind {
     /// Commands in the shell.
     Console,
-    /// The long-running program.
+    /// Output of the long-running program.
     First,
-    /// A change of files.
+    /// A change to files.
     Diff,
-    /// A part of the file of this name.
+    /// A part of the file with this name.
     File(String),
-    /// Only shown.
+    /// Shown to readers, but not run.
     Unrun,
 }
 
-/// The parts of a page.
+/// Splits a page into its parts.
 ///
 /// # Panics
 /// At a block of an unknown kind, or without an end.
@@ -74,13 +74,13 @@ pub fn blocks(page: &str) -> Vec<Block> {
     parts
 }
 
-/// Whether output is as expected, apart from the parts that differ from run to run.
+/// Whether output is as expected, apart from what may differ between runs.
 #[must_use]
 pub fn matches(expected: &[String], printed: &[String]) -> bool {
     fits(&normal(expected), &normal(printed))
 }
 
-/// Both outputs, line by line in their compared form.
+/// Both outputs, line by line in the form in which they are compared.
 #[must_use]
 pub fn differences(expected: &[String], printed: &[String]) -> String {
     let shown = |lines: &[String], mark: &str| {
@@ -105,8 +105,8 @@ fn fits(pattern: &[String], lines: &[String]) -> bool {
     }
 }
 
-/// The lines in their compared form. Lines about orders and services come in any order, and lists have the order of
-/// the store: neighbours are sorted, and repeated lines count once.
+/// The lines in the form in which they are compared: neighbouring lines about orders and services are sorted, because
+/// their order may vary, and repeated lines count once.
 fn normal(lines: &[String]) -> Vec<String> {
     let (mut all, mut aside) = (Vec::new(), Vec::new());
     for line in lines {
@@ -131,7 +131,7 @@ fn normal(lines: &[String]) -> Vec<String> {
     all
 }
 
-/// Whether a line begins with the id of an order, as `trip-1`: a list has the order of the store.
+/// Whether a line begins with an order's id such as `trip-1`. Such lines may come in any order.
 fn is_numbered(line: &str) -> bool {
     let id = line.split(' ').next().and_then(|id| id.rsplit_once('-'));
     id.is_some_and(|(name, number)| {
@@ -139,7 +139,7 @@ fn is_numbered(line: &str) -> bool {
     })
 }
 
-/// A word; moments, addresses, hashes and spans are replaced by their kinds.
+/// A word in the compared form: a time, address, hash or duration becomes the name of its kind.
 fn word(word: &str) -> String {
     let digits =
         |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -161,14 +161,14 @@ fn word(word: &str) -> String {
         let end = text[from..].find(|c: char| !c.is_ascii_digit());
         text.replace_range(from..end.map_or(text.len(), |end| from + end), "PORT");
     }
-    // The temporary directory of this run.
+    // The temporary directory differs in each run.
     if let Some(at) = text.find("/triad-dev-") {
         let end = text[at + 1..]
             .find('/')
             .map_or(text.len(), |end| at + 1 + end);
         text.replace_range(..end, "SCRATCH");
     }
-    // The hash of a definition: 16 hex digits, alone or behind its name.
+    // The hash of a definition: 16 hexadecimal digits, alone or after a name and `@`.
     let from = text.rfind('@').map_or(0, |at| at + 1);
     let hex = text[from..].trim_end_matches([',', ':']);
     if hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -177,7 +177,7 @@ fn word(word: &str) -> String {
     text
 }
 
-/// Joins a span of two units into one word, and a number with its unit.
+/// Joins a duration of two units into one word, and a number with its unit.
 fn spans(words: &[String]) -> String {
     let mut line: Vec<&str> = Vec::new();
     for word in words {

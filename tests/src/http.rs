@@ -1,9 +1,9 @@
 //! HTTP calls of the tests.
 
-/// A client without time limits.
+/// An HTTP client without time limits.
 ///
 /// # Panics
-/// If none can be made.
+/// If it cannot be created.
 #[must_use]
 pub fn client() -> reqwest::Client {
     triad_http::client_builder()

@@ -7,9 +7,9 @@ use triad_reference_service::{Direction, KeyStatus, KeyView, Summary};
 
 /// The ledger of the reference service.
 pub struct Ledger {
-    /// One entry for each key.
+    /// The state of each key.
     pub keys: Vec<KeyView>,
-    /// Its own counts.
+    /// The counts that the service itself reports.
     pub summary: Summary,
 }
 
@@ -27,7 +27,7 @@ impl Ledger {
         }
     }
 
-    /// Reads only the counts of a running service.
+    /// Reads only the counts from a running service.
     ///
     /// # Panics
     /// If they cannot be read.
@@ -43,11 +43,11 @@ impl Ledger {
         found.map_or(0, |k| k.calls)
     }
 
-    /// Asserts that no effect was applied or compensated more than once, by key or by step, and that there was an
-    /// effect.
+    /// Asserts that no effect was applied or compensated more than once, counted by key and by step, and that there
+    /// was at least one effect.
     ///
     /// # Panics
-    /// Naming the first violation; or on a ledger without an effect, which proves nothing.
+    /// If that is not so, with the first violation.
     pub fn assert_nothing_twice(&self) {
         assert!(self.summary.total.applied > 0, "the ledger has no effect");
         assert!(!self.keys.is_empty(), "the ledger has no key");
@@ -65,11 +65,11 @@ impl Ledger {
         assert!(twice.is_empty(), "applied twice: {twice:?}");
     }
 
-    /// Asserts that each order, as `triad get --json` prints it, ended according to its effects: Processed with every
-    /// effect in place, Compensated with none left, Error at or after the step `pivot`.
+    /// Asserts that the effects justify the end of each order (in the form of `triad get --json`): Processed with
+    /// every effect in place, Compensated with none in place, Error at the step `pivot` or later.
     ///
     /// # Panics
-    /// At the first order that did not; or if there is no order.
+    /// At the first order for which that is not so, or if there is no order.
     pub fn assert_justifies(&self, orders: &[Value], pivot: &str) {
         assert!(!orders.is_empty(), "there is no order to justify");
         self.assert_nothing_twice();

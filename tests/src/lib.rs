@@ -1,4 +1,4 @@
-//! Shared helpers for tests over real processes and protocols: processes, engines, topics, orders.
+//! Helpers for tests with real processes and protocols: processes, engines, topics, orders.
 
 pub mod bad;
 pub mod browser;

@@ -1,4 +1,5 @@
-//! A function under a Runtime API, invoked by the mapping emulator's pollers; and the records that they gave up.
+//! A function under a Runtime API that the mapping emulator's pollers invoke, and a destination for records that they
+//! give up.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +9,7 @@ use triad_mapping_emulator::{GivenUp, Invoke, Invoked, Keep};
 
 use crate::runtime_api::{Answer, Function, InvokeError, RuntimeApi};
 
-/// One execution environment. As on Lambda, a process that has ended is replaced by a new one.
+/// One execution environment. As on Lambda, an ended process is replaced by a new one.
 pub struct Environment {
     api: RuntimeApi,
     binary: PathBuf,
@@ -18,7 +19,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// An environment of a function binary, with a limit of an invocation's time.
+    /// An environment for a function binary; `within` is the time limit of an invocation.
     pub fn new(binary: &Path, within: Duration) -> Self {
         Self {
             api: RuntimeApi::start(),
@@ -29,7 +30,7 @@ impl Environment {
         }
     }
 
-    /// The events of its invocations.
+    /// The events with which the function was invoked.
     pub fn events(&self) -> Vec<String> {
         lock(&self.events).clone()
     }
@@ -57,12 +58,12 @@ impl Invoke for Environment {
     }
 }
 
-/// A failure destination in memory.
+/// A destination in memory for records that were given up.
 #[derive(Default)]
 pub struct Kept(Mutex<Vec<GivenUp>>);
 
 impl Kept {
-    /// Its content.
+    /// The records stored so far.
     pub fn all(&self) -> Vec<GivenUp> {
         lock(&self.0).clone()
     }

@@ -1,4 +1,4 @@
-//! A conversation with `triad mcp`, a line at a time.
+//! A client of `triad mcp` that sends and reads single lines.
 
 use std::process::{ExitStatus, Stdio};
 
@@ -10,7 +10,7 @@ use crate::dev::Dev;
 use crate::poll::PATIENCE;
 use crate::process::command;
 
-/// A running `triad mcp`, killed when dropped.
+/// A running `triad mcp`. It is killed when this is dropped.
 pub struct Mcp {
     child: Child,
     input: ChildStdin,
@@ -20,7 +20,7 @@ pub struct Mcp {
     pub calls: usize,
 }
 
-/// How a conversation ended.
+/// The exit status and remaining output of `triad mcp` after its end.
 #[derive(Debug)]
 pub struct Ended {
     /// The process's exit status.
@@ -32,7 +32,7 @@ pub struct Ended {
 }
 
 impl Mcp {
-    /// Starts it beside a running system, without a handshake.
+    /// Starts `triad mcp` for a running system, without a handshake.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -56,10 +56,10 @@ impl Mcp {
         }
     }
 
-    /// Starts it, and does the handshake as a client of the revision of June 2025.
+    /// Starts `triad mcp`, and does the handshake as a client of the revision of June 2025.
     ///
     /// # Panics
-    /// If its answer is invalid.
+    /// If the answer is invalid.
     pub async fn start(dev: &Dev, args: &[&str]) -> Self {
         let mut talk = Self::open(dev, args);
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
@@ -71,7 +71,7 @@ impl Mcp {
         talk
     }
 
-    /// Sends a line, whatever its content.
+    /// Sends a line with any content.
     ///
     /// # Panics
     /// If the process has closed its input.
@@ -80,10 +80,10 @@ impl Mcp {
         self.input.write_all(&line).await.expect("it reads");
     }
 
-    /// The next line of its output.
+    /// Reads the next line of output.
     ///
     /// # Panics
-    /// If there is none in time, or it is not JSON.
+    /// If none comes in time, or if it is not JSON.
     pub async fn hear(&mut self) -> Value {
         let mut line = String::new();
         let read = tokio::time::timeout(PATIENCE, self.output.read_line(&mut line)).await;
@@ -111,7 +111,7 @@ impl Mcp {
     /// Calls a tool; returns its answer.
     ///
     /// # Errors
-    /// The tool's problem.
+    /// The error that the tool reports.
     ///
     /// # Panics
     /// As [`ask`](Self::ask), and if there is no such tool.
@@ -128,7 +128,7 @@ impl Mcp {
         }
     }
 
-    /// Closes its input and waits for its end.
+    /// Closes the input and waits until the process has ended.
     ///
     /// # Panics
     /// If it does not end in time.

@@ -1,27 +1,27 @@
-//! A client of `triad mcp` that diagnoses a system by a fixed strategy, only from the tools' answers.
+//! A client of `triad mcp` that finds the cause of a problem by a fixed strategy, using only the tools' answers.
 
 use serde_json::{Value, json};
 
 use crate::mcp::Mcp;
 
-/// The cause of a problem, in the detail that its cure needs.
+/// The cause of a problem, with the details that are needed to solve it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Culprit {
     /// An operator has stopped calls to a downstream.
     Stopped {
-        /// The downstream.
+        /// The downstream that was stopped.
         downstream: String,
         /// The operator's name.
         by: String,
     },
     /// An operator has paused a step.
     StepPaused {
-        /// `WORKFLOW/STEP`.
+        /// The step, as `WORKFLOW/STEP`.
         step: String,
         /// The operator's name.
         by: String,
     },
-    /// A service fails.
+    /// Calls to a service fail.
     Service {
         /// The downstream.
         downstream: String,
@@ -39,17 +39,17 @@ pub enum Culprit {
     InDoubt {
         /// The step.
         step: String,
-        /// The downstream that can resolve it.
+        /// The downstream whose service can tell whether the effect happened.
         downstream: String,
     },
-    /// A definition uses a field that an order lacks.
+    /// A definition refers to a field that an order lacks.
     Definition {
-        /// `WORKFLOW/STEP`.
+        /// The step, as `WORKFLOW/STEP`.
         step: String,
     },
     /// A record cannot be handled.
     Record {
-        /// The letter's cause.
+        /// The cause in the dead letter.
         cause: String,
         /// The topic of the record.
         topic: String,
@@ -64,7 +64,7 @@ pub enum Culprit {
 /// If a tool fails.
 pub async fn find(talk: &mut Mcp) -> Option<Culprit> {
     let seen = call_tool(talk, "overview", json!({})).await;
-    // A downstream that an operator holds is reported first: other symptoms follow from it.
+    // Reported first, because a stopped downstream causes other symptoms.
     if let Some(culprit) = list(&seen["downstreams_held"]).iter().find_map(by_hand) {
         return Some(culprit);
     }
@@ -114,7 +114,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// An act of an operator that holds a downstream.
+/// The cause for a held downstream, if an operator's act holds it.
 fn by_hand(held: &Value) -> Option<Culprit> {
     let record = &held["record"];
     if record["forced"]["to"] == "open" {
@@ -130,7 +130,7 @@ fn by_hand(held: &Value) -> Option<Culprit> {
     })
 }
 
-/// The cause for an order that needs an operator.
+/// The cause for an order that has stopped for an operator.
 async fn of_order(talk: &mut Mcp, order: &Value) -> Culprit {
     let failure = &order["failure"];
     let step = text(&failure["step"]);
@@ -156,7 +156,7 @@ async fn of_order(talk: &mut Mcp, order: &Value) -> Culprit {
     }
 }
 
-/// The cause of an open breaker: the failure of a waiting order.
+/// The cause of an open circuit breaker: the failure of an order that waits for it.
 async fn behind(talk: &mut Mcp, held: &Value) -> Culprit {
     let waiting = json!({"state": "Processing", "limit": 1});
     let found = call_tool(talk, "find_orders", waiting).await;
@@ -173,7 +173,7 @@ async fn behind(talk: &mut Mcp, held: &Value) -> Culprit {
     }
 }
 
-/// The code in a timeline line about a service's failure.
+/// The code in a line of the timeline about a service's failure.
 fn code_of(line: &str) -> Option<String> {
     let kinds = ["transient/", "timed-out/", "permanent/"];
     let at = kinds.iter().find_map(|kind| line.find(kind))?;
@@ -182,7 +182,7 @@ fn code_of(line: &str) -> Option<String> {
     (code != "breaker-open").then(|| code.to_owned())
 }
 
-/// A step of an order that has failed.
+/// The step that has failed in an order.
 fn failing(order: &Value) -> Option<&Value> {
     list(&order["steps"])
         .iter()

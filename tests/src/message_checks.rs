@@ -10,14 +10,14 @@ fn json(record: &InputRecord) -> Value {
     serde_json::from_slice(value).expect("a message is JSON")
 }
 
-/// Asserts that each order's statuses came in the order of their sequence, from 1, without a gap once repetitions are
-/// removed, up to the sequence of its record.
+/// Asserts that each order's statuses came in sequence from 1, without gaps when repetitions are removed, up to the
+/// sequence in its record.
 ///
 /// # Panics
-/// At the first order that violates this.
+/// At the first order for which that is not so.
 pub fn assert_statuses(statuses: &[InputRecord], orders: &[Value]) {
     let mut told: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    // The message about a refused record is no status of an order.
+    // A message about a refused record is not a status of an order.
     let of_orders = statuses
         .iter()
         .map(json)
@@ -44,10 +44,10 @@ pub fn assert_statuses(statuses: &[InputRecord], orders: &[Value]) {
     );
 }
 
-/// Asserts that an order has an alert exactly if it ended in Error or CompensationFailed.
+/// Asserts that an order has an alert if and only if it ended in Error or CompensationFailed.
 ///
 /// # Panics
-/// Naming the orders that violate this.
+/// With the orders for which that is not so.
 pub fn assert_alerts(alerts: &[InputRecord], orders: &[Value]) {
     let alerted: BTreeSet<String> = alerts
         .iter()

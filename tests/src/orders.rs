@@ -1,11 +1,11 @@
-//! Orders for tests, generated from a number, so that each run has the same ones.
+//! Orders for tests. They are computed from a number, so that every run has the same ones.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-/// The built-in workflow of `triad dev`.
+/// The workflow that `triad dev` has built in.
 pub const FULFILMENT: &str = include_str!("../../examples/workflows/order-fulfilment.yaml");
 
 /// An order of the built-in workflow.
@@ -27,7 +27,7 @@ pub fn order(id: &str, number: usize) -> Value {
     })
 }
 
-/// This many orders, with ids that begin with `prefix`.
+/// `count` orders with ids that begin with `prefix`.
 pub fn orders(prefix: &str, count: usize) -> Vec<Value> {
     let one = |number| order(&format!("{prefix}-{number}"), number);
     (0..count).map(one).collect()
@@ -42,7 +42,7 @@ pub fn lines(orders: &[Value]) -> String {
     text
 }
 
-/// A directory for a test's files, deleted when dropped.
+/// A temporary directory for a test's files.
 pub struct Files(tempfile::TempDir);
 
 impl Files {
@@ -55,12 +55,12 @@ impl Files {
         Self(tempfile::tempdir().expect("a directory can be made"))
     }
 
-    /// The path of a file of this name.
+    /// The path of the file with this name.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    /// The same as text, for arguments.
+    /// The same path as text, for a command's arguments.
     pub fn arg(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }

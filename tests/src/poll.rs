@@ -1,26 +1,26 @@
-//! Bounded waits for a condition, instead of sleeps.
+//! Waits for a condition with a time limit, in place of sleeps.
 
 use std::time::{Duration, Instant};
 
 /// Interval between two checks of a condition.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Longest wait for an event that should happen soon. It detects hangs and measures nothing: machines that run many
-/// tests at once are slow.
+/// Longest wait for something that normally happens soon. It only detects hangs, so it is long enough for a machine
+/// that runs many tests at once.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Repeats `look` until it finds something.
+/// Repeats `look` until it returns a value.
 ///
 /// # Panics
-/// With `what` if nothing was found within [`PATIENCE`].
+/// With the text `what` if that takes longer than [`PATIENCE`].
 pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
     until_within(PATIENCE, what, look).await
 }
 
-/// Repeats `look` until it finds something, for work that takes long.
+/// Repeats `look` until it returns a value, for work that takes long.
 ///
 /// # Panics
-/// With `what` if nothing was found within `patience`.
+/// With the text `what` if that takes longer than `patience`.
 pub async fn until_within<T>(
     patience: Duration,
     what: &str,

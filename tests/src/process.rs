@@ -1,4 +1,4 @@
-//! Child processes: started, read line by line, killed by their own id, never left behind.
+//! Child processes whose output is read line by line. They are killed by their id, at the latest when the test ends.
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -10,11 +10,11 @@ use tokio::task::JoinHandle;
 
 use crate::poll::{PATIENCE, until};
 
-/// A binary of the workspace, from the directory of the running test's build, or from the directory in
+/// Path of a binary of the workspace: in the build directory of the running test, or in the directory
 /// `TRIAD_TEST_BINARIES`, which may be of another profile.
 ///
 /// # Panics
-/// If it has not been built, with the command that builds it.
+/// If the binary has not been built; the message has the command that builds it.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own file");
     let beside = test
@@ -31,7 +31,7 @@ pub fn binary(name: &str) -> PathBuf {
     binary
 }
 
-/// A command of a binary of the workspace, without the variables of the tests' environment.
+/// A command that runs a binary of the workspace, without the environment variables of the test.
 pub fn command(name: &str) -> Command {
     let mut command = Command::new(binary(name));
     command.env_clear().stdin(Stdio::null());
@@ -40,7 +40,7 @@ pub fn command(name: &str) -> Command {
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// A running process and its output. It is killed when dropped.
+/// A running process and its output. The process is killed when this is dropped.
 pub struct Process {
     child: Child,
     out: Lines,
@@ -73,20 +73,20 @@ impl Process {
         }
     }
 
-    /// The lines of its standard output so far.
+    /// The lines of standard output so far.
     pub fn out(&self) -> Vec<String> {
         snapshot(&self.out)
     }
 
-    /// The lines of its standard error so far.
+    /// The lines of standard error so far.
     pub fn err(&self) -> Vec<String> {
         snapshot(&self.err)
     }
 
-    /// Waits for its first line of standard output.
+    /// Waits for the first line of standard output.
     ///
     /// # Panics
-    /// If it ends without one, with its output.
+    /// If the process ends without one; the message has its output.
     pub async fn first_line(&mut self) -> String {
         loop {
             if let Some(line) = self.out().into_iter().next() {
@@ -115,12 +115,12 @@ impl Process {
         .await
     }
 
-    /// Closes its standard input, if that is a pipe.
+    /// Closes the standard input, if it is a pipe.
     pub fn end_input(&mut self) {
         self.child.stdin = None;
     }
 
-    /// Interrupts it, as Ctrl-C does.
+    /// Interrupts the process as Ctrl-C does.
     ///
     /// # Panics
     /// If it had ended before.
@@ -130,7 +130,7 @@ impl Process {
         rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
     }
 
-    /// Kills it (SIGKILL), and waits for its end.
+    /// Kills the process (SIGKILL), and waits until it has ended.
     ///
     /// # Panics
     /// If it had ended before.
@@ -143,10 +143,10 @@ impl Process {
         self.child.kill().await.expect("a child can be killed");
     }
 
-    /// Waits for its end and the rest of its output.
+    /// Waits until the process has ended and its output is read.
     ///
     /// # Panics
-    /// If it does not end in time, with its output.
+    /// If it does not end in time; the message has its output.
     pub async fn ended(&mut self) -> ExitStatus {
         let Ok(status) = tokio::time::timeout(PATIENCE, self.child.wait()).await else {
             panic!(

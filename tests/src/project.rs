@@ -1,4 +1,4 @@
-//! Checks the services of projects that `triad new` writes against the contract.
+//! Checks the services of projects that `triad new` creates against the contract.
 
 use std::net::TcpStream;
 
@@ -51,7 +51,7 @@ fn free_port() -> u16 {
     taken.local_addr().expect("an address").port()
 }
 
-/// Runs `triad check-service` with the hotel of a project's service.
+/// Runs `triad check-service` on the service `hotel` of a project.
 ///
 /// # Panics
 /// If it does not end in time.
@@ -73,7 +73,7 @@ pub async fn check(url: &str) -> Ran {
     triad(&arguments, &[], b"").await
 }
 
-/// Checks a project's service, started by a program with its source, against the contract, and its keys over a kill.
+/// Starts a project's service and checks that it honours the contract, and that it still has its keys after a kill.
 ///
 /// # Panics
 /// If it violates the contract.

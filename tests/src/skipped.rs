@@ -1,9 +1,9 @@
-//! Reports a test that checked nothing, because this machine lacks something.
+//! Reports that a test has checked nothing, because this machine lacks something.
 
 use std::io::Write;
 
-/// Reports that `name` is not checked, and why. If `TRIAD_SKIPS` names a file, as under `tests/verify.sh`, a line is
-/// added to it: the run lists it at its end, and fails if it must not be skipped (`tests/skips-allowed.txt`).
+/// Reports that `name` is not checked, and why. If `TRIAD_SKIPS` names a file, as in `tests/verify.sh`, adds a line
+/// to it. That script lists the skips at its end, and fails on one that `tests/skips-allowed.txt` does not allow.
 ///
 /// # Panics
 /// If the line cannot be written, because the skip would go unnoticed.
@@ -20,7 +20,7 @@ pub fn skipped(name: &str, why: &str) {
         .append(true)
         .create(true)
         .open(file);
-    // One write, so that lines of concurrent tests do not mix.
+    // In one write, so that lines of concurrent tests do not mix.
     let line = format!("{name}\t{why}\n");
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
     written.expect("what is skipped is written down");

@@ -1,4 +1,4 @@
-//! Writes and reads records as any Kafka client does.
+//! Writes and reads records as any Kafka client can.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::poll::PATIENCE;
 /// Longest wait for one answer of a broker.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// A record to write, of any bytes.
+/// A record to write, with arbitrary bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Raw {
     /// Topic.
@@ -38,7 +38,7 @@ pub async fn write(brokers: &str, records: &[Raw]) -> Vec<Place> {
     write_with(&producer(brokers), records).await
 }
 
-/// A producer for [`write_with`], for several writes.
+/// A producer that can be used for several calls of [`write_with`].
 ///
 /// # Panics
 /// If its settings are invalid.
@@ -52,7 +52,7 @@ pub fn producer(brokers: &str) -> FutureProducer {
         .expect("the settings are sound")
 }
 
-/// The same as [`write()`], with an existing producer.
+/// Like [`write()`], with an existing producer.
 ///
 /// # Panics
 /// If the broker refuses a record.
@@ -124,10 +124,10 @@ pub async fn read_until(
     records
 }
 
-/// All records that the topics hold now.
+/// Reads all records that the topics contain now.
 ///
 /// # Panics
-/// If the broker does not answer, or a record that it claims to hold does not come.
+/// If the broker does not answer, or if a record does not arrive.
 pub async fn read_all(brokers: &str, topics: &[&str]) -> Vec<InputRecord> {
     let client: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", brokers)

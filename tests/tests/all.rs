@@ -1,4 +1,5 @@
-//! Tests that cross crates, except the long ones. One binary, because each binary would link everything again.
+//! All tests that involve several crates, except the long ones. They are one binary, because each binary must link
+//! everything.
 
 mod browser;
 mod bus;

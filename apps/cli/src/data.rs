@@ -99,7 +99,7 @@ pub struct ConnectionFile(PathBuf);
 
 impl Drop for ConnectionFile {
     fn drop(&mut self) {
-        // If the removal fails, the file is not believed: no process holds the store any more.
+        // If the removal fails, other processes ignore the file, because no process holds the store any more.
         let _ = std::fs::remove_file(&self.0);
     }
 }

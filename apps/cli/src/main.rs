@@ -9,7 +9,7 @@ macro_rules! println {
     ($($text:tt)*) => { $crate::output::stream::out(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// As `println!`, for standard error.
+/// Like `println!`, for standard error.
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::stream::err(format_args!("{}\n", format_args!($($text)*))) };
 }

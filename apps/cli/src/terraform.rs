@@ -97,7 +97,7 @@ impl Output {
         Ok(outputs.triad.value)
     }
 
-    /// Its values as defaults of options.
+    /// The outputs' values as defaults of options.
     pub fn values(&self) -> Values {
         let settings = self.kafka_settings.iter();
         let settings = settings.map(|(name, value)| format!("{name}={value}"));

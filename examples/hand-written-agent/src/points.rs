@@ -15,7 +15,7 @@ use triad_runtime::{Call, Fault, RemoteService};
 /// Most points of one credit.
 const MOST_POINTS: u64 = 10_000;
 
-/// What became of a forward key.
+/// What has happened under the key of a credit.
 #[derive(Debug, Clone)]
 enum Credit {
     Given {
@@ -23,7 +23,7 @@ enum Credit {
         points: u64,
     },
     TakenBack,
-    /// The compensation came first.
+    /// The compensation came before the credit, which is refused from then on.
     Tombstone,
 }
 
@@ -65,7 +65,7 @@ impl Points {
                 let credit = Credit::Given { customer, points };
                 book.credits.insert(key.clone(), credit);
             }
-            // The same key again: answered the same, without another effect.
+            // The same key is answered the same, without another effect.
             Some(Credit::Given { .. }) => {}
             Some(Credit::TakenBack | Credit::Tombstone) => {
                 return Err(refused("compensated", "this credit has been taken back"));

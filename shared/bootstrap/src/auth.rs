@@ -1,4 +1,4 @@
-//! The login of the installation to Kafka: its way, and the place of its credentials.
+//! How the installation logs in to Kafka, and where its credentials are.
 
 #[cfg(feature = "aws")]
 use triad_aws::Account;

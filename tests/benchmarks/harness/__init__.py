@@ -1,1 +1,1 @@
-"""Triad beside other engines, on the same orders: what tests/benchmarks/compare.py is made of."""
+"""The parts of tests/benchmarks/compare.py, which measures Triad and other engines on the same orders."""

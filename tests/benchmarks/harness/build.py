@@ -1,4 +1,4 @@
-"""Builds and installs what is measured, each from its registry."""
+"""Builds or installs each measured system from its registry."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from . import machine
 
 ROOT = Path(__file__).resolve().parents[3]
 PEERS = ROOT / "tests" / "benchmarks" / "peers"
-# Everything that is built, installed or written by a run.
+# Directory of everything that a run builds, installs or writes.
 PLACE = ROOT / "target" / "benchmarks"
 RESTATE = PLACE / "restate"
 VENV = PLACE / "venv"
@@ -29,23 +29,23 @@ def cargo(directory, target, *arguments, profile="release"):
 
 
 def triad():
-    """Triad's own program, as docs/how-to/run-on-one-machine.md has it installed for production."""
+    """Builds Triad as docs/how-to/run-on-one-machine.md does for production."""
     target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
     return cargo(ROOT, target, "-p", "triad", "--features", "traces", profile="dist") / "triad"
 
 
 def tools():
-    """The load generator and the service."""
+    """Builds the load generator and the service."""
     return cargo(ROOT / "tests" / "benchmarks" / "load", PLACE / "cargo")
 
 
 def peer(name):
-    """One of the peers that are written in Rust."""
+    """Builds a peer that is written in Rust."""
     return cargo(PEERS, PLACE / "cargo", "-p", name) / name
 
 
 def restate():
-    """Restate's server, from npm."""
+    """Installs Restate's server from npm."""
     machine.tool("npm", "npm")
     RESTATE.mkdir(parents=True, exist_ok=True)
     for name in ("package.json", "package-lock.json"):
@@ -58,7 +58,7 @@ def restate():
 
 
 def python():
-    """An interpreter that has DBOS and what the report needs."""
+    """Creates a Python environment with DBOS and the packages of the report."""
     interpreter = VENV / "bin" / "python"
     if not interpreter.exists():
         run([sys.executable, "-m", "venv", VENV])

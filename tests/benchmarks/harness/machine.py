@@ -1,4 +1,4 @@
-"""Processes, and what they use of the machine."""
+"""Starts processes, and measures their CPU time, memory and disk."""
 
 import http.server
 import os
@@ -14,7 +14,7 @@ import urllib.request
 
 TICKS = os.sysconf("SC_CLK_TCK")
 CPUS = os.cpu_count() or 1
-# Others may use this share of the machine while something is measured; above it a run is marked.
+# A run is marked if other processes use more than this share of the machine while it is measured.
 QUIET = 0.1
 
 
@@ -23,7 +23,7 @@ def fail(why):
 
 
 def free_ports(count):
-    """Ports of the loopback that nobody has at the moment."""
+    """Ports of the loopback that are free now."""
     held = [socket.socket() for _ in range(count)]
     try:
         for one in held:
@@ -42,14 +42,14 @@ def tool(name, package):
 
 
 def get(url, body=None, within=5):
-    """The body of a good answer."""
+    """The body of a successful answer."""
     request = urllib.request.Request(url, data=body, method="GET" if body is None else "POST")
     with urllib.request.urlopen(request, timeout=within) as answer:
         return answer.read()
 
 
 def until(what, is_so, within=60.0, every=0.02):
-    """Waits until something is so, and returns it."""
+    """Waits until a condition is true, and returns its value."""
     end, why = time.monotonic() + within, None
     while time.monotonic() < end:
         try:
@@ -63,13 +63,13 @@ def until(what, is_so, within=60.0, every=0.02):
 
 
 def answers(url):
-    """Whether something listens there and answers well."""
+    """Whether the URL gives a successful answer."""
     get(url)
     return True
 
 
 class Process:
-    """A process with a log of its own, which is stopped by its id together with its children."""
+    """A process with a log file. It is stopped by its id, together with its children."""
 
     def __init__(self, log, command, **further):
         self.log = log
@@ -102,7 +102,7 @@ class Process:
 
 
 class Sink:
-    """Takes whatever is posted to it, and counts."""
+    """An HTTP server that accepts every POST and counts them."""
 
     def __init__(self):
         sink = self
@@ -136,13 +136,13 @@ def tell(process, by):
 
 
 def stat(process):
-    """The fields of proc(5) from the third on."""
+    """The fields of /proc/PID/stat, from the third on."""
     with open(f"/proc/{process}/stat") as file:
         return file.read().rsplit(")", 1)[1].split()
 
 
 def tree(processes):
-    """These processes and all below them."""
+    """The ids of these processes and of all their descendants."""
     below = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -160,7 +160,7 @@ def tree(processes):
 
 
 def used(processes):
-    """Seconds of processor time of these processes, all below them, and those of them that have ended."""
+    """CPU seconds of these processes and their descendants, including ended ones."""
     total = 0
     for one in tree(processes):
         try:
@@ -171,7 +171,7 @@ def used(processes):
 
 
 def memory(processes):
-    """MB that these processes and all below them hold, what several share divided among them."""
+    """MB of memory of these processes and their descendants; shared memory is divided among its users."""
     total = 0
     for one in tree(processes):
         try:
@@ -183,7 +183,7 @@ def memory(processes):
 
 
 def disk(directory):
-    """MB of files below a directory."""
+    """MB of the files below a directory."""
     total = 0
     for place, _, names in os.walk(directory):
         for name in names:
@@ -195,21 +195,21 @@ def disk(directory):
 
 
 def busy():
-    """Seconds of processor time that the machine has given to anybody since it runs."""
+    """CPU seconds that all processes have used since the machine started."""
     with open("/proc/stat") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4] - fields[7]) / TICKS
 
 
 def others(span=1.0):
-    """The share of the machine that is used while nothing of ours works."""
+    """The share of the machine that other processes use; the benchmark is idle meanwhile."""
     before, mine = busy(), sum(os.times()[:2])
     time.sleep(span)
     return max(0.0, busy() - before - sum(os.times()[:2]) + mine) / (span * CPUS)
 
 
 def wait_until_quiet(within=120):
-    """Waits until others leave the machine alone, and returns what they use of it."""
+    """Waits until other processes use little of the machine, and returns their share."""
     end = time.monotonic() + within
     while True:
         share = others()
@@ -218,10 +218,10 @@ def wait_until_quiet(within=120):
 
 
 class Meter:
-    """What processes use from now on."""
+    """Measures what processes use from now on."""
 
     def __init__(self, processes, known):
-        """`known`: further processes that belong to the benchmark."""
+        """`known`: further processes of the benchmark, which do not count as others."""
         self.processes, self.known = list(processes), list(known)
         self.used, self.of_known, self.busy = used(self.processes), used(self.known), busy()
         self.mine, self.began, self.peak = sum(os.times()[:2]), time.monotonic(), 0.0
@@ -234,7 +234,7 @@ class Meter:
             self.peak = max(self.peak, memory(self.processes))
 
     def read(self, orders, load_cpu):
-        """Figures for so many orders; `load_cpu` is what ended load generators have used."""
+        """The figures for this many orders; `load_cpu`: CPU seconds of load generators that have ended."""
         self.ended.set()
         self.watch.join()
         seconds = time.monotonic() - self.began

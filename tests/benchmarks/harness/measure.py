@@ -1,4 +1,4 @@
-"""The measurements: each gives figures of one system in one run."""
+"""The measurements: each returns the figures of one system in one run."""
 
 import json
 import resource
@@ -33,14 +33,14 @@ class Bench:
         return json.loads(machine.get(f"{self.url}/_missing", "\n".join(ids).encode(), within=60))["missing"]
 
     def command(self, urls, orders, in_flight, *further):
-        """A load, whose orders nobody else has."""
+        """The command of a load whose order ids are unique."""
         self.loads += 1
         each = [word for url in urls for word in ("--url", url)]
         return [self.tools / "triad-bench-load", *each, "--orders", str(orders), "--in-flight", str(in_flight),
                 "--prefix", f"run{int(time.time())}x{self.loads}", *further]
 
     def load(self, urls, orders, in_flight, *further):
-        """Runs a load to its end: its figures, and the processor time it used."""
+        """Runs a load to its end; returns its figures, and the CPU time it used."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(self.command(urls, orders, in_flight, *further), capture_output=True, text=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -54,7 +54,7 @@ class Bench:
 
 
 def measured(bench, system, orders, in_flight, *further):
-    """A load of orders that are answered at their ends, with what the system uses for it."""
+    """Runs orders that are answered when they end; returns their figures and what the system used."""
     meter = machine.Meter(system.ids(), [bench.service.pid])
     figures, cpu = bench.load(system.waited(), orders, in_flight, *further)
     return {"orders": orders, "in_flight": in_flight, "per_second": figures["per_second"], "ms": figures["ms"],
@@ -70,13 +70,13 @@ def alone(bench, system, orders):
 
 
 def at_rate(bench, system, rate, seconds):
-    """Orders that begin at a steady rate, whatever becomes of them."""
+    """Submits orders at a constant rate, however long they take."""
     found = measured(bench, system, int(rate * seconds), 1024, "--rate", str(rate))
     return {**found, "rate": rate}
 
 
 def recovery(bench, system, orders):
-    """`kill -9` of all processes while orders run: until new work is done again, and what is done twice."""
+    """Kills all processes while orders run; measures the time until new orders are done, and counts repeated calls."""
     bench.forget()
     ids = bench.place / "accepted"
     load = subprocess.Popen(
@@ -101,7 +101,7 @@ def recovery(bench, system, orders):
 
 
 def long_run(bench, system, orders, rate=None, every=5.0):
-    """Many orders, with what the system holds meanwhile."""
+    """Runs many orders, and measures memory and disk meanwhile."""
     further = ["--rate", str(rate)] if rate else []
     bench.forget()
     load = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Writes docs/reference/benchmarks.md and its plots from what was measured: medians, and how far the runs lie apart."""
+"""Writes docs/reference/benchmarks.md and its plots from the results: medians and ranges."""
 
 import json
 import statistics
@@ -8,21 +8,22 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("svg")
-# Text stays text, and the same figures give the same file.
+# SVG text stays text, and equal figures give an identical file.
 matplotlib.rcParams.update({
     "svg.fonttype": "none", "svg.hashsalt": "triad", "font.size": 10, "axes.spines.top": False,
     "axes.spines.right": False, "figure.figsize": (7.5, 4)})
 from matplotlib import pyplot  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
-# Above this share of the machine used by others a run is marked.
+# A run is marked if other processes used more than this share of the machine.
 QUIET = 0.1
 
 
 class Results:
     def __init__(self, path):
         self.lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
-        # What was measured after a machine was described was measured on it, in one sitting.
+        # Results belong to the machine description before them: one description is written at the start of each
+        # session.
         machine = None
         for line in self.lines:
             machine = line if line["what"] == "machine" else machine
@@ -43,7 +44,7 @@ class Results:
         return [line for line in lines if line["sitting"] is lines[-1]["sitting"]]
 
     def elsewhere(self, *whats):
-        """Where and when it was measured, if that was not beside the other engines."""
+        """The machine and date of a result, if they differ from those of the other engines."""
         lines = [line for what in whats for line in self.of(what)]
         sitting = lines[-1]["sitting"] if lines else self.machine
         if sitting is self.machine:
@@ -72,7 +73,7 @@ def number(value):
 
 
 def cell(lines, path):
-    """The median, and the lowest and highest where there is more than one."""
+    """The median, with the lowest and highest value if there are several."""
     if not lines:
         return "–"
     values = [at(line, path) for line in lines]
@@ -88,7 +89,7 @@ def table(head, rows):
 
 
 def compared(results, what, columns):
-    """One row a system, and a column for each figure."""
+    """A table with a row for each system and a column for each figure."""
     rows = []
     for system in results.systems:
         lines = results.of(what, system)
@@ -98,7 +99,7 @@ def compared(results, what, columns):
 
 
 def against(results):
-    """Triad's medians by those of Restate, where both were measured."""
+    """Triad's medians divided by Restate's, where both were measured."""
     rows = []
     for name, what, path, aim in (
             ("orders a second, 64 in flight", "throughput", "per_second", "at least 3"),
@@ -125,13 +126,13 @@ def save(name, title, x, y):
     path = ROOT / "docs" / "benchmarks" / f"{name}.svg"
     pyplot.savefig(path, metadata={"Date": None, "Creator": None})
     pyplot.close()
-    # Its writer leaves spaces at the ends of lines.
+    # Matplotlib writes spaces at the ends of lines.
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
     return f"![{title}](../tests/benchmarks/{name}.svg)"
 
 
 def rates(results):
-    """Plots over the rate at which orders begin: what ends, and how long it takes."""
+    """Plots against the rate of submission: the rate of completion, and the latency."""
     shown = []
     for name, title, path, unit in (
             ("throughput", "Orders that end, by orders that begin", "per_second", "orders/s that end"),
@@ -202,7 +203,7 @@ def traces(results):
 
 
 def pace(series, since, until):
-    """Orders a second between two parts of a run."""
+    """Orders per second between two points of a run."""
     total = series[-1]["ended"]
     inside = [one for one in series if since * total <= one["ended"] <= until * total]
     if len(inside) < 2:

@@ -1,22 +1,20 @@
-//! What this process has used, from the system's account of it.
+//! The CPU time and memory that this process has used, from `/proc`.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 
-/// Ticks a second in which the kernel counts CPU time (`USER_HZ`).
+/// Clock ticks per second in which the kernel counts CPU time (`USER_HZ`).
 const TICKS: f64 = 100.0;
 
-/// The CPU time that every thread of this process had used at one moment. Each thread is named with
-/// the part of the system that it belongs to.
+/// The CPU time of each thread of this process at one time, with the part of the system that the thread belongs to.
 pub struct CpuTime(BTreeMap<String, (String, f64)>);
 
 impl CpuTime {
-    /// Reads the CPU time of all threads from `/proc/self/task`, in ticks of 10 ms. A thread that
-    /// ends meanwhile is left out.
+    /// Reads the CPU time of all threads from `/proc/self/task`, in ticks of 10 ms. A thread that ends during the
+    /// read is left out.
     ///
-    /// # Errors
-    /// If `/proc` cannot be read, as on any system but Linux.
+    /// # Errors If `/proc` cannot be read, as on any system but Linux.
     pub fn now() -> Result<Self> {
         let mut all = BTreeMap::new();
         for task in std::fs::read_dir("/proc/self/task").context("needs Linux")? {
@@ -29,7 +27,7 @@ impl CpuTime {
             };
             let name = &stat[open + 1..close];
             let fields: Vec<&str> = stat[close + 1..].split_whitespace().collect();
-            // Fields 14 and 15 of proc(5), counted from the state, which is field 3.
+            // utime and stime, fields 14 and 15 of proc(5); the slice begins with field 3, the state.
             let ticks: f64 = fields[11..13]
                 .iter()
                 .filter_map(|t| t.parse::<f64>().ok())
@@ -39,8 +37,8 @@ impl CpuTime {
         Ok(Self(all))
     }
 
-    /// CPU seconds that the threads used between `before` and this moment, by part of the system.
-    /// Threads that have ended by this moment are left out.
+    /// CPU seconds that the threads used between `before` and `self`, by part of the system. Threads that had ended
+    /// by then are left out.
     pub fn since(&self, before: &Self) -> BTreeMap<String, f64> {
         let mut parts: BTreeMap<String, f64> = BTreeMap::new();
         for (thread, (part, ticks)) in &self.0 {
@@ -51,7 +49,7 @@ impl CpuTime {
     }
 }
 
-/// The part of the system that a thread belongs to.
+/// The part of the system that a thread belongs to, by the thread's name.
 fn part(thread: &str) -> String {
     let part = match thread {
         t if t.starts_with("store-") => "store (SQLite)",

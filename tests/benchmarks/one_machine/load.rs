@@ -1,4 +1,4 @@
-//! What every scenario runs on: the embedded engines, all handlers, and made-up orders.
+//! The base of every scenario: the embedded engines, all handlers, and generated orders.
 
 use std::path::PathBuf;
 

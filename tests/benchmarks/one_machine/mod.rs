@@ -1,9 +1,8 @@
-//! `triad bench`: how fast the embedded run is on this machine, where the time goes, what a
-//! flood does to an order of the high lane, and what overload does to all of them.
+//! `triad bench`: the speed of the embedded run on this machine, its CPU time by part, the effect of a flood on
+//! orders of the high lane, and the effect of overload on all orders.
 //!
-//! Each scenario runs in a process of its own, so that memory and CPU time are its own. CPU
-//! time is read from the system's account of each thread; a thread's name says which part of
-//! the system it belongs to.
+//! Each scenario runs in a child process, so that its memory and CPU time can be measured. CPU time is counted by
+//! thread; the thread's name gives the part of the system.
 
 mod account;
 mod load;
@@ -84,7 +83,7 @@ pub async fn run(args: BenchArgs) -> Result<ExitCode> {
 async fn here(name: &str, args: &BenchArgs) -> Result<ExitCode> {
     let orders = args.orders;
     if overload::here(name, &args.overload).await? {
-        // It has printed its figures.
+        // The scenario's function above has already printed its figures.
     } else if name == PRIORITY {
         print(&priority::measure(name, orders).await?)?;
     } else if let Some(scenario) = SCENARIOS.iter().find(|s| s.name == name) {
@@ -103,11 +102,11 @@ fn orders(count: u32) -> String {
     format!("--orders={count}")
 }
 
-/// Runs the throughput scenarios; whether all orders were processed.
+/// Runs the throughput scenarios; returns whether all orders were processed.
 async fn throughput(args: &BenchArgs) -> Result<bool> {
     let mut all: Vec<throughput::Figures> = Vec::new();
     for scenario in SCENARIOS {
-        // One order at a time says nothing more after a few hundred.
+        // With one order at a time, a few hundred orders are enough.
         let count = if scenario.in_flight == 1 {
             args.orders.min(300)
         } else {
@@ -128,7 +127,7 @@ async fn throughput(args: &BenchArgs) -> Result<bool> {
     Ok(all.iter().all(|f| f.good))
 }
 
-/// Runs one scenario in a process of its own.
+/// Runs one scenario in a child process.
 async fn child<T: DeserializeOwned>(name: &str, options: &[String]) -> Result<T> {
     let output = tokio::process::Command::new(std::env::current_exe()?)
         .arg("bench")

@@ -1,9 +1,8 @@
-//! The priority scenario: what a flood of normal orders does to a high one.
+//! The priority scenario: the effect of a flood of normal orders on high orders.
 //!
-//! First high orders alone, one every [`EVERY`]. Then the flood: all its orders are submitted as
-//! fast as the broker takes them, and from its first order to the end of its last, every
-//! [`EVERY`], one high and one normal order beside it. What those two take differs by the lane
-//! alone.
+//! First, high orders run alone, one every [`EVERY`]. Then all orders of the flood are submitted as fast as the
+//! broker accepts them, and until the last of them ends, one high and one normal order are submitted every [`EVERY`].
+//! Only the lane makes their latencies differ.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -23,13 +22,13 @@ use super::load::{Running, order};
 use crate::dev::engines::Engines;
 use crate::dev::summary::Latency;
 
-/// Between two orders beside the flood.
+/// Interval between two orders beside the flood.
 const EVERY: Duration = Duration::from_millis(50);
-/// High orders that run alone.
+/// Number of high orders that run alone.
 const ALONE: u32 = 200;
-/// Orders of the flood sent under one acknowledgement.
+/// Orders of the flood that share one wait for acknowledgement.
 const CHUNK: u32 = 500;
-/// Bound: longest time without any order ending.
+/// Limit of the time without any order ending.
 const STALLED: Duration = Duration::from_secs(60);
 
 /// The figures of the scenario: latencies of high and normal orders during a flood of normal ones.
@@ -38,9 +37,9 @@ pub struct Figures {
     scenario: String,
     /// Normal orders of the flood.
     flood: u32,
-    /// Seconds from its first submission to its last end.
+    /// Seconds from the flood's first submission to its last end.
     flood_s: f64,
-    /// Submit to finish, by kind of order.
+    /// Latencies from submission to end, by kind of order.
     rows: Vec<Row>,
     /// Whether every order of the scenario was processed.
     pub good: bool,
@@ -64,7 +63,7 @@ pub async fn measure(name: &str, flood: u32) -> Result<Figures> {
     let running = Running::start(false).await?;
     let bus = running.engines.wiring.bus.clone();
     let ends = Ends::follow(&running.engines)?;
-    // The consumers of the high lane have joined before anything is measured.
+    // A first order: when it has ended, the consumers of the high lane have joined.
     Sent::default()
         .submit(&bus, Priority::High, "first", 0)
         .await?;
@@ -117,7 +116,7 @@ pub async fn measure(name: &str, flood: u32) -> Result<Figures> {
     })
 }
 
-/// Orders, and when each was submitted.
+/// The time at which each order was submitted, by id.
 #[derive(Default)]
 struct Sent(HashMap<String, Instant>);
 
@@ -166,10 +165,10 @@ pub fn message(priority: Priority, prefix: &str, n: u32) -> (String, Envelope) {
     (id, message)
 }
 
-/// Sends messages that submit orders, and waits until the broker has answered for each.
+/// Sends messages that submit orders, and waits until the broker has acknowledged or refused each.
 ///
 /// # Errors
-/// For the first message that the broker does not take.
+/// For the first message that the broker refuses.
 pub async fn publish(bus: &impl Bus, messages: Vec<Envelope>) -> Result<()> {
     for result in bus.publish(messages).await {
         result.context("an order could not be submitted")?;
@@ -177,7 +176,7 @@ pub async fn publish(bus: &impl Bus, messages: Vec<Envelope>) -> Result<()> {
     Ok(())
 }
 
-/// Submits the flood; returns when each of its orders was handed over.
+/// Submits the flood; returns the time at which each of its orders was given to the producer.
 async fn submit_flood(bus: impl Bus, flood: u32) -> Result<Sent> {
     let mut since = HashMap::with_capacity(flood as usize);
     let mut next = 0;
@@ -198,7 +197,7 @@ async fn submit_flood(bus: impl Bus, flood: u32) -> Result<Sent> {
 
 type Ended = HashMap<String, (Instant, Status)>;
 
-/// Notes when each order ends, in a task of its own, so that submitting delays no note.
+/// Records when each order ends, in a separate task, so that submissions do not delay it.
 struct Ends {
     ended: watch::Receiver<Ended>,
     stop: tokio_util::sync::DropGuard,
@@ -237,13 +236,13 @@ impl Ends {
         })
     }
 
-    /// Ended orders whose id begins so.
+    /// Number of ended orders whose ids have this prefix.
     fn count(&self, prefix: &str) -> usize {
         let ended = self.ended.borrow();
         ended.keys().filter(|id| id.starts_with(prefix)).count()
     }
 
-    /// Fails if nothing has ended for long.
+    /// Fails if no order has ended for [`STALLED`].
     fn check(&self) -> Result<()> {
         let last = self.ended.borrow().values().map(|(at, _)| *at).max();
         match last {
@@ -252,7 +251,7 @@ impl Ends {
         }
     }
 
-    /// Waits until so many orders have ended.
+    /// Waits until `count` orders have ended.
     async fn wait_for(&self, count: usize) -> Result<()> {
         let mut ended = self.ended.clone();
         let enough = ended.wait_for(|ended| ended.len() >= count);
@@ -278,7 +277,7 @@ fn end_of(value: Option<&[u8]>) -> Option<(String, Status)> {
     ended.then(|| (message.order_id.to_string(), message.status))
 }
 
-/// Prints the figures to standard output, as a table for a person.
+/// Prints the figures to standard output, as a table.
 pub fn print(figures: &Figures) {
     println!(
         "A flood of {} normal orders, through in {:.1} s. Submit to finish:\n",

@@ -1,4 +1,4 @@
-//! The throughput scenarios: how many orders a second, at what cost.
+//! The throughput scenarios: orders per second, and CPU time and memory.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::dev::summary::Summary;
 /// One run of the throughput benchmark.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
-    /// Name of the scenario, which is printed, and by which `--scenario` finds it.
+    /// Name of the scenario, for output and for `--scenario`.
     pub name: &'static str,
-    /// Most orders under way at once; 0 is no limit.
+    /// Most orders under way at once; 0 for no limit.
     pub in_flight: u32,
     /// Whether state is kept on disk.
     durable: bool,
@@ -31,8 +31,8 @@ const fn scenario(name: &'static str, in_flight: u32, durable: bool) -> Scenario
     }
 }
 
-/// All scenarios, in the order in which they are run: state in memory, then on disk; each with one
-/// order, with 64 orders and with all orders under way at once.
+/// All scenarios in the order in which they run: with state in memory, then on disk; each with one order, with 64
+/// orders, and with all orders under way at once.
 pub const SCENARIOS: [Scenario; 6] = [
     scenario("memory, one alone", 1, false),
     scenario("memory, 64 in flight", 64, false),
@@ -51,9 +51,9 @@ pub struct Figures {
     pub orders_per_second: f64,
     p50_ms: f64,
     p99_ms: f64,
-    /// CPU seconds for 1,000 orders, all threads.
+    /// CPU seconds of all threads for each 1,000 orders.
     cpu_s: f64,
-    /// CPU seconds for 1,000 orders, by part of the system.
+    /// CPU seconds for each 1,000 orders, by part of the system.
     parts: BTreeMap<String, f64>,
     /// Largest resident memory of the process, in MB.
     peak_mb: f64,
@@ -91,7 +91,7 @@ pub async fn measure(scenario: Scenario, count: u32) -> Result<Figures> {
     })
 }
 
-/// Prints the figures of all scenarios to standard output, as tables for a person.
+/// Prints the figures of all scenarios to standard output, as tables.
 pub fn print(all: &[Figures]) {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header([

@@ -1,4 +1,4 @@
-//! One process of the installation: it can be started, killed, frozen and restarted with the same command.
+//! One process of the installation, which can be started, killed, frozen, and restarted with the same command.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Longest wait for a process to announce its start. It may have to read a log first.
+/// Longest wait until a process reports that it has started. It may have to read a log first.
 pub const START: Duration = Duration::from_secs(120);
 /// Longest time from SIGTERM to the end of a process.
 pub const END: Duration = Duration::from_secs(60);
-/// Wait before another attempt, after a process has ended at its start.
+/// Wait before the next attempt, if a process ends while it starts.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// A command that can be run again.
@@ -25,17 +25,17 @@ pub struct Recipe {
     pub name: String,
     /// Path of the program.
     pub program: PathBuf,
-    /// Another version of the program: each restart switches between the two.
+    /// The program's other version, if there is one: each restart switches between the two.
     pub other: Option<PathBuf>,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
     /// All environment variables.
     pub variables: Vec<(String, String)>,
-    /// Whether the first line of standard output announces the start.
+    /// Whether the process prints a first line to standard output when it has started.
     pub announces: bool,
 }
 
-/// A process of the installation. It is killed, by its id, when this is dropped.
+/// A process of the installation. It is killed by its id when this value is dropped.
 #[derive(Debug)]
 pub struct ChildProcess {
     recipe: Recipe,
@@ -44,7 +44,7 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts the process, and waits until it is ready if it announces that.
+    /// Starts the process. If it reports its start, waits for that.
     ///
     /// # Errors
     /// If it does not start.
@@ -60,7 +60,7 @@ impl ChildProcess {
         &self.recipe.name
     }
 
-    /// Whether the process has ended without a stop.
+    /// Whether the process has ended without being stopped.
     #[must_use]
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
@@ -95,7 +95,7 @@ impl ChildProcess {
 
     /// Ends the process in any state, and waits for its end.
     pub async fn end(&mut self) {
-        // The only possible error is that it has ended already.
+        // The only possible error is that it has already ended.
         let _ = self.child.kill().await;
     }
 
@@ -135,7 +135,7 @@ impl ChildProcess {
     }
 }
 
-/// Starts a process, and again if it ends at its start: a port may still be taken for a moment.
+/// Starts a process, and repeats that if it ends while it starts: its port may not be free yet.
 async fn launch(recipe: &Recipe, log: &Path) -> Result<Child> {
     let until = Instant::now() + START;
     loop {
@@ -149,7 +149,7 @@ async fn launch(recipe: &Recipe, log: &Path) -> Result<Child> {
         if matches!(read, Ok(Ok(n)) if n > 0) {
             return Ok(child);
         }
-        // Not ready in time, or gone: the next attempt needs its port and its files.
+        // The process is not ready in time or has ended; the next attempt needs its port and its files.
         let _ = child.kill().await;
         if Instant::now() + AGAIN >= until {
             bail!("{} does not start: see {}", recipe.name, log.display());

@@ -1,4 +1,4 @@
-//! Reads the evidence of a run: tables, topics, the remote service's ledger.
+//! Reads the evidence of a run: tables, topics, and the remote service's ledger.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,15 +26,15 @@ use super::watch::Sightings;
 
 /// Longest wait for one answer of the broker.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Longest wait for the next record of a topic that has more.
+/// Longest wait for the next record before the end of a topic.
 const NEXT: Duration = Duration::from_secs(60);
-/// Concurrent reads of details.
+/// Number of details that are read concurrently.
 const AT_ONCE: usize = 100;
 
 /// Reads all evidence.
 ///
 /// # Errors
-/// If something cannot be read.
+/// If a table, topic or ledger cannot be read.
 pub async fn collect(
     installation: &Installation,
     sent: Vec<Sent>,
@@ -110,8 +110,8 @@ async fn details(
     Ok(all)
 }
 
-/// The calls, from the service's durable ledger: one line each, in the order in which they ended. A last line without
-/// an end belongs to a call that a kill left unanswered.
+/// Reads the calls from the service's durable ledger: a line for each call, in the order in which they ended. An
+/// incomplete last line is a call that a kill left unanswered.
 fn calls(installation: &Installation) -> Result<Vec<LedgerLine>> {
     let file = std::fs::File::open(&installation.places.ledger).context("the ledger")?;
     let lines = BufReader::new(file).lines();
@@ -128,7 +128,7 @@ async fn keys(installation: &Installation) -> Result<Vec<KeyView>> {
     lines.lines().map(key).collect()
 }
 
-/// Reads a topic up to its present end.
+/// Reads a topic up to its current end.
 async fn read(brokers: &str, topic: &str, mut take: impl FnMut(InputRecord)) -> Result<()> {
     let client: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", brokers)
@@ -159,7 +159,7 @@ async fn read(brokers: &str, topic: &str, mut take: impl FnMut(InputRecord)) -> 
 }
 
 impl Evidence {
-    /// Sorts in a record of any topic.
+    /// Adds a record of any topic to the evidence.
     fn take(&mut self, record: InputRecord) {
         let place = LetterId::of(&record);
         let value = record.value.as_deref().unwrap_or_default();
@@ -236,7 +236,7 @@ fn parse_request(value: &[u8], at_ms: i64) -> Option<AgentRequest> {
     })
 }
 
-/// Adds an item, if there is one; returns whether there was.
+/// Adds an item if there is one; returns whether there was.
 fn push<T>(all: &mut Vec<T>, found: Option<T>) -> bool {
     let is_some = found.is_some();
     all.extend(found);

@@ -1,4 +1,4 @@
-//! The evidence of a run as plain data; the checks use nothing else.
+//! The evidence of a run as plain data. The checks use only this.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,44 +14,44 @@ use triad_workflow::Workflow;
 use super::submit::Sent;
 use super::watch::Sightings;
 
-/// All evidence.
+/// The evidence of a run.
 #[derive(Debug)]
 pub struct Evidence {
     /// The workflow of all orders.
     pub workflow: Arc<Workflow>,
-    /// Acknowledged submissions.
+    /// The acknowledged submissions.
     pub sent: Vec<Sent>,
-    /// The values of the records of the order topics.
+    /// The values of the records in the order topics, by position.
     pub inputs: BTreeMap<LetterId, Option<Vec<u8>>>,
     /// Process records by order.
     pub records: BTreeMap<String, Order>,
     /// Order details by order.
     pub details: BTreeMap<String, Value>,
-    /// Statuses with their topic; those of one order in the order in which they came.
+    /// The statuses with their topics; those of one order in order of arrival.
     pub statuses: Vec<(String, StatusMessage)>,
-    /// Alerts.
+    /// The alerts.
     pub alerts: Vec<Alert>,
-    /// Dead letters with their cause.
+    /// The dead letters with their causes.
     pub letters: Vec<(LetterId, String)>,
-    /// Requests to agents.
+    /// The requests to agents.
     pub requests: Vec<AgentRequest>,
-    /// Agents' replies.
+    /// The agents' replies.
     pub replies: Vec<AgentReply>,
-    /// Records of these topics that cannot be parsed as what the topic is for.
+    /// The records of these topics that cannot be decoded as the topic's message.
     pub unreadable: Vec<LetterId>,
     /// The calls at the remote service, in the order in which they ended.
     pub calls: Vec<LedgerLine>,
-    /// The remote service's view of its keys.
+    /// The remote service's state for each idempotency key.
     pub keys: Vec<KeyView>,
-    /// Records as seen during the run, and the final ones.
+    /// Records as read during the run, and their final forms.
     pub sightings: Sightings,
-    /// Offsets of each consumer group in each partition that it reads.
+    /// The offsets of each consumer group in each partition that it reads.
     pub offsets: Vec<Offsets>,
-    /// Work that was not finished when the time was over.
+    /// Work that was unfinished when the time was over.
     pub unfinished: Vec<String>,
 }
 
-/// A consumer group in a partition.
+/// The offsets of a consumer group in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offsets {
     /// The group.
@@ -60,9 +60,9 @@ pub struct Offsets {
     pub topic: String,
     /// The partition.
     pub partition: i32,
-    /// The committed offset, if any.
+    /// The offset that the group has committed, if any.
     pub committed: Option<i64>,
-    /// The first offset, and the one after the last.
+    /// The partition's first offset, and the offset after its last record.
     pub held: (i64, i64),
 }
 
@@ -81,9 +81,9 @@ pub struct AttemptId {
     pub order: String,
     /// The step.
     pub step: String,
-    /// Whether it is of a compensation; otherwise of an action.
+    /// True for an attempt at a compensation, false for one at an action.
     pub is_compensation: bool,
-    /// Number of the attempt.
+    /// The attempt's number.
     pub attempt: u32,
 }
 
@@ -92,11 +92,11 @@ pub struct AttemptId {
 pub struct AgentRequest {
     /// The attempt.
     pub id: AttemptId,
-    /// The moment after which nothing may be started.
+    /// The time after which nothing of the attempt may be started.
     pub complete_by: Timestamp,
-    /// The most calls of the attempt.
+    /// The most calls in the attempt.
     pub allowance: u32,
-    /// Fingerprint of the whole message.
+    /// A hash of the whole message.
     pub content: u64,
     /// When it was sent, in milliseconds since the Unix epoch.
     pub at_ms: i64,
@@ -107,9 +107,9 @@ pub struct AgentRequest {
 pub struct AgentReply {
     /// The attempt.
     pub id: AttemptId,
-    /// The moment after which the reply may change nothing.
+    /// The time after which the reply may change nothing.
     pub complete_by: Timestamp,
-    /// Content of the reply.
+    /// The content of the reply.
     pub said: ReplyContent,
     /// When it was sent, in milliseconds since the Unix epoch.
     pub at_ms: i64,
@@ -126,7 +126,7 @@ pub enum ReplyContent {
     Deferred,
 }
 
-/// Whether a direction is that of compensations. A probe is about the forward effect.
+/// Whether a request of this direction concerns the compensation. A probe concerns the action.
 #[must_use]
 pub fn is_compensation(direction: Direction) -> bool {
     direction == Direction::Compensate

@@ -1,4 +1,4 @@
-//! Carries the faults out, each after a number of orders have ended.
+//! Carries out the faults, each after a number of orders have ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::installation::Installation;
 use super::progress_lines::print_progress;
 use super::schedule::{Fault, Kind};
 
-/// Number of faults carried out, by kind.
+/// The number of faults carried out, by kind.
 pub type FaultCounts = BTreeMap<Kind, u32>;
 
-/// Carries out all faults, or those before `ended` closes; `ended` has the number of ended orders.
+/// Carries out all faults, or stops early when `ended` closes. `ended` holds the number of ended orders.
 ///
 /// # Errors
-/// The first process that had ended unexpectedly, or does not restart.
+/// For the first process that ends unexpectedly or does not restart.
 pub async fn carry_out(
     plan: Vec<Fault>,
     installation: Arc<Installation>,
@@ -29,7 +29,7 @@ pub async fn carry_out(
     let mut under_way: JoinSet<Result<Kind>> = JoinSet::new();
     for fault in plan {
         if ended.wait_for(|ended| *ended >= fault.after).await.is_err() {
-            // The counter has given up.
+            // The run has stopped counting ended orders, so no further fault comes.
             break;
         }
         let installation = installation.clone();
@@ -63,7 +63,7 @@ async fn carry_out_one(fault: &Fault, installation: &Installation) -> Result<()>
         Kind::KillService => {
             let mut service = installation.service.lock().await;
             away(&mut service, fault).await?;
-            // Before the next fault may kill it again.
+            // Set again while the lock is held, because the next fault may kill the service once more.
             installation.apply_faults().await
         }
         Kind::HangStore => {
@@ -94,7 +94,7 @@ async fn roll(installation: &Installation) -> Result<()> {
     Ok(())
 }
 
-/// Kills a process and restarts it after a while.
+/// Kills a process and restarts it after `fault.span`.
 async fn away(part: &mut ChildProcess, fault: &Fault) -> Result<()> {
     part.kill().await?;
     sleep(fault.span).await;

@@ -1,4 +1,4 @@
-//! The installation under test: separate processes, on ports that survive restarts.
+//! The installation under test: child processes on ports that stay the same across restarts.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -24,20 +24,19 @@ use triad_judge::broken_store::Lies;
 use triad_judge::endpoint::Endpoint;
 use triad_judge::recorder::Recorder;
 
-/// The workflow of all orders of a run with kills.
+/// The workflow of all orders in a run with kills.
 pub const WORKFLOW: &str = include_str!("workflow.yaml");
-/// The reply topic of some of the orders.
+/// The reply topic of some orders.
 pub const REPLY_TOPIC: &str = "reply.shop";
-/// Partitions of each topic.
+/// Number of partitions of each topic.
 const PARTITIONS: i32 = 6;
-/// Longer than any run.
+/// Retention of topics, longer than any run.
 const RETENTION: Millis = Millis(24 * 3_600_000);
-/// One request in this many gets a wrong answer, if the store is to be broken.
+/// One request in this many gets a wrong answer if the store is to be broken.
 const LIED_TO: u64 = 10;
-/// One machine has one clock.
+/// Bound on clock skew: all processes have the clock of one machine.
 const SKEW: &str = "50ms";
-/// A dead worker's partitions are reassigned after six seconds, so that a frozen worker has lost them before it
-/// wakes.
+/// The partitions of a dead worker are reassigned after six seconds, before a frozen worker continues.
 const KAFKA: &str = r#"{"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}"#;
 
 /// Addresses and paths of the installation.
@@ -45,13 +44,13 @@ const KAFKA: &str = r#"{"session.timeout.ms": "6000", "heartbeat.interval.ms": "
 pub struct Places {
     /// Address of Kafka.
     pub brokers: String,
-    /// Address of DynamoDB itself, for preparation and collection.
+    /// Address of DynamoDB itself, for setting up and for collecting the evidence.
     pub dynamodb: String,
-    /// Address of DynamoDB for the workers: every operation is recorded.
+    /// Address at which the workers reach DynamoDB through the recorder.
     pub recorded: String,
     /// Address of the remote service.
     pub service: String,
-    /// Path of its ledger.
+    /// Path of the remote service's ledger.
     pub ledger: PathBuf,
     /// Directory of the processes' logs.
     pub logs: PathBuf,
@@ -59,20 +58,20 @@ pub struct Places {
     pub refused: PathBuf,
 }
 
-/// The processes. Each has its own lock: two concurrent faults concern different processes.
+/// The running processes. Each has its own lock, because concurrent faults concern different processes.
 pub struct Installation {
     /// Addresses and paths.
     pub places: Places,
-    /// The workflow of all orders; the first one if there are several.
+    /// The workflow of all orders; if there are several, the first one.
     pub workflow: Arc<Workflow>,
     workflows: Vec<Arc<Workflow>>,
     /// The broker.
     pub broker: Mutex<ChildProcess>,
     /// The store.
     pub store: Mutex<ChildProcess>,
-    /// The recording endpoint between the workers and the store.
+    /// The endpoint between workers and store that records every operation.
     pub endpoint: Mutex<Endpoint>,
-    /// The remote service.
+    /// The remote service that the agents call.
     pub service: Mutex<ChildProcess>,
     /// The workers.
     pub workers: Vec<Mutex<ChildProcess>>,
@@ -80,7 +79,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Starts engines, creates tables and topics, publishes the workflows, starts the workers.
+    /// Starts the engines, creates tables and topics, publishes the workflows, and starts the workers.
     ///
     /// # Errors
     /// If something does not start.
@@ -204,17 +203,17 @@ impl Installation {
         Ok(())
     }
 
-    /// The state store over the tables, without recording.
+    /// A client of the tables whose operations are not recorded.
     pub async fn state_store(&self) -> DynamoStore<SystemClock> {
         store_at(&self.places.dynamodb).await
     }
 
-    /// The state store as the workers use it: its operations are part of the history.
+    /// A client of the tables through the recorder, as the workers use it.
     pub async fn recorded_store(&self) -> DynamoStore<SystemClock> {
         store_at(&self.places.recorded).await
     }
 
-    /// Refuses produce requests to a topic from now on, or accepts them again.
+    /// Makes the broker refuse produce requests to a topic, or accept them again.
     ///
     /// # Errors
     /// If the broker's directory cannot be changed.
@@ -236,7 +235,7 @@ impl Installation {
             .find(|w| w.name == order.workflow.name && w.hash == order.workflow.hash)
     }
 
-    /// The agents of the workflows.
+    /// The agents that the workflows name.
     #[must_use]
     pub fn agents(&self) -> Vec<AgentName> {
         let steps = self.workflows.iter().flat_map(|w| &w.steps);
@@ -247,7 +246,7 @@ impl Installation {
     fn variables(&self) -> Vec<(String, String)> {
         let agent = |name: AgentName| {
             let url = format!("{}/{name}", self.places.service);
-            // The step's deadline ends a stalled call.
+            // A stalled call ends by the step's deadline, before this timeout.
             let config = json!({"base_url": url, "call_timeout": "60s"});
             (name.to_string(), config)
         };
@@ -267,19 +266,19 @@ impl Installation {
         .collect()
     }
 
-    /// Sets the faults of the remote service from now on, also after its restarts.
+    /// Sets the faults of the remote service, which also apply after its restarts.
     ///
     /// # Errors
-    /// If it does not accept them.
+    /// If the service does not accept them.
     pub async fn set_faults(&self, faults: Faults) -> Result<()> {
         *self.faults.lock().await = faults;
         self.apply_faults().await
     }
 
-    /// Sends the faults to the remote service, which forgets them when it is killed.
+    /// Sends the current faults to the remote service, which loses them when it is killed.
     ///
     /// # Errors
-    /// If it does not accept them.
+    /// If the service does not accept them.
     pub async fn apply_faults(&self) -> Result<()> {
         let faults = serde_json::to_string(&*self.faults.lock().await)?;
         let answer = triad_tests::http::client()
@@ -297,14 +296,14 @@ impl Installation {
         engines.into_iter().chain(&self.workers)
     }
 
-    /// Ends all processes, and waits for their ends, so that their files no longer change.
+    /// Ends all processes and waits for that; afterwards their files no longer change.
     pub async fn stop(&self) {
         for part in self.parts() {
             part.lock().await.end().await;
         }
     }
 
-    /// Names of the processes that have ended unexpectedly.
+    /// Names of the processes that ended unexpectedly.
     pub async fn dead(&self) -> Vec<String> {
         let mut dead = Vec::new();
         for part in self.parts() {
@@ -322,7 +321,7 @@ async fn store_at(url: &str) -> DynamoStore<SystemClock> {
     DynamoStore::new(client, Tables::with_prefix(""), SystemClock, RETENTION)
 }
 
-/// Directory of the programs.
+/// Directory of the programs that a run needs.
 ///
 /// # Errors
 /// If one of them is missing.

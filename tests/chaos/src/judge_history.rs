@@ -1,4 +1,4 @@
-//! Evidence of attempts in topics and the ledger, as lines of the history for the judge.
+//! Writes the evidence of attempts in topics and the ledger as lines of the history for the judge.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use super::evidence::{AttemptId, Evidence, attempt_of};
 use triad_judge::history::{Answer, ClientOperation, Moment, Operation, Sighting, Sign};
 use triad_judge::item::attempt;
 
-/// Times of messages and calls are whole milliseconds, by the clocks of their own processes on one machine. An event
-/// may have happened so much later than its time says. A wider span permits more, and joins more events into one
-/// line.
+/// Messages and calls are stamped in whole milliseconds, by the clocks of several processes on one machine. An event
+/// may have happened up to this much later than its stamp. A larger value makes the judge accept more, and joins more
+/// events into one line.
 const SLACK_MS: u64 = 20;
 const US: u64 = 1_000;
 
-/// A line for each order and span, with all evidence of its attempts.
+/// The history's lines: one for each order and span of time, with all evidence of its attempts.
 #[must_use]
 pub fn lines(e: &Evidence) -> Vec<Operation> {
     let mut seen: BTreeMap<&str, Vec<(u64, Sighting)>> = BTreeMap::new();
     let mut add = |id: AttemptId, at_ms: i64, sign: Sign| {
-        // Orders without a record are left to other checks.
+        // The judge gets no lines of orders without a record; other checks cover those.
         if let (Some((order, _)), Ok(at)) =
             (e.records.get_key_value(&id.order), u64::try_from(at_ms))
         {
@@ -45,7 +45,7 @@ pub fn lines(e: &Evidence) -> Vec<Operation> {
         .collect()
 }
 
-/// Joins the evidence within a span, so that lines of one order do not overlap.
+/// Joins events less than the slack apart into one line, so that the lines of an order do not overlap.
 fn spans(order: &str, mut all: Vec<(u64, Sighting)>) -> Vec<Operation> {
     all.sort();
     let mut lines: Vec<Operation> = Vec::new();

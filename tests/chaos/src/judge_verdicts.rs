@@ -1,4 +1,4 @@
-//! Verdicts of the independent judge, beside those of the checks.
+//! The verdicts of the independent judge, in the form of those of the checks.
 
 use anyhow::{Context, Result};
 
@@ -8,8 +8,8 @@ use super::installation::Installation;
 use super::judge_history;
 use triad_judge::verdict::{FindingGroup, Judged, judge};
 
-/// Ends the recording, adds the evidence of topics and ledger, and has the history judged. Workers have no store any
-/// more when it returns.
+/// Ends the recording, adds the evidence of topics and ledger, and has the judge decide on the history. The workers
+/// cannot reach the store afterwards.
 ///
 /// # Errors
 /// If the history cannot be written or read completely.
@@ -26,8 +26,8 @@ pub async fn of_run(installation: &Installation, evidence: &Evidence) -> Result<
     judging.await.context("the judge has ended")?
 }
 
-/// One object in this many may be undecidable for the judge: its search grows with every overlapping operation, and
-/// kills make many overlap. The report names it.
+/// For one object in this many the judge may find no decision: its search grows with the number of overlapping
+/// operations, and kills make many overlap. The report names the number.
 const UNDECIDED_ONE_OF: usize = 100;
 
 /// The judge's verdicts, by guarantee.
@@ -70,7 +70,7 @@ pub fn verdicts(judged: &Judged) -> Vec<Verdict> {
     .into()
 }
 
-/// One violation for each object.
+/// One violation for each object of the finding.
 fn breach_texts(found: &FindingGroup) -> Vec<String> {
     let mut breaches = found.examples.clone();
     breaches.resize(found.objects, "one more object".to_owned());

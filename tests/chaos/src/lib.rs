@@ -1,14 +1,18 @@
 //! The chaos test over real processes: load, faults, and checks of the guarantees.
 //!
-//! Everything that is started is a separate process, and all evidence is read through public interfaces: tables
+//! All parts of the installation are separate processes, and all evidence is read through public interfaces: tables
 //! through the DynamoDB API, topics through a Kafka consumer, the remote service's ledger. The simulated world
-//! (`tests/testkit/sim`) reaches far more interleavings; this test reaches the real broker, the real disk and the real
+//! (`tests/testkit/sim`) reaches far more interleavings; this test reaches the real broker, the real disk and the
+//! real
 //! kernel.
 //!
-//! [`load`] and [`schedule`] are generated from a seed before the run. [`installation`] has the processes, [`faults`]
-//! kills and freezes them, [`submit`] sends, [`progress`] counts ended orders, [`watch`] reads records while they change,
-//! [`quiet`] waits for the end, [`collect`] reads all [`evidence`], [`checks`] judges only that, [`report`] prints.
-//! [`outages`] are runs of another kind, over the same processes.
+//! [`load`] and [`schedule`] are generated from a seed before the run. [`installation`] runs the processes,
+//! [`faults`]
+//! kills and freezes them, [`submit`] sends orders, [`progress`] counts ended orders, [`watch`] reads records while
+//! they change,
+//! [`quiet`] waits until all work has ended, [`collect`] reads the [`evidence`], [`checks`] examines it, and
+//! [`report`] prints the result.
+//! [`outages`] is a second kind of run, with the same processes.
 //!
 //! Every operation of the workers on the store is recorded; [`judge_history`] adds the evidence of topics and ledger,
 //! and [`judge_verdicts`] has the independent judge ([`triad_judge`]) decide on it.

@@ -1,7 +1,7 @@
 //! The load, generated from a seed before the run, so that it can be repeated.
 //!
-//! Most records are orders. Among them are repeated orders, orders with the id of another one and different content,
-//! and records that cannot be handled.
+//! Most records are orders. Among them are repeated orders, orders with another order's id and different content, and
+//! records that cannot be handled.
 
 use anyhow::{Context, Result, bail};
 use rand::rngs::StdRng;
@@ -18,15 +18,15 @@ use triad_tests::topics::Raw;
 
 /// Percentage of orders in the high lane.
 const HIGH: u32 = 10;
-/// Percentage of orders with their own reply topic.
+/// Percentage of orders with a reply topic of the application.
 const REPLIED: u32 = 10;
-/// Percentage of orders that are repeated.
+/// Percentage of orders that are sent twice.
 const REPEATED: u32 = 3;
-/// Percentage of orders whose id comes again with different content.
+/// Percentage of orders whose id is sent again with different content.
 const CONFLICTING: u32 = 2;
 /// A repetition comes at most this many records later.
 const LATER: usize = 60;
-/// For this many orders there is one bad record in each of the topics that get some.
+/// One in this many records is bad, in each topic that gets bad records.
 const ONE_BAD_IN: usize = 60;
 
 /// Kind of a record.

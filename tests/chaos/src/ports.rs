@@ -1,18 +1,18 @@
-//! Ports that survive restarts.
+//! Ports that stay the same across restarts.
 //!
 //! They are below the kernel's ephemeral range. A client that connects to an ephemeral port of a stopped process may
-//! get that very port as its own and connect to itself, and the process could not listen on it again.
+//! get that port itself and so connect to itself; then the process could not listen on it again.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::{Context, Result};
 
-/// The kernel's ephemeral range.
+/// The file with the kernel's range of ephemeral ports.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// The lowest port to use.
 const LOWEST: u16 = 10_000;
 
-/// This many free ports of the loopback address. Runs on one machine begin at different ones.
+/// Finds `count` free ports of the loopback address. Concurrent runs on one machine begin at different ports.
 ///
 /// # Errors
 /// If there are not enough.

@@ -1,4 +1,4 @@
-//! Follows the run: counts the ended orders, by their status messages.
+//! Follows the run: counts the ended orders by their status messages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,9 +20,9 @@ const ANSWER: Duration = Duration::from_secs(20);
 /// Interval between two progress lines.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Longest time without an order's end after `ended` orders, in a run whose last fault comes after `faulty` of them.
-/// There is no wait for the workers' start, and a run that stops before its faults proves nothing. So until the
-/// faults have come, and an order has ended, the bound is at least the longest start of a process.
+/// Longest time without an order's end, after `ended` orders. A worker's start is not waited for, and a run must not
+/// stop before its last fault, which comes after `faulty` orders. Until then, and until one order has ended, the
+/// limit is at least the longest start of a process.
 fn longest(patience: Duration, ended: usize, faulty: usize) -> Duration {
     if ended < faulty.max(1) {
         patience.max(START)
@@ -31,11 +31,10 @@ fn longest(patience: Duration, ended: usize, faulty: usize) -> Duration {
     }
 }
 
-/// Counts ended orders into `ended` until there are `count`, or none has ended for `patience` ([`START`] at least
-/// until there are `faulty`): then it prints that, and closes `ended`.
+/// Counts ended orders into `ended` until there are `count`, or until none has ended for `patience` (at least
+/// [`START`] before there are `faulty`). In the second case it returns and prints the reason.
 ///
-/// # Errors
-/// If the broker does not answer.
+/// # Errors If the broker does not answer.
 pub async fn follow(
     brokers: &str,
     count: usize,
@@ -67,7 +66,7 @@ pub async fn follow(
         };
         let value = record.value.unwrap_or_default();
         let Ok(status) = serde_json::from_slice::<StatusMessage>(&value) else {
-            // The check of the statuses reports it, too.
+            // Skipped: the check of the statuses reports this message.
             continue;
         };
         if is_end(status.status) && known.insert(status.order_id.to_string()) {

@@ -1,4 +1,4 @@
-//! Prints progress on standard error, with the seconds since the first line.
+//! Progress lines on standard error, with the seconds since the first line.
 
 use std::sync::OnceLock;
 use std::time::Instant;

@@ -16,18 +16,17 @@ use super::installation::Installation;
 
 /// Longest wait for one answer of the broker.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Interval between two looks.
+/// Interval between two checks.
 const EVERY: Duration = Duration::from_millis(500);
-/// Shards of the due index.
+/// Number of shards of the due index.
 const SHARDS: u32 = 16;
-/// Most rows read of a shard: the rest is only counted.
+/// Most rows that are read of a shard; further rows are counted.
 const ROWS: u32 = 1_000;
 
 /// Waits until no order is in the due index and every group has read its topics to their end, in two consecutive
-/// looks. Returns the work left after `within`.
+/// checks. After `within`, returns the work that is left.
 ///
-/// # Errors
-/// If broker or store do not answer.
+/// # Errors If broker or store do not answer.
 pub async fn wait_until_quiet(
     installation: &Installation,
     within: Duration,
@@ -57,7 +56,7 @@ pub async fn wait_until_quiet(
     }
 }
 
-/// Number of orders in the due index: alive, or not confirmed.
+/// Number of orders in the due index: unfinished, or with an unconfirmed status.
 async fn due(store: &DynamoStore<SystemClock>) -> Result<usize> {
     let mut rows = 0;
     for shard in 0..SHARDS {
@@ -67,7 +66,7 @@ async fn due(store: &DynamoStore<SystemClock>) -> Result<usize> {
     Ok(rows)
 }
 
-/// The groups and the topic that each reads.
+/// The consumer groups, each with its topic.
 fn groups(installation: &Installation) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for lane in [Priority::Normal, Priority::High] {

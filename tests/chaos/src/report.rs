@@ -1,4 +1,4 @@
-//! Report of a run: a table by guarantee, and the evidence in numbers.
+//! The report of a run: a table of the guarantees, and counts of the evidence.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -19,23 +19,23 @@ use super::options::Options;
 use super::schedule::Kind;
 use triad_judge::verdict::Judged;
 
-/// Most violations of one check in the report.
+/// Most violations of one check that are printed.
 const EXAMPLES: usize = 5;
-/// Longest violation in the report, in characters.
+/// Characters at which a printed violation is cut.
 const LONGEST: usize = 600;
 
-/// Times of the run.
+/// Durations of the parts of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// From the first submission to the last end of an order and the last fault.
+    /// From the first submission until the last order has ended and the last fault is over.
     pub under_faults: Duration,
-    /// From then until all work had ended.
+    /// From then until all work has ended.
     pub to_quiet: Duration,
     /// The whole run, including start and checks.
     pub in_all: Duration,
 }
 
-/// One check.
+/// The result of one check.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckLine {
     /// The guarantee.
@@ -62,7 +62,7 @@ impl From<Verdict> for CheckLine {
     }
 }
 
-/// The whole report.
+/// The report of a run with kills.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The seed: with the same options it gives the same load and the same schedule.
@@ -79,13 +79,13 @@ pub struct Report {
     pub ends: BTreeMap<&'static str, usize>,
     /// Number of other submissions, by kind.
     pub others: BTreeMap<&'static str, usize>,
-    /// Effects of the faults, counted.
+    /// Effects of the faults that were counted.
     pub seen: BTreeMap<&'static str, usize>,
     /// Result of the independent judge.
     pub judged: Judged,
-    /// Orders that ended in a second, while the faults lasted.
+    /// Orders that ended per second while the faults lasted.
     pub orders_per_second: f64,
-    /// Seconds from the first submission to the last end and the last fault.
+    /// Seconds from the first submission until the last order has ended and the last fault is over.
     pub seconds_under_faults: f64,
     /// Seconds from then until all work had ended.
     pub seconds_to_quiet: f64,
@@ -96,7 +96,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Sums up a run.
+    /// The report of a run from its evidence.
     #[must_use]
     pub fn new(
         options: &Options,
@@ -134,14 +134,14 @@ impl Report {
         Self { judged, ..self }
     }
 
-    /// Whether no guarantee was violated, and every expected check has looked at something.
+    /// Whether no guarantee was violated and every expected check has examined something.
     #[must_use]
     pub fn is_good(&self) -> bool {
         are_good(&self.checks)
     }
 }
 
-/// The verdicts as lines. An expected check that has looked at nothing is a violation.
+/// The verdicts as lines. An expected check that has examined nothing counts as a violation.
 fn lines(verdicts: Vec<Verdict>, options: &Options) -> Vec<CheckLine> {
     let or_nothing = |verdict: Verdict| match options.expects(verdict.guarantee) {
         true => verdict.or_nothing(),
@@ -154,12 +154,12 @@ fn lines(verdicts: Vec<Verdict>, options: &Options) -> Vec<CheckLine> {
         .collect()
 }
 
-/// Whether there are checks, and none has found a violation.
+/// Whether there are checks and none has found a violation.
 pub(super) fn are_good(checks: &[CheckLine]) -> bool {
     !checks.is_empty() && checks.iter().all(|c| c.breaches == 0)
 }
 
-/// Rounds to tenths.
+/// Rounds to one decimal place.
 #[must_use]
 pub fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
@@ -181,7 +181,7 @@ fn others(e: &Evidence) -> BTreeMap<&'static str, usize> {
     ])
 }
 
-/// Numbers that show that the faults met work in flight.
+/// Counts that show whether the faults hit work in flight.
 fn counts(e: &Evidence) -> BTreeMap<&'static str, usize> {
     let cause = |cause: Cause| e.calls.iter().filter(|c| c.cause == Some(cause)).count();
     let repeated = |all: usize, different: usize| all - different.min(all);
@@ -238,8 +238,8 @@ fn counts(e: &Evidence) -> BTreeMap<&'static str, usize> {
     ])
 }
 
-/// Calls that arrived after their attempt's deadline although no fault delayed them: a worker had been frozen, or had
-/// no CPU time. Idempotency keys and tombstones exist for these.
+/// Calls that arrived after their attempt's deadline although no injected fault delayed them: the worker was frozen,
+/// or had no CPU time. Idempotency keys and tombstones exist for such calls.
 fn late(e: &Evidence) -> usize {
     let deadlines: HashMap<&AttemptId, u64> = e
         .requests
@@ -254,7 +254,7 @@ fn late(e: &Evidence) -> usize {
     e.calls.iter().filter(is_late).count()
 }
 
-/// A table without lines; the columns with these numbers are right-aligned.
+/// A table without borders; the columns with these numbers are right-aligned.
 pub(super) fn table<const N: usize>(header: [&str; N], right: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header);
@@ -311,7 +311,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The checks, a row each.
+/// The checks as a table, one row each.
 pub(super) fn checks_table(all: &[CheckLine]) -> String {
     let mut checks = table(["", "What must be so", "Checked", "Breaches"], &[2, 3]);
     for check in all {
@@ -325,7 +325,7 @@ pub(super) fn checks_table(all: &[CheckLine]) -> String {
     checks.trim_fmt()
 }
 
-/// The violations, and where to look them up.
+/// The violations, and where to find more about them.
 pub(super) fn failures(
     f: &mut fmt::Formatter<'_>,
     checks: &[CheckLine],

@@ -1,4 +1,4 @@
-//! One run, from the first process to the report.
+//! One run, from the start of its processes to the report.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ use super::report::{Report, Times};
 use super::submit::submit;
 use super::{checks, faults, judge_verdicts, load, outages, progress, schedule, watch as look};
 
-/// Faults of the remote service during the run. A stall outlives the deadline of a step, so that calls arrive late.
+/// Faults of the remote service during the run. A stall lasts longer than a step's deadline, so some calls arrive
+/// late.
 fn misbehaviour(seed: u64) -> Faults {
     Faults {
         seed,
@@ -42,7 +43,7 @@ fn misbehaviour(seed: u64) -> Faults {
     }
 }
 
-/// The directory of a run.
+/// The directory of a run's data.
 enum RunDirectory {
     Given(PathBuf),
     Temporary(tempfile::TempDir),
@@ -77,13 +78,13 @@ impl RunDirectory {
     }
 }
 
-/// Report of a run of either kind.
+/// The report of a run of either kind.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum AnyReport {
-    /// Kills and freezes.
+    /// The report of a run with kills and freezes.
     Kills(Box<Report>),
-    /// Outages.
+    /// The report of a run with outages.
     Outages(Box<outages::report::Report>),
 }
 
@@ -115,17 +116,18 @@ impl fmt::Display for AnyReport {
     }
 }
 
-/// The error of an interrupted run.
+/// The error of a run that a signal has interrupted.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Runs and judges. The processes are gone when it returns; if it is dropped they are killed.
+/// Carries out a run and checks it. The processes have ended when it returns; if it is dropped, they are killed.
 ///
 /// # Errors
-/// If the run failed: data and logs are kept then. Or [`Interrupted`]: only a requested directory is kept.
+/// If the run failed; data and logs are then kept. Or [`Interrupted`]; then only a directory that the user named is
+/// kept.
 pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<AnyReport> {
-    // Wrong options are reported before anything is created.
+    // Wrong options must be reported before any file is created.
     let load = load::make(options)?;
     let bin = bin_dir(options)?;
     let place = RunDirectory::of(options)?;
@@ -135,7 +137,7 @@ pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<An
             .map(|report| AnyReport::Kills(Box::new(report))),
         Some(span) => tokio::select! {
             shown = outages::run::run(options, span, &bin, place.path()) => shown.map(|r| AnyReport::Outages(Box::new(r))),
-            // Its processes are killed when it is dropped.
+            // The dropped run kills its processes.
             () = interrupted.cancelled() => Err(Interrupted.into()),
         },
     };
@@ -184,7 +186,7 @@ async fn in_dir(
     result
 }
 
-/// The run on a started installation.
+/// Carries out the run on a started installation.
 async fn on(
     options: &Options,
     installation: &Arc<Installation>,
@@ -203,7 +205,7 @@ async fn on(
     let brokers = &installation.places.brokers;
     let (count, ended) = watch::channel(0);
     let stop = CancellationToken::new();
-    // A `JoinSet`, because dropping it ends its task.
+    // In a `JoinSet`, so that the task ends when the run is dropped.
     let mut looks = JoinSet::new();
     looks.spawn(look::read_topics(
         installation.clone(),
@@ -253,7 +255,7 @@ async fn on(
     Ok(Report::new(options, &evidence, verdicts, &faults, times).with(judged))
 }
 
-/// Whether every planned fault was carried out. A run without planned faults has no verdict here.
+/// The check that every planned fault was carried out; `None` for a run without planned faults.
 fn carried_out(planned: usize, faults: &faults::FaultCounts) -> Option<Verdict> {
     let came = faults.values().map(|n| *n as usize).sum::<usize>();
     let missing = (came..planned).map(|n| format!("fault {} of {planned} did not come", n + 1));

@@ -1,7 +1,7 @@
 //! The schedule of faults, generated from a seed before the run, so that it can be repeated.
 //!
-//! Time is measured in ended orders, not in seconds, so that a fault meets work in flight on a fast machine and on a
-//! slow one.
+//! A fault's time is a number of ended orders, not of seconds, so that it hits work in flight on fast and on slow
+//! machines.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl Kind {
         Self::KillService,
     ];
 
-    /// Name for people.
+    /// Name of the kind in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,35 +56,35 @@ impl Kind {
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Number of ended orders after which it comes.
+    /// The number of ended orders after which the fault comes.
     pub after: usize,
     /// Kind of the fault.
     pub kind: Kind,
-    /// Index of the worker, if it concerns one.
+    /// Index of the worker, for a fault of a worker.
     pub worker: usize,
-    /// How long the process is gone, or frozen.
+    /// How long the process is stopped or frozen.
     pub span: Duration,
 }
 
-/// Longest time that a killed process is gone, in milliseconds.
+/// Longest time for which a killed process stays stopped, in milliseconds.
 const LONGEST_ABSENCE: u64 = 2_500;
-/// How long a worker is frozen, in milliseconds: always past the complete-by of its requests, and in most cases past
-/// its session in the consumer groups.
+/// How long a worker is frozen, in milliseconds: always beyond the complete-by of its requests, and in most cases
+/// beyond its session timeout in the consumer groups.
 const FREEZE: std::ops::RangeInclusive<u64> = 5_000..=11_000;
-/// How long a store hangs, in milliseconds: longer than a consumer waits for its batch before it gives its partitions
-/// up.
+/// How long the store hangs, in milliseconds: longer than a consumer waits for its batch before it gives up its
+/// partitions.
 const HANG: u64 = 60_000;
-/// One fault in this many comes together with the one before it.
+/// One fault in this many is carried out at the same time as the previous one.
 const PAIRED: usize = 4;
 
-/// The faults of a run, in order: each of `kinds` at least once if there are enough of them, all of them while orders
-/// are still under way.
+/// The faults of a run, in order. If there are enough, each of `kinds` comes at least once. All come while orders are
+/// under way.
 #[must_use]
 pub fn plan(seed: u64, faults: usize, orders: usize, workers: usize, kinds: &[Kind]) -> Vec<Fault> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut kinds = kinds.to_vec();
     kinds.shuffle(&mut rng);
-    // Workers are the most numerous processes of an installation, and end most often.
+    // An installation has more workers than other processes, so faults of workers are more frequent.
     let mut others = vec![
         Kind::KillWorker,
         Kind::KillWorker,

@@ -1,4 +1,4 @@
-//! Sends the load, with a bound on the orders under way.
+//! Sends the load, with a limit on the orders under way.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use triad_runtime::dead_letter::LetterId;
 use super::load::{Sort, Submission};
 use triad_tests::topics::Raw;
 
-/// How long a record is retried before it counts as not sent: longer than any absence of the broker.
+/// How long the producer retries a record before it counts as not sent: longer than the broker is ever stopped.
 const DELIVERY: Duration = Duration::from_secs(300);
 
 /// A record that the broker has acknowledged.
 #[derive(Debug, Clone)]
 pub struct Sent {
-    /// The submission.
+    /// What was sent.
     pub submission: Submission,
     /// Position of the record.
     pub place: LetterId,
 }
 
-/// Sends the whole load, or the part before `ended` closes: at most `in_flight` orders have been sent and have not
+/// Sends the whole load, or the part before `ended` closes. At most `in_flight` orders have been sent and have not
 /// ended.
 ///
 /// # Errors
-/// The first record that was not acknowledged in time: its fate is unknown.
+/// For the first record that was not acknowledged in time; it is unknown whether the broker has stored it.
 pub async fn submit(
     brokers: &str,
     load: Vec<Submission>,
@@ -42,7 +42,8 @@ pub async fn submit(
         if submission.sort == Sort::Order {
             let room = ended.wait_for(|ended| orders < ended + in_flight);
             if room.await.is_err() {
-                // The task that counts ends has stopped waiting: the records that were sent are judged.
+                // The run no longer counts ended orders, so no more are sent; the checks examine the orders sent so
+                // far.
                 break;
             }
             orders += 1;

@@ -1,7 +1,7 @@
-//! Reads process records while they change, and compares any two looks at one record.
+//! Reads process records while they change, and compares each read of a record with the previous one.
 //!
-//! A store that lost an acknowledged write over a kill, or a stale holder whose write succeeded, would show a version
-//! that falls, or one version with two contents.
+//! If a kill of the store lost an acknowledged write, or if a write succeeded without a valid claim, a record's
+//! version would decrease, or one version would have two contents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use super::checks::claims::of_two_looks;
 use super::checks::records::of_record;
 use super::installation::Installation;
 
-/// Interval between two looks.
+/// Interval between two reads.
 const EVERY: Duration = Duration::from_millis(300);
-/// Records in one look.
+/// Number of records in one read.
 const AT_ONCE: usize = 60;
 
-/// Findings of the looks.
+/// What the reads have found.
 #[derive(Debug, Default)]
 pub struct Sightings {
     last: HashMap<OrderId, Order>,
     claims: BTreeMap<String, OrderId>,
-    /// Number of records read, over all looks.
+    /// Number of records read in all.
     pub seen: usize,
-    /// Invalid records.
+    /// Records that violate an invariant.
     pub broken: Vec<String>,
-    /// Records that contradict an earlier look.
+    /// Records that contradict the previous read of the same order.
     pub forked: Vec<String>,
 }
 
 impl Sightings {
-    /// Adds a look at a record.
+    /// Adds the result of one read of a record.
     pub fn see(&mut self, order: Order, workflow: &Workflow) {
         self.seen += 1;
         self.broken.extend(of_record(&order, workflow));
@@ -60,7 +60,7 @@ impl Sightings {
     }
 }
 
-/// Reads records until `stop`: those that are likely to be under way.
+/// Reads records, mostly of orders that are likely to be under way, until `stop`.
 pub async fn read_topics(
     installation: Arc<Installation>,
     seed: u64,
@@ -68,13 +68,13 @@ pub async fn read_topics(
     ended: watch::Receiver<usize>,
     stop: tokio_util::sync::CancellationToken,
 ) -> Sightings {
-    // Recorded: one more client, whose reads the workers' writes must explain.
+    // These reads are recorded too, so the judge must explain them by the workers' writes.
     let store = installation.recorded_store().await;
     let mut rng = StdRng::seed_from_u64(seed);
     let mut sightings = Sightings::default();
     while !stop.is_cancelled() {
         let ended = *ended.borrow();
-        // Orders are sent by number: those under way follow the ended ones.
+        // Orders are sent in numerical order, so those under way have numbers near the count of ended orders.
         let from = ended.saturating_sub(in_flight);
         let numbers: Vec<usize> = (from..ended + in_flight).collect();
         let amount = AT_ONCE.min(numbers.len());
@@ -86,7 +86,7 @@ pub async fn read_topics(
             .iter()
             .filter_map(|n| OrderId::new(format!("chaos-{n}")).ok());
         let found = store.load(ids.collect()).await;
-        // The store may be away now.
+        // Reads may fail, because the store may be stopped now.
         for order in found.into_iter().flatten().flatten() {
             sightings.see(order, &installation.workflow);
         }

@@ -1,14 +1,14 @@
-//! Random damage to bytes.
+//! Random changes to bytes.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// Most damages of one input.
+/// Most changes to one input.
 const MOST: usize = 3;
 
 type Damage = fn(&mut Vec<u8>, &mut StdRng);
 
-/// The damages; each changes one position of non-empty bytes.
+/// The kinds of change; each concerns one position of a non-empty input.
 const DAMAGES: [Damage; 9] = [
     |b, r| b.truncate(r.random_range(0..b.len())),
     |b, r| {
@@ -40,7 +40,7 @@ fn replace_one(bytes: &mut Vec<u8>, random: &mut StdRng, which: fn(&u8) -> bool,
     }
 }
 
-/// Damages bytes in one to three places.
+/// Changes the bytes in one to three places.
 pub fn damage(bytes: &mut Vec<u8>, random: &mut StdRng) {
     for _ in 0..random.random_range(1..=MOST) {
         if !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! Valid inputs of each target: the golden files and examples of the project.
+//! Valid inputs for each target, from the project's golden files and examples.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ fn lines(text: &str) -> Vec<Vec<u8>> {
     text.lines().map(|l| l.as_bytes().to_vec()).collect()
 }
 
-/// Order events.
+/// Submitted orders.
 #[must_use]
 pub fn submissions() -> Vec<Vec<u8>> {
     lines(include_str!("../../../examples/orders/sample.jsonl"))
@@ -52,7 +52,7 @@ pub fn messages() -> Vec<Vec<u8>> {
     all.iter().map(|m| m.to_string().into_bytes()).collect()
 }
 
-/// Events of event source mappings.
+/// Events of Lambda's event source mappings.
 #[must_use]
 pub fn events() -> Vec<Vec<u8>> {
     texts(&[
@@ -63,7 +63,7 @@ pub fn events() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Events of a function URL.
+/// Events of a Lambda function URL.
 #[must_use]
 pub fn requests() -> Vec<Vec<u8>> {
     let event = |method: &str, body: &str, is_base64_encoded: bool| {
@@ -80,7 +80,7 @@ pub fn requests() -> Vec<Vec<u8>> {
     all.iter().map(|e| e.to_string().into_bytes()).collect()
 }
 
-/// Dead letters: the value, then a header a line.
+/// Dead letters: the value, then a line for each header.
 #[must_use]
 pub fn letters() -> Vec<Vec<u8>> {
     texts(&[
@@ -91,7 +91,7 @@ pub fn letters() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Process records as DynamoDB's JSON.
+/// Process records in DynamoDB's JSON.
 #[must_use]
 pub fn records() -> Vec<Vec<u8>> {
     texts(&[include_str!(
@@ -108,7 +108,7 @@ pub fn definitions() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Expressions.
+/// CEL expressions.
 #[must_use]
 pub fn expressions() -> Vec<Vec<u8>> {
     texts(&[

@@ -1,4 +1,4 @@
-//! The targets.
+//! The fuzz targets.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use triad_workflow::{Expression, Limits, Millis, Scope, Template, load};
 
 use crate::seeds;
 
-/// One decoder.
+/// A decoder with its seeds.
 #[derive(Clone, Copy)]
 pub struct Target {
     /// Name of the target and of the fuzzer's binary.
@@ -26,7 +26,7 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+/// Every target.
 #[must_use]
 pub fn all() -> [Target; 9] {
     let target = |name, run, seeds| Target { name, run, seeds };
@@ -43,17 +43,17 @@ pub fn all() -> [Target; 9] {
     ]
 }
 
-/// Runs the target of this name.
+/// Runs the target with this name.
 ///
 /// # Panics
-/// If there is none, or a requirement is violated.
+/// If there is no such target, or a requirement is violated.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = all().into_iter().find(|t| t.name == name);
     (target.expect("a target").run)(bytes);
 }
 
-/// A submission: refused with a text, or accepted; encoded again it is the same submission, with the same digest, and
-/// under a valid id.
+/// A submission is refused with a text, or accepted. An accepted one, encoded again, decodes to the same submission
+/// with the same digest and a valid id.
 fn submission(bytes: &[u8]) {
     match Submission::decode(Some(bytes)) {
         Ok(taken) => {
@@ -73,7 +73,7 @@ fn submission(bytes: &[u8]) {
     }
 }
 
-/// Triad's own messages: decoding and encoding round-trip.
+/// Triad's own messages: decoding and encoding again gives the same message.
 fn messages(bytes: &[u8]) {
     survives::<SchedulerMessage>(bytes);
     survives::<StepRequest>(bytes);
@@ -92,22 +92,24 @@ where
     }
 }
 
-/// An event of an event source mapping: no record is lost, each has a position in a list of the event, and they are
+/// An event of an event source mapping: no record is lost, each belongs to a list of the event, and the records are
 /// sorted by partition and offset.
 fn event(bytes: &[u8]) {
     let Ok(records) = triad_lambda::parse_event(bytes) else {
         return;
     };
-    // JSON as a value keeps only the last list of a name, so the event may have more records, and not fewer.
+    // If a name occurs twice, a JSON value keeps only its last list, so the event may have more records than the
+    // value.
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
-        // A record's content may not fit into a value, such as a number that is out of range.
+        // Not every valid record fits into a JSON value, for example if it has a number out of range.
         return;
     };
     let lists = value["records"].as_object().expect("lists by partition");
     let listed = lists.values().filter_map(Value::as_array).map(Vec::len);
     assert!(records.len() >= listed.sum(), "a record is lost");
     assert!(records.is_sorted_by_key(triad_lambda::ParsedRecord::id));
-    // A record without an offset is placed before the next one that has one: as far below zero as there are records.
+    // A record without an offset gets one just below that of the next record with an offset. So the lowest possible
+    // offset is minus the number of records.
     let lowest = -i64::try_from(records.len()).expect("a few");
     for record in &records {
         let id = record.id();
@@ -117,8 +119,8 @@ fn event(bytes: &[u8]) {
     }
 }
 
-/// An event of a function URL: an accepted one names only this server, and its body is within the bound; any other is
-/// no event, or is answered as the client's error.
+/// An event of a function URL. An accepted request names only this server, and its body is within the limit; any
+/// other is refused as the client's error, or is no request.
 fn request(bytes: &[u8]) {
     use triad_lambda::NoRequest;
     const MOST: usize = 16;
@@ -133,7 +135,7 @@ fn request(bytes: &[u8]) {
     }
 }
 
-/// A record of the topic `dead-letter`, whose headers are lines of the bytes.
+/// A record of the topic `dead-letter`; the input's lines are its headers.
 fn letter(bytes: &[u8]) {
     let mut lines = bytes.split(|b| *b == b'\n');
     let value = lines.next().map(<[u8]>::to_vec);
@@ -152,7 +154,7 @@ fn letter(bytes: &[u8]) {
     }
 }
 
-/// A process record as an item, given as DynamoDB's JSON: decoding and encoding round-trip.
+/// A process record in DynamoDB's JSON: decoding and encoding again gives the same item.
 fn record(bytes: &[u8]) {
     let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else {
         return;
@@ -176,7 +178,7 @@ fn record(bytes: &[u8]) {
     }
 }
 
-/// A workflow file: a valid one has a canonical form that loads as the same; an invalid one has an error.
+/// A workflow file: the canonical form of a valid one loads as the same workflow; an invalid one has an error.
 fn definition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -191,7 +193,7 @@ fn definition(bytes: &[u8]) {
     }
 }
 
-/// An expression: refused, or evaluated to a value or an error, deterministically.
+/// An expression is refused, or evaluates to a value or an error, each time the same.
 fn expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -204,8 +206,8 @@ fn expression(bytes: &[u8]) {
     }
 }
 
-/// A template, any JSON with expressions in its texts: refused, or rendered to a value or an error,
-/// deterministically; without an expression, to itself.
+/// A template, which is JSON with expressions in its texts: refused, or rendered to a value or an error, each time
+/// the same. Without expressions the result equals the template.
 fn template(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
         return;

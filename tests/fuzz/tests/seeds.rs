@@ -1,10 +1,10 @@
-//! Every target with its seeds, unchanged and damaged. The fuzzer goes further.
+//! Every target on its seeds, unchanged and with random changes. The fuzzer tries more.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use triad_fuzz::damage::damage;
 
-/// Number of damaged inputs of one target.
+/// Number of changed inputs for each target.
 const DAMAGED: usize = 3_000;
 
 #[test]

@@ -1,6 +1,6 @@
-//! A broken store for tests of the judge: it breaks one promise now and then.
+//! A broken store, for tests of the judge: it now and then breaks one promise of the store.
 //!
-//! It is behind the recorder, so that the history has the answers that clients got.
+//! It sits behind the recorder, so the history contains the wrong answers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-/// The broken promise.
+/// The promise that the store breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Kind {
     /// A consistent read of a process record returns the previous version.
@@ -32,14 +32,14 @@ impl Kind {
     ];
 }
 
-/// Records whose previous version is remembered; reads of further ones are correct.
+/// Number of records whose previous version is remembered; reads of other records are answered correctly.
 const REMEMBERED: usize = 10_000;
 
-/// State of a broken store.
+/// A store that breaks one promise, and what it remembers for that.
 #[derive(Debug)]
 pub struct Lies {
     kind: Kind,
-    /// One in this many possible requests is answered wrongly.
+    /// One in this many of the requests that it can answer wrongly is answered wrongly.
     every: u64,
     asked: AtomicU64,
     told: AtomicU64,
@@ -47,14 +47,14 @@ pub struct Lies {
     versions: Mutex<HashMap<String, [Option<Value>; 2]>>,
 }
 
-/// What happens to a request.
+/// What the store gets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sent {
-    /// The request is sent unchanged.
+    /// The request, unchanged.
     True,
-    /// This request is sent in its place, with its action and body.
+    /// Another request in its place: action and body.
     Instead(&'static str, Value),
-    /// Nothing is sent; this is the answer.
+    /// Nothing; the client gets this answer.
     Answered(Value),
 }
 
@@ -71,7 +71,7 @@ impl Lies {
         }
     }
 
-    /// Number of wrong answers.
+    /// Number of wrong answers so far.
     #[must_use]
     pub fn lies_told(&self) -> u64 {
         self.told.load(Ordering::Relaxed)
@@ -86,7 +86,7 @@ impl Lies {
         lies
     }
 
-    /// Decides about a request.
+    /// Decides what the store gets in place of a request.
     pub fn request(&self, action: &str, body: &[u8]) -> Sent {
         let Ok(mut body) = serde_json::from_slice::<Value>(body) else {
             return Sent::True;
@@ -95,7 +95,7 @@ impl Lies {
         match self.kind {
             Kind::IgnoredCondition if is_write && self.is_turn() => {
                 if let Some(fields) = body.as_object_mut() {
-                    // DynamoDB refuses unused names and values.
+                    // DynamoDB refuses a request with unused names or values.
                     fields.retain(|name, _| !name.starts_with("Expression"));
                     fields.remove("ConditionExpression");
                 }
@@ -109,7 +109,7 @@ impl Lies {
         }
     }
 
-    /// The answer in place of the store's status 200; `None`: the store's own.
+    /// A wrong answer in place of the store's answer with status 200; `None` to keep the store's.
     pub fn answer(&self, action: &str, request: &[u8], answer: &[u8]) -> Option<Value> {
         if self.kind != Kind::StaleRead {
             return None;

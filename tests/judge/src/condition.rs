@@ -1,6 +1,7 @@
-//! Conditions of writes, parsed and evaluated by the judge itself.
+//! Parses and evaluates the conditions of writes, independently of the store.
 //!
-//! It supports the used part of DynamoDB's expressions: `AND`, `OR`, parentheses, `=`, `<=`, `attribute_exists`,
+//! It supports the part of DynamoDB's expressions that Triad uses: `AND`, `OR`, parentheses, `=`, `<=`,
+//! `attribute_exists`,
 //! `attribute_not_exists` and `attribute_type`. Anything else is an error, and so is an attribute that the judge does
 //! not keep: no condition is assumed to be true.
 //!
@@ -18,21 +19,21 @@ pub struct Unjudged {
     why: String,
 }
 
-/// Deepest nesting of parentheses.
+/// Limit on nested parentheses.
 const DEEPEST: usize = 16;
 
-/// A parsed condition.
+/// A parsed condition, or a part of it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Term {
-    /// Both terms.
+    /// Both parts are true.
     And(Box<Term>, Box<Term>),
-    /// At least one of the terms.
+    /// At least one part is true.
     Or(Box<Term>, Box<Term>),
     /// The attribute has this value.
     Equals(String, Scalar),
     /// The attribute is a number, and at most this.
     AtMost(String, u64),
-    /// Whether the attribute exists.
+    /// The attribute exists (`true`), or does not (`false`).
     Exists(String, bool),
     /// The attribute exists, and is null.
     IsNull(String),
@@ -42,7 +43,7 @@ impl Term {
     /// Parses a condition.
     ///
     /// # Errors
-    /// [`Unjudged`] if it has a part that the module does not support.
+    /// [`Unjudged`] if a part of it is not supported.
     pub fn read(condition: &Condition) -> Result<Self, Unjudged> {
         let tokens = tokens(&condition.text);
         let mut reader = Reader {
@@ -60,7 +61,7 @@ impl Term {
         })
     }
 
-    /// Evaluates the condition for an item, or for a missing one.
+    /// Whether the condition is true of this item; `None` is a missing item.
     #[must_use]
     pub fn holds(&self, item: Option<&Item>) -> bool {
         let value = |name: &String| item.and_then(|i| i.attributes.get(name));

@@ -1,8 +1,8 @@
-//! The recording endpoint for clients of the store.
+//! The recording endpoint between clients and the store.
 //!
-//! An operation is recorded with the moments at which it was sent and answered, even if its client is gone. If the
-//! store is gone, the client's connection ends without an answer, as without the endpoint. Loopback only; it ends
-//! with [`Endpoint::stop`], or when it is dropped.
+//! Each operation is recorded with the times at which it was sent and answered, even if its client has disconnected.
+//! If the store does not answer, the client's connection ends without an answer, as it would without the endpoint. It
+//! listens on loopback only, and ends with [`Endpoint::stop`] or when it is dropped.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use super::history::Moment;
 use super::recorder::Recorder;
 use super::wire::{self, StoreAnswer};
 
-/// Largest request, in bytes: a batch write of the service is 16 MB at most.
+/// Largest request, in bytes: DynamoDB's batch writes have at most 16 MB.
 const LARGEST: usize = 17 << 20;
 /// Longest wait for the store. An operation that takes longer counts as unanswered.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Connections at once: more than all clients of a run have.
+/// Limit on concurrent connections: more than all clients of a run open.
 const CONNECTIONS: usize = 4_096;
-/// Headers of requests and answers that are passed on.
+/// Headers that are forwarded in requests and answers.
 const HEADERS: [&str; 7] = [
     "content-type",
     "x-amz-target",
@@ -64,20 +64,20 @@ struct EndpointState {
     lies: Option<Lies>,
     is_denied: AtomicBool,
     denied: AtomicU64,
-    /// Requests being handled, each for at most [`LONGEST`].
+    /// The requests being handled, each for at most [`LONGEST`].
     handling: TaskTracker,
 }
 
-/// The store is gone, or the client sent no request: the connection ends without an answer.
+/// The store did not answer, or the client sent no request: the connection ends without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no answer")]
 struct NoAnswer;
 
 impl Endpoint {
-    /// Listens on an address of the loopback interface, before the store at `upstream`.
+    /// Listens on a loopback address, and forwards requests to the store at `upstream`.
     ///
     /// # Errors
-    /// When the address is taken.
+    /// If the address is taken.
     pub async fn start(
         listen: SocketAddr,
         upstream: String,
@@ -111,13 +111,13 @@ impl Endpoint {
         format!("http://{}", self.addr)
     }
 
-    /// The recorder of the history.
+    /// The recorder that writes the history.
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
         &self.shared.recorder
     }
 
-    /// Denies access from now on, or allows it again.
+    /// Denies all access to the store from now on, or allows it again.
     pub fn deny(&self, is_denied: bool) {
         self.shared.is_denied.store(is_denied, Ordering::SeqCst);
     }
@@ -128,13 +128,13 @@ impl Endpoint {
         self.shared.denied.load(Ordering::SeqCst)
     }
 
-    /// Number of wrong answers.
+    /// Number of wrong answers that the broken store has given.
     #[must_use]
     pub fn lies(&self) -> u64 {
         self.shared.lies.as_ref().map_or(0, Lies::lies_told)
     }
 
-    /// Accepts no further request, and waits until the accepted ones are recorded.
+    /// Accepts no further request, and waits until the accepted ones have been recorded.
     pub async fn stop(&mut self) {
         self.serving.shutdown().await;
         self.shared.handling.close();
@@ -146,7 +146,7 @@ async fn serve(listener: TcpListener, shared: Arc<EndpointState>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        // An error concerns one new connection: the next may succeed.
+        // An error here concerns only the new connection.
         if let Ok((stream, _)) = listener.accept().await
             && connections.len() < CONNECTIONS
         {
@@ -156,10 +156,10 @@ async fn serve(listener: TcpListener, shared: Arc<EndpointState>) {
 }
 
 async fn connection(stream: TcpStream, shared: Arc<EndpointState>) {
-    // Requests and answers are small and waited for. Without the option they are slower.
+    // TCP_NODELAY: each side waits for small messages, which are slower without it.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| answer(request, shared.clone()));
-    // Fails if there is no answer, or the client is gone; both are expected.
+    // Fails if there is no answer, or if the client has disconnected; both are expected.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -172,7 +172,7 @@ async fn answer(
     let headers = request.headers().clone();
     let body = Limited::new(request.into_body(), LARGEST).collect().await;
     let body = body.map_err(|_| NoAnswer)?.to_bytes();
-    // A separate task, so that it is completed and recorded even if the client is gone.
+    // In a separate task, so that the operation is completed and recorded even if the client disconnects.
     let handling = shared.handling.clone();
     let handled = handling.spawn(async move { shared.handle(&headers, body).await });
     handled.await.map_err(|_| NoAnswer)?.ok_or(NoAnswer)
@@ -182,7 +182,7 @@ async fn answer(
 type Answered = (StatusCode, HeaderMap, Bytes);
 
 impl EndpointState {
-    /// Passes a request on and records it; `None` if the store did not answer.
+    /// Forwards a request and records it; `None` if the store did not answer.
     async fn handle(&self, headers: &HeaderMap, body: Bytes) -> Option<Response<Full<Bytes>>> {
         let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
         let action = target.and_then(|t| t.rsplit('.').next()).unwrap_or("");
@@ -205,7 +205,7 @@ impl EndpointState {
         Some(response)
     }
 
-    /// The store's answer, or the answer in its place.
+    /// The answer of the store, or of the broken store in its place.
     async fn upstream(
         &self,
         headers: &HeaderMap,
@@ -228,7 +228,7 @@ impl EndpointState {
                     headers.insert("x-amz-target", target);
                 }
                 let answered = self.forward(&headers, instead.to_string().into()).await?;
-                // A refusal by the store is passed on.
+                // If the store refuses the request, its answer is forwarded.
                 match answered.0 {
                     StatusCode::OK => of_json(&Value::Object(Map::new())),
                     _ => self.forward(request_headers, body.clone()).await?,
@@ -254,7 +254,7 @@ impl EndpointState {
     }
 }
 
-/// The headers that are passed on.
+/// The headers that are forwarded.
 fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
     let kept = HEADERS.iter().filter_map(|name| {
         let value = headers.get(*name)?;

@@ -1,9 +1,9 @@
 //! A recorded history: a file of JSON lines, each with one operation on one object.
 //!
 //! An object is an order (its details and its process record, which are created together) or one record of the table
-//! `control`. An operation has the moments at which it was sent and answered (by an event number that rises, and by
-//! the clock), the request and the answer. An unanswered operation may have taken effect at any time since it was
-//! sent.
+//! `control`. An operation has the request, the answer, and the times at which it was sent and answered (as an
+//! increasing event number, and by the clock). An operation without an answer may have taken effect at any time after
+//! it was sent.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 pub struct Operation {
     /// The object: `order/<id>` or `control/<key>`.
     pub object: String,
-    /// When it was sent.
+    /// When the request was sent.
     pub began: Moment,
-    /// When it was answered, or given up.
+    /// When the answer came, or the client stopped waiting.
     pub ended: Moment,
     /// The request.
     pub asked: ClientOperation,
@@ -24,16 +24,16 @@ pub struct Operation {
     pub answer: Answer,
 }
 
-/// A moment.
+/// A time in the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Moment {
-    /// Microseconds since the Unix epoch, by a clock that never goes back.
+    /// Microseconds since the Unix epoch, by a clock that is never set back.
     pub at_us: u64,
-    /// Number of the event in its recording: decides between events of one microsecond.
+    /// The event's number in its recording, which orders events of the same microsecond.
     pub event: u64,
 }
 
-/// One stored item of an order or of the installation, named by its table.
+/// A stored item of an object, by the table that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cell {
@@ -49,19 +49,19 @@ pub enum Cell {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientOperation {
-    /// A consistent read.
+    /// A consistent read of an item.
     Read(Cell),
     /// Puts that take effect together or not at all.
     Put {
-        /// At most one for each cell.
+        /// The puts, at most one for each item.
         puts: Vec<Put>,
-        /// A transaction's token: with the same one it takes effect once.
+        /// The transaction's client token: requests with the same token take effect once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<String>,
     },
-    /// Messages and effects that were seen: their attempts must have been put in force by an earlier write.
+    /// Messages and effects outside of the store. The attempt of each must have been started by an earlier write.
     Seen(Vec<Sighting>),
-    /// An operation that the judge does not support: its object cannot be judged.
+    /// An operation that the judge does not support; its object is then undecided.
     Other(String),
 }
 
@@ -78,47 +78,47 @@ pub struct Sighting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sign {
-    /// A request to its agent, in the agent's topic.
+    /// A request to an agent, in the agent's topic.
     Request,
-    /// The agent's reply, in the Scheduler's topic.
+    /// An agent's reply, in the Scheduler's topic.
     Reply,
-    /// An effect at the remote service, or its reversal, in the service's ledger.
+    /// An effect or a compensation at the remote service, in the service's ledger.
     Effect,
 }
 
 /// One conditional put.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Put {
-    /// The cell.
+    /// Which item is put.
     pub cell: Cell,
     /// The new item.
     pub item: Item,
-    /// The condition; `None`: unconditional.
+    /// The condition; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
 }
 
-/// A condition as sent, with the names and values that it refers to.
+/// A condition as the client sent it, with the names and values that it refers to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Condition {
     /// The expression.
     pub text: String,
-    /// Attribute names by placeholder.
+    /// Attribute names, by placeholder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<String, String>,
-    /// Values by placeholder.
+    /// Values, by placeholder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, Scalar>,
 }
 
-/// A stored item: the fingerprint of all of it, and the parts that the judge evaluates.
+/// A stored item: a hash of all of it, and the parts that the judge evaluates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// The first 16 hexadecimal digits of the SHA-256 of the item's JSON with sorted names.
     pub digest: String,
-    /// The attributes that conditions and rules use.
+    /// The attributes that conditions or rules refer to.
     pub attributes: BTreeMap<String, Scalar>,
-    /// For a process record: the attempts whose request is out.
+    /// For a process record: the attempts that are running.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub out: Vec<String>,
 }
@@ -139,24 +139,24 @@ pub enum Scalar {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// A read's item; `None` if there is none.
+    /// The item that a read has returned; `None` if there was none.
     Found(Option<Item>),
-    /// The puts have taken effect; for evidence: it was seen.
+    /// The puts have taken effect. For evidence outside of the store: it exists.
     Done,
-    /// A condition is false: for each put, whether its own condition held.
+    /// A condition was false. For each put, whether its own condition was true.
     Refused(Vec<ConditionHeld>),
-    /// The operation had no effect, for a reason outside of the object.
+    /// The operation had no effect, for a reason that does not concern the object.
     Failed(String),
-    /// The result is unknown.
+    /// Whether the operation took effect is unknown.
     Unknown,
 }
 
-/// Whether a put's condition held.
+/// Whether the condition of a put was true.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConditionHeld {
-    /// It was true.
+    /// The condition was true.
     Yes,
-    /// It was false; the existing item, if the answer has it.
+    /// The condition was false; with the existing item if the answer contains it.
     No(Option<Item>),
 }

@@ -1,4 +1,4 @@
-//! Items of the DynamoDB API as the judge stores them.
+//! Converts items of the DynamoDB API to the judge's form.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::history::{Item, Scalar};
 
-/// Attributes that are stored unchanged. A condition about another cannot be judged.
+/// The attributes that the judge keeps. A condition on another attribute cannot be judged.
 pub const KEPT: [&str; 10] = [
     "OrderID",
     "Key",
@@ -21,14 +21,14 @@ pub const KEPT: [&str; 10] = [
     "ExpiresAt",
     "DueAt",
 ];
-/// Attribute with the steps of a process record, as JSON text.
+/// The attribute of a process record that holds the steps, as JSON text.
 const STEPS: &str = "Steps";
 
-/// An item in the API's own JSON.
+/// Converts an item from the API's JSON.
 pub fn item(json: &Value) -> Item {
     let none = serde_json::Map::new();
     let all = json.as_object().unwrap_or(&none);
-    // Sorted, independently of the map's order.
+    // Sorted by name, so that the hash does not depend on the map's order.
     let sorted: BTreeMap<&String, &Value> = all.iter().collect();
     let mut hash = Sha256::new();
     for (name, value) in &sorted {
@@ -37,7 +37,7 @@ pub fn item(json: &Value) -> Item {
     }
     let mut digest = String::with_capacity(16);
     for byte in hash.finalize().iter().take(8) {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(digest, "{byte:02x}");
     }
     let kept = KEPT.iter().filter_map(|name| {
@@ -51,7 +51,7 @@ pub fn item(json: &Value) -> Item {
     }
 }
 
-/// A canonical text of a value: the API's numbers are texts already, and `"7"` and `"7.0"` are one number.
+/// A canonical text of a value. The API sends numbers as text, and `"7"` and `"7.0"` are the same number.
 fn canonical(value: &Value) -> String {
     match value.get("N").and_then(Value::as_str) {
         Some(number) if number.contains('.') => {
@@ -63,7 +63,7 @@ fn canonical(value: &Value) -> String {
     }
 }
 
-/// A simple value; `None` for another kind.
+/// The value of an attribute; `None` if it is of another type than [`Scalar`].
 pub fn scalar(value: &Value) -> Option<Scalar> {
     let (kind, value) = value.as_object()?.iter().next()?;
     match (kind.as_str(), value) {
@@ -74,7 +74,7 @@ pub fn scalar(value: &Value) -> Option<Scalar> {
     }
 }
 
-/// The attempts whose request is out, from the text of the steps.
+/// The running attempts, from the JSON text of the steps.
 fn out(steps: &Value) -> Vec<String> {
     let text = steps["S"].as_str().unwrap_or_default();
     let steps: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
@@ -90,7 +90,7 @@ fn out(steps: &Value) -> Vec<String> {
     steps.iter().filter_map(attempt).collect()
 }
 
-/// The text of an attempt.
+/// An attempt as text.
 pub fn attempt(step: &str, is_compensation: bool, number: u32) -> String {
     let way = if is_compensation { "compensate" } else { "do" };
     format!("{step}/{way}/{number}")

@@ -1,21 +1,20 @@
-//! The independent judge: a third-party checker decides on the clients' operations on the store, and on the evidence
-//! in topics and at the remote service.
+//! The independent judge: a third-party checker decides whether the clients' operations on the store, and the
+//! evidence in topics and at the remote service, are consistent.
 //!
-//! [`endpoint`] is between the workers and the store and records each operation as its client saw it ([`wire`],
-//! [`recorder`]); on request it answers wrongly ([`broken_store`]), to show that the judge finds that, or denies
-//! access. [`history`] is the form of the file. [`object`] models one object of the store as a sequential program:
-//! the conditions that clients sent ([`condition`]) and the pattern's own rules of a process record. [`verdict`] has
-//! stateright's linearizability tester decide whether any order of the recorded operations, each within its time,
-//! explains the answers.
+//! [`endpoint`] sits between the workers and the store and records each operation as its client saw it ([`wire`],
+//! [`recorder`]); on request it gives wrong answers ([`broken_store`]), to show that the judge finds them, or denies
+//! access. [`history`] is the format of the recording. [`object`] models one object of the store as a sequential
+//! program: the conditions that clients sent ([`condition`]) and the pattern's own rules of a process record.
+//! [`verdict`] has stateright's linearizability tester decide whether any order of the recorded operations, each
+//! within its time, explains the answers.
 //!
 //! Architecture invariant: the judge does not use the code under test. Items, conditions and states are read from the
 //! wire, by their names.
 //!
-//! Judged are: consistent reads, conditional puts and transactions of the tables `orders`, `order-state` and
-//! `control`; and that each request, reply and effect is of an attempt that a write had put in force. Not judged are:
-//! eventually consistent reads and queries of indexes, scans, the table `workflows`, and whether an effect should
-//! have been applied when its attempt was no longer in force: a late call is in doubt, and its idempotency key
-//! handles that.
+//! The judge checks consistent reads, conditional puts and transactions of the tables `orders`, `order-state` and
+//! `control`; and that each request, reply and effect belongs to an attempt that an earlier write had started. It
+//! does not check eventually consistent reads and queries of indexes, scans, the table `workflows`, nor whether an
+//! effect came after the end of its attempt: such a late call is in doubt, and its idempotency key handles it.
 
 pub mod broken_store;
 pub mod condition;

@@ -1,10 +1,10 @@
-//! One object of the store as a sequential program: the answer of each operation if they were carried out one after
-//! the other.
+//! One object of the store as a sequential program: the answer of each operation if the operations were carried out
+//! one after the other.
 //!
-//! A write that took effect must satisfy two requirements. Its own condition held: that is the store's promise. And a
-//! process record follows the pattern's rules: it is created Pending, unlocked and without failures; every write
+//! A write that took effect must meet two requirements. Its own condition was true, as the store promises. And a
+//! process record follows the rules of the pattern: it is created Pending, unlocked and without failures; every write
 //! raises its version by one; a claim is taken only if there is none, and may be kept or released; an ended order
-//! keeps its end state. The second requirement finds a writer that sent no condition, or a wrong one.
+//! keeps its end state. The second requirement finds writers that send no condition, or a wrong one.
 //!
 //! An item past its `ExpiresAt` may vanish at any time, as the service documents.
 
@@ -17,7 +17,7 @@ use stateright::semantics::SequentialSpec;
 use super::condition::{Term, Unjudged};
 use super::history::{Answer, Cell, ClientOperation, ConditionHeld, Item, Operation, Put, Scalar};
 
-/// Names of the end states of an order.
+/// The states in which an order has ended.
 const ENDS: [&str; 4] = ["Processed", "Error", "Compensated", "CompensationFailed"];
 
 /// An operation with parsed conditions.
@@ -26,12 +26,12 @@ pub struct Call {
     asked: ClientOperation,
     /// The condition of each put.
     terms: Vec<Option<Term>>,
-    /// Latest second at which it can have taken effect.
+    /// The latest second at which the operation can have taken effect.
     until_s: u64,
 }
 
 impl Call {
-    /// Parses an operation.
+    /// Parses the conditions of an operation.
     ///
     /// # Errors
     /// [`Unjudged`] if a condition cannot be parsed.
@@ -52,23 +52,23 @@ impl Call {
     }
 }
 
-/// State of an object at a moment.
+/// The state of an object at one point of the sequence.
 #[derive(Debug, Clone)]
 pub struct Object {
     cells: [Option<Rc<Item>>; 3],
-    /// Every attempt that a write has put in force.
+    /// Every attempt that a write has started.
     in_force: Rc<BTreeSet<String>>,
     /// Tokens of the transactions that have taken effect.
     tokens: Rc<BTreeSet<String>>,
     budget: Budget,
 }
 
-/// The remaining steps of the searches that share it. If none is left, taking a step unwinds with [`Spent`] through
-/// the tester, which has no other way to stop.
+/// The steps that are left to the searches that share this budget. When none is left, the next step unwinds with
+/// [`Spent`] through the tester, which has no other way to stop.
 #[derive(Debug, Clone)]
 pub struct Budget(Rc<Count<u64>>);
 
-/// The payload of the unwinding that ends a search whose budget is spent.
+/// The panic payload that ends a search without steps left.
 #[derive(Debug)]
 pub struct Spent;
 
@@ -88,7 +88,7 @@ impl Budget {
 }
 
 impl Object {
-    /// An object that was never written.
+    /// An object whose items have never been written.
     #[must_use]
     pub fn absent(budget: Budget) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Object {
         self.cells[cell as usize].as_deref()
     }
 
-    /// Whether the answer is possible for an operation; updates the object.
+    /// Whether this answer is possible in the current state; applies the operation if it is.
     fn fits(&mut self, call: &Call, answer: &Answer) -> bool {
         match (&call.asked, answer) {
             (ClientOperation::Read(cell), Answer::Found(item)) => self.at(*cell) == item.as_ref(),
@@ -139,7 +139,7 @@ impl Object {
         }
     }
 
-    /// Carries puts out, if every condition and rule permits it.
+    /// Applies the puts if every condition is true and every rule permits them.
     fn put(&mut self, call: &Call, puts: &[Put], token: Option<&str>) -> bool {
         let permits = |(put, term): (&Put, &Option<Term>)| {
             let standing = self.at(put.cell);
@@ -163,7 +163,7 @@ impl Object {
         true
     }
 
-    /// The object without items that may have expired by then; `None` if none may have.
+    /// The object without the items that may have expired by then; `None` if there are no such items.
     fn expired(&self, until_s: u64) -> Option<Self> {
         let is_over = |cell: &Option<Rc<Item>>| {
             let at = cell.as_ref().and_then(|i| i.attributes.get("ExpiresAt"));
@@ -181,7 +181,7 @@ impl Object {
     }
 }
 
-/// Whether the pattern permits this write of a process record.
+/// Whether the rules of the pattern permit this write of a process record.
 fn is_permitted(before: Option<&Item>, after: &Item) -> bool {
     fn get<'a>(item: &'a Item, name: &str) -> Option<&'a Scalar> {
         item.attributes.get(name)
@@ -212,7 +212,7 @@ impl SequentialSpec for Object {
     type Op = Rc<Call>;
     type Ret = Rc<Answer>;
 
-    /// Carries an unanswered operation out: with its effect, or without.
+    /// Applies an operation without an answer; it has no effect if its conditions are false.
     fn invoke(&mut self, call: &Self::Op) -> Self::Ret {
         self.budget.spend();
         let is_done = match &call.asked {

@@ -1,4 +1,4 @@
-//! Records a history: operations are numbered and written as they happen.
+//! Records a history: numbers the operations, and writes each as it ends.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -12,12 +12,12 @@ use triad_runtime::system::SystemClock;
 
 use super::history::{Answer, ClientOperation, Moment, Operation};
 
-/// Writes a history. Users that share it write whole lines.
+/// Writes a history. Several threads may share it; each line is written as a whole.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
-    /// The clock at the beginning, in microseconds since the Unix epoch, and the monotonic time of it: a clock that
-    /// is set back must not reverse the history.
+    /// The clock at the beginning, in microseconds since the Unix epoch, and the monotonic time then. Later times are
+    /// computed from these, so that they increase even if the clock is set back.
     began: (u64, Instant),
     sink: Mutex<Sink>,
 }
@@ -30,20 +30,20 @@ struct Sink {
     failed: Option<std::io::Error>,
 }
 
-/// An operation that has been sent.
+/// An operation that was sent and is not answered yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Begun {
-    /// The object.
+    /// The object that it concerns.
     pub object: String,
     /// The request.
     pub asked: ClientOperation,
 }
 
 impl Recorder {
-    /// Creates the file.
+    /// Creates the file of the history.
     ///
     /// # Errors
-    /// If it cannot be created.
+    /// If the file cannot be created.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| path.display().to_string())?;
         Ok(Self {
@@ -58,11 +58,11 @@ impl Recorder {
         })
     }
 
-    /// The next event, now.
+    /// The next event number, with the current time.
     pub fn moment(&self) -> Moment {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.events += 1;
-        // Under the lock: numbers and times rise together.
+        // Taken under the lock, so that numbers and times increase together.
         let since = u64::try_from(self.began.1.elapsed().as_micros()).unwrap_or(u64::MAX);
         Moment {
             at_us: self.began.0.saturating_add(since),
@@ -70,7 +70,7 @@ impl Recorder {
         }
     }
 
-    /// Records answered operations.
+    /// Writes operations with their answers.
     pub fn ended(&self, began: Moment, ended: Moment, all: Vec<(Begun, Answer)>) {
         for (Begun { object, asked }, answer) in all {
             self.write(&Operation {
@@ -83,7 +83,7 @@ impl Recorder {
         }
     }
 
-    /// Writes a line. [`Recorder::finish`] reports an error.
+    /// Writes a line. An error is kept, and returned by [`Recorder::finish`].
     pub fn write(&self, operation: &Operation) {
         let line = serde_json::to_vec(operation);
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,10 +97,10 @@ impl Recorder {
         }
     }
 
-    /// Syncs everything to disk; returns the number of lines, and the path.
+    /// Syncs the file to disk; returns the number of lines, and the path.
     ///
     /// # Errors
-    /// The first line that could not be written: a history with a gap is useless.
+    /// The first error in writing a line, because a history with a gap is useless.
     pub fn finish(&self) -> Result<(usize, &Path)> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(e) = sink.failed.take() {

@@ -1,4 +1,4 @@
-//! Removes the operations of a history whose answers follow from others: the search grows with their number.
+//! Removes operations whose answers follow from other operations, because the search grows with their number.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use super::history::{Answer, Cell, ClientOperation, ConditionHeld, Item, Operati
 /// The operations without those whose answers follow from others.
 ///
 /// An item that is put once is present for one period. An operation that found it, as a read or as a refused write,
-/// says that this period has a moment within the operation's time. Of all operations that found it, two imply the
-/// others: the one that was answered first, and the one that was sent last.
+/// shows that this period overlaps the operation's time. Of all operations that found it, two imply the others: the
+/// first to be answered, and the last to be sent.
 pub(super) fn telling(all: &[Operation]) -> Vec<Operation> {
     let mut items: Vec<Finders<'_>> = Vec::new();
     for (at, operation) in all.iter().enumerate() {
@@ -53,9 +53,9 @@ pub(super) fn telling(all: &[Operation]) -> Vec<Operation> {
 struct Finders<'a> {
     found: (Cell, &'a Item),
     all: Vec<usize>,
-    /// The one that was answered first.
+    /// The operation that was answered first.
     first: usize,
-    /// The one that was sent last.
+    /// The operation that was sent last.
     last: usize,
 }
 
@@ -70,8 +70,8 @@ impl<'a> Finders<'a> {
     }
 }
 
-/// The item that an operation found and left unchanged: that of a read, or that of a refused single put whose
-/// condition is indeed false for it. `None` if the operation says something else.
+/// The item that an operation found and did not change: the result of a read, or of a refused single put whose
+/// condition is really false for the item. `None` for other operations.
 fn found(operation: &Operation) -> Option<(Cell, &Item)> {
     match (&operation.asked, &operation.answer) {
         (ClientOperation::Read(cell), Answer::Found(Some(item))) => Some((*cell, item)),

@@ -1,7 +1,7 @@
-//! Requests and answers of the DynamoDB API as operations on objects.
+//! Translates requests and answers of the DynamoDB API into operations on objects.
 //!
-//! Source: the API reference, AwsJson 1.0. One request may be several operations: a batch of reads has no joint
-//! promise about its keys, a transaction is one operation on its order.
+//! Source: the API reference, AwsJson 1.0. A request may be several operations: in a batch of reads each key is read
+//! separately. A transaction is one operation on its order.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::history::{Answer, Cell, ClientOperation, Condition, ConditionHeld, Pu
 use super::item::{item, scalar};
 use super::recorder::Begun;
 
-/// A recorded request: its operations, and how to find the answer of each.
+/// A recorded request: its operations, and where to find the answer of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     kind: Kind,
@@ -27,18 +27,18 @@ enum Kind {
     Other,
 }
 
-/// The store's answer, or its absence.
+/// What came back for a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum StoreAnswer<'a> {
-    /// An HTTP status with a body.
+    /// An HTTP answer: status and body.
     Answer(u16, &'a [u8]),
-    /// The request was not sent: no process listens.
+    /// The request could not be sent: no process listens.
     NotSent,
-    /// The request was sent, and there was no answer.
+    /// The request was sent, and no answer came.
     Nothing,
 }
 
-/// The cell of a recorded table, and its key attribute.
+/// The kind of item in a recorded table, and the table's key attribute.
 fn place(table: &str) -> Option<(Cell, &'static str)> {
     match table {
         "orders" => Some((Cell::Details, "OrderID")),
@@ -48,7 +48,7 @@ fn place(table: &str) -> Option<(Cell, &'static str)> {
     }
 }
 
-/// The table's cell, and the object of a key or an item.
+/// The kind of item, the object's name, and the key, of a key or item in this table.
 fn object(table: &str, key: &Value) -> Option<(Cell, String, String)> {
     let (cell, name) = place(table)?;
     let id = key[name]["S"].as_str()?.to_owned();
@@ -59,7 +59,7 @@ fn object(table: &str, key: &Value) -> Option<(Cell, String, String)> {
     Some((cell, object, id))
 }
 
-/// Parses a request, by the last part of its `x-amz-target`; `None` if it is not recorded.
+/// Parses a request; `action` is the last part of its `x-amz-target`. `None` if it is not recorded.
 #[must_use]
 pub fn request(action: &str, body: &[u8]) -> Option<Request> {
     let body: Value = serde_json::from_slice(body).ok()?;
@@ -130,7 +130,7 @@ fn put(json: &Value) -> Option<(String, String, Put)> {
     Some((object, id, put))
 }
 
-/// A transaction of puts on one order; any other cannot be judged.
+/// A transaction whose puts concern one order; `None` for any other, which cannot be judged.
 fn transaction(body: &Value) -> Option<(Begun, String)> {
     let actions = body["TransactItems"].as_array()?;
     let puts: Vec<_> = actions.iter().filter_map(|a| put(&a["Put"])).collect();
@@ -157,7 +157,7 @@ fn strings(json: &Value) -> BTreeMap<String, String> {
 }
 
 impl Request {
-    /// Each operation with its answer.
+    /// The operations, each with its answer.
     #[must_use]
     pub fn answered(self, told: StoreAnswer<'_>) -> Vec<(Begun, Answer)> {
         let kind = self.kind;
@@ -166,7 +166,7 @@ impl Request {
             StoreAnswer::NotSent => return self.all(&Answer::Failed("not sent".into())),
             StoreAnswer::Nothing => return self.all(&Answer::Unknown),
         };
-        // An unreadable body, or a fault of the service: it may have taken effect.
+        // The body is unreadable, or the service had a fault: the operation may have taken effect.
         let Ok(body) = body else {
             return self.all(&Answer::Unknown);
         };
@@ -195,7 +195,8 @@ impl Request {
     }
 }
 
-/// Classifies an answer of 4xx: about the condition, or not about the object.
+/// The meaning of an answer with status 4xx: a condition was false, or the operation failed for a reason that does
+/// not concern the object.
 fn refused(body: &Value) -> Answer {
     let name = body["__type"].as_str().unwrap_or("unknown");
     let name = name.rsplit('#').next().unwrap_or(name);
@@ -219,7 +220,7 @@ fn refused(body: &Value) -> Answer {
     }
 }
 
-/// The item of a key in the answer to a batch; an unprocessed key was not read.
+/// The item of one key in the answer to a batch; an unprocessed key was not read.
 fn of_batch(begun: &Begun, id: &str, body: &Value) -> Answer {
     let is_it = |table: &str, json: &Value| {
         object(table, json).is_some_and(|(cell, _, found)| {

@@ -1,5 +1,5 @@
-//! The independent judge over a real store: rival clients through the recording endpoint, on a correct store and on
-//! broken ones.
+//! The independent judge on a real store: rival clients write through the recording endpoint, to a correct store and
+//! to broken ones.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use triad_workflow::Millis;
 
 const YAML: &str = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
 const ORDERS: usize = 5;
-/// Rounds in which all clients write the same order concurrently.
+/// Number of rounds; in each, all clients write the same order concurrently.
 const ROUNDS: usize = 60;
 const CLIENTS: usize = 3;
-/// One request in this many is answered wrongly.
+/// One in this many requests gets a wrong answer.
 const EVERY: u64 = 7;
-/// Every one of the few transactions that create orders.
+/// Every transaction gets a wrong answer, because there are only few, which create the orders.
 const EVERY_TRANSACTION: u64 = 1;
 
 fn new_order(id: &str) -> NewOrder {
@@ -52,7 +52,7 @@ fn new_order(id: &str) -> NewOrder {
     }
 }
 
-/// The next version, distinguished from a rival's by its sequence.
+/// A write of the next version. The sequence number makes it differ from a rival's write.
 fn next(order: &Order, sequence: u32) -> Write {
     let mut next = order.clone();
     next.version = order.version.next();
@@ -64,7 +64,7 @@ fn next(order: &Order, sequence: u32) -> Write {
     }
 }
 
-/// Results are not asserted, because answers may be wrong.
+/// All clients write each order at once, in rounds. Results are not asserted, because answers may be wrong.
 async fn rivalry(stores: &[DynamoStore<SystemClock>]) {
     for number in 0..ORDERS {
         let create = stores
@@ -98,7 +98,7 @@ async fn rivalry(stores: &[DynamoStore<SystemClock>]) {
     }
 }
 
-/// The judgement over a store that is broken in this way, and the number of wrong answers.
+/// The judgement on a store that is broken in this way, and the number of wrong answers.
 async fn judged(lies: Option<Kind>) -> (Judged, u64) {
     let store = Embedded::start(loopback(), None).expect("the engine starts");
     let tables = Tables::with_prefix("");
@@ -141,7 +141,7 @@ async fn a_sound_store_is_acquitted() {
     assert_eq!(judged.unexplained.objects, 0, "{judged:?}");
     assert_eq!(judged.undecided.objects, 0, "{judged:?}");
     assert_eq!(judged.objects, ORDERS + ROUNDS, "{judged:?}");
-    // In each round one of the rivals has won, in the record and in the table `control`.
+    // In each round one client has won the race for the record, and one that for the item in the table `control`.
     assert!(judged.writes >= ORDERS + 2 * ROUNDS, "{judged:?}");
     assert!(judged.refused >= ROUNDS, "{judged:?}");
 }

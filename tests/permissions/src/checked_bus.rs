@@ -1,5 +1,5 @@
-//! The handler's bus. The broker refuses the topics that the role may not write, as one with access lists does; this
-//! bus notes the requested topics and the acknowledged messages.
+//! The bus of the tested handler. The broker refuses the topics that the role may not write, as one with access lists
+//! does. This bus records the requested topics and the acknowledged messages.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use triad_runtime::{Bus, BusError, InputRecord};
 use super::required::to_write;
 use super::rights::Rights;
 
-/// A bus over the broker. Clones share it.
+/// A bus over the broker. Clones share its records.
 #[derive(Clone)]
 pub struct CheckedBus {
     bus: KafkaBus,
@@ -25,7 +25,7 @@ struct Sent {
     taken: usize,
 }
 
-/// Has the broker refuse each topic that the role may not write. `refused` is the broker's directory for that.
+/// Makes the broker refuse each topic that the role may not write. `refused` is the broker's directory for that.
 ///
 /// # Panics
 /// If the directory cannot be written.
@@ -36,7 +36,7 @@ pub fn refuse(refused: &Path, topics: &[String], rights: &Rights) {
 }
 
 impl CheckedBus {
-    /// A checked bus over a bus. Without `rights`, MSK's access control does not apply to its topics.
+    /// A checked bus over another bus. `rights` is `None` if MSK's access control does not apply to its topics.
     #[must_use]
     pub fn new(bus: KafkaBus, rights: Option<Rights>) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl CheckedBus {
         self.lock().all.clone()
     }
 
-    /// The messages acknowledged since the last call, as their readers get them.
+    /// The messages acknowledged since the previous call, as consumers read them.
     #[must_use]
     pub fn taken(&self) -> Vec<InputRecord> {
         let mut sent = self.lock();

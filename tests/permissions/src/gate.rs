@@ -1,5 +1,5 @@
-//! The gate: an HTTP endpoint before the tables, which also answers for SNS and Secrets Manager. A request that the
-//! role may not make is refused in the service's form.
+//! The gate: an HTTP endpoint between the function and the tables, which also stands for SNS and Secrets Manager. It
+//! refuses a request that the role may not make, as the real service would.
 //!
 //! Sources of the refusals' forms: DynamoDB and Secrets Manager API references, "Common Errors"
 //! (`AccessDeniedException`, HTTP 400, JSON with `__type`); Amazon SNS API reference, Publish, "Errors"
@@ -23,7 +23,7 @@ use super::policy::Permission;
 use super::required::{PermissionRequest, request};
 use super::rights::Rights;
 
-/// Headers of requests and answers that are passed on.
+/// Headers that are forwarded in requests and answers.
 const HEADERS: [&str; 7] = [
     "content-type",
     "x-amz-target",
@@ -33,9 +33,9 @@ const HEADERS: [&str; 7] = [
     "x-amzn-requestid",
     "x-amz-crc32",
 ];
-/// The form of DynamoDB's answers.
+/// Content type of DynamoDB's answers.
 const TABLES_FORM: &str = "application/x-amz-json-1.0";
-/// The form of Secrets Manager's answers.
+/// Content type of Secrets Manager's answers.
 const SECRETS_FORM: &str = "application/x-amz-json-1.1";
 
 /// A running gate.
@@ -57,8 +57,8 @@ struct GateState {
 }
 
 impl IamGate {
-    /// Listens on a free port of the loopback interface, before the tables at `tables`. `secrets` are Secrets
-    /// Manager's texts, by ARN.
+    /// Listens on a free loopback port, and forwards requests to the tables at `tables`. `secrets` are the secrets'
+    /// texts, by ARN.
     ///
     /// # Panics
     /// If there is no free port.
@@ -75,7 +75,7 @@ impl IamGate {
         let routes = Router::new().fallback(handle).with_state(shared.clone());
         let mut serving = JoinSet::new();
         serving.spawn(async move {
-            // Ends with the gate; an error shows as unanswered requests.
+            // Ends with the gate. After an error, requests get no answer, which the run reports.
             let _ = axum::serve(listener, routes).await;
         });
         Self {
@@ -85,13 +85,13 @@ impl IamGate {
         }
     }
 
-    /// The URL for the function.
+    /// The URL at which the function reaches the gate.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// The forms of the messages published to SNS.
+    /// The bodies of the requests to SNS, as sent.
     #[must_use]
     pub fn published(&self) -> Vec<String> {
         let published = self.shared.published.lock();
@@ -107,7 +107,7 @@ async fn handle(
     let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
     match request(target, &body) {
         PermissionRequest::Tables(wanted) => {
-            // All are checked: a transaction that lacks two permissions notes both.
+            // All permissions are checked, so that all that a transaction lacks are recorded.
             let denied: Vec<_> = wanted.iter().filter(|w| !shared.rights.ask(w)).collect();
             match denied.first() {
                 Some(permission) => refused(TABLES_FORM, permission),

@@ -1,4 +1,4 @@
-//! The permissions of each role, read from what Terraform renders of the module.
+//! The permissions of each role, read from the policies that Terraform renders for the module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The output of `tests/infra/render.sh`.
+/// The file that `tests/infra/render.sh` writes.
 const RENDERED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../infra/tests/permissions.json"
@@ -32,7 +32,7 @@ impl Permission {
         }
     }
 
-    /// Whether this permission includes the other.
+    /// Whether this permission includes the other one.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let is_of = match self.resource.strip_suffix('*') {
@@ -53,11 +53,11 @@ impl fmt::Display for Permission {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
     allowed: BTreeSet<Permission>,
-    /// Actions with a statement that the runs cannot judge: it denies, or has a condition.
+    /// Actions with a statement that the runs cannot check, because it denies or has a condition.
     restricted: BTreeSet<String>,
 }
 
-/// A statement of a policy, as the module writes it: actions and resources are lists.
+/// A statement of a policy in the form that the module writes: actions and resources are lists.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct Statement {
@@ -70,10 +70,10 @@ struct Statement {
 }
 
 impl Policy {
-    /// Reads a policy's statements.
+    /// Reads the statements of a policy.
     ///
     /// # Errors
-    /// If one has another form than those of the module.
+    /// If a statement has another form than the module's.
     pub fn read(statements: &Value) -> Result<Self> {
         let statements = Vec::<Statement>::deserialize(statements).context("statements")?;
         let mut policy = Self::default();
@@ -100,7 +100,7 @@ impl Policy {
         self.allowed.iter()
     }
 
-    /// Whether it allows an action on a resource.
+    /// Whether the policy allows an action on a resource.
     #[must_use]
     pub fn allows(&self, wanted: &Permission) -> bool {
         self.allowed
@@ -123,12 +123,12 @@ impl Policy {
     }
 }
 
-/// One installation, as the module would create it.
+/// One installation as the module would create it.
 #[derive(Debug, Clone)]
 pub struct Installation {
-    /// Name of the run in `infra/tests/reviews` that plans it.
+    /// Name of its run in `infra/tests/reviews`.
     pub name: String,
-    /// The policy of each role, by role; the functions' roles have the functions' names.
+    /// The policies, by role. The role of a function has the function's name.
     pub roles: BTreeMap<String, Policy>,
     /// The variables of each function, by function.
     pub variables: BTreeMap<String, BTreeMap<String, String>>,

@@ -1,10 +1,10 @@
 //! The permissions that a request needs.
 //!
 //! Sources: the Service Authorization Reference (actions and resource types of DynamoDB, SNS and Secrets Manager);
-//! DynamoDB Developer Guide, "Using IAM with DynamoDB transactions": a transaction has no action of its own, each of
-//! its parts needs that of the single operation, and a check of a condition `ConditionCheckItem`. A batch has its own
-//! action, for each of its tables. A query of an index needs the index and not the table. Returning an item whose
-//! condition does not hold, and a condition on the written item, need no further permission.
+//! DynamoDB Developer Guide, "Using IAM with DynamoDB transactions": a transaction needs the actions of its parts,
+//! and `ConditionCheckItem` for a condition check. A batch needs the batch action for each of its tables. A query of
+//! an index needs a permission for the index, not for the table. A condition on the written item, and the return of
+//! an item whose condition was false, need no further permission.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ const TABLES: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/";
 /// Prefix of the topics' ARNs, in the cluster of `infra/tests/reviews`.
 const TOPICS: &str =
     "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/";
-/// The action for writing records to a topic of a cluster with MSK's access control.
+/// The action that writes records to a topic, in a cluster with MSK's access control.
 pub const WRITE: &str = "kafka-cluster:WriteData";
 
-/// A request, and the permissions that it needs.
+/// A request with the permissions that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionRequest {
     /// A request to DynamoDB, with its permissions.
@@ -29,7 +29,7 @@ pub enum PermissionRequest {
     Publish(Permission),
     /// A read of a secret; its id is the permission's resource.
     Secret(Permission),
-    /// Any other request, described as far as possible.
+    /// Any other request, with a description for the report.
     Unknown(String),
 }
 
@@ -39,7 +39,7 @@ pub fn to_write(topic: &str) -> Permission {
     Permission::new(WRITE, format!("{TOPICS}{topic}"))
 }
 
-/// Parses a request by its `x-amz-target`, if it has one, and its body.
+/// Parses a request by its header `x-amz-target`, if it has one, and by its body.
 #[must_use]
 pub fn request(target: Option<&str>, body: &[u8]) -> PermissionRequest {
     let Some((service, operation)) = target.and_then(|target| target.split_once('.')) else {
@@ -60,14 +60,14 @@ pub fn request(target: Option<&str>, body: &[u8]) -> PermissionRequest {
     known.unwrap_or_else(|| PermissionRequest::Unknown(format!("{service}.{operation}")))
 }
 
-/// Parses a form, which SNS uses.
+/// Parses a form-encoded request, as SNS uses it.
 fn form(body: &[u8]) -> PermissionRequest {
     let text = String::from_utf8_lossy(body);
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
     let fields: BTreeMap<&str, &str> = pairs.collect();
     match (fields.get("Action"), fields.get("TopicArn")) {
         (Some(&"Publish"), Some(topic)) => {
-            // Of an ARN's characters, a form escapes only the colon.
+            // The colon is the only character of an ARN that is escaped in a form.
             PermissionRequest::Publish(Permission::new("sns:Publish", topic.replace("%3A", ":")))
         }
         (action, _) => PermissionRequest::Unknown(format!("a form with the action {action:?}")),

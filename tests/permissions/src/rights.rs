@@ -1,30 +1,30 @@
-//! The rights of one role in one run: allowed, used and denied permissions.
+//! The rights of one role in one run: which permissions are allowed, and which were used or denied.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::policy::{Permission, Policy};
 
-/// The rights of one role in one run. Clones share the notes.
+/// The rights of one role in one run. Clones share the records.
 #[derive(Debug, Clone)]
 pub struct Rights {
     policy: Arc<Policy>,
     noted: Arc<Mutex<UsedRights>>,
 }
 
-/// Permissions noted in a run.
+/// The permissions that a run has requested.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsedRights {
     /// Requested and allowed.
     pub used: BTreeSet<Permission>,
     /// Requested and denied.
     pub denied: BTreeSet<Permission>,
-    /// Requests with unknown permissions, and answers that fit no policy.
+    /// Requests whose permissions are unknown, and answers that contradict the policy.
     pub strange: BTreeSet<String>,
 }
 
 impl Rights {
-    /// The rights of a policy, without notes.
+    /// The rights that a policy gives; nothing is recorded yet.
     #[must_use]
     pub fn of(policy: &Policy) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Rights {
         }
     }
 
-    /// Whether something is allowed; it is noted either way.
+    /// Whether a permission is allowed; the request is recorded.
     #[must_use]
     pub fn ask(&self, wanted: &Permission) -> bool {
         let is_allowed = self.policy.allows(wanted);
@@ -46,18 +46,18 @@ impl Rights {
         is_allowed
     }
 
-    /// Whether something is allowed, without a note.
+    /// Whether a permission is allowed, without a record.
     #[must_use]
     pub fn allow(&self, wanted: &Permission) -> bool {
         self.policy.allows(wanted)
     }
 
-    /// Notes an event that must not happen in a run.
+    /// Records an event that must not happen in a run.
     pub fn note_strange(&self, what: impl Into<String>) {
         self.lock().strange.insert(what.into());
     }
 
-    /// The rights that have been used so far.
+    /// What has been recorded so far.
     #[must_use]
     pub fn noted(&self) -> UsedRights {
         self.lock().clone()

@@ -1,9 +1,9 @@
 //! Checks that a role has the permissions that it needs, and no others.
 //!
-//! A run with the whole policy must be denied nothing, and must use every permission; a run without one permission
-//! must be denied it, and have another result. Runs are compared by their facts: the handler's results for its
-//! records, the orders' states, the sent messages. A missing permission must also be visible to operators, or be
-//! listed as quiet.
+//! In a run with the whole policy no request may be denied, and every permission must be used. In a run without one
+//! permission, a request must be denied for it, and the facts must differ. Facts are the handler's results for its
+//! records, the orders' states, and the sent messages. The effect of a missing permission must be visible to
+//! operators, or the permission must be listed as quiet.
 
 use std::collections::BTreeSet;
 
@@ -15,33 +15,33 @@ use super::world::Run;
 /// Services all of whose requests go through the gate.
 const SERVICES: [&str; 3] = ["dynamodb:", "secretsmanager:", "sns:"];
 
-/// An action that no run proves to be needed, and why it is granted all the same.
+/// An action that is granted although no run proves that it is needed.
 #[derive(Debug, Clone, Copy)]
 pub struct UnprovenGrant {
     /// IAM's name of the action.
     pub action: &'static str,
-    /// Why it is needed, and why no run proves that.
+    /// Why it is needed, and why no run proves it.
     pub why: &'static str,
 }
 
-/// Result for one role of one installation.
+/// The result for one role of one installation.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Permissions whose absence was tried and had an effect.
+    /// Permissions without which a run had another result.
     pub needed: Vec<Permission>,
-    /// Those of them whose absence prevents work without an alert, a failed record or a failed start.
+    /// Those of them without which work fails and no alert, failed record or failed start shows it.
     pub quiet: Vec<Permission>,
-    /// Problems, each as a sentence.
+    /// The problems found, a sentence each.
     pub problems: Vec<String>,
 }
 
-/// Whether the runs can prove that an action is needed.
+/// Whether runs can show that an action is needed.
 #[must_use]
 pub fn is_tried(action: &str) -> bool {
     action == WRITE || SERVICES.iter().any(|service| action.starts_with(service))
 }
 
-/// A part of the work of a role's function.
+/// Which part of a role's function a run covers.
 #[derive(Clone, Copy)]
 enum FunctionPart {
     Work,
@@ -57,10 +57,10 @@ impl FunctionPart {
     }
 }
 
-/// Tries a role of an installation: with its whole policy, and without each permission that can be tried.
+/// Runs a role of an installation with its whole policy, and once without each permission that the runs can check.
 ///
 /// # Panics
-/// If the surroundings of the role's function do not work.
+/// If the environment of the role's function fails.
 pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGrant]) -> Verdict {
     let policy = &installation.roles[role];
     let mut verdict = Verdict::default();
@@ -68,7 +68,7 @@ pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGr
     for part in [FunctionPart::Work, FunctionPart::Start] {
         if let Some(whole) = part.run(installation, role, policy).await {
             verdict.whole(&whole);
-            // If two equal runs differed, every permission would seem to be needed.
+            // Run twice: if the results varied, every permission would seem to be needed.
             let again = part.run(installation, role, policy).await;
             if let Some(again) = again.filter(|again| again.facts != whole.facts) {
                 verdict.say(format!(
@@ -126,7 +126,7 @@ pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGr
 }
 
 impl Verdict {
-    /// Problems of a run with the whole policy.
+    /// Adds the problems of a run with the whole policy.
     fn whole(&mut self, run: &Run) {
         for denied in &run.noted.denied {
             self.say(format!("{denied}: it is needed, and not granted"));
@@ -141,8 +141,7 @@ impl Verdict {
     }
 }
 
-/// Whether a fact, absent with the whole policy, is visible to operators: a redelivered record is a growing lag, a
-/// failure is an error of the function.
+/// Whether operators notice a fact: an alert, a redelivered record (a growing lag), or a failed function.
 fn tells(fact: &str) -> bool {
     fact.starts_with("sent to alerts:") || fact.ends_with(": again") || fact.ends_with(": failed")
 }

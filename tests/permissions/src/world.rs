@@ -1,5 +1,5 @@
-//! The surroundings of one handler in a run: tables, topics, a clock, and the other handlers, which may do
-//! everything. Only the handler of the tested role goes through the gate and the checked bus.
+//! The environment of one handler in a run: tables, topics, a clock, and the other handlers, which have all
+//! permissions. Only the handler of the tested role uses the gate and the checked bus.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -27,9 +27,9 @@ use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
 use triad_tests::engines::{Store, workflow};
 
-/// The workflows of the runs. Agents are those of the rendered installations.
+/// The workflows of the runs. Their agents are those of the rendered installations.
 const WORKFLOWS: [&str; 4] = [
-    // Two parallel steps.
+    // A workflow with two parallel steps.
     "
 workflow: shop
 details_schema: { type: object, required: [amount] }
@@ -47,13 +47,13 @@ steps:
     supervisor: { failure_threshold: 1 }
     compensation: { action: unpack }
 ",
-    // With a cap, if the installation sets any.
+    // A workflow that gets a cap, if the installation sets caps.
     "
 workflow: small
 steps:
   - { id: pack, agent: inventory, action: pack, compensation: none }
 ",
-    // With orders that stop for an operator.
+    // A workflow whose orders stop for an operator after a failure.
     "
 workflow: strict
 steps:
@@ -63,7 +63,7 @@ steps:
     supervisor: { failure_threshold: 0, then: error }
     compensation: none
 ",
-    // With calls that are counted in the ledger.
+    // A workflow whose calls are counted in the call ledger.
     "
 workflow: counted
 steps:
@@ -76,22 +76,21 @@ steps:
 ",
 ];
 
-/// The tables, without restrictions.
+/// A client of the tables with all permissions.
 pub type AdminTables = DynamoStore<SystemClock>;
 
-/// Result of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Results and alerts, a line each; runs are compared by these.
+    /// Results and alerts, a line each, by which runs are compared.
     pub facts: BTreeSet<String>,
-    /// Requested permissions.
+    /// The permissions that were requested.
     pub noted: UsedRights,
 }
 
-/// An order that an application submits.
+/// An order as an application submits it.
 #[derive(Debug, Clone, Copy)]
 pub struct Submitted<'a> {
-    /// Its id.
     pub id: &'a str,
     /// Its workflow.
     pub workflow: &'a str,
@@ -113,7 +112,7 @@ impl<'a> Submitted<'a> {
         }
     }
 
-    /// The same on the high lane, with its own reply topic.
+    /// The same order on the high lane, with a reply topic.
     #[must_use]
     pub fn high(self) -> Self {
         Self {
@@ -123,7 +122,7 @@ impl<'a> Submitted<'a> {
         }
     }
 
-    /// Its record.
+    /// The record that submits the order.
     #[must_use]
     pub fn record(&self) -> InputRecord {
         let mut order =
@@ -146,7 +145,7 @@ pub fn record(topic: &str, value: &Value) -> InputRecord {
     }
 }
 
-/// A record that cannot be handled.
+/// A record that no handler can decode.
 #[must_use]
 pub fn poison(topic: &str) -> InputRecord {
     InputRecord {
@@ -191,7 +190,7 @@ pub fn reply(request: &InputRecord, outcome: &Value) -> InputRecord {
     record(topics::scheduler(lane), &reply)
 }
 
-/// Whether a record is a request for a step.
+/// Whether a record is a request to carry out this step.
 #[must_use]
 pub fn is_request(record: &InputRecord, step: &str) -> bool {
     let value = record.value.as_deref().unwrap_or_default();
@@ -199,15 +198,15 @@ pub fn is_request(record: &InputRecord, step: &str) -> bool {
     record.topic.starts_with("agent.") && value["step"] == step
 }
 
-/// Tables, topics and a clock around one handler.
+/// The environment of one handler.
 pub struct World {
     /// The clock of all handlers.
     pub clock: ManualClock,
-    /// The clients of the tested handler, made as its function makes them.
+    /// The clients of the tested handler, built as its function builds them.
     pub wiring: Wiring<triad_bootstrap::Store>,
-    /// The handler's bus.
+    /// The bus of the tested handler.
     pub line: CheckedBus,
-    /// Messages of the surrounding handlers.
+    /// The bus of the other handlers, which keeps their messages.
     pub around: MemoryBus,
     tables: Store,
     rights: Rights,
@@ -218,11 +217,11 @@ pub struct World {
 }
 
 impl World {
-    /// Starts tables, broker and gate, and makes the clients of a role's function from the variables that the module
-    /// gives it, except for the services' addresses and the login.
+    /// Starts tables, broker and gate. Builds the clients of a role's function from the variables that the module
+    /// sets, except for the services' addresses and the login.
     ///
     /// # Panics
-    /// If something does not start, or the variables are no valid configuration.
+    /// If something does not start, or if the variables are not a valid configuration.
     pub async fn start(installation: &Installation, role: &str, policy: &Policy) -> Self {
         let mut variables = installation.variables[role].clone();
         let tables = Store::with_prefix(&variables["TRIAD_TABLE_PREFIX"]).await;
@@ -268,7 +267,7 @@ impl World {
             .await
             .expect("sound settings");
         Self {
-            // Items expire by the clock of the tables.
+            // The tables delete expired items by the real time, so the clock begins there.
             clock: ManualClock::at(SystemClock.now().0),
             line: CheckedBus::new(wiring.bus.clone(), is_governed.then(|| rights.clone())),
             wiring,
@@ -288,14 +287,14 @@ impl World {
         self.wiring.config.settings.clone()
     }
 
-    /// The tables, without restrictions.
+    /// The tables, with all permissions.
     #[must_use]
     pub fn open(&self) -> AdminTables {
         let details = self.wiring.config.details_retention;
         self.tables.store().keeping_details(details)
     }
 
-    /// A Submission without restrictions.
+    /// A Submission with all permissions.
     #[must_use]
     pub fn submission(&self) -> Submission<AdminTables, MemoryBus, ManualClock> {
         Submission::new(
@@ -306,7 +305,7 @@ impl World {
         )
     }
 
-    /// A Scheduler without restrictions that admits no order after another one's end.
+    /// A Scheduler with all permissions that admits no set-aside order when another order ends.
     #[must_use]
     pub fn scheduler(&self) -> Scheduler<AdminTables, MemoryBus, ManualClock, SystemEntropy> {
         let mut settings = self.settings();
@@ -320,7 +319,7 @@ impl World {
         )
     }
 
-    /// A Supervisor without restrictions.
+    /// A Supervisor with all permissions.
     #[must_use]
     pub fn supervisor(&self) -> Supervisor<AdminTables, MemoryBus, ManualClock, SystemEntropy> {
         Supervisor::new(
@@ -332,10 +331,10 @@ impl World {
         )
     }
 
-    /// Has an unrestricted Submission store orders; returns their announcements.
+    /// Stores orders with a Submission that has all permissions; returns their wakes.
     ///
     /// # Panics
-    /// If one is refused.
+    /// If an order is refused.
     pub async fn stored(&self, orders: &[Submitted<'_>]) -> Vec<InputRecord> {
         let records: Vec<_> = orders.iter().map(Submitted::record).collect();
         let handled = self.submission().handle(&records).await;
@@ -346,10 +345,10 @@ impl World {
             .collect()
     }
 
-    /// Has unrestricted handlers store and claim orders; returns the requests.
+    /// Stores and claims orders with handlers that have all permissions; returns the requests to agents.
     ///
     /// # Panics
-    /// If one is refused.
+    /// If an order is refused.
     pub async fn claimed(&self, orders: &[Submitted<'_>]) -> Vec<InputRecord> {
         let announced = self.stored(orders).await;
         let handled = self.scheduler().handle(&announced).await;
@@ -360,13 +359,13 @@ impl World {
             .collect()
     }
 
-    /// Messages of the surrounding handlers since the last call.
+    /// The messages that the other handlers have sent since the previous call.
     #[must_use]
     pub fn told_around(&self) -> Vec<InputRecord> {
         std::iter::from_fn(|| self.around.next()).collect()
     }
 
-    /// Damages an order's record.
+    /// Makes the record of an order unreadable.
     pub async fn damage(&self, id: &str) {
         self.tables.damage(id, "Steps", "no JSON").await;
     }
@@ -376,13 +375,13 @@ impl World {
         self.clock.advance(span);
     }
 
-    /// Notes a fact.
+    /// Records a fact.
     pub fn note(&self, fact: impl Into<String>) {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         facts.insert(fact.into());
     }
 
-    /// Notes a handler's results for its records.
+    /// Records a handler's results for its records.
     pub fn note_handled(&self, what: &str, handled: &[Handled]) {
         for (at, handled) in handled.iter().enumerate() {
             let told = if handled.is_done() { "done" } else { "again" };
@@ -390,7 +389,7 @@ impl World {
         }
     }
 
-    /// Notes the states of orders and of their steps.
+    /// Records the states of orders and of their steps.
     ///
     /// # Panics
     /// If the tables cannot be read.
@@ -424,7 +423,7 @@ impl World {
         found.remove(0).map_err(|_| "it cannot be read".to_owned())
     }
 
-    /// Which of these control records exist.
+    /// For each of these control records, whether it exists.
     ///
     /// # Panics
     /// If the tables cannot be read.
@@ -437,7 +436,7 @@ impl World {
         found
     }
 
-    /// Notes which of these control records exist.
+    /// Records which of these control records exist.
     ///
     /// # Panics
     /// If the tables cannot be read.
@@ -448,7 +447,7 @@ impl World {
         }
     }
 
-    /// Result of the run.
+    /// Ends the run and returns its result.
     #[must_use]
     pub fn end(self) -> Run {
         for message in self.line.sent() {

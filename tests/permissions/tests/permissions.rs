@@ -1,17 +1,17 @@
-//! Least privilege: every permission of every role of the Terraform module is removed once.
+//! Least privilege: for every role of the Terraform module, each permission is removed once.
 //!
-//! The roles' permissions are read from what Terraform renders (`infra/tests/permissions.json`, which
-//! `tests/infra.sh` compares with the module). With its whole policy a role's function is denied nothing; without any
-//! one permission a part of its work fails.
+//! The permissions are read from what Terraform renders (`infra/tests/permissions.json`, which `tests/infra.sh`
+//! compares with the module). With the whole policy, no request of a role's function is denied; without any one
+//! permission, a part of its work fails.
 
 use std::collections::BTreeSet;
 
 use triad_permissions::policy::{Installation, Permission, installations};
 use triad_permissions::verdict::{UnprovenGrant, of_role};
 
-/// The whole list of granted actions that no run proves to be needed.
+/// Every granted action that no run proves to be needed, with the reason.
 const LEFT: [UnprovenGrant; 27] = [
-    // Lambda's own work with a function's role, before the function runs and around it.
+    // Actions of Lambda itself with a function's role, before and around the function's run.
     left(
         "logs:CreateLogStream",
         "Lambda writes the functions' logs with their roles",
@@ -44,25 +44,25 @@ const LEFT: [UnprovenGrant; 27] = [
         "s3:PutObject",
         "Lambda keeps records that it gives up with the functions' roles",
     ),
-    // Services use the key on behalf of the role; the engines of the tests encrypt nothing.
+    // AWS services use the key on behalf of the role; the engines of the tests do not encrypt.
     left(
         "kms:Decrypt",
         "DynamoDB, Lambda, SNS and Secrets Manager open what they hold",
     ),
     left("kms:DescribeKey", "DynamoDB looks at the key of a table"),
     left("kms:GenerateDataKey", "SNS and S3 encrypt what is written"),
-    // Lambda's mappings read topics with a function's role; the tests' mapping has no login.
+    // Lambda's mapping reads the topics with the function's role; the mapping of the tests needs no login.
     left("kafka:DescribeClusterV2", MAPPING),
     left("kafka:GetBootstrapBrokers", MAPPING),
     left("kafka-cluster:AlterGroup", MAPPING),
     left("kafka-cluster:DescribeClusterDynamicConfiguration", MAPPING),
     left("kafka-cluster:DescribeGroup", MAPPING),
     left("kafka-cluster:ReadData", MAPPING),
-    // The embedded broker has access lists only for writes.
+    // The embedded broker checks access only for writes.
     left("kafka-cluster:Connect", PRODUCER),
     left("kafka-cluster:DescribeTopic", PRODUCER),
     left("kafka-cluster:WriteDataIdempotently", PRODUCER),
-    // No function of Triad has this role.
+    // This role belongs to no function of Triad.
     left(
         "lambda:InvokeFunction",
         "EventBridge Scheduler starts the Supervisor",
@@ -72,8 +72,8 @@ const NETWORK: &str = "Lambda makes the functions' network interfaces with their
 const MAPPING: &str = "Lambda finds and reads the topics of a function with its role";
 const PRODUCER: &str = "a producer connects, asks for its topics and gets an id for its writes";
 
-/// The whole list of permissions without which work fails invisibly: role, action, end of the resource, and the
-/// consequence.
+/// Every permission whose absence makes work fail without a sign to operators: role, action, end of the resource's
+/// ARN, and the consequence.
 const QUIET: [(&str, &str, &str, &str); 7] = [
     (
         "console",
@@ -123,7 +123,7 @@ const fn left(action: &'static str, why: &'static str) -> UnprovenGrant {
     UnprovenGrant { action, why }
 }
 
-/// Kind of a role's function; all agents are alike.
+/// The kind of a role's function; all agents are of one kind.
 fn kind(role: &str) -> &str {
     match role.starts_with("agent-") {
         true => "agent",
@@ -141,8 +141,8 @@ fn rendered() -> Vec<Installation> {
     installations
 }
 
-/// Checks the roles of one kind against their functions; at least this many permissions must be proved to be needed,
-/// in total.
+/// Checks the roles of one kind, in every installation. In total at least `at_least` permissions must be proved to be
+/// needed.
 async fn holds(of: &str, at_least: usize) {
     let mut problems = Vec::new();
     let mut needed = 0;
@@ -224,7 +224,8 @@ fn every_role_is_of_a_kind_that_is_looked_at() {
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), known);
 }
 
-/// The runs do not prove who reads topics; they prove the writes.
+/// The runs prove writes to topics, but not reads; this checks that a role which may describe a topic may also write
+/// or read it.
 #[test]
 fn who_may_look_at_a_topic_writes_or_reads_it() {
     let mut looked_at = 0;

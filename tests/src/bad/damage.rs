@@ -1,4 +1,4 @@
-//! Valid records with random damage, the same in every run.
+//! Valid records with random damage, the same in each run.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use triad_fuzz::damage::damage;
 use super::mixture::is_fit;
 use crate::orders::order;
 
-/// Values for a topic: this many invalid ones, and those whose damage was harmless.
+/// Damaged values for a topic: `unfit` invalid ones, and those among them that are still valid.
 pub fn values(topic: &str, unfit: usize) -> Vec<Vec<u8>> {
     let mut random = StdRng::seed_from_u64(topic.len() as u64);
     let mut seen = BTreeSet::new();
     let (mut values, mut bad) = (Vec::new(), 0);
-    // Bounded: most damage makes a new and invalid value.
+    // With a limit; most damage makes the value invalid.
     for n in 0..unfit * 20 {
         if bad == unfit {
             return values;
@@ -30,8 +30,8 @@ pub fn values(topic: &str, unfit: usize) -> Vec<Vec<u8>> {
     panic!("{bad} of {unfit} unfit values of {topic}");
 }
 
-/// The `n`th valid record for a topic; about orders that do not exist, and requests past their deadline, so that a
-/// record which stays valid has no effect.
+/// The `n`th valid record for a topic. It names orders that do not exist or a past complete-by, so that it has no
+/// effect if the damage leaves it valid.
 fn sound(topic: &str, n: usize) -> Value {
     let id = format!("damaged-{n}");
     match topic {

@@ -1,4 +1,4 @@
-//! Bad records between good orders, and the expected result of each.
+//! Bad records between good orders, and what is expected of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,21 +24,21 @@ pub fn is_fit(topic: &str, value: Option<&[u8]>) -> bool {
     }
 }
 
-/// The written records, and their positions.
+/// The records that were written, by position.
 pub struct Mixture {
     /// Ids of the good orders.
     pub good: Vec<String>,
     /// The invalid records.
     bad: BTreeMap<Place, Raw>,
-    /// Damaged records that stayed valid, with the order that they are about.
+    /// Damaged records that are still valid, with the order that each names.
     survived: BTreeMap<Place, Option<String>>,
 }
 
 impl Mixture {
-    /// Writes at least `bad` invalid records with `good` orders between them.
+    /// Writes at least `bad` invalid records, with `good` orders between them.
     ///
     /// # Panics
-    /// If the broker refuses one.
+    /// If the broker refuses a record.
     pub async fn write(brokers: &str, bad: usize, good: usize) -> Self {
         let each = bad.div_ceil(TOPICS.len());
         let mut lists: Vec<_> = TOPICS
@@ -49,7 +49,7 @@ impl Mixture {
         let submitted = orders("good", good);
         let mut waiting = submitted.iter();
         let mut all = Vec::with_capacity(total + good);
-        // In turn from each list, so that good ones are between bad ones of every kind.
+        // Takes from each list in turn, so that good orders lie between bad records of every kind.
         while lists.iter().any(|l| l.len() > 0) {
             for list in &mut lists {
                 if all.len() % (total / good) == 0
@@ -71,7 +71,7 @@ impl Mixture {
             bad: BTreeMap::new(),
             survived: BTreeMap::new(),
         };
-        // In pieces that fit into a producer's queue.
+        // In parts that fit into a producer's queue.
         for piece in all.chunks(10_000) {
             for (place, raw) in write(brokers, piece).await.into_iter().zip(piece) {
                 mixture.note(place, raw);
@@ -100,12 +100,12 @@ impl Mixture {
         self.bad.len()
     }
 
-    /// Compares the dead letters and alerts with the written records: each invalid record once, unchanged and with a
-    /// cause; no other except those whose damage shows later; each with its alert, once. Of the damaged records that
-    /// stayed valid, every submission without a letter is among `stored`.
+    /// Compares dead letters and alerts with the records written. Each invalid record has exactly one letter, with
+    /// its unchanged content and a cause; the only others are of damaged records that are valid for their topic. Each
+    /// letter has exactly one alert. Each damaged submission that is still valid and has no letter is among `stored`.
     ///
     /// # Panics
-    /// If a letter is missing, duplicated, changed or without a cause; or if a topic had no invalid record.
+    /// If a letter is missing, duplicated, changed or without a cause, or if a topic had no invalid record.
     pub fn assert_letters(
         &self,
         letters: &[InputRecord],
@@ -161,7 +161,8 @@ fn id_of(order: &Value) -> String {
     order["order_id"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The first header of a name is Triad's own; a bad record may bring another one.
+/// The value of a header. Triad writes its own headers first, so the first one with this name counts; a bad record
+/// may contain another.
 fn first<'a>(letter: &'a InputRecord, name: &str) -> &'a str {
     header(letter, name).unwrap_or_default()
 }
@@ -181,7 +182,7 @@ fn alert_id(record: &InputRecord) -> Option<String> {
     (alert["kind"] == "dead-letter").then(|| id.to_owned())
 }
 
-/// Key and value are equal to the written ones, the value up to its bound.
+/// Checks that the letter has the key and the value as written; a value beyond the limit is cut.
 fn assert_kept(letter: &InputRecord, raw: &Raw) {
     assert_eq!(letter.key, raw.key);
     let value = raw.value.as_deref().unwrap_or_default();

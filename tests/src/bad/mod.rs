@@ -10,10 +10,10 @@ mod mixture;
 use mixture::is_fit;
 pub use mixture::{Mixture, TOPICS, kind_counts};
 
-/// One kind of bad record: makes the bytes of its `n`th.
+/// Makes the value of the `n`th bad record of one kind.
 type Maker = fn(usize) -> Option<Vec<u8>>;
 
-/// Bad on every topic.
+/// Bad in every topic.
 const ANYWHERE: [Maker; 12] = [
     |n| Some(format!("{{\"order_id\": \"cut-{n}\", ").into_bytes()),
     |n| Some([&[0xff, 0xfe, 0xc0][..], n.to_string().as_bytes()].concat()),
@@ -37,7 +37,7 @@ const ANYWHERE: [Maker; 12] = [
     |n| Some(" ".repeat(1 + n).into_bytes()),
 ];
 
-/// Bad as submissions.
+/// Bad in the topic of orders.
 const SUBMISSIONS: [Maker; 10] = [
     |n| with(n, "workflow", json!(format!("unknown-{n}"))),
     |n| with(n, "workflow", json!({"name": n})),
@@ -54,7 +54,7 @@ const SUBMISSIONS: [Maker; 10] = [
     },
 ];
 
-/// Bad as messages to the Scheduler.
+/// Bad in the Scheduler's topic.
 const MESSAGES: [Maker; 6] = [
     |n| {
         Some(
@@ -88,7 +88,7 @@ const MESSAGES: [Maker; 6] = [
     |n| Some(json!({"order_id": n.to_string()}).to_string().into_bytes()),
 ];
 
-/// Bad as requests to an agent.
+/// Bad in an agent's topic.
 const REQUESTS: [Maker; 3] = [
     |n| Some(json!({"order_id": n.to_string()}).to_string().into_bytes()),
     |n| {
@@ -117,8 +117,8 @@ fn with(n: usize, field: &str, value: Value) -> Option<Vec<u8>> {
     Some(order.to_string().into_bytes())
 }
 
-/// Records for a topic, of which at least this many are bad: half of known kinds, half by damage, which some survive.
-/// Keys and headers vary, too: none, null, odd bytes, many.
+/// Records for a topic, of which at least `count` are bad: half of known kinds, half by damage, which leaves some
+/// valid. Keys and headers vary too: none, null, not text, many.
 pub fn records(topic: &str, count: usize) -> Vec<Raw> {
     let special: &[Maker] = match topic {
         "orders" => &SUBMISSIONS,
@@ -150,7 +150,7 @@ pub fn records(topic: &str, count: usize) -> Vec<Raw> {
     records
 }
 
-/// Those of [`records`] that cannot be handled.
+/// Those of [`records`] that are invalid in their topic.
 pub fn unfit(topic: &str, count: usize) -> Vec<Raw> {
     let mut records = records(topic, count);
     records.retain(|r| !is_fit(topic, r.value.as_deref()));
@@ -176,7 +176,7 @@ fn headers(n: usize) -> Vec<(String, Option<Vec<u8>>)> {
             .map(|h| header(&format!("h{h}"), &[0; 9]))
             .collect(),
         4 => vec![header("long", &vec![0x80; 20_000])],
-        // A record with a header of an earlier dead letter, from elsewhere.
+        // Headers as an earlier dead letter has them, which name another record.
         5 => vec![
             header("triad-topic", b"elsewhere"),
             header("triad-offset", b"-1"),

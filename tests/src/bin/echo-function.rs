@@ -1,4 +1,4 @@
-//! A function that its records control, for tests of the shell and the Runtime API.
+//! A function whose behaviour its records determine, for tests of the Lambda shell and the Runtime API.
 
 use std::process::exit;
 use std::time::Duration;

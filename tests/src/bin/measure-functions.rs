@@ -1,7 +1,7 @@
-//! Measures functions as deployed: process start to first response, and resident memory.
+//! Measures functions as deployed: the time from process start to the first response, and resident memory.
 //!
-//! `measure-functions DIR NAME…` starts `DIR/NAME/bootstrap` under a Runtime API over embedded engines and prints a
-//! table in Markdown.
+//! `measure-functions DIR NAME…` starts `DIR/NAME/bootstrap` under a Runtime API over the embedded engines, and
+//! prints a Markdown table.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use triad_tests::engines::Engines;
 use triad_tests::orders::FULFILMENT;
 use triad_tests::runtime_api::RuntimeApi;
 
-/// Starts of each function.
+/// Number of starts of each function.
 const STARTS: usize = 20;
-/// Further invocations after each start.
+/// Number of further invocations after each start.
 const MORE: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A batch without records: measures the shell and the clients.
+/// A batch without records, which measures only the Lambda shell and the clients.
 const EMPTY: &str = r#"{"eventSource": "aws:kafka", "records": {}}"#;
-/// A request to the console's URL: a page for an unknown caller.
+/// A request to the console's URL without a token, which is answered with a page.
 const VISIT: &str =
     r#"{"version": "2.0", "rawPath": "/console/", "requestContext": {"http": {"method": "GET"}}}"#;
 

@@ -1,14 +1,13 @@
 //! A Lambda Runtime API, so that tests can run the real function binaries.
 //!
-//! One [`RuntimeApi`] stands for one execution environment: it starts a function as a child
-//! process, hands it one invocation after the other and takes its answers. As on Lambda, a
-//! function that exits during an invocation fails it, and one that passes its deadline is killed.
+//! One [`RuntimeApi`] stands for one execution environment: it starts a function as a child process, passes it one
+//! invocation after the other and returns its answers. As on Lambda, a function that exits during an invocation fails
+//! it, and one that passes its deadline is killed.
 //!
-//! Each process gets a free loopback port of its own. With one port for all, a poll that a killed
-//! process had sent could be taken for its successor's and swallow an invocation.
+//! Each process gets its own free loopback port. With one port for all, a poll that a killed process had sent could
+//! be mistaken for its successor's and receive an invocation.
 //!
-//! Source of the protocol: AWS Lambda Developer Guide, "Using the Lambda runtime API for custom
-//! runtimes".
+//! Source of the protocol: AWS Lambda Developer Guide, "Using the Lambda runtime API for custom runtimes".
 
 use std::collections::HashMap;
 use std::io;
@@ -32,7 +31,7 @@ mod routes;
 /// Largest payload and largest response of a synchronous invocation, in bytes: 6 MB.
 pub const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 
-/// Invocations that may wait for the function at once.
+/// Most invocations that may wait for the function at once.
 const MAX_QUEUED: usize = 1_000;
 
 /// Answer of a function.
@@ -62,7 +61,7 @@ impl Answer {
     }
 }
 
-/// Why a function did not answer.
+/// The reasons for which a function gives no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvokeError {
     /// It reported a failed start.
@@ -73,10 +72,10 @@ pub enum InvokeError {
         /// `errorMessage` of its report.
         message: String,
     },
-    /// Its process ended.
+    /// The process ended.
     #[error("the function's process ended: {0}")]
     Exited(ExitStatus),
-    /// It did not answer in time. Its process is being killed.
+    /// It did not answer in time; its process is killed.
     #[error("the function did not answer in time")]
     TimedOut,
     /// The payload is larger than [`MAX_PAYLOAD`].
@@ -87,10 +86,10 @@ pub enum InvokeError {
     NotQueued,
 }
 
-/// The state of the function's process.
+/// The state of a function's process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Process {
-    /// None was started, or it runs.
+    /// The process runs, or none was started.
     Alive,
     Exited(ExitStatus),
 }
@@ -106,7 +105,7 @@ struct Shared {
     /// Invocations without an answer, by request id.
     waiting: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
     init_error: watch::Sender<Option<InvokeError>>,
-    /// Number of the served process; polls of any other are refused.
+    /// Number of the process that gets invocations; polls of other processes are refused.
     served: watch::Sender<u64>,
 }
 
@@ -130,13 +129,13 @@ impl Shared {
         let waiter = self.waiting().remove(id);
         match waiter.map(|waiter| waiter.send(answer)) {
             Some(Ok(())) => StatusCode::ACCEPTED,
-            // Unknown, answered before, or given up by the invoker.
+            // The invocation is unknown, was answered before, or its invoker no longer waits.
             None | Some(Err(_)) => StatusCode::BAD_REQUEST,
         }
     }
 }
 
-/// State of the routes of one process.
+/// The state behind the routes of one process.
 #[derive(Clone)]
 struct Served {
     shared: Arc<Shared>,
@@ -153,7 +152,7 @@ pub struct RuntimeApi {
 }
 
 impl RuntimeApi {
-    /// An environment without a process.
+    /// A Runtime API without a process.
     pub fn start() -> Self {
         let (queue, queued) = mpsc::channel(MAX_QUEUED);
         let shared = Arc::new(Shared {
@@ -180,7 +179,7 @@ impl RuntimeApi {
         let shared = self.shared.clone();
         let routes = routes::routes(Served { shared, number });
         let server = tokio::spawn(async move {
-            // Ends with the abort in `drop`; an error shows as invocations that time out.
+            // Ends when `drop` aborts the task. After an error, invocations time out.
             let _ = axum::serve(listener, routes).await;
         });
         Ok((addr, server))
@@ -223,14 +222,14 @@ impl RuntimeApi {
         let waiter = tokio::spawn(async move {
             let status = tokio::select! {
                 status = child.wait() => status,
-                // An invocation timed out, or the API is gone.
+                // An invocation has timed out, or the Runtime API was dropped.
                 _ = killed.changed() => {
-                    // It may have just ended.
+                    // An error means that the process has just ended.
                     let _ = child.start_kill();
                     child.wait().await
                 }
             };
-            // The status of a replaced process does not concern its successor.
+            // The exit status of a replaced process does not concern the process after it.
             if let Ok(status) = status
                 && *shared.served.borrow() == number
             {
@@ -280,8 +279,8 @@ impl RuntimeApi {
         let (mut process, mut init) =
             (self.process.subscribe(), self.shared.init_error.subscribe());
         tokio::select! {
-            // An answer counts even if the process ended right after it, and an init error is more precise than the
-            // end of its process.
+            // `biased`: an answer counts even if the process ended just after it, and an init error is more precise
+            // than the process's end.
             biased;
             Ok(answer) = answered => Ok(answer),
             Ok(error) = init.wait_for(Option::is_some) => {
@@ -299,7 +298,7 @@ impl RuntimeApi {
     }
 }
 
-/// Removes an invocation without a waiting caller, also when `invoke` is dropped.
+/// On drop, removes an invocation whose caller no longer waits.
 struct Forget<'a> {
     shared: &'a Shared,
     id: &'a str,
@@ -346,7 +345,7 @@ impl Function {
 impl Drop for Function {
     fn drop(&mut self) {
         self.shared.retire(self.number);
-        // The task owns the child, which is killed when it is dropped.
+        // The task owns the child process, which is killed when the task is dropped.
         self.waiter.abort();
         self.server.abort();
     }

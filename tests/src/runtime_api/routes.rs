@@ -1,4 +1,4 @@
-//! The four calls of the Runtime API.
+//! The HTTP routes of the Runtime API: next, response, error, and init error.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -45,7 +45,7 @@ async fn next(State(served): State<Served>) -> Response<Body> {
     built.unwrap_or_else(|_| empty(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
-/// The next invocation with a waiting caller; `None` once the server has stopped.
+/// The next invocation whose caller still waits; `None` once the server has stopped.
 async fn wanted(shared: &Shared) -> Option<Queued> {
     let mut queue = shared.queue.lock().await;
     loop {

@@ -1,6 +1,6 @@
-"""Runs, for each mutant around the rules, the tests that must notice it: tests/mutants.sh --adapters.
+"""Runs, for each mutant outside of the rules, the tests that must notice it: tests/mutants.sh --adapters.
 
-The mutants of tests/testkit/mutants/adapters stand in a scratch copy, which is built once, and are switched on
+The mutants of tests/testkit/mutants/adapters are all in a scratch copy, which is built once, and are switched on
 one at a time. Those of tests/testkit/mutants/infra have nothing to be switched by: each is applied to a copy
 of infra/ by itself. Where the module's own tests are not to notice it but those in Rust, what it makes of the
 roles is rendered into the scratch copy, and taken back.
@@ -21,14 +21,14 @@ COPY = ROOT / "target" / "mutants"
 BUILT = ROOT / "target" / "mutants-built"
 HERE = ROOT / "tests" / "testkit" / "mutants"
 BUILD = ["--workspace", "--all-features", "--locked"]
-# How a test ended, and its name: `FAIL [   0.012s] (1/2) triad-tests::all bus::lanes::a_name`.
+# The result and name of a test, in a line such as `FAIL [   0.012s] (1/2) triad-tests::all bus::lanes::a_name`.
 ENDED = re.compile(r"^\s*(?:TRY \d+ )?([A-Z][A-Z0-9+-]*)\s+\[[^\]]*\]\s+(?:\([^)]*\)\s+)?(\S+)\s+(\S.*)$")
-# What must be seen of a failed assertion of Terraform's tests: any other error is no proof.
+# The text of a failed assertion in Terraform's tests; any other error does not prove that a mutant was noticed.
 ASSERTION = "Error: Test assertion failed"
 
 
 class Mutant:
-    """A patch: what goes wrong, and which tests must notice."""
+    """A patch, and the tests that must notice it."""
 
     def __init__(self, path):
         self.path = path
@@ -40,7 +40,7 @@ class Mutant:
 
     @property
     def is_the_modules(self):
-        """Whether a test of the Terraform module is to notice it."""
+        """Whether a test of the Terraform module must notice the mutant."""
         return self.filter.endswith(".tftest.hcl")
 
 
@@ -60,13 +60,13 @@ def take_over():
 
 
 class Tests:
-    """The copy's tests, built."""
+    """The compiled tests of the scratch copy."""
 
     def __init__(self):
         take_over()
         has_openssl = subprocess.run(["pkg-config", "--exists", "openssl"], check=False).returncode == 0
         env = {**os.environ, **({"OPENSSL_NO_VENDOR": "1"} if has_openssl else {})}
-        # A wrong program is not one that lints would pass.
+        # Without clippy: a mutant need not pass the lints.
         env.pop("RUSTC_WORKSPACE_WRAPPER", None)
         target = ["--target-dir", str(BUILT)]
         cargo = lambda *words: subprocess.run(["cargo", *words], cwd=COPY, env=env, check=True,
@@ -80,7 +80,7 @@ class Tests:
         self.metadata.write_text(cargo("metadata", "--format-version", "1", "--locked"))
 
     def run(self, filter_, mutant=None):
-        """How each test of a filter ended, by its name, and all that was said."""
+        """Runs the tests of a filter; returns the result of each by its name, and the output."""
         env = {name: value for name, value in os.environ.items() if name != "TRIAD_MUTANT"}
         if mutant:
             env["TRIAD_MUTANT"] = mutant
@@ -91,7 +91,7 @@ class Tests:
              "--failure-output", "immediate", "--no-input-handler", "--show-progress", "none", "-E", filter_],
             cwd=COPY, env=env, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
-        # 100: tests have failed. Any other code but 0 is no word about a test.
+        # Exit code 100 means that tests have failed; any code other than 0 and 100 is an error of the run.
         if told.returncode not in (0, 100):
             sys.exit(f"mutants: the tests {filter_} could not be run:\n{told.stdout[-4000:]}")
         ended = {}
@@ -106,7 +106,7 @@ class Tests:
 
 @functools.cache
 def built():
-    """The tests, built when they are needed first."""
+    """The tests, which are compiled at the first use."""
     return Tests()
 
 
@@ -119,7 +119,7 @@ def sound(filters):
 
 
 def noticed(mutant, ended):
-    """Whether each of the tests has failed; what they did is told."""
+    """Whether each of the tests has failed; prints their results."""
     quiet = [name for name, how in ended.items() if is_passed(how)]
     said = f"NOT CAUGHT by {', '.join(quiet)}" if quiet else ", ".join(ended)
     print(f"{mutant.name:52} {said}", flush=True)
@@ -131,7 +131,7 @@ def is_passed(how):
 
 
 def of_tests(wanted):
-    """The mutants that tests have to catch: those that they did not."""
+    """Runs the mutants that Rust tests must catch; returns those that were not caught."""
     chosen = [m for m in mutants("adapters") if not wanted or m.name in wanted]
     if not chosen:
         return [], 0
@@ -145,7 +145,7 @@ def of_tests(wanted):
 
 
 def of_infra(wanted):
-    """The mutants of the Terraform module: those that its tests did not catch."""
+    """Runs the mutants of the Terraform module; returns those that were not caught."""
     chosen = [m for m in mutants("infra") if not wanted or m.name in wanted]
     if not chosen:
         return [], 0

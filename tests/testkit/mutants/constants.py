@@ -1,4 +1,4 @@
-"""Makes every constant of shared/kernel/core and shared/kernel/runtime wrong, one at a time: tests/constants.sh."""
+"""Changes every constant of shared/kernel/core and shared/kernel/runtime, one at a time: tests/constants.sh."""
 
 import json
 import os
@@ -19,18 +19,18 @@ COPY = ROOT / "target" / "constants"
 BUILT = ROOT / "target" / "switched"
 REASONS = ROOT / "tests" / "testkit" / "mutants" / "constants.txt"
 SEEDS = os.environ.get("TRIAD_SEEDS", "3000")
-# Where constants are looked for, and where else they are used by what is run.
+# The crates whose constants are changed; their constants are also used in other crates that run.
 CRATES = {"core": "shared/kernel/core", "runtime": "shared/kernel/runtime"}
 USERS = ["shared/kernel/core", "shared/kernel/runtime", "shared/operations/operator", "tests/testkit/sim"]
 TESTED = ["triad-core", "triad-runtime", "triad-operator"]
-# A mutant that takes so many times what the unchanged code takes, and a minute, does not end.
+# A mutant counts as hanging after this many times the duration of the unchanged code, plus a minute.
 PATIENCE = 20
 CHANGES = {"Millis": ["half", "double"]}
 COUNT_CHANGES = ["less", "more"]
 
 
 class Constant:
-    """A number with a name, or a default of a setting."""
+    """A named number, or the default of a setting."""
 
     def __init__(self, name, file, kind, own):
         self.name, self.file, self.kind, self.own = name, file, kind, own
@@ -45,7 +45,7 @@ class Constant:
 
 
 def find_constants(root):
-    """The constants in the code that is no test, and the numbers of `Default` of settings."""
+    """The constants in code other than tests, and the numbers in `Default` of settings."""
     found = []
     for crate, folder in CRATES.items():
         for path in sorted((root / folder / "src").rglob("*.rs")):
@@ -94,7 +94,7 @@ def rewrite(path, text):
 
 
 def switch(text, path, constants):
-    """The text with every use of a constant asking for its value."""
+    """The text in which every use of a constant calls a function for its value."""
     file = str(path.relative_to(COPY))
     home = "crate" if file.startswith("shared/kernel/core/src") else "triad_core"
     source = Source(text)
@@ -126,7 +126,7 @@ def switch(text, path, constants):
 
 
 def build():
-    """The test binaries, in the order in which they are run, and the simulated world."""
+    """Compiles the test binaries and the simulated world; returns them in the order in which they run."""
     manifest = ["--locked", "--manifest-path", str(COPY / "Cargo.toml"), "--target-dir", str(BUILT)]
     packages = [part for name in TESTED for part in ("-p", name)]
     tests = subprocess.run(
@@ -178,7 +178,7 @@ FAILED = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. FAILED")
 
 
 class Runner:
-    """The built copy, and what the unchanged code takes in it."""
+    """The compiled copy, and the duration of each program without a mutant."""
 
     def __init__(self, tests, world):
         self.tests, self.world, self.took = tests, world, {}
@@ -233,7 +233,7 @@ class Runner:
 
 
 def read_reasons():
-    """By mutant, why nothing needs to notice it. A line: `NAME CHANGE… = REASON`."""
+    """For each mutant, the reason for which nothing needs to notice it; from lines `NAME CHANGE… = REASON`."""
     reasons = {}
     for number, line in enumerate(REASONS.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):

@@ -1,5 +1,5 @@
-//! The mutant that is switched on. This file is only in the scratch copy, with the patches that call the macro:
-//! tests/mutants.sh.
+//! Which mutant is switched on. tests/mutants.sh puts this file into the scratch copy, for the patches that use the
+//! macro.
 
 use std::sync::LazyLock;
 
@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 static ON: LazyLock<u64> =
     LazyLock::new(|| std::env::var("TRIAD_MUTANT").map_or(0, |name| digest(&name)));
 
-/// Whether the mutant of a digest is switched on.
+/// Whether the mutant with this digest is switched on.
 #[must_use]
 pub fn is(mutant: u64) -> bool {
     *ON == mutant
 }
 
-/// A name's FNV-1a digest, so that the checks compare numbers.
+/// The FNV-1a digest of a name, so that the checks compare numbers.
 #[must_use]
 pub const fn digest(name: &str) -> u64 {
     let bytes = name.as_bytes();

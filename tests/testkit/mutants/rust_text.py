@@ -1,8 +1,8 @@
-"""Enough of Rust's text to find constants and their uses: no parser, and checked by the compiler."""
+"""Finds constants and their uses in Rust's text, without a full parser; the compiler checks the result."""
 
 import re
 
-# Comments, strings and characters. A lifetime is no character.
+# Comments, strings and character literals; a lifetime does not count as one.
 SKIPPED = re.compile(
     r"""//[^\n]*|/\*.*?\*/|b?r(?P<marks>#*)".*?"(?P=marks)|b?"(?:\\.|[^"\\])*"|b?'(?:\\[^\n]+?|[^\\'\n])'""",
     re.DOTALL,
@@ -11,24 +11,24 @@ NUMBERS = r"usize|u8|u16|u32|u64|Millis"
 CONSTANT = re.compile(rf"\bconst ([A-Z][A-Z0-9_]*): ({NUMBERS})\s*=\s*")
 DEFAULTS = re.compile(r"\bimpl Default for (\w+) \{")
 FIELD = re.compile(r"^ +(\w+): ((?:Millis\()?[0-9_]+\)?),$", re.MULTILINE)
-# Settings and the time spans of an installation; other defaults are first states.
+# Types whose defaults are changed: settings, and the time spans of an installation.
 SETTINGS = re.compile(r"Settings$|^Timing$")
 
 
 def code_of(text):
-    """The text with blanks for comments, strings and characters."""
+    """The text with spaces in place of comments, strings and character literals."""
     blank = lambda found: re.sub(r"[^\n]", " ", found.group(0))
     return SKIPPED.sub(blank, text)
 
 
 def is_no_change(own, change):
-    """Whether a change of a value is none, or none that can be: of 0 all but one more."""
+    """Whether a change leaves the value as it is, or is impossible: 0 can only become 1."""
     number = re.fullmatch(r"(?:Millis\()?([0-9_]+)\)?", own)
     return bool(number) and int(number.group(1).replace("_", "")) == 0 and change != "more"
 
 
 class Source:
-    """A file of Rust."""
+    """A Rust file."""
 
     def __init__(self, text):
         self.text = text
@@ -40,7 +40,7 @@ class Source:
         self.definitions = self.spans(re.compile(r"\b(?:const|static)\s+(?:mut\s+)?\w+\s*:"))
 
     def spans(self, begins):
-        """From each place where something begins to its semicolon."""
+        """The spans from each match to the next semicolon."""
         return [(m.start(), self.end_of(m.end())) for m in begins.finditer(self.code)]
 
     def end_of(self, at):
@@ -52,13 +52,13 @@ class Source:
         return len(self.code)
 
     def constants(self):
-        """Where a constant is defined, its name, type and value."""
+        """The position, name, type and value of each constant's definition."""
         for found in CONSTANT.finditer(self.code):
             own = self.text[found.end() : self.end_of(found.end())]
             yield found.start(), found.group(1), found.group(2), " ".join(own.split())
 
     def defaults(self):
-        """Where a number of a `Default` of settings stands, and its name, type and value."""
+        """The position, name, type and value of each number in a `Default` of settings."""
         for block in DEFAULTS.finditer(self.code):
             if not SETTINGS.search(block.group(1)):
                 continue
@@ -69,13 +69,13 @@ class Source:
                 yield start, stop, f"{block.group(1)}.{field.group(1)}", kind, field.group(2)
 
     def names(self, wanted):
-        """Where these names stand, with the path before each."""
+        """The positions of these names, each with the path before it."""
         for found in re.finditer(r"(?<!\w)(?:(?<=\.\.)|(?<![.:]))((?:\w+::)*)([A-Z][A-Z0-9_]*)\b(?!\s*[!(])", self.code):
             if found.group(2) in wanted:
                 yield found.start(), found.end(), found.group(2)
 
     def which(self, start, end, name, candidates, file):
-        """The constant that a name stands for here; None if it is something else."""
+        """The constant that a name refers to at this position; None if it is something else."""
         path = self.code[start:end].split("::")[:-1]
         if path and path[-1] not in ("super", "self", "crate"):
             return next((c for c in candidates if c.module == path[-1]), None)
@@ -84,7 +84,7 @@ class Source:
             return own
         if re.search(rf"\bconst {name}\b", self.code):
             return None
-        # By import: the module before it, whether in braces or not.
+        # By import: the module's path before the name, with or without braces.
         for begin, stop in self.imports:
             statement = self.code[begin:stop]
             at = re.search(rf"\b{name}\b", statement)
@@ -99,7 +99,7 @@ class Source:
         return None
 
     def is_fixed(self, start, end):
-        """Why a use cannot be switched; None if it can."""
+        """The reason for which a use cannot be switched; None if it can."""
         inside = lambda spans: any(a <= start < b for a, b in spans)
         if inside(self.imports):
             return "definition"
@@ -108,7 +108,7 @@ class Source:
         for begin, _ in (span for span in self.definitions if span[0] <= start < span[1]):
             if re.search(r"\bconst $", self.code[begin:start]):
                 return "definition"
-            # What a function in it does is done later.
+            # A value in a closure is evaluated later, so it can be switched.
             if "|" not in self.code[begin:start]:
                 return "another constant"
         if re.match(r"\s*(?:=>|\|[^|])", self.code[end:]):

@@ -1,5 +1,5 @@
-//! The constant that is changed. This file is only in the scratch copy, in which every use of a constant calls this
-//! module for its value: tests/constants.sh.
+//! The constant that is changed. tests/constants.sh puts this file into the scratch copy, in which every use of a
+//! constant gets its value from here.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,8 @@ enum Change {
     Double,
 }
 
-/// The constant that the environment variable names, by its digest, and its change. As text: `core/window/MOST less`.
+/// The constant that the environment variable names (as its digest), and the change; the variable is such as
+/// `core/window/MOST less`.
 static SWITCHED: LazyLock<Option<(u64, Change)>> = LazyLock::new(|| {
     let text = std::env::var("TRIAD_CONSTANT").ok()?;
     let (name, change) = text.split_once(' ').expect("a constant and its change");
@@ -28,7 +29,7 @@ static SWITCHED: LazyLock<Option<(u64, Change)>> = LazyLock::new(|| {
     Some((digest(name), change))
 });
 
-/// A number that can be changed.
+/// A number that a mutant can change.
 pub trait Number: Copy {
     /// The changed number.
     #[must_use]
@@ -52,7 +53,7 @@ impl Number for Millis {
     }
 }
 
-/// The value of a constant: its own, unless the environment variable names it.
+/// The value of a constant: `own`, or the changed one if the environment variable names the constant.
 #[must_use]
 pub fn now<T: Number>(constant: u64, own: T) -> T {
     match *SWITCHED {
@@ -66,7 +67,7 @@ pub fn now<T: Number>(constant: u64, own: T) -> T {
     }
 }
 
-/// A name's FNV-1a digest, so that the checks compare numbers.
+/// The FNV-1a digest of a name, so that the checks compare numbers.
 #[must_use]
 pub const fn digest(name: &str) -> u64 {
     let bytes = name.as_bytes();

@@ -1,4 +1,4 @@
-//! Accessibility of the pages: keyboard only, the reader's time zone, narrow screens, both colour schemes.
+//! Accessibility of the pages: use by keyboard only, the reader's time zone, narrow screens, and both colour schemes.
 
 use serde_json::json;
 use triad_tests::browser::Browser;
@@ -61,7 +61,7 @@ async fn a_cause_is_tried_by_keys_alone() {
     let dev = world().await;
     browser.go(&dev.console).await;
     browser.tab_to("[aria-label='Causes'] tbody a").await;
-    // The page is refreshed meanwhile, and the link keeps the focus.
+    // A new order refreshes the page; the link must keep the focus.
     let text = lines(&orders("late", 1));
     let submitted = dev.triad_reading(&["submit", "-"], text.as_bytes());
     let _ = submitted.await.good();
@@ -118,7 +118,7 @@ async fn pages_can_be_read_narrow_and_wide_light_and_dark_in_the_readers_zone() 
         }
     }
     browser.go(&format!("{}orders/good-0", dev.console)).await;
-    // The browser's time zone is Berlin.
+    // The browser's time zone is set to Berlin.
     let in_berlin = "[...document.querySelectorAll(\"[aria-label='Timeline'] time\")].every(t => \
         t.innerText.includes(new Date(t.title).toLocaleTimeString('en-GB', { timeZone: 'Europe/Berlin' })))";
     assert_eq!(browser.value(in_berlin).await, true);

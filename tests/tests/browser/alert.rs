@@ -1,5 +1,5 @@
-//! From an alert in a mail to its cure in five clicks: the order, its trace, its cause, and the act on all orders
-//! that failed for it.
+//! From an alert in a mail to the repair in five clicks: the order, its trace, its cause, and the act on all orders
+//! that failed for that cause.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,10 +21,10 @@ use triad_tests::topics::{Raw, read_until, write};
 use super::{beginning, picture};
 
 const FAILED: usize = 4;
-/// Most clicks from the alert to the end of the act.
+/// Most clicks from the alert until the act is done.
 const MOST_CLICKS: usize = 5;
 
-/// Another site than the console's, with the mail and the traces.
+/// Another web site than the console, with the mail and the traces.
 #[derive(Clone, Default)]
 struct Elsewhere {
     mail: Arc<Mutex<String>>,
@@ -58,7 +58,7 @@ impl Elsewhere {
     }
 }
 
-/// A console beside `triad dev` with tokens and a trace address; its address, and a token.
+/// Starts a console for `triad dev`, with tokens and the address of a trace viewer; returns its address and a token.
 async fn console(dev: &Dev, files: &Files, traces: &str) -> (Process, String, String) {
     let made = dev
         .triad(&["token", "ann", "--role", "operate"])
@@ -76,7 +76,7 @@ async fn console(dev: &Dev, files: &Files, traces: &str) -> (Process, String, St
     (beside, address, made.err.trim().to_owned())
 }
 
-/// Orders whose last step is refused, each in its submitter's trace.
+/// Submits orders whose last step is refused, each in a trace of its submitter.
 async fn planted(dev: &Dev) {
     dev.services(json!({"notification": {"permanent": 1.0}}))
         .await;
@@ -124,7 +124,7 @@ async fn from_an_alert_the_order_its_trace_its_cause_and_the_act_on_all_are_five
         .lock()
         .unwrap_or_else(PoisonError::into_inner) = at.of(&place);
 
-    // The operator has logged in earlier.
+    // The operator is logged in before the clicks are counted.
     ann.go(&address).await;
     ann.write("input[name=token]", &token).await;
     ann.click("button.do", true).await;

@@ -1,4 +1,5 @@
-//! A campaign on the page: tried, started, followed to its end without a reload, and another one stopped and resumed.
+//! A campaign on the page: a dry run, the start, and its progress to the end without a reload; then a stop and a
+//! resumption.
 
 use serde_json::json;
 use triad_tests::browser::Browser;
@@ -24,7 +25,7 @@ async fn stands(browser: &mut Browser, how: &str) {
     );
 }
 
-/// Stops or resumes the campaign of the page.
+/// Stops or resumes the campaign on the page.
 async fn change(browser: &mut Browser, what: &str) {
     browser.write("input[name=by]", "ann").await;
     browser.write("input[name=why]", "the service").await;
@@ -51,7 +52,7 @@ async fn a_campaign_is_tried_started_watched_stopped_and_gone_on_with_from_the_p
     ann.click("[aria-label='Causes'] tbody a", true).await;
     ann.write("input[name=by]", "ann").await;
     ann.write("input[name=why]", "mail is back").await;
-    // A campaign that would stop early is stopped before that: here the cause is not cured.
+    // The cause is not repaired yet, so the campaign must stop by itself.
     ann.click("button[value=try]", true).await;
     let tried = format!("{FAILED} would be done, 0 refused, 0 failed");
     assert_eq!(ann.text("#tally").await, tried);
@@ -62,7 +63,7 @@ async fn a_campaign_is_tried_started_watched_stopped_and_gone_on_with_from_the_p
     assert_eq!(acted, "3", "an uncured cause costs three orders");
     picture(&mut ann, "campaign-stopped").await;
 
-    // Orders that wait for their service do not end, so the campaign can be stopped in the middle.
+    // While the service is unavailable, orders wait and do not end, so the campaign can be stopped in the middle.
     dev.services(json!({"notification": {"down": true}})).await;
     change(&mut ann, "resume").await;
     until("it has acted on one more", async || {
@@ -90,7 +91,7 @@ async fn a_campaign_is_tried_started_watched_stopped_and_gone_on_with_from_the_p
         ann.text("#done").await,
         shown[0]["orders"]["done"].to_string()
     );
-    // Each order was acted on once, so those that failed again before the cure are left.
+    // A campaign acts on each order once, so the orders that failed again before the repair are still in Error.
     let orders = dev.orders().await;
     let well = orders.iter().filter(|order| order["state"] == "Processed");
     assert_eq!(well.count(), FAILED - 3);

@@ -1,4 +1,4 @@
-//! The drill of docs/tutorial/drill.md, only with the pages: each problem is visible there, and cured there.
+//! The drill of docs/tutorial/drill.md, using only the pages: each problem is visible there, and is solved there.
 
 use std::time::UNIX_EPOCH;
 
@@ -13,7 +13,7 @@ use triad_tests::topics::{Raw, write};
 
 use super::{beginning, figure, picture};
 
-/// An operator at a page, with a running installation behind it.
+/// A browser of an operator, and the running installation.
 struct Desk {
     ann: Browser,
     dev: Dev,
@@ -31,7 +31,7 @@ impl Desk {
         self.ann.go(&address).await;
     }
 
-    /// Waits until a part of the page shows this text, by a refresh or a reload.
+    /// Waits until a part of the page shows this text, after refreshes or reloads.
     async fn says(&mut self, path: &str, selector: &str, part: &str) {
         let address = format!("{}{path}", self.dev.console);
         let ann = &mut self.ann;
@@ -42,7 +42,7 @@ impl Desk {
         .await;
     }
 
-    /// Compares the overview's figures with the list of all orders; this number is under way.
+    /// Compares the figures on the overview with the list of all orders; `under_way` orders must be under way.
     async fn figures(&mut self, under_way: u64) {
         until("the overview tells what is listed", async || {
             self.go("").await;
@@ -71,13 +71,13 @@ impl Desk {
         .await;
     }
 
-    /// Fills in the operator's name and reason.
+    /// Fills in the operator's name and the reason.
     async fn sign(&mut self, why: &str) {
         self.ann.write("input[name=by]", "ann").await;
         self.ann.write("input[name=why]", why).await;
     }
 
-    /// Makes the dry run of a form, then the act on this many orders or letters.
+    /// Makes the dry run of a form and then the act; each must report `count` orders or letters.
     async fn tried_and_done(&mut self, count: usize) {
         self.ann.click("button[value=try]", true).await;
         let tried = self.ann.text("#tally").await;
@@ -90,7 +90,7 @@ impl Desk {
         assert!(done.starts_with(&format!("{count} done")), "{done}");
     }
 
-    /// The rows of the work list: number of orders, state, cause.
+    /// The rows of the list of causes: number of orders, state, cause.
     async fn causes(&mut self) -> Vec<(String, String, String)> {
         self.go("causes").await;
         let cells = self.ann.texts("[aria-label='Causes'] tbody td").await;
@@ -100,7 +100,7 @@ impl Desk {
     }
 }
 
-/// Whether a moment of a list is less than a minute ago.
+/// Whether a time in a list is less than a minute ago.
 fn is_within_a_minute(moment: &Value) -> bool {
     let at = moment
         .as_str()
@@ -127,7 +127,7 @@ async fn the_drill_is_done_from_the_pages() {
     all_of_a_cause_are_done_again(&mut desk).await;
 }
 
-/// A service is down for a while: its orders wait and none has failed.
+/// A service is unavailable for a while: its orders wait, and none has failed.
 async fn a_service_is_down(desk: &mut Desk) {
     desk.dev.services(json!({"payment": {"down": true}})).await;
     desk.submit(&orders("down", 4)).await;
@@ -154,7 +154,7 @@ async fn a_service_is_down(desk: &mut Desk) {
     assert!(desk.causes().await.is_empty());
 }
 
-/// Some orders are refused beyond their point of no return, others could not be compensated.
+/// Some orders are refused after their point of no return; others could not be compensated.
 async fn orders_are_refused_and_others_half_compensated(desk: &mut Desk) {
     desk.dev
         .services(json!({"notification": {"permanent": 1.0}}))
@@ -170,7 +170,7 @@ async fn orders_are_refused_and_others_half_compensated(desk: &mut Desk) {
     let refused = group(4, "Error", "permanent/notify/declined");
     let half = group(3, "CompensationFailed", "permanent/charge-payment/declined");
     assert_eq!(causes, [refused, half]);
-    // The problem is at the top of the page.
+    // The problem is shown at the top of the page.
     desk.says("", "#main", "11 orders are stored").await;
     assert_eq!(figure(&mut desk.ann, "CompensationFailed").await, "3");
     desk.figures(0).await;
@@ -185,7 +185,7 @@ async fn orders_are_refused_and_others_half_compensated(desk: &mut Desk) {
     beginning(&mut desk.ann, "half-compensated").await;
 }
 
-/// Refunds work again: one was made by hand and its order is closed, the others are retried.
+/// Refunds work again: one refund was made by hand, and its order is closed; the other orders are retried.
 async fn what_is_half_compensated_is_resolved(desk: &mut Desk) {
     desk.dev
         .services(json!({"notification": {"permanent": 1.0}}))
@@ -198,7 +198,7 @@ async fn what_is_half_compensated_is_resolved(desk: &mut Desk) {
     desk.go("orders?state=CompensationFailed").await;
     desk.ann.choose("select[name=scope]", "all").await;
     desk.sign("refunds work again").await;
-    // The usual act for such orders is preselected.
+    // For such orders the page preselects the usual act.
     desk.tried_and_done(2).await;
     for id in ["half-0", "half-1"] {
         desk.says(&format!("orders/{id}"), "#state", "Compensated")
@@ -211,7 +211,7 @@ async fn what_is_half_compensated_is_resolved(desk: &mut Desk) {
     );
 }
 
-/// A record with half an order is corrected and replayed to its topic.
+/// An incomplete record is corrected and replayed to its topic.
 async fn a_poison_record_is_mended(desk: &mut Desk) {
     let half = Raw {
         topic: "orders".to_owned(),

@@ -1,7 +1,7 @@
-//! The console in a real browser, against `triad dev` with faults: it shows the same as the command line, a cause is
-//! cured from the page, and another browser sees that.
+//! The console in a real browser, with a `triad dev` that has faults. The pages show the same as the command line; a
+//! cause is repaired from a page, and a second browser shows that.
 //!
-//! If `TRIAD_SCREENSHOTS` names a directory, screenshots of the main pages are saved there: those of docs/console.
+//! If `TRIAD_SCREENSHOTS` names a directory, screenshots of the main pages are saved there, as used in docs/console.
 
 mod accessibility;
 mod alert;
@@ -36,12 +36,12 @@ async fn picture(browser: &mut Browser, name: &str) {
     saved(browser, name, 1_400).await;
 }
 
-/// Saves a screenshot of a page's beginning.
+/// Saves a screenshot of the upper part of a page.
 async fn beginning(browser: &mut Browser, name: &str) {
     saved(browser, name, 840).await;
 }
 
-/// A running installation with processed orders, and orders in Error with one cause.
+/// A running installation with processed orders, and with orders in Error that have the same cause.
 async fn world() -> Dev {
     let dev = Dev::start(&[]).await;
     let text = lines(&orders("good", 3));
@@ -118,7 +118,7 @@ async fn a_cause_is_found_and_redriven_from_the_page_and_another_browser_sees_it
     assert_eq!(before["state"], "Error");
     picture(&mut ann, "order").await;
     same_as_get(&mut ann, &dev, "good-0").await;
-    // Moments are in the reader's time zone.
+    // Times are shown in the reader's time zone.
     let shown = ann.text("[aria-label='Timeline'] time").await;
     let exact = ann
         .value("document.querySelector(\"[aria-label='Timeline'] time\").title")

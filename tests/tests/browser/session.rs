@@ -1,4 +1,4 @@
-//! A page that stays open during a restart of the server.
+//! A page that stays open while the server restarts.
 
 use std::net::TcpListener;
 
@@ -9,7 +9,7 @@ use triad_tests::orders::Files;
 use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
 
-/// A console on a given port.
+/// Starts a console on the given port.
 async fn console(dev: &Dev, port: u16, further: &[&str]) -> (Process, String) {
     let mut beside = command("triad");
     let listen = format!("127.0.0.1:{port}");

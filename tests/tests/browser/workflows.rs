@@ -1,4 +1,4 @@
-//! From the list of versions to the changes of one version, and to those of another.
+//! From the list of workflow versions to the changes of one version, and to those of another.
 
 use triad_tests::browser::Browser;
 use triad_tests::dev::Dev;
@@ -6,7 +6,7 @@ use triad_tests::orders::{FULFILMENT, Files, lines, orders};
 
 use super::{beginning, saved};
 
-/// The changes since the shown version.
+/// Selector of the changes that the page of a version shows.
 const CHANGES: &str = "h2 + ul li code";
 
 /// Publishes the built-in workflow with a text replaced; returns the version's hash.

@@ -1,5 +1,5 @@
-//! Orders of other clients: in every codec, with headers of any bytes, and next to unreadable batches. In the worker
-//! shell and in the Lambda shell.
+//! Orders of other Kafka clients: in every codec, with arbitrary bytes in headers, and beside unreadable batches.
+//! Read by a worker and by a function.
 
 use rdkafka::ClientConfig;
 use serde_json::Value;
@@ -59,7 +59,7 @@ async fn write(brokers: &str) -> usize {
     all.len()
 }
 
-/// The causes of all letters, once there are this many.
+/// Waits for this many dead letters; returns their causes.
 async fn causes(brokers: &str, count: usize) -> Vec<String> {
     let letters = read_until(brokers, &["dead-letter"], |r| r.len() >= count).await;
     let cause = |l: &InputRecord| header(l, "triad-cause").map(str::to_owned);
@@ -102,7 +102,7 @@ async fn functions_take_every_order_that_can_be_read() {
         (engines.ids().await.len() == count).then_some(())
     })
     .await;
-    // Events have no unreadable batches: the service's own pollers would meet those.
+    // No unreadable batches here, because Lambda's own pollers would read those.
     until("the bad records have their letters", async || {
         let _ = submission.turn().await;
         let letters = triad_tests::topics::read_all(&brokers, &["dead-letter"]).await;

@@ -1,4 +1,4 @@
-//! The high lane has precedence: the worker's loops over records, and whole workers over orders.
+//! The high lane takes precedence, in the worker's loops and in whole workers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ const GROUP: &str = "test";
 const HIGH: &str = "work.high";
 const NORMAL: &str = "work";
 
-/// A broker with both lanes of a topic; one partition each, so that one fetch returns all records.
+/// A broker with both lanes of a topic. Each has one partition, so that one fetch returns all its records.
 struct Lanes {
     broker: BrokerHandle,
-    /// Records whose handling has begun, and those that are done.
+    /// The records whose handling has begun, and those whose handling is done.
     begun: watch::Sender<Vec<&'static str>>,
     done: watch::Sender<Vec<&'static str>>,
 }
@@ -119,7 +119,7 @@ fn count_of(all: &[&str], lane: &str) -> usize {
     all.iter().filter(|l| **l == lane).count()
 }
 
-/// A group's commit for partition 0 of a topic.
+/// The offset that a group has committed for partition 0 of a topic.
 fn committed(brokers: &str, group: &str, topic: &str) -> Option<i64> {
     let client: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", brokers)
@@ -163,10 +163,10 @@ async fn high_records_go_before_all_normal_ones_but_the_batch_in_hand() {
             async move {
                 lanes.begin(&records);
                 if lane(&records[0]) == NORMAL {
-                    // The normal batch in hand ends only after a high record has been handled.
+                    // The running normal batch ends only after a high record has been handled.
                     lanes.done(HIGH, 1).await;
                 } else {
-                    // Time for another normal batch to begin, which must not happen.
+                    // Gives another normal batch the chance to begin, which must not happen.
                     for _ in 0..200 {
                         tokio::task::yield_now().await;
                     }
@@ -186,7 +186,7 @@ async fn high_records_go_before_all_normal_ones_but_the_batch_in_hand() {
     lanes.committed("test.high", HIGH, 100).await;
 }
 
-/// Asks for redelivery of all records of one lane until the end, and handles the others.
+/// One lane's records are all redelivered until the end; the other lane's records must be handled meanwhile.
 async fn a_stuck_lane_leaves_the_other_alone(stuck: &'static str, other: &'static str) {
     let lanes = Lanes::new().await;
     lanes.write(stuck, 30).await;
@@ -202,7 +202,7 @@ async fn a_stuck_lane_leaves_the_other_alone(stuck: &'static str, other: &'stati
                     return vec![Handled::Redeliver(Redelivery::Raced); records.len()];
                 }
                 if lane(&records[0]) == other {
-                    // The other lane is stuck by now.
+                    // Waits until a record of the stuck lane has been delivered.
                     let mut begun = lanes.begun.subscribe();
                     begun.wait_for(|b| count_of(b, stuck) > 0).await.unwrap();
                 }
@@ -234,7 +234,7 @@ async fn a_high_record_that_cannot_be_handled_holds_up_no_normal_one() {
     a_stuck_lane_leaves_the_other_alone(HIGH, NORMAL).await;
 }
 
-/// Another member joins the group of the normal lane, stays until both have their partitions, and leaves.
+/// A second member joins the group of the normal lane, waits until both have partitions, and leaves.
 async fn another_member_comes_and_goes(lanes: &Lanes) {
     let other: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", lanes.brokers())
@@ -245,7 +245,7 @@ async fn another_member_comes_and_goes(lanes: &Lanes) {
         .unwrap();
     other.subscribe(&[NORMAL]).unwrap();
     until("both are in the group", async || {
-        // The records that it may have read are not committed, and are redelivered.
+        // The records that this poll may read are not committed, so they are redelivered.
         other.poll(Duration::ZERO);
         let groups = other.fetch_group_list(Some(GROUP), PATIENCE).unwrap();
         let of_two = |g: &GroupInfo| g.state() == "Stable" && g.members().len() == 2;
@@ -254,7 +254,8 @@ async fn another_member_comes_and_goes(lanes: &Lanes) {
     .await;
 }
 
-/// librdkafka keeps a pause across assignments, and a partition that was away has no pending redelivery any more.
+/// The partition must be read again after it was revoked and reassigned: librdkafka keeps it paused, and the
+/// redelivery for which it was paused no longer exists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_that_comes_back_while_its_records_cannot_be_handled_is_read_again() {
     let lanes = Lanes::new().await;
@@ -275,7 +276,7 @@ async fn a_partition_that_comes_back_while_its_records_cannot_be_handled_is_read
         }
     };
     let _running = batches(&lanes, 10, handle);
-    // The second handling shows that the partition is paused.
+    // More than one batch has been handled, so a redelivery is pending and the partition is paused.
     let mut begun = lanes.begun.subscribe();
     begun.wait_for(|b| b.len() > 10).await.unwrap();
     another_member_comes_and_goes(&lanes).await;
@@ -343,7 +344,7 @@ async fn slow_normal_requests_leave_room_for_high_ones() {
     lanes.committed(GROUP, NORMAL, 100).await;
 }
 
-/// Kinds of message on the Scheduler's high lane.
+/// The kinds of message in the Scheduler's high lane.
 async fn kinds(brokers: &str) -> BTreeSet<String> {
     let messages = read_all(brokers, &["scheduler.high"]).await;
     let kind = |r: &InputRecord| {
@@ -360,7 +361,7 @@ async fn an_order_of_the_high_lane_is_wholly_in_it() {
     let all = lines(&orders("urgent", 10));
     let submitted = dev.triad_reading(&["submit", "-", "--priority", "high"], all.as_bytes());
     let _ = submitted.await.good();
-    // A failed attempt and a deferral by an open breaker both lead to another request.
+    // Both a failed attempt and a deferral by an open breaker lead to another request.
     until("the Supervisor asks for an order again", async || {
         kinds(&dev.kafka).await.contains("wake").then_some(())
     })
@@ -422,8 +423,8 @@ async fn a_slow_service_holds_up_no_other_ones_requests_and_each_agent_has_its_g
         ),
         ..Raw::default()
     };
-    // No more orders are started than the service was seen to answer in time: with no answers, the Scheduler's first
-    // window.
+    // The Scheduler starts no more orders than the service can answer in time; before the first answer, that is the
+    // size of the first window.
     let slow: Vec<_> = (0..300)
         .map(|n| order(format!("slow-{n}"), "slow"))
         .collect();

@@ -1,4 +1,4 @@
-//! Records and lanes: workers and functions over a real broker.
+//! Records and lanes: workers and functions with a real broker.
 
 mod foreign_orders;
 mod lanes;

@@ -1,4 +1,4 @@
-//! The deployed alerts function, with an SNS that refuses some messages.
+//! The deployed alerts function, with an SNS endpoint that refuses some messages.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! The deployed console function: requests to its URL, under a Runtime API, over real tables and a real broker.
+//! The deployed console function: requests to its URL, under a Runtime API, with real tables and a real broker.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use triad_tests::orders::{FULFILMENT, order};
 use triad_tests::process::binary;
 use triad_tests::runtime_api::{Function, InvokeError, RuntimeApi};
 
-/// The variables of a function.
+/// The environment variables of a function.
 type Variables = Vec<(&'static str, String)>;
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
@@ -39,7 +39,7 @@ fn variables(engines: &Engines, own: &[(&'static str, &str)]) -> Variables {
     variables
 }
 
-/// One sandbox of the function.
+/// A running process of the console function.
 struct Sandbox {
     api: RuntimeApi,
     _function: Function,
@@ -59,7 +59,7 @@ impl Sandbox {
         Self { api, _function }
     }
 
-    /// Invokes the function with an event; the invocation must not fail.
+    /// Invokes the function with an event; the invocation must succeed.
     async fn take(&self, event: &Value) -> Said {
         let answer = self.api.invoke(event.to_string(), INVOCATION).await;
         let answer = answer.expect("it answers").json();
@@ -128,7 +128,7 @@ impl Said {
     }
 }
 
-/// Has Submission handle a record of `orders`.
+/// Submits a record of the topic `orders`.
 async fn submit(engines: &Engines, value: &Value) {
     let submission = binary("triad-submission");
     let (api, _function) = start_function(&submission, &engines.variables(&engines.brokers()));
@@ -223,7 +223,7 @@ async fn who_listens_is_told_once_and_asks_again() {
     let again = console.get(path, &[bearer, ("last-event-id", id)]).await;
     assert_eq!(again.body, format!("retry: 10000\nid: {id}\n\n"));
     submit(&engines, &order("o-1", 1)).await;
-    // A look is cached for two seconds; another sandbox has none yet.
+    // The counts are cached for two seconds, so a new process is asked, which has cached none.
     let later = Sandbox::start(&variables(&engines, &[]));
     let later = later.get(path, &[bearer, ("last-event-id", id)]).await;
     assert!(later.body.contains("event: counts\n"), "{}", later.body);

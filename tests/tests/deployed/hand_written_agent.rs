@@ -1,4 +1,4 @@
-//! The example of a hand-written agent, as a process beside `triad-worker`.
+//! The example of an agent written by hand, as a process beside `triad-worker`.
 
 use serde_json::{Value, json};
 use triad_reference_service::Faults;

@@ -1,4 +1,4 @@
-//! The four functions as the deployed binaries, under a Runtime API and a mapping.
+//! The four functions as deployed binaries, under a Runtime API and an event source mapping.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -77,7 +77,7 @@ async fn an_order_goes_through_the_functions_alone() {
     read_until(&engines.brokers(), &["status"], told).await;
 }
 
-/// CloudWatch reads metrics from standard output.
+/// The metrics must be on standard output, from which CloudWatch reads them.
 #[tokio::test]
 async fn a_function_prints_what_it_measures_before_it_answers() {
     let engines = Engines::start(FULFILMENT, Faults::default()).await;
@@ -157,7 +157,7 @@ async fn the_supervisor_recovers_an_order_whose_agent_is_never_invoked() {
         submission.turn().await;
         scheduler.turn().await;
     }
-    // The first sweep that finds it only waits for a reply on its way.
+    // The first sweep that finds the order only begins the wait for an unread reply.
     until("a sweep releases the order", async || {
         let report = sweep(&api).await;
         assert_eq!(report["failed"], 0, "{report}");
@@ -170,7 +170,7 @@ async fn the_supervisor_recovers_an_order_whose_agent_is_never_invoked() {
         "nobody took it: no failure"
     );
 
-    // Now there is an agent: it gets the first request too late and the second in time.
+    // The agent starts now: for the first request it is too late, for the second in time.
     let topics = engines.agent_topics();
     let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
     let mut agent = source(&engines, "triad-agent", &topics);
@@ -208,8 +208,8 @@ async fn a_service_that_is_down_defers_its_orders_until_it_is_back() {
         .map(|n| submitted(&order(&format!("p-{n}"), 1)))
         .collect();
     write(&engines.brokers(), &submitted).await;
-    // Orders that called the service before its breaker opened fail once, and are deferred at their retry; of the
-    // others each is deferred at once, or not started while it is open.
+    // Orders that called the service before its breaker opened fail once and are then deferred. The others are
+    // deferred at once, or not started while the breaker is open.
     let wait = async || {
         let (mut deferred, mut unstarted) = (0, 0);
         for n in 0..4 {
@@ -228,7 +228,7 @@ async fn a_service_that_is_down_defers_its_orders_until_it_is_back() {
         if wait().await {
             return Some(());
         }
-        // Attempts that had used up their calls before the breaker opened are repeated.
+        // The sweep repeats attempts that had used up their calls before the breaker opened.
         sweep(&api).await;
         None
     })
@@ -254,7 +254,7 @@ async fn a_service_that_is_down_defers_its_orders_until_it_is_back() {
 async fn a_sweep_that_cannot_read_the_index_fails() {
     let engines = Engines::start(FULFILMENT, Faults::default()).await;
     let mut variables = engines.variables(&engines.brokers());
-    // No store listens there.
+    // Nothing listens at this address.
     variables.retain(|(name, _)| *name != "TRIAD_DYNAMODB_ENDPOINT");
     variables.push(("TRIAD_DYNAMODB_ENDPOINT", "http://127.0.0.1:1".to_owned()));
     let (api, _supervisor) = start_function(&binary("triad-supervisor"), &variables);
@@ -278,7 +278,7 @@ async fn without_a_broker_no_function_claims_success() {
         record(0, &order("unsent-0", 1)),
         record(1, &order("unsent-1", 1)),
     ];
-    // Longer than a publish may take, and shorter: the function answers in time in both cases.
+    // Longer and shorter than the time limit of a publish: the function must answer in time in both cases.
     for within in [Duration::from_secs(15), Duration::from_secs(6)] {
         let answer = api.invoke(event_of(&records), within).await;
         let answer = answer.unwrap_or_else(|e| panic!("no answer within {within:?}: {e}"));

@@ -1,4 +1,4 @@
-//! LocalStack's hook against the embedded engines: the same script that the container runs.
+//! LocalStack's initialisation script, run against the embedded engines.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -52,7 +52,7 @@ async fn the_hook_makes_tables_topics_and_workflow_and_may_be_run_again() {
     let known = sh(command(&cli).args(["workflows", "--table-prefix", "triad-"])).await;
     let known = String::from_utf8(known.stdout).unwrap();
     assert!(known.contains("three-steps"), "{known}");
-    // Missing topics would fail the test, because the broker does not create them.
+    // If a topic were missing the test would fail, because the broker does not create topics.
     let topics = [
         "orders",
         "orders.high",

@@ -1,5 +1,5 @@
-//! The emulated mappings, with each kind of a function's answer: the shell in a real process, records from a real
-//! broker.
+//! The mapping emulator with each kind of a function's answer: the Lambda shell in a real process, and records from a
+//! real broker.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -42,8 +42,8 @@ fn batch(values: &[&str]) -> Vec<InputRecord> {
     values.iter().enumerate().map(record).collect()
 }
 
-/// Handles a batch with the shell; returns the offsets in the order in which they were resolved, the records given
-/// up, and the number of invocations.
+/// Handles a batch with a function process; returns the offsets in the order in which they were resolved, the records
+/// given up with the reason, and the number of invocations.
 async fn worked(values: &[&str], settings: Settings) -> (Vec<i64>, Vec<(Vec<i64>, Why)>, usize) {
     let environment = Environment::new(echo(), Duration::from_secs(3));
     let (kept, resolved) = (Kept::default(), Mutex::new(Vec::new()));
@@ -68,7 +68,8 @@ async fn a_success_resolves_the_batch_at_once() {
 
 #[tokio::test]
 async fn each_answer_for_one_bad_record_gives_up_that_record_alone_and_keeps_the_order() {
-    // A failure in the answer; the process exits; a panic; no answer by the deadline; killed at it.
+    // The five ways to fail: an answer that names the record, an exit of the process, a panic, no answer at the
+    // deadline, and a kill at the deadline.
     for bad in ["fail", "crash", "panic", "hang", "block"] {
         let (resolved, given_up, _) = worked(&["ok", "ok", bad, "ok"], settings()).await;
         assert_eq!(resolved, [0, 1, 2, 3], "{bad}");
@@ -89,7 +90,7 @@ async fn without_bisection_what_stands_behind_a_bad_record_is_given_up_with_it()
     assert_eq!(given_up, [(vec![0, 1, 2], Why::RetryAttemptsExhausted)]);
 }
 
-/// A scripted function.
+/// A function that a closure implements.
 struct Script<F>(F);
 
 impl<F: Fn(String) -> Invoked + Send + Sync> Invoke for Script<F> {
@@ -115,7 +116,7 @@ async fn throttles_are_not_counted_and_an_answer_of_another_form_is() {
     assert_eq!(kept.all().len(), 1);
 }
 
-/// A destination that fails at first.
+/// A failure destination that fails three times.
 #[derive(Default)]
 struct Away(AtomicU32);
 
@@ -189,7 +190,7 @@ async fn a_batch_is_bounded_by_its_size_and_offsets_are_committed_on_success_onl
     };
     let seen = Mutex::new(Vec::new());
     let stop = CancellationToken::new();
-    // Succeeds with the first batch and is stopped in the second, which gets no answer.
+    // The first batch succeeds; in the second one, which gets no answer, the poller is stopped.
     let function = Script(|event: String| {
         seen.lock().unwrap().push(values(&event));
         if seen.lock().unwrap().len() == 1 {

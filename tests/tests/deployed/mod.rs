@@ -1,4 +1,4 @@
-//! The deployed programs: functions, workers, mappings.
+//! The deployed programs: functions, workers, and event source mappings.
 
 mod alerts;
 mod console_function;

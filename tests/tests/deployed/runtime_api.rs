@@ -1,4 +1,4 @@
-//! The Lambda shell in a real process, against the Runtime API.
+//! The Lambda shell in a real process, with a Runtime API.
 
 use std::path::Path;
 use std::time::Duration;

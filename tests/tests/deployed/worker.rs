@@ -1,4 +1,4 @@
-//! `triad-worker` as separate processes, two of each, over one broker and one set of tables.
+//! `triad-worker` as separate processes, two of each kind, with one broker and the same tables.
 
 use std::net::TcpListener;
 
@@ -71,7 +71,7 @@ async fn workers_finish_every_order_though_one_is_killed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_waits_for_a_broker_and_says_so() {
     let mut engines = Engines::without_broker(FULFILMENT, Faults::default()).await;
-    // Bound only to find a free port.
+    // Bound only to find a free port, and closed.
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     drop(listener);
@@ -103,8 +103,8 @@ async fn workers_share_a_breaker_and_go_on_when_the_service_is_back() {
         .map(|kind| worker(&engines, &brokers, kind))
         .collect();
     submit(&brokers, 20).await;
-    // Orders that called the service before its breaker opened fail once, and are deferred at their retry; of the
-    // others each is deferred at once, or not started while it is open.
+    // Orders that called the service before its breaker opened fail once and are then deferred. The others are
+    // deferred at once, or not started while the breaker is open.
     until("every order waits for the service", async || {
         let (mut deferred, mut unstarted) = (0, 0);
         for n in 0..20 {
@@ -122,8 +122,8 @@ async fn workers_share_a_breaker_and_go_on_when_the_service_is_back() {
     engines.ledger().await.assert_nothing_twice();
 }
 
-/// Ids with every allowed character, at the first and later positions, of the longest length, and pairs that collide
-/// for a transport that changes case or trims.
+/// Ids with every allowed character, at the beginning and later, an id of the greatest length, and pairs that would
+/// be equal after a change of case or trimming.
 fn ids_of_the_whole_alphabet() -> Vec<String> {
     let firsts = ('a'..='z').chain('A'..='Z').chain('0'..='9');
     let all: Vec<char> = firsts.clone().chain("-_.~:@=,".chars()).collect();
@@ -156,7 +156,7 @@ async fn an_id_is_the_same_in_topics_tables_headers_and_commands() {
     write(&brokers, &records).await;
     engines.all_in("Processed", ids.len()).await;
     assert_eq!(engines.ids().await, ids.iter().cloned().collect());
-    // Each has effects under its own keys.
+    // Every id has its own effects.
     let ledger = engines.ledger().await;
     ledger.assert_nothing_twice();
     assert_eq!(ledger.summary.total.applied, 5 * ids.len() as u64);

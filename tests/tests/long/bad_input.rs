@@ -1,5 +1,5 @@
-//! Records that cannot be handled, between good orders: in the worker shell and in the Lambda shell.
-//! `TRIAD_BAD_RECORDS` gives their number.
+//! Records that cannot be handled, between good orders, for a worker and for functions. `TRIAD_BAD_RECORDS` sets
+//! their number.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use triad_tests::topics::{read_all, read_until};
 
 const GOOD: usize = 60;
 
-/// A workflow of one step with the built-in workflow's name, so that one agent is enough. Its deadline is longer than
-/// the handling of all bad records.
+/// A workflow of one step under the built-in workflow's name, so that one agent is enough. Its deadline is longer
+/// than the handling of all bad records.
 const ONE_STEP: &str = "workflow: order-fulfilment
 defaults: { attempt_timeout: 30m }
 steps:
@@ -39,17 +39,17 @@ fn wanted() -> usize {
     wanted
 }
 
-/// Longest wait for all records, in proportion to their number.
+/// Longest wait for all records, proportional to their number.
 fn patience() -> Duration {
     PATIENCE + Duration::from_millis(10) * u32::try_from(wanted()).expect("a number of records")
 }
 
-/// Reads all letters and alerts, once there are enough.
+/// Waits until there are `unfit` letters and alerts, and then reads all of them.
 async fn told(brokers: &str, unfit: usize) -> [Vec<InputRecord>; 2] {
     let enough = |records: &[InputRecord]| records.len() >= unfit;
     read_until(brokers, &["dead-letter"], enough).await;
     read_until(brokers, &["alerts"], enough).await;
-    // No further record comes.
+    // Reads the topics to their end, to find superfluous records.
     [
         read_all(brokers, &["dead-letter"]).await,
         read_all(brokers, &["alerts"]).await,
@@ -64,7 +64,7 @@ async fn a_worker_dead_letters_each_bad_record_once_and_holds_up_nobody() {
     let mixture = Mixture::write(&dev.kafka, wanted(), GOOD).await;
     assert!(mixture.unfit() >= wanted());
     let is_good = |id: &serde_json::Value| mixture.good.iter().any(|g| id == g.as_str());
-    // A damaged record that stayed valid is an order, which may end badly.
+    // A damaged record that is still valid submits an order, which may end in failure.
     let ended = until_within(patience(), "every order has finished", async || {
         let orders = dev.orders().await;
         let good = orders.iter().filter(|o| is_good(&o["order_id"]));
@@ -90,7 +90,7 @@ async fn a_worker_dead_letters_each_bad_record_once_and_holds_up_nobody() {
     );
 }
 
-/// Invokes functions until a round finds nothing. Bounded by the number of records.
+/// Invokes the functions until a round finds no record. The number of rounds is limited.
 async fn take_all(sources: &mut [EventSource]) {
     for _ in 0..20 * wanted() {
         let mut taken = 0;
@@ -122,8 +122,8 @@ async fn functions_dead_letter_each_bad_record_once_and_hold_up_nobody() {
     let variables = engines.variables(&brokers);
     let (api, _supervisor) = start_function(&binary("triad-supervisor"), &variables);
     take_all(&mut sources).await;
-    // An empty round is not the end: a broker may be slow to answer, and a request that has waited too long behind
-    // bad records is deferred, and repeated by a sweep.
+    // A round without records need not be the end: the broker may be slow, and a request that has waited too long
+    // behind bad records is deferred until a sweep repeats it.
     let what = "every good order has ended, and every unfit record has its letter";
     until(what, async || {
         sweep(&api).await;

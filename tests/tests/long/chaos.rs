@@ -1,5 +1,5 @@
-//! The chaos program at a small size: one fault of each kind with every check, and once over an installation that
-//! breaks its promise.
+//! The chaos program with few orders: one fault of each kind with every check, and runs of an installation that
+//! breaks its guarantees.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,7 +12,7 @@ use triad_tests::cli::Ran;
 use triad_tests::orders::Files;
 use triad_tests::process::{binary, command};
 
-/// Detects hangs. The program has its own bounds, and reports which one was exceeded.
+/// Time limit against hanging. The program has its own limits, and reports which one was exceeded.
 const LONGEST: Duration = Duration::from_secs(900);
 
 #[tokio::test]
@@ -41,7 +41,8 @@ async fn every_guarantee_holds_over_a_fault_of_each_kind() {
     assert!(files.path("history.jsonl").exists(), "it is exported");
 }
 
-/// These outages, at a small size: orders that do not need the failed part continue, and none is harmed.
+/// Runs these outages with few orders: orders that do not need the failed part must continue, and none may end
+/// wrongly.
 async fn stops_nothing_that_does_not_need_it(outages: &[&str]) {
     let mut args = vec!["--outages", "5s", "--orders", "120"];
     args.extend(outages.iter().flat_map(|outage| ["--only", outage]));
@@ -68,8 +69,7 @@ async fn a_topic_that_refuses_stops_nothing_that_does_not_need_it() {
     stops_nothing_that_does_not_need_it(&["alerts", "requests"]).await;
 }
 
-/// The same installation over a store that acknowledges one write of a record in ten and drops it: the judge must
-/// find that, whatever else happens.
+/// The store acknowledges one write of a record in ten without carrying it out. The judge must find that.
 #[tokio::test]
 async fn a_store_that_lies_is_convicted() {
     let ended = chaos(&[
@@ -93,7 +93,7 @@ async fn a_store_that_lies_is_convicted() {
     );
 }
 
-/// The same program, over a broker without storage: acknowledged records are lost by a kill.
+/// The broker keeps nothing on disk, so a kill loses acknowledged records. The checks must find that.
 #[tokio::test]
 async fn a_broker_that_forgets_is_found_out() {
     let files = Files::new();
@@ -106,7 +106,7 @@ async fn a_broker_that_forgets_is_found_out() {
         symlink(binary(program), files.path(program)).expect("a link can be made");
     }
     let broker = binary("triad-broker");
-    // Called with --listen ADDRESS --data DIRECTORY.
+    // The chaos program starts it with --listen ADDRESS --data DIRECTORY.
     let script = format!("#!/bin/sh\nexec '{}' --listen \"$2\"\n", broker.display());
     let forgetful = files.write("triad-broker", &script);
     std::fs::set_permissions(&forgetful, Permissions::from_mode(0o755)).expect("it can be run");
@@ -118,7 +118,7 @@ async fn a_broker_that_forgets_is_found_out() {
         &data,
         "--orders",
         "40",
-        // One fault, of the broker, after two orders have ended, so that it does not wait for a slow machine.
+        // One fault, of the broker, after two orders have ended, so that the test is short on a slow machine too.
         "--faults",
         "1",
         "--seed",
@@ -136,7 +136,7 @@ async fn a_broker_that_forgets_is_found_out() {
     assert!(files.path("data/ledger.jsonl").exists(), "it is kept");
 }
 
-/// Sums a number over all checks of a guarantee.
+/// The sum of this number over all checks of a guarantee.
 fn sum(report: &Value, guarantee: &str, number: &str) -> u64 {
     let checks = report["checks"].as_array().expect("checks");
     let of_it = checks.iter().filter(|c| c["guarantee"] == guarantee);
@@ -157,7 +157,7 @@ async fn chaos(args: &[&str]) -> Ran {
     let mut ended = std::pin::pin!(child.wait_with_output());
     let ended = match tokio::time::timeout(LONGEST, &mut ended).await {
         Ok(ended) => ended,
-        // On SIGTERM it ends its processes itself.
+        // On SIGTERM the program ends its child processes.
         Err(_) => {
             interrupt(pid);
             ended.await

@@ -1,4 +1,4 @@
-//! What a three-step order costs in DynamoDB's units, from the store's own figures.
+//! The cost of an order with three steps in DynamoDB's capacity units, as the store reports them.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ steps:
 
 const ORDERS: usize = 20;
 
-/// Answers as the reference service does.
+/// A remote service with the answers of the reference service.
 struct Service;
 
 impl RemoteService for Service {
@@ -52,7 +52,7 @@ impl RemoteService for Service {
     }
 }
 
-/// About one kilobyte, like an order of a shop.
+/// Details of about one kilobyte, like an order of a shop.
 fn details(number: usize) -> Value {
     let line = |n: usize| {
         json!({"productID": 11 + n, "productName": format!("Queso Cabrales {n}"),
@@ -76,12 +76,12 @@ fn details(number: usize) -> Value {
     })
 }
 
-/// Runs orders through all handlers; returns the average cost of one.
+/// Runs orders through all handlers; returns the average cost of an order.
 async fn cost(cached_orders: usize) -> Units {
     cost_of(YAML, cached_orders).await
 }
 
-/// The same for orders of another workflow of that name.
+/// The same with another definition of the workflow.
 async fn cost_of(yaml: &str, cached_orders: usize) -> Units {
     let engine = Store::start().await;
     engine.publish(&workflow(yaml)).await;
@@ -181,10 +181,11 @@ where
     handled.iter().all(triad_runtime::Handled::is_done)
 }
 
-/// Lower bound of the writes, if all are counted. The transaction that stores the order writes two items, at two
-/// units each; then the order is claimed, goes from step to step twice and ends: four more writes.
+/// Lower limit of the write units of an order, to check that all are counted. The transaction that stores the order
+/// writes two items, at two units each. Then the order is claimed, proceeds to the next step twice, and ends: four
+/// more writes.
 const WRITTEN_AT_LEAST: f64 = 8.0;
-/// Lower bound of the reads without a cache: the record before each of these four writes, half a unit each.
+/// Lower limit of the read units without a cache: the record before each of these four writes, half a unit each.
 const READ_AT_LEAST: f64 = 2.0;
 
 fn assert_within_budget(units: &Units) {
@@ -217,7 +218,7 @@ fn searched(keys: &str) -> String {
 async fn each_search_key_of_an_order_costs_one_write_unit() {
     let cached = Settings::default().cached_orders;
     let none = cost_of(YAML, cached).await;
-    // This key has no value, and so no row.
+    // This search key has no value, so it has no row.
     let missing = cost_of(&searched("k: '${details.nothing}'"), cached).await;
     let one = cost_of(&searched("customer: '${details.customerID}'"), cached).await;
     let two = "customer: '${details.customerID}', invoice: '${details.orderID}'";
@@ -228,7 +229,7 @@ async fn each_search_key_of_an_order_costs_one_write_unit() {
     assert_eq!((one.read, two.read), (none.read, none.read));
 }
 
-/// Cost of a search for a customer with one order, among this many other orders.
+/// The cost of a search for a customer with one order, among `stored` other orders.
 async fn search_among(stored: usize) -> Units {
     let engine = Store::start().await;
     let capacity = Arc::new(Capacity::metered());
@@ -263,6 +264,6 @@ async fn search_among(stored: usize) -> Units {
 async fn a_search_costs_the_same_whatever_else_is_stored() {
     let (few, many) = (search_among(5).await, search_among(200).await);
     assert_eq!(many, few);
-    // Half a unit for each of the two indexes, and a consistent read of the order.
+    // Half a unit for each of the two indexes, and one for a consistent read of the order.
     assert_eq!((many.read, many.write), (2.0, 0.0));
 }

@@ -1,13 +1,13 @@
-//! The tutorials are followed word for word, one after the other in the same two terminals: every command is run, and
-//! its output compared.
+//! Follows the tutorials word for word, one after the other in the same two terminals: runs every command and
+//! compares its output.
 
 use std::path::PathBuf;
 
 use triad_tests::guide::{Followed, follow};
 
-/// In reading order.
+/// The tutorials, in reading order.
 const PAGES: [&str; 4] = ["first-workflow", "own-service", "mistakes", "in-node"];
-/// Separates two pages that are followed as one.
+/// Separates the pages, which are followed as one page.
 const NEXT: &str = "<!-- the next page -->\n";
 
 fn file(page: &str) -> PathBuf {
@@ -39,8 +39,8 @@ async fn who_follows_the_tutorials_word_for_word_sees_what_they_show() {
     );
 }
 
-/// Rewrites the output in the pages where it differs. Check the diff before committing, and use `…` where lines
-/// differ from run to run.
+/// Rewrites the output in the pages wherever it differs. Check the diff before a commit, and replace lines that vary
+/// between runs by `…`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "it writes docs/tutorial"]
 async fn the_tutorials_are_written_anew() {

@@ -1,5 +1,5 @@
-//! Planted incidents, one at a time: a client of `triad mcp` without prior knowledge finds each cause by the same
-//! strategy, in at most eight calls. In a healthy system it finds nothing.
+//! Incidents that the test causes, one at a time. A client of `triad mcp` must find each cause by the same strategy,
+//! in at most eight tool calls; in a healthy system it must find none.
 
 use serde_json::{Value, json};
 use triad_tests::dev::Dev;
@@ -18,7 +18,7 @@ async fn submit(dev: &Dev, orders: &[Value]) {
     let _ = ran.good();
 }
 
-/// Waits until an order, or a step of it, is in a state.
+/// Waits until an order, or one of its steps, is in this state.
 async fn is(dev: &Dev, id: &str, state: &str) {
     until(&format!("{id} is {state}"), async || {
         let ran = dev.triad(&["get", id, "--json"]).await;
@@ -48,7 +48,7 @@ async fn hold(dev: &Dev, what: &[&str]) {
     let _ = dev.triad(&[what, &who].concat()).await.good();
 }
 
-/// The client's finding.
+/// The cause that the client finds.
 async fn found(dev: &Dev) -> Option<Culprit> {
     let mut talk = Mcp::start(dev, &[]).await;
     let found = find(&mut talk).await;
@@ -67,7 +67,7 @@ fn service(downstream: &str, code: &str) -> Option<Culprit> {
     })
 }
 
-/// A running system with processed orders, and one more workflow.
+/// A running system with processed orders and a further workflow.
 async fn healthy_with(files: &Files, workflow: &str) -> Dev {
     let usual = files.write("usual.yaml", FULFILMENT);
     let further = files.write("further.yaml", workflow);
@@ -105,7 +105,7 @@ async fn a_service_that_is_down() {
     submit(&dev, &orders("bad", 30)).await;
     breaker_is_open(&dev, "payment").await;
     let found = found(&dev).await;
-    // An order that came after the breaker had opened has no other failure.
+    // If an order started after the breaker had opened, `breaker-open` is its only failure.
     let known = ["down", "breaker-open"].map(|code| service("payment", code));
     assert!(known.contains(&found), "{found:?}");
 }
@@ -181,7 +181,7 @@ steps:
 async fn a_step_that_somebody_has_paused() {
     let dev = healthy(&[]).await;
     hold(&dev, &["pause", "--step-type", "order-fulfilment/pack"]).await;
-    // An agent uses a cached state for half a second: an order may still go through.
+    // An agent reads pauses every half second, so some orders may still pass the step.
     let mut submitted = 0;
     until("an order is deferred", async || {
         submitted += 1;
@@ -206,7 +206,7 @@ async fn a_downstream_that_somebody_has_stopped() {
     let dev = healthy(&[]).await;
     hold(&dev, &["pause", "--downstream", "carrier"]).await;
     submit(&dev, &orders("bad", 3)).await;
-    // They are started and wait at it, or are not started at all.
+    // Some orders wait for the downstream; others may not be started at all.
     until("the orders are stored", async || {
         let stored = dev.orders().await;
         (stored.len() == 5).then_some(())
@@ -246,7 +246,7 @@ steps:
     assert_eq!(found(&dev).await, Some(wanted));
 }
 
-/// The client's finding for a record in the topic of orders.
+/// The cause that the client finds for a bad record in the topic of orders.
 async fn found_of_record(value: &[u8]) -> Option<Culprit> {
     let dev = healthy(&[]).await;
     let record = Raw {

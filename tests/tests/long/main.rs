@@ -1,5 +1,5 @@
-//! Tests that take a minute, load the machine, or need other clients: built and run only by `tests/verify.sh --all`
-//! (feature `long`).
+//! Tests that take a minute, load the machine, or need other clients. Only `tests/verify.sh --all` compiles and runs
+//! them (feature `long`).
 
 mod bad_input;
 mod chaos;

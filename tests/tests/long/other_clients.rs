@@ -1,9 +1,9 @@
-//! Other clients against `triad dev`: confluent-kafka, kafka-python, kafkajs and boto3, each Kafka client in every
+//! Other clients with `triad dev`: confluent-kafka, kafka-python, kafkajs and boto3. Each Kafka client uses every
 //! codec.
 //!
-//! The Python ones run in `.venv` at the root of the repository, or in the Python that `TRIAD_PYTHON` names; kafkajs
-//! runs in Node with the packages in `tests/node`. Without them the tests are skipped, with a note. `tests/verify.sh
-//! --all` installs both.
+//! The Python clients run in `.venv` at the root of the repository, or in the Python that `TRIAD_PYTHON` names;
+//! kafkajs runs in Node with the packages in `tests/node`. Without them the tests are skipped, with a note.
+//! `tests/verify.sh --all` installs both.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-/// Runs a client to its end; returns its line of JSON.
+/// Runs a client until it ends; returns its line of JSON.
 async fn ran(program: &OsStr, script: &str, args: &[&str]) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
     let run = Command::new(program)
@@ -54,12 +54,12 @@ async fn ran(program: &OsStr, script: &str, args: &[&str]) -> Value {
     serde_json::from_slice(&ran.stdout).expect("one line of JSON")
 }
 
-/// Asserts that every order has its statuses from `received` to `completed`, without a gap.
+/// Asserts that every order has its statuses from `received` to `completed`, without gaps.
 fn assert_told(found: &Value) {
     let statuses = found["statuses"].as_object().unwrap();
     assert_eq!(statuses.len(), CODECS, "{found}");
     for told in statuses.values() {
-        // The same message may arrive twice: duplicates are removed before the comparison.
+        // The same message may arrive twice, so duplicates are removed before the comparison.
         let mut told = told.as_array().unwrap().clone();
         told.dedup();
         for (place, status) in told.iter().enumerate() {

@@ -1,6 +1,7 @@
-//! Overload: more concurrent orders than the system can handle, and no other fault, in `triad dev`, through workers
-//! and through the functions (G12). Results of orders are asserted, never times. `TRIAD_OVERLOAD=full` enlarges the
-//! outage tests, up to a quarter of an hour each: for `cargo test --release`, one at a time. Each prints its figures.
+//! Overload (G12): more concurrent orders than the system can handle, and no other fault, in `triad dev`, with
+//! workers and with functions. Results of orders are asserted, never times. `TRIAD_OVERLOAD=full` enlarges the outage
+//! tests, up to a quarter of an hour each, for `cargo test --release`, one test at a time. Each test prints its
+//! figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,21 +24,21 @@ use triad_tests::process::{Process, binary, command};
 use triad_tests::topics::{Raw, producer, write_with};
 use triad_workflow::{AgentName, Millis, StepId};
 
-/// More than the clock differences of one machine.
+/// More than the clocks of one machine can differ.
 const SKEW: Millis = Millis(500);
-/// Steps of an order.
+/// Number of steps of an order.
 const STEPS: u64 = 5;
 /// Interval between two parts of a steady load.
 const TICK: Duration = Duration::from_millis(250);
-/// Without a further effect in this time, none is expected: less than the patience of a test.
+/// A test fails if this time passes without a further effect; it is shorter than the general limit of a wait.
 const STALLED: Duration = Duration::from_secs(150);
-/// Most orders that are passed to a producer at once.
+/// Most orders that are given to a producer at once.
 const AT_ONCE: usize = 10_000;
-/// The failed downstream, which the orders of [`RESTOCK`] do not need.
+/// The unavailable downstream, which the orders of [`RESTOCK`] do not need.
 const AWAY: &str = "payment";
 /// The downstream of the last step of both workflows.
 const LAST: &str = "notification";
-/// The step with counted calls, in [`counted`].
+/// The step whose calls are counted in the workflow of [`counted`].
 const COUNTED: &str = "charge-payment";
 
 /// A workflow that needs some of the downstreams of [`FULFILMENT`].
@@ -47,7 +48,7 @@ steps:
   - {id: count-stock, agent: inventory, action: count, compensation: none}
   - {id: tell-shop, agent: notification, action: send, compensation: none}
 ";
-/// Steps of its orders.
+/// Number of steps of its orders.
 const RESTOCK_STEPS: u64 = 2;
 
 #[expect(
@@ -73,7 +74,7 @@ fn slow(latency_ms: u64) -> Faults {
     }
 }
 
-/// The same, with one downstream down.
+/// These faults, with one downstream unavailable.
 fn away(latency_ms: u64) -> Faults {
     let down = FaultPlan {
         down: true,
@@ -92,7 +93,7 @@ fn counted() -> String {
     FULFILMENT.replacen(&step, &format!("{step}{retry}"), 1)
 }
 
-/// Orders of [`RESTOCK`].
+/// `count` orders of [`RESTOCK`].
 fn restocks(prefix: &str, count: usize) -> Vec<Value> {
     let mut all = orders(prefix, count);
     for order in &mut all {
@@ -121,7 +122,7 @@ async fn submit(engines: &Engines, prefix: &str, count: usize) {
     send(engines, &orders(prefix, count)).await;
 }
 
-/// Submits orders at a steady rate, whatever their results, and counts them.
+/// Submits orders at a constant rate, however long they take, and counts them.
 async fn submit_steadily(
     engines: &Engines,
     orders: &[Value],
@@ -138,8 +139,8 @@ async fn submit_steadily(
     }
 }
 
-/// A worker with short time spans; at full size only the queue's is short, and waiting orders are announced as rarely
-/// as in an installation.
+/// A worker with short time limits. At full size only that of the queue is short, and waiting orders are woken as
+/// rarely as in a real installation.
 fn worker(engines: &Engines) -> Process {
     let mut command = command("triad-worker");
     command
@@ -151,7 +152,7 @@ fn worker(engines: &Engines) -> Process {
     Process::start(command)
 }
 
-/// Effects that one service, or all, have applied.
+/// Number of effects that one service, or all services, have applied.
 fn applied(engines: &Engines, service: Option<&str>) -> u64 {
     let summary = engines.service.summary();
     match service {
@@ -160,7 +161,7 @@ fn applied(engines: &Engines, service: Option<&str>) -> u64 {
     }
 }
 
-/// Waits for this many effects, as long as their number grows.
+/// Waits for this many effects; fails when their number no longer grows.
 async fn wait_for_effects(engines: &Engines, service: Option<&str>, wanted: u64) {
     let mut seen = 0;
     while seen < wanted {
@@ -178,7 +179,7 @@ async fn wait_for_effects(engines: &Engines, service: Option<&str>, wanted: u64)
     }
 }
 
-/// Number of unprocessed orders, and the first of them.
+/// The number of unprocessed orders, and the first of them.
 async fn left(engines: &Engines) -> String {
     let mut records = engines.records().await;
     let stored = records.len();
@@ -187,7 +188,7 @@ async fn left(engines: &Engines) -> String {
     format!("{} of {stored} orders, as {first:#?}", records.len())
 }
 
-/// Waits until all orders are processed, with this many effects, and returns their records.
+/// Waits until all orders are processed, with this many effects; returns their records.
 async fn all_processed(engines: &Engines, effects: u64) -> BTreeMap<OrderId, Order> {
     wait_for_effects(engines, None, effects).await;
     until("every order is processed", async || {
@@ -198,8 +199,8 @@ async fn all_processed(engines: &Engines, effects: u64) -> BTreeMap<OrderId, Ord
     .await
 }
 
-/// Asserts that all orders were Processed, with each effect once: only the attempts in `taken` have counted failures,
-/// nothing was compensated, and nothing is in doubt.
+/// Asserts that all orders are Processed, each with every effect once. Only the attempts in `taken` may have counted
+/// failures; nothing may be compensated or in doubt.
 async fn nothing_failed_but(
     engines: &Engines,
     submitted: &[Value],
@@ -229,13 +230,13 @@ async fn nothing_failed_but(
     );
 }
 
-/// The same, without an exception.
+/// Asserts the same without exceptions.
 async fn nothing_failed(engines: &Engines, prefix: &str, count: usize) {
     let records = all_processed(engines, STEPS * count as u64).await;
     nothing_failed_but(engines, &orders(prefix, count), &records, &BTreeSet::new()).await;
 }
 
-/// Prints the figures of some orders.
+/// Prints the figures of the orders with this prefix.
 fn print_figures(what: &str, began: Instant, records: &BTreeMap<OrderId, Order>, prefix: &str) {
     let of_prefix = records
         .values()
@@ -315,7 +316,7 @@ async fn workers_that_are_killed_one_after_the_other_fail_no_order() {
     nothing_failed_but(&engines, &all, &records, &BTreeSet::new()).await;
 }
 
-/// Attempts under way that have not passed their complete-by on every clock.
+/// Number of attempts under way whose complete-by has not passed by every clock.
 fn not_over(records: &[Order]) -> usize {
     let now = SystemClock.now();
     let steps = records.iter().flat_map(|order| &order.steps);
@@ -323,7 +324,7 @@ fn not_over(records: &[Order]) -> usize {
     deadlines.filter(|at| at.plus(SKEW) > now).count()
 }
 
-/// Whether an agent has taken the attempt under way, by the call ledger.
+/// Whether an agent has taken the attempt that is under way, by the call ledger.
 async fn is_taken(engines: &Engines, order: &Order, step: &StepRecord) -> bool {
     let Some(out) = step.state.out().filter(|_| step.state.is_running()) else {
         return false;
@@ -337,7 +338,8 @@ async fn is_taken(engines: &Engines, order: &Order, step: &StepRecord) -> bool {
     })
 }
 
-/// The counted attempts that agents had taken when they died: only these may have made unknown calls.
+/// The counted attempts that agents had taken when they were killed. Only these may have made calls that were not
+/// reported.
 async fn taken(engines: &Engines, records: &[Order]) -> BTreeSet<(OrderId, StepId)> {
     let mut taken = BTreeSet::new();
     for order in records {
@@ -352,7 +354,7 @@ async fn taken(engines: &Engines, records: &[Order]) -> BTreeSet<(OrderId, StepI
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_of_everything_beyond_every_deadline_fails_no_order() {
-    // At full size, 100,000 are left when the first have ended.
+    // At full size, 100,000 orders are left when the first thousand have ended.
     let (count, first, latency) = sized((100, 1, 200), (102_000, 1_000, 20));
     let engines = Engines::start(&counted(), slow(latency)).await;
     let all = orders("stop", count);
@@ -363,7 +365,7 @@ async fn a_stop_of_everything_beyond_every_deadline_fails_no_order() {
         worker.kill().await;
     }
     let stopped = Instant::now();
-    // Every attempt under way has passed its complete-by: on every clock, and with its queue.
+    // Waits until the complete-by of every attempt under way has passed by every clock.
     let records = until("every deadline has passed", async || {
         let records = engines.records().await;
         (not_over(&records) == 0).then_some(records)
@@ -399,7 +401,7 @@ async fn breaker(engines: &Engines) -> &'static str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downstream_that_is_away_holds_up_only_what_needs_it_and_fails_no_order() {
-    // At full size, the others come for ten minutes.
+    // At full size, the other orders come for ten minutes.
     let (in_need, others) = sized((100, 50), (20_000, 12_000));
     let engines = Engines::start(FULFILMENT, away(5)).await;
     engines.store.publish(&workflow(RESTOCK)).await;
@@ -417,7 +419,7 @@ async fn a_downstream_that_is_away_holds_up_only_what_needs_it_and_fails_no_orde
         "away, the last of the others came after {:?}",
         began.elapsed()
     );
-    // Only the other orders can have had this effect.
+    // Only orders that do not need the unavailable service can have this effect.
     wait_for_effects(&engines, Some(LAST), others as u64).await;
     assert_eq!(applied(&engines, Some(AWAY)), 0, "it is away");
     let calls = engines.service.summary().services[AWAY].calls;

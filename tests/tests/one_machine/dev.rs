@@ -1,4 +1,4 @@
-//! `triad dev` as a process: whole runs, faulty services, a kill, and wrong arguments.
+//! `triad dev` as a process: complete runs, faulty services, a kill, and wrong arguments.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
 use triad_tests::topics::{header, read_all, read_until};
 
-/// The first step of the built-in workflow that is never compensated.
+/// The built-in workflow's first step that is never compensated.
 const PIVOT: &str = "notify";
 
 fn summary(last: &Value) -> &Value {
@@ -108,7 +108,7 @@ async fn every_order_ends_as_the_ledger_of_a_misbehaving_service_justifies() {
     ] {
         assert!(causes.contains_key(&cause), "no {cause:?}: {causes:?}");
     }
-    // The last status messages are sent after the records were written.
+    // Status messages may be sent after the record was written, so the test waits for the last ones.
     let told = ended.iter().filter_map(|o| o["status_sequence"].as_u64());
     let told = usize::try_from(told.sum::<u64>()).unwrap();
     read_until(&dev.kafka, &["status"], |r| r.len() >= told).await;
@@ -134,7 +134,7 @@ async fn a_durable_run_goes_on_after_a_kill() {
     let files = Files::new();
     let file = files.write("orders.jsonl", &lines(&orders("durable", count)));
     let data = files.arg("state");
-    // Deadlines that a backlog on a slow machine does not reach.
+    // With deadlines so long that a backlog on a slow machine does not reach them.
     let patient = FULFILMENT.replace("attempt_timeout: 5s", "attempt_timeout: 30s");
     let workflow = files.write("patient.yaml", &patient);
     let arguments = [

@@ -1,5 +1,5 @@
-//! Agents of `triad dev`: the services that they call, the ones left to other processes, and the reports of `dev`,
-//! `publish` and a worker about agents without a process.
+//! The agents of `triad dev`: which services they call, which agents other processes serve, and what `dev`, `publish`
+//! and a worker report about agents without a process.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use triad_tests::orders::{Files, lines};
 use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
 
-/// A loan: the second step reads the output of the first one.
+/// A loan, whose second step uses the output of the first.
 const LOAN: &str = "workflow: loan
 defaults: { attempt_timeout: 5s, retry: { calls_per_attempt: 2, initial: 50ms, max: 100ms } }
 steps:
@@ -27,7 +27,7 @@ steps:
     compensation: { action: take-back }
 ";
 
-/// The same, without that.
+/// The same workflow without the use of that output.
 fn simple() -> String {
     LOAN.replace(", rate: \"${steps.score.rate}\"", "")
 }
@@ -55,7 +55,7 @@ async fn agents_call_the_services_that_options_and_variables_name_and_the_others
     let orders = files.write("orders.jsonl", &lines(&[loan("l-1"), loan("l-2")]));
     let (by_option, by_variable) = (own_service().await, own_service().await);
     let bank = format!("bank=http://{}/mine", by_option.addr());
-    // The option's address overrides the variable's.
+    // For the agent `bank`, the option's address must take precedence over the variable's.
     let variable = json!({
         "credit": {"base_url": format!("http://{}/credit", by_variable.addr())},
         "bank": {"base_url": "http://127.0.0.1:1/nobody", "concurrency": 1},
@@ -95,7 +95,7 @@ async fn agents_call_the_services_that_options_and_variables_name_and_the_others
     assert_eq!(bank["address"], format!("http://{}/mine", by_option.addr()));
     assert_eq!(bank["workflows"], json!(["loan"]));
 
-    // For people the output is a table.
+    // Without `--json` the output is a table.
     let arguments = [
         "dev",
         "--until-done",
@@ -130,7 +130,8 @@ async fn the_reference_service_answers_what_a_file_says_so_that_later_steps_get_
         "--orders",
         &orders,
     ];
-    // Without the output the second step has no input, and the order does not end well; the cause says so.
+    // Without that output the second step has no input, so the order ends in failure, and its cause names the
+    // expression.
     let said = triad(&arguments, &[], b"").await.ended(1).json_lines();
     let badly = &summary(&said)["ended_badly"];
     assert_eq!(badly[0]["orders"], 1, "{badly}");
@@ -251,7 +252,7 @@ async fn an_agent_that_is_served_elsewhere_is_left_to_the_worker_beside_it() {
     worker.kill().await;
 }
 
-/// Waits until a worker's log has a line with this text, ignoring colours.
+/// Waits until a worker's log has a line with this text, apart from colours.
 async fn worker_says(worker: &Process, part: &str) {
     until(&format!("the worker says {part:?}"), async || {
         let plain = |line: String| {
@@ -292,7 +293,7 @@ async fn publish_and_a_worker_warn_of_agents_that_nobody_serves() {
     let files = Files::new();
     let served = files.write("loan.yaml", &simple());
     let dev = Dev::on_tables(&["--workflow", &served]).await;
-    // Its agents are not served until its consumers have joined.
+    // No process counts as serving these agents until its consumers have joined their groups.
     until("the agents of dev are served", async || {
         let ran = dev.triad(&["publish", &served]).await.good();
         ran.err.is_empty().then_some(())

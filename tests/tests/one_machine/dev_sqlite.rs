@@ -24,7 +24,7 @@ async fn start(data: &str, further: &[&str]) -> Dev {
     Dev::start(&[&["--data", data], further].concat()).await
 }
 
-/// Runs a command with only the data directory.
+/// Runs a command that gets only the data directory.
 async fn at(data: &str, command: &[&str]) -> Ran {
     triad(&[command, &["--data", data]].concat(), &[], b"").await
 }
@@ -77,7 +77,7 @@ async fn operators_look_and_act_by_the_data_directory_while_it_runs_and_look_aft
     let text = lines(&[order("goes-on", 1), order("is-cancelled", 2)]);
     let submit = ["submit", "-", "--data", &data];
     let _ = triad(&submit, &[], text.as_bytes()).await.good();
-    // A setting of another process is effective for the agents of the running process.
+    // The setting that another process has written must take effect for the agents of the running process.
     until("both have come to the payment", async || {
         let listed = at(&data, &["list", "--json"]).await.good().json_lines();
         let at_payment = listed.iter().filter(|o| o["state"] == "Processing");
@@ -116,7 +116,7 @@ async fn what_a_kill_has_left_is_seen_and_gone_on_with() {
     let files = Files::new();
     let file = files.write("orders.jsonl", &lines(&orders("durable", count)));
     let data = files.arg("state");
-    // Deadlines that a backlog on a slow machine does not reach.
+    // With deadlines so long that a backlog on a slow machine does not reach them.
     let patient = FULFILMENT.replace("attempt_timeout: 5s", "attempt_timeout: 30s");
     let workflow = files.write("patient.yaml", &patient);
     let arguments = [
@@ -149,7 +149,7 @@ async fn what_a_kill_has_left_is_seen_and_gone_on_with() {
     assert!(nobody.err.contains("no process runs"), "{nobody:?}");
 
     let mut again = command("triad");
-    // It continues with its existing store.
+    // The new process uses the existing store.
     again
         .args(["dev", "--json", "--until-done", "--data", &data])
         .args(arguments);
@@ -210,7 +210,7 @@ async fn a_wrong_data_directory_is_named_and_two_installations_are_refused() {
             .err
             .contains("TRIAD_DATA and TRIAD_DYNAMODB_ENDPOINT")
     );
-    // The command line has precedence over variables, in both directions.
+    // An option takes precedence over the variables, in both directions.
     let by_option = triad(&["list", "--data", &none], &both[1..], b"").await;
     assert!(by_option.ended(2).err.contains("has no store"));
     let other = ["list", "--dynamodb", "http://127.0.0.1:1"];
@@ -242,7 +242,7 @@ async fn a_project_says_where_its_store_is() {
     let script = ". .triad/env; \"$0\" submit orders.jsonl && \"$0\" list --json";
     shell.args(["-c", script]).arg(triad).current_dir(&dir);
     shell.env_clear().envs(path);
-    // As an earlier run on tables has set it in a terminal.
+    // A variable that an earlier run on tables may have left in the terminal.
     shell.env("TRIAD_DYNAMODB_ENDPOINT", "http://127.0.0.1:1");
     let ran = shell.output().await.unwrap();
     assert!(ran.status.success(), "{ran:?}");
@@ -253,7 +253,7 @@ async fn a_project_says_where_its_store_is() {
     assert!(!said.contains("DynamoDB"), "{said}");
 }
 
-/// Stores an order that ended in 1970, without retention.
+/// Stores an order that ended in 1970, with a retention of zero.
 async fn store_expired(data: &str, id: &OrderId) {
     let store = expired_store(data);
     let workflow =
@@ -313,18 +313,18 @@ async fn what_has_expired_is_deleted_by_the_process_that_owns_the_store() {
     let dir = Path::new(&data).join("store");
     let guest = SqliteStore::join(&dir, ManualClock::at(1), Millis(0)).unwrap();
     until("it is deleted", async || {
-        // By this clock it has not expired: it can be read until it is deleted.
+        // By the guest's clock the order has not expired, so it can be read until the process deletes it.
         let found = guest.load(vec![id.clone()]).await.remove(0).unwrap();
         found.is_none().then_some(())
     })
     .await;
 }
 
-/// Most looks at all figures until two agree in time.
+/// Most comparisons of the figures until one of them finds no difference.
 const LOOKS: usize = 20;
 
-/// All figures about orders, in one place after the other: the command line, the API, the console and the tool for
-/// models. Compares them with the list of all orders; `Err` has the differences.
+/// Compares every figure about orders with the list of all orders: on the command line, in the API, on the console,
+/// and in the tool for models. `Err` describes a difference.
 async fn figures_differ(dev: &Dev) -> Result<(), String> {
     let listed = dev.orders().await;
     let state = |order: &Value| match order["closed"].is_null() {
@@ -338,7 +338,7 @@ async fn figures_differ(dev: &Dev) -> Result<(), String> {
     let of = |states: &[&str]| states.iter().filter_map(|s| orders.get(*s)).sum::<u64>();
     let under_way = of(&["Pending", "Processing", "Compensating"]);
     let (errors, half) = (of(&["Error"]), of(&["CompensationFailed"]));
-    // All of them are younger than a minute, or the test fails, as the sums do.
+    // Every ended order counts as one of the last minute, or this fails, as the sums do.
     let ended = listed
         .iter()
         .filter(|order| !order["finished_at"].is_null());
@@ -454,7 +454,7 @@ async fn every_figure_is_what_is_listed_during_an_outage_and_after_it() {
             .await
             .good();
     };
-    // While orders progress, two looks may be at two moments.
+    // While orders run, the list and the figures may be read at different times, so the comparison is repeated.
     let agree = async |when: &str| {
         for last in (0..LOOKS).rev() {
             match figures_differ(&dev).await {

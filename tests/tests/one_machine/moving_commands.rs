@@ -1,4 +1,4 @@
-//! `triad export`, `import` and `backup` as processes, on orders under way.
+//! `triad export`, `import` and `backup` as processes, with orders under way.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -37,7 +37,7 @@ async fn import(from: &str, data: &str, further: &[&str]) -> Ran {
     .await
 }
 
-/// Delays each call of the services by this many milliseconds.
+/// Delays every call of the services by this many milliseconds.
 async fn slow(place: &Place, latency: u64) {
     let plan = json!({"default": {"latency_ms": latency}});
     let answer = triad_tests::http::client()
@@ -48,7 +48,7 @@ async fn slow(place: &Place, latency: u64) {
     assert!(answer.status().is_success(), "{answer:?}");
 }
 
-/// Submits orders and waits until one has finished, so that the others are under way.
+/// Submits orders and waits until one of them has ended, so that the others are under way.
 async fn under_way(serve: &Serve, all: &[Value]) {
     let (status, _) = serve
         .post("/v1/orders", "application/x-ndjson", lines(all))
@@ -74,7 +74,7 @@ async fn all_processed(serve: &Serve, all: &[Value]) {
     }
 }
 
-/// `triad dev` whose agents call the service of a place.
+/// The arguments of `triad dev` whose agents call the service of `place`.
 fn dev_args(place: &Place) -> Vec<String> {
     let agent = |name| {
         let url = format!("{name}={}/{name}", place.service);
@@ -95,7 +95,7 @@ async fn orders_under_way_go_on_in_dynamodb_and_those_of_there_on_one_machine() 
     let refused = export(&data, &file, &[]).await.ended(2);
     assert!(refused.err.contains("stop triad serve"), "{}", refused.err);
     serve.stop().await;
-    // An order that was sent and not handled.
+    // An order that is in the broker's topic and that no handler has read.
     sent_to_nobody(&data, &order("untaken", 7)).await;
 
     let done = export(&data, &file, &["--move"]).await.good().summary();
@@ -123,7 +123,7 @@ async fn orders_under_way_go_on_in_dynamodb_and_those_of_there_on_one_machine() 
     dev.all_finished(151).await;
     assert_eq!(processed(&dev).await, 151);
 
-    // Then further orders, back again after a kill in the middle.
+    // Then further orders are submitted and moved back, with a kill in the middle.
     let more = orders("back", 60);
     let text = lines(&more);
     let submitted = dev.triad_reading(&["submit", "-"], text.as_bytes());
@@ -163,7 +163,7 @@ async fn processed(dev: &Dev) -> usize {
     processed.count()
 }
 
-/// Sends an order to the broker of a directory without running handlers.
+/// Sends an order to the broker of a data directory, without running handlers.
 async fn sent_to_nobody(data: &str, order: &Value) {
     let config = triad_broker::BrokerConfig {
         data: Some(Path::new(data).join("broker")),
@@ -239,7 +239,7 @@ async fn a_target_without_room_is_filled_once_it_has_some() {
     serve.stop().await;
     let (file, new) = (place.files.arg("file.jsonl"), place.files.arg("new"));
     let _ = export(&place.data(), &file, &[]).await.good();
-    // Blocks of 512 or 1,024 bytes, depending on the shell: too few for 150 orders.
+    // The limit is in blocks of 512 or 1,024 bytes, depending on the shell; either way too little for 150 orders.
     let script = "trap '' XFSZ; ulimit -f 240; exec \"$0\" \"$@\"";
     let mut limited = tokio::process::Command::new("sh");
     limited.args(["-c", script]);
@@ -277,7 +277,7 @@ async fn a_backup_under_load_runs_to_the_end() {
         let found = std::fs::metadata(&path).expect("it is there").permissions();
         assert_eq!(found.mode() & 0o777, mode, "{path}");
     }
-    // The machine is lost while it works.
+    // The original process is killed while it works, and the backup is used instead.
     serve.process.kill().await;
     place.configure(&json!({"data": "copy"}));
     let serve = place.serve().await;
@@ -312,13 +312,13 @@ async fn a_backup_is_taken_where_nobody_runs_too_and_refused_without_a_store() {
     let serve = place.serve().await;
     all_processed(&serve, &all).await;
     assert_eq!(serve.finished("idle-untaken").await["state"], "Processed");
-    // A letter is named after the offset of its record, which must be new: two letters with the same name would be
-    // one in a list.
+    // A letter's id contains its record's offset. The new record must have another offset than the earlier one,
+    // because lists show letters with equal ids as one.
     assert_ne!(letter_of(&serve, "lost-after").await, letter);
     serve.stop().await;
 }
 
-/// Sends an order of an unknown workflow, and waits for its letter; returns the letter's id.
+/// Submits an order of an unknown workflow and waits for its dead letter; returns the letter's id.
 async fn letter_of(serve: &Serve, id: &str) -> String {
     let mut unknown = order(id, 1);
     unknown["workflow"] = json!("gone");

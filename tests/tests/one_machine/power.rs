@@ -1,5 +1,5 @@
-//! `triad serve` is killed repeatedly while orders come in, in some cases with the loss of unsynced data: accepted
-//! orders are there afterwards, and are carried out once.
+//! `triad serve` is killed repeatedly while orders are submitted, sometimes with the loss of unsynced data. Every
+//! accepted order must still be there, and be carried out once.
 //!
 //! `TRIAD_POWER_ORDERS=100000` sets the number of orders, with 50 kills and 20 losses of power.
 
@@ -24,17 +24,17 @@ use triad_unsynced::{Lost, lose};
 
 use crate::one_machine::serve::{Place, Serve};
 
-/// Orders in a request.
+/// Number of orders in a request.
 const PART: usize = 20;
-/// Concurrent requests.
+/// Number of concurrent clients.
 const CLIENTS: usize = 8;
-/// Steps of the workflow; each has an effect.
+/// Number of steps of the workflow; each has an effect.
 const STEPS: usize = 5;
 
-/// Each bounded wait is for this many further effects, because the rest may take long.
+/// Each wait with a time limit is for this many further effects, because all of them may take long.
 const EFFECTS_AT_LEAST: u64 = 500;
 
-/// Number of orders of the test.
+/// The number of orders in this test.
 #[expect(
     clippy::disallowed_methods,
     reason = "the size of a test's run is no configuration of a process"
@@ -44,13 +44,13 @@ fn count() -> usize {
     said.map_or(600, |text| text.parse().expect("a number of orders"))
 }
 
-/// How a process ends, and after how many accepted orders.
+/// After how many accepted orders the process ends, and whether unsynced data are lost.
 struct Death {
     after: usize,
     takes_power: bool,
 }
 
-/// Ends of the process at random moments of a run, in order.
+/// The ends of the process at random times of a run, in order.
 fn deaths(random: &mut StdRng, orders: usize) -> Vec<Death> {
     let kills = 4 + orders * 46 / 100_000;
     let losses = 4 + orders * 16 / 100_000;
@@ -65,11 +65,11 @@ fn deaths(random: &mut StdRng, orders: usize) -> Vec<Death> {
     moments.into_iter().zip(kinds).map(death).collect()
 }
 
-/// A client that submits orders, part by part, until all are accepted.
+/// A client that submits its orders in parts until all are accepted.
 struct Client {
     next: Arc<AtomicUsize>,
     accepted: Arc<AtomicUsize>,
-    /// The server's address; `None` while it does not run.
+    /// The server's address; `None` while the server does not run.
     address: watch::Receiver<Option<String>>,
 }
 
@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// The orders that were accepted, now or before.
+    /// Submits a part; returns the orders that were accepted, now or earlier.
     async fn taken(&mut self, orders: &[Value]) -> HashSet<String> {
         let running = self.address.wait_for(Option::is_some).await;
         let address = running.expect("the test goes on").clone().expect("it runs");
@@ -102,7 +102,7 @@ impl Client {
             Ok(answer) => answer.text().await.unwrap_or_default(),
             Err(_) => String::new(),
         };
-        // The last line may be incomplete.
+        // The answer's last line may be incomplete.
         let told = answer
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -112,7 +112,7 @@ impl Client {
     }
 }
 
-/// Waits until this many orders are accepted, as long as their number grows.
+/// Waits until this many orders are accepted; fails when their number no longer grows.
 async fn accepted_are(accepted: &AtomicUsize, many: usize) {
     let mut seen = accepted.load(Ordering::SeqCst);
     while seen < many {
@@ -123,7 +123,7 @@ async fn accepted_are(accepted: &AtomicUsize, many: usize) {
     }
 }
 
-/// A place whose server loses unsynced data.
+/// A place whose server loses unsynced data when it is killed.
 struct Fragile {
     place: Place,
     notes: tempfile::TempDir,

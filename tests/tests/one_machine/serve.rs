@@ -1,4 +1,4 @@
-//! `triad serve` as a process: one directory, HTTP and Kafka.
+//! `triad serve` as a process, with its data directory, HTTP and Kafka.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -23,7 +23,7 @@ const AGENTS: [&str; 5] = [
     "notification",
 ];
 
-/// A reference service, and a directory with a configuration that names it.
+/// A reference service, and a directory with a configuration that uses it.
 pub(crate) struct Place {
     pub(crate) files: Files,
     pub(crate) service: String,
@@ -49,7 +49,7 @@ impl Place {
         place
     }
 
-    /// Writes the configuration, with further settings.
+    /// Writes the configuration, with the settings in `further`; returns its path.
     pub(crate) fn configure(&self, further: &Value) -> String {
         let agent = |name| {
             let address = format!("{}/{name}", self.service);
@@ -74,7 +74,7 @@ impl Place {
         self.serve_with(&[]).await
     }
 
-    /// The same, with these variables.
+    /// Starts `triad serve` with these environment variables.
     pub(crate) async fn serve_with(&self, variables: &[(&str, &Path)]) -> Serve {
         let mut serve = command("triad");
         serve.args(["serve", "--config", &self.files.arg("triad.yaml")]);
@@ -132,7 +132,7 @@ impl Serve {
         .await
     }
 
-    /// Stops it as a service manager does.
+    /// Stops the process as a service manager does.
     pub(crate) async fn stop(mut self) {
         self.process.interrupt();
         let status = self.process.ended().await;
@@ -215,7 +215,7 @@ async fn what_a_kill_leaves_goes_on_with_the_next_start() {
     serve.stop().await;
 }
 
-/// A log that fails and recovers: its files cannot be reached for a while.
+/// The log fails while its directory is moved away, and works again afterwards.
 #[tokio::test]
 async fn a_log_that_cannot_be_written_ends_the_process_with_its_reason_and_the_next_start_goes_on()
 {
@@ -228,7 +228,7 @@ async fn a_log_that_cannot_be_written_ends_the_process_with_its_reason_and_the_n
     let away = logs.with_extension("away");
     std::fs::rename(&logs, &away).expect("a directory");
     std::fs::write(&logs, b"no directory").expect("a file");
-    // More than is kept in memory of a partition before it is written to its file.
+    // More than a partition keeps in memory before writing to its file.
     let mut large = order("large", 2);
     large["details"]["note"] = json!("x".repeat(200_000));
     let sent = place.files.write("large.jsonl", &lines(&[large]));
@@ -352,7 +352,7 @@ async fn a_directory_on_which_nobody_runs_is_told_with_what_starts_it() {
     }
 }
 
-/// Commands with a data directory.
+/// Commands to which a data directory is given.
 const GIVEN_A_DIRECTORY: [&[&str]; 7] = [
     &["status"],
     &["list"],
@@ -376,7 +376,7 @@ async fn a_directory_without_a_store_that_can_be_read_is_told_by_every_command()
     let later = files.path("later/store");
     let store = SqliteStore::open(&later, SystemClock, Millis(1_000));
     drop(store.expect("a store"));
-    // The version of the tables, in the file's header (https://www.sqlite.org/fileformat.html, 1.3).
+    // The version of the tables is in the header of SQLite's file (https://www.sqlite.org/fileformat.html, 1.3).
     let file = std::fs::File::options()
         .write(true)
         .open(later.join("state.sqlite"));
@@ -530,7 +530,7 @@ async fn with_tokens_the_kafka_port_asks_for_one_that_operates() {
     }
     let let_in = submit(&with(&ann.err)).await;
     assert_eq!(let_in.code, 0, "{let_in:?}");
-    // Read access to the data directory is sufficient.
+    // This command needs only read access to the data directory.
     let list = ["dead-letters", "list", "--data", &place.data()];
     let listed = triad(&list, &[], b"").await;
     assert_eq!(listed.code, 0, "{listed:?}");
@@ -541,7 +541,7 @@ async fn with_tokens_the_kafka_port_asks_for_one_that_operates() {
     serve.stop().await;
 }
 
-/// A new token: its line is on standard output, the token on standard error.
+/// Creates a token: standard output has its line for the file of tokens, standard error the token.
 async fn new_token(name: &str, role: &str) -> Ran {
     let made = triad(&["token", name, "--role", role], &[], b"").await;
     made.good()
@@ -576,7 +576,7 @@ async fn the_schema_knows_every_setting_of_the_file() {
     }
 }
 
-/// The settings below a part of a schema, by path, with their defaults.
+/// Collects the settings below a part of a schema: their paths and defaults.
 fn settings_of(schema: &Value, part: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     let part = match part["$ref"].as_str() {
         Some(name) => &schema["$defs"][name.trim_start_matches("#/$defs/")],
@@ -617,7 +617,7 @@ async fn the_schema_and_the_reference_know_every_setting_of_an_agent_and_no_othe
         names
     });
     assert!(names.len() > 14, "{names:?}");
-    // A numeric default is in both.
+    // A numeric default must be equal in the schema and in the page.
     for (name, default) in found.iter().filter(|(name, _)| name.contains('.')) {
         let default = match default {
             Value::String(text) => text.clone(),
@@ -630,7 +630,7 @@ async fn the_schema_and_the_reference_know_every_setting_of_an_agent_and_no_othe
     }
 }
 
-/// Status and body of a page or of the API.
+/// Status and body of a page, or of an answer of the API.
 async fn status(address: &str) -> (u16, String) {
     let answer = client().get(address).send().await.expect("it answers");
     let status = answer.status().as_u16();
@@ -648,7 +648,7 @@ async fn operators_look_and_act_beside_the_orders_as_the_configuration_says() {
     let (told, listed) = status(&format!("{}/v1/operate/orders", serve.http)).await;
     assert!(told == 200 && listed.contains("\"seen\""), "{listed}");
 
-    // A second process beside it, read-only.
+    // A second, read-only console process is started beside it.
     let mut beside = command("triad");
     beside.args(["console", "--json", "--read-only", "--data", &place.data()]);
     let mut beside = Process::start(beside);

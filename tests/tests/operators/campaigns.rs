@@ -1,5 +1,5 @@
-//! A campaign over a running `triad serve`: it stops early if the cause is not cured, and a kill in the middle
-//! changes nothing.
+//! A campaign on a running `triad serve`: it stops early if the cause is not repaired, and a kill in the middle loses
+//! and repeats nothing.
 //!
 //! `TRIAD_CAMPAIGN_ORDERS=100000` sets the number of failed orders.
 
@@ -20,7 +20,7 @@ use triad_tests::poll::{PATIENCE, until, until_within};
 
 use crate::one_machine::serve::{Place, Serve};
 
-/// A service that refuses until the test says otherwise, and counts the requested effects.
+/// A service that refuses every call until the test repairs it, and counts the calls.
 #[derive(Clone, Default)]
 struct Bank {
     is_mended: Arc<AtomicBool>,
@@ -78,7 +78,7 @@ steps:
     compensation: none
 ";
 
-/// Number of orders of the test.
+/// The number of orders in this test.
 #[expect(
     clippy::disallowed_methods,
     reason = "the size of a test's run is no configuration of a process"
@@ -92,7 +92,8 @@ async fn submit_all(serve: &Serve, count: usize) {
     let all: Vec<Value> = (0..count)
         .map(|n| json!({"order_id": format!("o-{n}"), "workflow": "one", "details": {"n": n}}))
         .collect();
-    // Orders refused for lack of room are submitted again; the others are repetitions then.
+    // If orders of a part are refused for lack of room, the whole part is submitted again; the other orders are then
+    // repetitions.
     for part in all.chunks(500) {
         until("a part is accepted", async || {
             let (status, body) = serve
@@ -110,7 +111,7 @@ async fn submit_all(serve: &Serve, count: usize) {
     }
 }
 
-/// Starts a campaign on all orders in Error.
+/// Starts a campaign on all orders in Error; returns it.
 async fn start(place: &Place, further: &[&str]) -> Value {
     let data = place.data();
     let mut words = vec![
@@ -142,7 +143,7 @@ async fn shown(place: &Place, id: &str) -> Option<Value> {
     serde_json::from_str(first).ok()
 }
 
-/// Asserts that the size of a page does not depend on the number of orders, and prints its time (`--nocapture`).
+/// Asserts that the size of a page does not depend on the number of orders. With `--nocapture`, its time is printed.
 async fn look_at_pages(serve: &Serve) {
     for page in [
         "/console/",
@@ -171,7 +172,7 @@ async fn an_uncured_cause_stops_it_and_a_kill_in_the_middle_of_the_next_changes_
     place.configure(&json!({"agents": {"bank": {"base_url": address}}}));
     let mut serve = place.serve().await;
     submit_all(&serve, count).await;
-    // At least a hundred orders a second, on any machine.
+    // This assumes at least a hundred orders per second on any machine.
     let patience = PATIENCE + Duration::from_millis(10) * count as u32;
     until_within(patience, "every order has failed", async || {
         let status = triad(&["status", "--json", "--data", &place.data()], &[], b"").await;
@@ -191,7 +192,7 @@ async fn an_uncured_cause_stops_it_and_a_kill_in_the_middle_of_the_next_changes_
         (2..=20).contains(&tried),
         "{tried} orders were tried though the cause was not cured"
     );
-    // It may have ended before the last of them.
+    // The campaign may have ended before the last of these orders had failed.
     let again = over["orders"]["again"].as_u64().expect("a number");
     assert!((2..=tried as u64).contains(&again), "{over}");
 

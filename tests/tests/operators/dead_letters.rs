@@ -1,4 +1,4 @@
-//! Lists, shows and replays dead letters, against a running `triad dev`.
+//! Listing, showing and replaying dead letters of a running `triad dev`.
 
 use serde_json::{Value, json};
 use triad_tests::cli::triad;
@@ -24,7 +24,7 @@ fn orders_record(key: &str, value: &[u8]) -> Raw {
     }
 }
 
-/// Writes records that become dead letters; returns their ids.
+/// Writes records that become dead letters; returns the letters' ids.
 async fn poison(dev: &Dev, records: &[Raw]) -> Vec<String> {
     let before = read_all(&dev.kafka, &["dead-letter"]).await.len();
     let places = write(&dev.kafka, records).await;
@@ -44,14 +44,14 @@ async fn list(dev: &Dev, arguments: &[&str]) -> Vec<Value> {
     dev.triad(&all).await.good().json_lines()
 }
 
-/// Only the causes, from a list without a limit.
+/// The causes of all letters.
 async fn causes(dev: &Dev) -> Vec<Value> {
     let mut listed = list(dev, &["--limit", "0"]).await;
     listed.retain(|line| line["kind"] == "cause");
     listed
 }
 
-/// Number of records in all partitions of topics.
+/// Number of records in all partitions of a topic.
 async fn count(dev: &Dev, topic: &str) -> usize {
     read_all(&dev.kafka, &[topic]).await.len()
 }
@@ -116,7 +116,7 @@ async fn a_poison_record_is_listed_shown_corrected_and_replayed_once() {
     );
     let ended = dev.all_finished(1).await;
     assert_eq!(ended[0]["state"], "Processed");
-    // The replayed record has its own key and headers, and none of the letter's.
+    // The replayed record has its own key and headers, and none of the letter's headers.
     let sent = read_all(&dev.kafka, &["orders"]).await.pop().unwrap();
     assert_eq!(sent.key.as_deref(), Some(&b"poison"[..]));
     assert_eq!(sent.value.as_deref(), Some(sound.as_bytes()));
@@ -374,7 +374,7 @@ async fn a_dismissed_letter_is_recorded_and_shown_no_more() {
         sent + 1,
         "the dismissed one is left"
     );
-    // The replayed record is still bad, so it makes another letter.
+    // The replayed record is still bad, so it becomes another letter.
     read_until(&dev.kafka, &["dead-letter"], |r| r.len() >= 5).await;
     let open = letters(&["--not-replayed"]).await;
     assert!(!open.contains(&ids[1]), "{open:?}");

@@ -1,4 +1,4 @@
-//! Operators' commands against running systems.
+//! Operators' commands with running systems.
 
 mod campaigns;
 mod dead_letters;

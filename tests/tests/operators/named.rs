@@ -1,4 +1,4 @@
-//! Errors name the thing (the table, topic, setting, file, order or address) and the next step.
+//! Every error names the thing (table, topic, setting, file, order or address) and the next step.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use triad_tests::process::{Process, command};
 
 const WHO: [&str; 4] = ["--by", "ann", "--why", "as agreed"];
 
-/// The variables with the addresses of a running `triad dev`.
+/// The environment variables with the addresses of a running `triad dev`.
 fn at(dev: &Dev) -> [(&'static str, String); 2] {
     [
         ("TRIAD_BROKERS", dev.kafka.clone()),
@@ -92,7 +92,7 @@ async fn a_setting_with_a_wrong_value() {
     let settings = |words: &[&str], says: &[&str]| case("a wrong setting", words, 2, says);
     let letters = ["dead-letters", "list"];
     let cases = vec![
-        // Flags.
+        // Wrong values of options.
         settings(&["list", "--limit", "many"], &["--limit", "many"]),
         settings(
             &["list", "--older-than", "soon"],
@@ -170,7 +170,8 @@ async fn a_setting_with_a_wrong_value() {
             ],
             &["URL", "http://HOST:PORT"],
         ),
-        // Variables: the error names them, not the options, which were not typed.
+        // Wrong values of environment variables: the error must name the variable, and not the option, which was not
+        // typed.
         settings(&["list"], &["TRIAD_SKEW: ", "soon"])
             .with("TRIAD_SKEW", "soon")
             .not(&["--skew"]),
@@ -197,7 +198,7 @@ async fn a_setting_with_a_wrong_value() {
     ];
     let contexts = ("TRIAD_CONTEXTS", files.arg("contexts.json"));
     check(cases, &[&at(&dev)[..], &[contexts]].concat()).await;
-    // Only librdkafka can check its own settings.
+    // Only librdkafka itself can check its settings.
     let unknown = ["dead-letters", "list", "--kafka-setting", "no.such=1"];
     let says = ["--kafka-setting", "no.such: there is no such setting"];
     let unknown = case("a setting that there is not", &unknown, 1, &says);
@@ -239,7 +240,7 @@ async fn a_wrong_setting_of_a_worker() {
     }
 }
 
-/// The commands that read a file, each with the words before and after it.
+/// The commands that read a file; for each, the words before and after the file's name.
 fn readers<'a>(workflow: &'a str, order: &'a str) -> Vec<(Vec<&'a str>, Vec<&'a str>)> {
     vec![
         (vec!["submit"], vec![]),
@@ -258,7 +259,8 @@ fn readers<'a>(workflow: &'a str, order: &'a str) -> Vec<(Vec<&'a str>, Vec<&'a 
     ]
 }
 
-/// An unreadable file. If the tests' user may read everything, a path that gives an error.
+/// The path of a file that cannot be read, and the error. If the user of the tests may read everything, a path that
+/// gives another error.
 fn unreadable(files: &Files) -> (String, &'static str) {
     use std::os::unix::fs::PermissionsExt;
     let path = files.write("secret", "secret");
@@ -292,7 +294,7 @@ async fn a_file_that_is_missing_or_a_directory_or_unreadable_or_no_text() {
     for (situation, file, why) in &wrong {
         let says = format!("{file}: {why}");
         for (before, behind) in readers(&workflow, &an_order) {
-            // The value of a dead letter may be any bytes.
+            // Skipped, because the value of a dead letter may be arbitrary bytes.
             if before.contains(&"--value") && file.ends_with("latin1") {
                 continue;
             }
@@ -338,7 +340,7 @@ async fn a_file_that_is_missing_or_a_directory_or_unreadable_or_no_text() {
     check(cases, &at(&dev)).await;
 }
 
-/// Tables with the order `bad`, whose record is damaged.
+/// Tables with the order `bad`, whose record is unreadable.
 async fn damaged() -> Store {
     let engine = Store::start().await;
     let yaml = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
@@ -474,7 +476,7 @@ async fn a_workflow_or_an_agent_or_a_step_or_a_letter_that_is_unknown() {
     check(cases, &at(&dev)).await;
 }
 
-/// A directory without write access: one of the system's, where even root creates no files.
+/// A directory in which nobody can create files, not even root.
 fn read_only(files: &Files) -> String {
     use std::os::unix::fs::PermissionsExt;
     let path = files.path("read-only");

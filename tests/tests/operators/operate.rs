@@ -1,4 +1,4 @@
-//! Acts of operators with the commands, against a running `triad dev`.
+//! Operators' acts with the commands, on a running `triad dev`.
 
 use serde_json::{Value, json};
 use triad_tests::dev::Dev;
@@ -174,7 +174,7 @@ async fn a_corrected_input_begins_from_the_present_one_and_shows_what_differs() 
     dev.services(json!({})).await;
     let notify = ["resubmit", "--step", "notify"];
     let with = |more: &[&'static str]| acts(&[&notify[..], more].concat());
-    // Single fields of many orders: a dry run shows the differences for each.
+    // Single fields are corrected in many orders; a dry run shows the change of each order.
     let some = ["--state", "Error", "--set", "text=Sorry"];
     let shown = dev.triad(&with(&some)).await.good().out;
     for part in [
@@ -201,7 +201,7 @@ async fn a_corrected_input_begins_from_the_present_one_and_shows_what_differs() 
         "the rest stays"
     );
 
-    // Edited: the editor's result is the new input.
+    // The new input comes from an editor.
     let edit = |id: &'static str| with(&[id, "--edit"]);
     let run = async |args: &[&str], editor: &str| {
         let further = vec![("PATH", "/usr/bin:/bin"), ("EDITOR", editor)];
@@ -302,7 +302,7 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
     assert!(shown.contains("open by ann: as agreed"), "{shown}");
     let _ = dev.triad(&acts(&["pause", "p-0"])).await.good();
     let _ = dev.triad(&acts(&["cancel", "p-1"])).await.good();
-    // The effect of the deferred step is in doubt, so its compensation waits for the service, too.
+    // The effect of the deferred step is in doubt, so its compensation waits for the service too.
     step_is(&dev, "p-1", "charge-payment", "compensation-deferred").await;
     let cancelled = is_in(&dev, "p-1", "Compensating").await;
     assert_eq!(cancelled["failure"]["kind"], "operator");
@@ -491,7 +491,7 @@ async fn orders_end_on_their_version_unless_they_are_moved() {
     assert_eq!((&old["finished"], &old["result"]), (&json!(2), &json!("")));
 }
 
-/// The console's answer beside a run: its status and its body.
+/// Starts a console beside the run; returns status and body of its answer.
 async fn seen(dev: &Dev, path: &str) -> (u16, String) {
     let root = dev.console.trim_end_matches("console/");
     let answer = client().get(format!("{root}{path}")).send().await;

@@ -1,4 +1,4 @@
-//! Operators' commands write with the installation's retention.
+//! Operators' commands keep finished records for the installation's retention.
 
 use serde_json::{Value, json};
 use triad_core::outbox::Writer;
@@ -14,7 +14,7 @@ use triad_workflow::Millis;
 const YAML: &str = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
 const DAY_MS: u64 = 24 * 3_600_000;
 
-/// Stores an order that has just stopped in Error.
+/// Stores an order that has just ended in Error.
 async fn stopped(engines: &Engines, id: &str) {
     let workflow = workflow(YAML);
     let accepted = json!({"order_id": id, "workflow": format!("w@{}", workflow.hash),
@@ -78,7 +78,7 @@ async fn an_order_that_is_closed_is_kept_for_the_installation_s_retention() {
     assert!(wrong.err.contains("TRIAD_RETENTION"), "{wrong:?}");
 }
 
-/// The next version of an order, in a state, with all messages acknowledged.
+/// The next version of an order in this state, with all messages acknowledged.
 fn next(order: &Order, state: ProcessState, writer: Writer) -> Order {
     let mut next = Order {
         version: order.version.next(),

@@ -1,4 +1,4 @@
-//! An unreadable record hides no other: it is named, and the search continues.
+//! An unreadable record is reported by name, and hides no other record.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use triad_tests::engines::{Store, workflow};
 const YAML: &str = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
 const NOW: Timestamp = Timestamp(100_000);
 
-/// Stores an order, in Error or under way.
+/// Stores an order that is in Error or under way.
 async fn order(engine: &Store, id: &str, is_in_error: bool) {
     let workflow = workflow(YAML);
     let accepted = json!({"order_id": id, "workflow": format!("w@{}", workflow.hash),
@@ -55,7 +55,7 @@ fn in_state(name: &str) -> Filter {
     }
 }
 
-/// Two orders in Error and two under way, of which `bad-error` and `bad-alive` are damaged.
+/// Stores two orders in Error and two under way; the records of `bad-error` and `bad-alive` are unreadable.
 async fn world() -> Store {
     let engine = Store::start().await;
     for id in ["error", "bad-error"] {

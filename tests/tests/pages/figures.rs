@@ -1,11 +1,11 @@
-//! Every figure in the pages has a mark, and the list in `tests/figures.sh` has the command that measures it.
+//! Every figure in the pages has a mark, and `tests/figures.sh` has the command that computes it.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use super::tree::{page, pages, root};
 
-/// Names and pages of all marks.
+/// The name and the page of every mark.
 fn marked() -> Vec<(String, String)> {
     let of_page = |name: String| {
         let text = page(&name);
@@ -41,7 +41,7 @@ fn every_mark_is_in_the_list_and_every_figure_of_the_list_is_marked() {
     assert!(listed.len() >= 20, "{} figures", listed.len());
 }
 
-/// Each paragraph in the proof's figures that begins with its subject has figures.
+/// Each paragraph of the page of figures that begins with a subject must have a mark.
 #[test]
 fn no_paragraph_of_figures_is_without_a_mark() {
     let page = page("docs/reference/figures.md");
@@ -56,7 +56,7 @@ fn no_paragraph_of_figures_is_without_a_mark() {
     assert!(bare.is_empty(), "these have no mark: {bare:?}");
 }
 
-/// The README's figures of speed are those of the page that it links to.
+/// The speeds in the README must equal those in the page that it links to.
 #[test]
 fn the_figures_of_the_readme_are_those_of_the_benchmarks() {
     let readme = page("README.md");

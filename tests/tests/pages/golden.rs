@@ -1,9 +1,9 @@
-//! What a release has written stays readable: its golden files are there, as they were.
+//! What a release has written must stay readable: its golden files still exist, unchanged.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where golden files of messages and stored items are.
+/// The folders with golden files of messages and stored items.
 const FOLDERS: [&str; 4] = [
     "shared/kernel/core/tests/golden",
     "shared/adapters/dynamodb/tests/golden",
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What git says, a line each; nothing where there is no history, as in a source archive.
+/// The lines that git prints; empty without a history, as in a source archive.
 fn git(words: &[&str]) -> Vec<String> {
     let told = Command::new("git").args(words).current_dir(root()).output();
     let told = told.ok().filter(|told| told.status.success());

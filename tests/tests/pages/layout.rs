@@ -1,5 +1,5 @@
-//! Dependencies follow the folders: deployed code does not link code that only one machine, development or tests
-//! need; and the modules of a crate have no cyclic dependencies.
+//! Dependencies follow the folders: deployed code links no code that only one machine, development or tests need.
+//! Modules of a crate have no cyclic dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,9 +8,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Folders, and the folders whose crates they may link.
+/// For each folder, the folders whose crates it may link.
 const MAY_LINK: [(&str, &[&str]); 10] = [
-    // Linked by every deployment. The kernel knows neither adapters nor operators.
+    // Linked into every deployment. The kernel depends neither on adapters nor on operators' code.
     ("shared/kernel", &["shared/kernel"]),
     ("shared/operations", &["shared/kernel", "shared/operations"]),
     ("shared/adapters", &["shared/kernel", "shared/adapters"]),
@@ -18,7 +18,7 @@ const MAY_LINK: [(&str, &[&str]); 10] = [
         "shared/bootstrap",
         &["shared/kernel", "shared/operations", "shared/adapters"],
     ),
-    // The engines for one machine.
+    // The engines of an installation on one machine.
     (
         "shared/engines",
         &[
@@ -30,7 +30,7 @@ const MAY_LINK: [(&str, &[&str]); 10] = [
     ),
     ("functions", DEPLOYED),
     ("examples", DEPLOYED),
-    // The command line runs all of it on one machine.
+    // The command line, which runs everything on one machine.
     (
         "apps",
         &[
@@ -67,17 +67,17 @@ const MAY_LINK: [(&str, &[&str]); 10] = [
         ],
     ),
 ];
-/// What code that runs in the cloud may link.
+/// The folders whose code deployed programs may link.
 const DEPLOYED: &[&str] = &[
     "shared/kernel",
     "shared/operations",
     "shared/adapters",
     "shared/bootstrap",
 ];
-/// The only crate of the testkit that a program links: the remote service of `triad dev`.
+/// The only testkit crate that a program links: the remote service in `triad dev`.
 const APPS_LINK: &str = "triad-reference-service";
 
-/// The folder of [`MAY_LINK`] in which a crate's folder or manifest is.
+/// The folder of [`MAY_LINK`] that contains a path.
 fn folder(of: &Path) -> Option<&'static str> {
     let inside = of.strip_prefix(root()).expect("it is in the workspace");
     let folders = MAY_LINK.iter().map(|(folder, _)| *folder);
@@ -147,7 +147,7 @@ fn crates_link_only_what_their_folder_may() {
     assert!(links > 50, "the links are seen: {links}");
 }
 
-/// Whoever opens the repository sees few names, and each room says what is in it.
+/// The top folder must have few entries, and each folder a description of its content.
 #[test]
 fn the_top_of_the_repository_is_small_and_every_room_says_what_is_in_it() {
     let files = Command::new("git")
@@ -166,8 +166,8 @@ fn the_top_of_the_repository_is_small_and_every_room_says_what_is_in_it() {
     }
 }
 
-/// For each folder of a crate, as a module path: its modules, each with the siblings that its production code names,
-/// directly or in its submodules.
+/// For each folder of a crate, as a module path: its modules, each with the sibling modules that its production code
+/// uses, directly or in submodules.
 fn modules(source: &Path) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
     let mut files: Vec<(Vec<String>, String)> = Vec::new();
     let mut open = vec![source.to_path_buf()];
@@ -231,7 +231,7 @@ fn modules(source: &Path) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<Str
     found
 }
 
-/// The module that a path with `crate` or `super` resolves to, for code in a module.
+/// The full path of a path with `crate` or `super`, for code in this module.
 fn resolved(module: &[String], path: Vec<String>) -> Vec<String> {
     let mut at = module.to_vec();
     for name in path {
@@ -246,7 +246,7 @@ fn resolved(module: &[String], path: Vec<String>) -> Vec<String> {
     at
 }
 
-/// The paths in a source that begin with `crate` or `super`, split by names; groups are expanded.
+/// The paths in a source that begin with `crate` or `super`, split into names; groups are expanded.
 fn named(code: &str) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for (at, _) in code
@@ -261,7 +261,7 @@ fn named(code: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The paths at the beginning of a text: one, or those of a group.
+/// The path at the beginning of a text, or the paths of a group.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let Some(group) = text.strip_prefix('{') else {
         let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
@@ -310,7 +310,7 @@ fn modules_of_a_group_are_seen() {
     assert_eq!(resolved(&module, path.to_vec()), ["log", "wal", "Writer"]);
 }
 
-/// The modules that remain after repeatedly removing those without a dependency on a remaining one: the cycles.
+/// The modules in cycles: those that remain after repeatedly removing modules that depend on no remaining module.
 fn circle(mut modules: BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     loop {
         let left: BTreeSet<String> = modules.keys().cloned().collect();
@@ -321,7 +321,7 @@ fn circle(mut modules: BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     }
 }
 
-/// The arguments of `info!`, `warn!` and `error!` in `code`, without their string literals.
+/// The arguments of `info!`, `warn!` and `error!` in `code`, without string literals.
 fn logged(code: &str) -> Vec<String> {
     let mut all = Vec::new();
     for level in ["error!(", "warn!(", "info!("] {
@@ -345,7 +345,7 @@ fn logged(code: &str) -> Vec<String> {
     all
 }
 
-/// People and programs read the log: each value is a field of its own, and none has Rust's `Debug` form.
+/// People and programs read the log, so each value must be a field, and none may have Rust's `Debug` format.
 #[test]
 fn no_line_of_the_log_has_a_value_in_the_form_of_rust() {
     assert_eq!(

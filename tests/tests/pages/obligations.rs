@@ -1,4 +1,4 @@
-//! The table in docs/reference/obligations.md names existing code, tests and mutants.
+//! The code, tests and mutants that the table in docs/reference/obligations.md names must exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn quoted(cell: &str) -> Vec<String> {
     parts.map(str::to_owned).collect()
 }
 
-/// The rows of the table with this header, as cells, without headings in between.
+/// The cells of the rows of the table with this header.
 fn rows(page: &str, head: &str) -> Vec<Vec<String>> {
     let from = page.find(head).expect("the table is there");
     let lines = page[from..].lines().skip(2);
@@ -26,7 +26,7 @@ fn rows(page: &str, head: &str) -> Vec<Vec<String>> {
     cells.filter(|row| !row[0].starts_with("**")).collect()
 }
 
-/// Checks a file in backticks, and the text beside it that the file must contain.
+/// Checks that a file named in backticks exists, and contains the text beside it.
 fn is_there(cell: &str) -> Result<(), String> {
     let named = quoted(cell);
     let [file, names @ ..] = &named[..] else {
@@ -76,7 +76,7 @@ fn each_obligation_has_its_code_its_test_and_wrong_copies() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The packages of the workspace: names and paths.
+/// The packages of the workspace, each with its path.
 fn packages() -> Vec<(String, PathBuf)> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
     let members = manifest
@@ -94,7 +94,7 @@ fn packages() -> Vec<(String, PathBuf)> {
     named.collect()
 }
 
-/// The sources of a package, recursively.
+/// The Rust files of a package, recursively.
 fn sources(at: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(at).expect("a folder of sources") {
         let path = entry.expect("it can be read").path();
@@ -106,7 +106,7 @@ fn sources(at: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a test is in one of these files: its function, in a file named after its module.
+/// Whether a test is in one of these files: as a function in a file with the name of its module.
 fn is_test(files: &[PathBuf], test: &str) -> bool {
     let mut names: Vec<&str> = test.split("::").collect();
     let function = names.pop().map(|name| format!("fn {name}("));
@@ -134,7 +134,7 @@ fn each_mutant_around_the_rules_names_tests_that_are_there() {
             let text = std::fs::read_to_string(&patch).expect("it can be read");
             let caught = text.lines().find_map(|l| l.strip_prefix("Caught by: "));
             let Some(caught) = caught else { continue };
-            // Mutants of the Terraform module name files.
+            // Mutants of the Terraform module name files instead of tests.
             let package = caught
                 .split_once("package(")
                 .and_then(|(_, rest)| rest.split_once(')'));
@@ -158,7 +158,7 @@ fn each_mutant_around_the_rules_names_tests_that_are_there() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// CI applies the mutants in the code together (`tests/mutants.sh`).
+/// Each of these patches must still apply; CI checks the mutants in the code with `tests/mutants.sh`.
 #[test]
 fn each_mutant_of_a_file_still_applies() {
     for folder in ["infra"] {

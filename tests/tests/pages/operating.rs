@@ -1,4 +1,4 @@
-//! Links from alarms and pages of documentation have targets: sections, pages of the console, pictures.
+//! The links from alarms and documentation pages have targets: sections, pages of the console, and pictures.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ const ALARMS: [&str; 2] = [
     include_str!("../../../infra/alarms.tf"),
 ];
 
-/// The text behind a name, up to the end of the clause.
+/// For each occurrence of a name, the text after it up to the end of the clause.
 fn behind<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let parts = text.split(name).skip(1);
     let ends = |c: char| "\"),.;:\n".contains(c);

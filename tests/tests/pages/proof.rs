@@ -1,4 +1,4 @@
-//! The table of the long run in docs/explanation/proof.md is generated from the outputs of its parts, `docs/proof`.
+//! The table of the long run in docs/explanation/proof.md must match the stored outputs of its parts in `docs/proof`.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,7 +9,7 @@ const PAGE: &str = "docs/explanation/proof.md";
 const BEGIN: &str = "<!-- table: the parts of the long run -->\n";
 const END: &str = "<!-- end of the table -->";
 
-/// Names and titles of the parts, from `tests/proof.sh`.
+/// Name and title of each part, from `tests/proof.sh`.
 fn parts() -> Vec<(String, String)> {
     let script = page("tests/proof.sh");
     let parts = script.lines().filter_map(|line| {
@@ -19,11 +19,11 @@ fn parts() -> Vec<(String, String)> {
     parts.collect()
 }
 
-/// The page with the generated table.
+/// The page with a newly generated table.
 fn with_table(page: &str) -> String {
     let mut table = String::from("| part | what it does | commit | on |\n|---|---|---|---|\n");
     for (name, title) in parts() {
-        // The output of some parts is not stored.
+        // The output of some parts is not stored in the repository.
         let said = fs::read_to_string(root().join(format!("docs/proof/{name}.txt")));
         let begun = said.ok().and_then(|said| {
             let (commit, on) = said

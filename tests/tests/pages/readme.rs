@@ -1,4 +1,4 @@
-//! The README is followed word for word: every command is run, and its output compared.
+//! Follows the README word for word: runs every command and compares its output.
 
 use std::net::TcpListener;
 
@@ -8,7 +8,7 @@ use super::tree::page;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_follows_the_readme_word_for_word_sees_what_it_shows() {
-    // Another process of this machine may use the port in the page.
+    // The port in the page is replaced, because another process of this machine may use it.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr());
     let port = free.expect("there is a free port").port().to_string();
     let text = page("README.md").replace("7070", &port);

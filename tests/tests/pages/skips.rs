@@ -1,4 +1,4 @@
-//! Skipped tests are listed at the end of a run, which fails if one must not be skipped.
+//! A run lists its skipped tests at the end, and fails if one of them must not be skipped.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Runs lines of a script with the functions for skips, with a file for them.
+/// Runs shell lines with the functions of `tests/skips.sh` and a file for the skips.
 fn run(files: &Files, lines: &str) -> Output {
     let script = format!("set -euo pipefail\n. tests/skips.sh\n: >> \"$TRIAD_SKIPS\"\n{lines}");
     Command::new("bash")
@@ -112,7 +112,7 @@ fn sources() -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
-/// Reasons of ignored tests that check nothing themselves, or that another test runs.
+/// Reasons of ignored tests that check nothing by themselves, or that another test runs.
 const NO_TESTS: [&str; 7] = [
     "it writes docs/tutorial",
     "writes the golden file anew",
@@ -128,7 +128,7 @@ fn no_test_is_left_out_in_a_way_of_its_own() {
     let own = "tests/tests/pages/skips.rs";
     let (mut reasons, mut tellers) = (BTreeSet::new(), BTreeSet::new());
     for name in sources().into_iter().filter(|n| n != own) {
-        // Git still lists a deleted file.
+        // Git still lists the file although it is deleted.
         let Ok(text) = std::fs::read_to_string(root().join(&name)) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! The pages as a tree: each is in the index once, none is long, and every link has a target.
+//! The pages form a tree: each page is in the index exactly once, no page is too long, and every link has a target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ pub fn page(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// The README and the pages below `docs`, by path, without decisions and outputs of runs.
+/// The README and the pages below `docs` with their paths, except decisions and outputs of runs.
 pub fn pages() -> Vec<String> {
     let files = files().into_iter();
     let is_page = |name: &String| {
@@ -42,7 +42,7 @@ fn files() -> Vec<String> {
         .expect("git runs");
     assert!(listed.status.success(), "{listed:?}");
     let names = String::from_utf8(listed.stdout).expect("names are text");
-    // Git still lists a deleted file.
+    // Git still lists files that are deleted.
     let there = names.lines().filter(|name| root().join(name).exists());
     let there: BTreeSet<String> = there.map(str::to_owned).collect();
     there.into_iter().collect()
@@ -65,7 +65,7 @@ pub fn headings(page: &str) -> Vec<String> {
     headings.map(|(_, heading)| heading.to_owned()).collect()
 }
 
-/// The anchors of the headings, in GitHub's form.
+/// The anchors of the headings, as GitHub builds them.
 fn anchors(page: &str) -> BTreeSet<String> {
     let mut seen = BTreeMap::<String, usize>::new();
     let anchor = |heading: String| {
@@ -82,12 +82,12 @@ fn anchors(page: &str) -> BTreeSet<String> {
     headings(page).into_iter().map(anchor).collect()
 }
 
-/// The targets of a page's links and pictures, without those on other hosts.
+/// The targets of a page's links and pictures, except those on other hosts.
 fn links(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     let text: Vec<&str> = prose(page).collect();
     let text = text.join("\n");
-    // Code in a sentence has no links.
+    // Only the text outside of backticks, because code contains no links.
     let plain: Vec<&str> = text.split('`').step_by(2).collect();
     for rest in plain.join("`").split("](").skip(1) {
         let target = rest.split(')').next().unwrap_or_default();

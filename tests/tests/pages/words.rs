@@ -1,12 +1,12 @@
-//! One word a concept: words that the glossary rules out stand nowhere, and comments speak plainly.
+//! One term for each concept: words that the glossary excludes do not occur, and comments are in plain words.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Most lines of documentation comments with one of [`RIDDLES`].
+/// Limit on the lines of documentation comments that contain one of [`RIDDLES`].
 const MOST_RIDDLES: usize = 20;
 
-/// Words that hide who does what: a comment with one of them can mostly be said with the actor's name.
+/// Words that often hide the actor of a sentence.
 const RIDDLES: [&str; 5] = ["told", "somebody", "nobody", "what one", "by itself"];
 
 fn root() -> PathBuf {
@@ -16,7 +16,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// The tracked text files of the project, but for what tools write and what is of its date.
+/// The tracked text files, except those that tools write and those that describe a past state.
 fn texts() -> Vec<(String, String)> {
     let listed = Command::new("git")
         .args(["ls-files", "-z"])
@@ -43,7 +43,7 @@ fn texts() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The rows of the glossary's last table: words that are not used, and texts in which they may stand.
+/// The rows of the glossary's last table: the excluded words, and the texts in which they may occur.
 fn ruled_out() -> Vec<(Vec<String>, Vec<String>)> {
     let page = root().join("docs/reference/glossary.md");
     let page = std::fs::read_to_string(page).expect("the glossary");
@@ -62,7 +62,7 @@ fn ruled_out() -> Vec<(Vec<String>, Vec<String>)> {
     .collect()
 }
 
-/// Whether `word` stands in `line`, not within another word.
+/// Whether `line` contains `word` as a whole word.
 fn has_word(line: &str, word: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     line.match_indices(word).any(|(at, _)| {

@@ -1,4 +1,4 @@
-//! Wrong workflow files and wrong orders with their errors: `docs/reference/wrong-files.md` has the present errors.
+//! Wrong workflow files and wrong orders with their errors, which `docs/reference/wrong-files.md` shows.
 //!
 //! The first line of each file in `tests/wrong/workflows` gives, between bars, the mistake, the line that the error
 //! must name, and words that the error must contain. `tests/wrong/orders.txt` does the same for the files in
@@ -28,7 +28,7 @@ const WORKFLOWS: usize = 71;
 const ORDERS: usize = 30;
 const AGENTS: &str = "stock,payment,mail";
 
-/// Words of the libraries that read files, which must not be in an error.
+/// Terms of the libraries that parse files, which must not occur in an error.
 const NOT_OURS: [&str; 14] = [
     "anyOf",
     "oneOf",
@@ -64,7 +64,7 @@ fn name(file: &Path) -> String {
         .into_owned()
 }
 
-/// The errors of each workflow file, by its name.
+/// The errors of each workflow file, by file name.
 async fn said_of_workflows() -> BTreeMap<String, Vec<Value>> {
     let files = files("wrong/workflows");
     let mut args = vec!["validate", "--json", "--agents", AGENTS];
@@ -83,7 +83,7 @@ fn text<'v>(line: &'v Value, key: &str) -> &'v str {
     line[key].as_str().unwrap_or_default()
 }
 
-/// The error for people: the step, the part, the reason.
+/// The error as a text: the step, the part, the reason.
 fn told(line: &Value) -> String {
     let parts = [text(line, "step"), text(line, "path")];
     let parts = parts.iter().filter(|p| !p.is_empty());
@@ -127,7 +127,7 @@ async fn each_wrong_workflow_file_is_told_of_at_its_place_in_the_words_of_the_la
     assert!(unclear.is_empty(), "{}", unclear.join("\n"));
 }
 
-/// Result of a wrong order.
+/// What happened to a wrong order.
 struct Refused {
     file: String,
     what: String,
@@ -137,7 +137,7 @@ struct Refused {
     is_told: bool,
 }
 
-/// Has Submission handle a record.
+/// Submits a record.
 async fn submitted(submission: &Handler, value: Option<Vec<u8>>, offset: i64) {
     let record = InputRecord {
         topic: topics::ORDERS.to_owned(),
@@ -281,7 +281,7 @@ async fn an_order_that_was_let_in_keeps_its_place_whatever_comes_after_it() {
     let submission = Submission::new(engine.store(), bus.clone(), clock.clone(), settings);
     let order = br#"{"order_id": "A-1", "workflow": "shop", "details": {}}"#.to_vec();
     submitted(&submission, Some(order.clone()), 0).await;
-    // A version that the order does not fit.
+    // Publishes a version of the workflow that the order does not fit.
     engine
         .publish(&shop("details_schema: { required: [customer] }\n"))
         .await;
@@ -302,7 +302,7 @@ async fn an_order_that_was_let_in_keeps_its_place_whatever_comes_after_it() {
         sent(),
         [topics::DEAD_LETTER, topics::ALERTS, topics::STATUS]
     );
-    // Another order with the id of the first one, whose own statuses continue.
+    // Another order with the id of the first one, whose statuses continue.
     let wrong = br#"{"order_id": "A-1", "workflow": "shop", "detials": {}}"#.to_vec();
     submitted(&submission, Some(wrong), 3).await;
     assert_eq!(sent(), [topics::DEAD_LETTER, topics::ALERTS]);

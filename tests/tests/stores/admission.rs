@@ -1,4 +1,4 @@
-//! The caps on orders in flight, over the real tables.
+//! The caps on orders in flight, with the real tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use triad_tests::engines::{Store, workflow};
 use triad_tests::poll::until;
 use triad_workflow::{Millis, Workflow};
 
-/// In 2096: the store has the real clock, so nothing of the test expires.
+/// In the year 2096: the tables use the real clock, so nothing expires during the test.
 const BEGIN: u64 = 4_000_000_000_000;
 
 fn one_step(name: &str) -> Workflow {
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// Submits orders; the clock is advanced while the handler waits for room.
+    /// Submits orders; returns whether each was accepted. The clock is advanced while Submission waits for room.
     async fn submit(&self, workflow: &str, ids: &[&str]) -> Vec<bool> {
         let records: Vec<_> = ids.iter().map(|id| order(workflow, id)).collect();
         let handle = self.submission.handle(&records);
@@ -86,7 +86,7 @@ impl World {
         found.unwrap().is_some()
     }
 
-    /// Ends an order well, as a Scheduler does.
+    /// Ends an order in Processed, as a Scheduler does.
     async fn finish(&self, id: &str) {
         let store = self.engine.store();
         let found = store.load(vec![OrderId::new(id).unwrap()]).await.remove(0);
@@ -208,7 +208,7 @@ async fn a_workflow_has_a_cap_of_its_own() {
     assert_eq!(world.rejected(), ["3"]);
 }
 
-/// The two handlers that admit set-aside orders, over the same tables, with the same caps.
+/// The two handlers that admit set-aside orders, on the same tables, with the same caps.
 impl World {
     fn settings() -> Settings {
         Settings {
@@ -285,7 +285,7 @@ async fn an_order_beyond_its_workflow_s_cap_holds_up_nobody_and_is_let_in_by_age
         "all are accepted"
     );
 
-    // Without room a sweep admits no order and sends no wake.
+    // If there is no room, a sweep admits no order and sends no wake.
     let report = world.sweep(World::settings()).await;
     assert_eq!((report.admitted, report.failed), (0, 0));
     world.finish("1").await;
@@ -302,7 +302,7 @@ async fn an_order_beyond_its_workflow_s_cap_holds_up_nobody_and_is_let_in_by_age
         "the place is taken"
     );
 
-    // Without a cap all are admitted, wherever they are.
+    // Without a cap, sweeps admit every set-aside order, in any shard.
     let mut admitted = 0;
     for _ in 0..500 {
         admitted += world.sweep(Settings::default()).await.admitted;
@@ -356,7 +356,7 @@ async fn who_ends_an_order_lets_the_next_one_in() {
         SystemEntropy,
         settings,
     );
-    // Runs the Scheduler on all its messages; each request is answered at once.
+    // The Scheduler handles all its messages, and each of its requests is answered at once.
     let mut ended = Vec::new();
     for _ in 0..100 {
         let Some(record) = world.bus.next() else {
@@ -386,7 +386,7 @@ async fn an_order_that_is_set_aside_can_be_cancelled_and_delivered_again() {
     let world = World::start(small(1)).await;
     assert_eq!(world.submit("small", &["1", "2"]).await, [true; 2]);
     let _ = std::iter::from_fn(|| world.bus.next()).count();
-    // A repeated record is a repetition: accepted, and still not announced.
+    // The same order once more is a repetition: it is accepted, and again no wake is sent.
     assert_eq!(world.submit("small", &["2"]).await, [true]);
     let sent: Vec<_> = std::iter::from_fn(|| world.bus.next())
         .map(|r| r.topic)

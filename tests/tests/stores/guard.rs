@@ -1,5 +1,5 @@
-//! The guards before every call of a downstream, over the real tables: the circuit breaker that all instances share,
-//! pauses, limits, and the call ledger.
+//! An agent's checks before every call of a downstream, with the real tables: the circuit breaker that all instances
+//! share, pauses, limits, and the call ledger.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use triad_tests::engines::Store;
 use triad_tests::poll::until;
 use triad_workflow::{AgentName, Millis};
 
-/// In 2096: the store has the real clock, so nothing of the test expires.
+/// In the year 2096: the tables use the real clock, so nothing expires during the test.
 const BEGIN: u64 = 4_000_000_000_000;
 const BREAKER: BreakerSettings = BreakerSettings {
     window: 4,
@@ -87,7 +87,7 @@ impl RemoteService for Service {
 
 type TestAgent = Agent<DynamoStore<SystemClock>, MemoryBus, ManualClock, SystemEntropy>;
 
-/// Tables, a service, a clock, and as many instances as a test needs.
+/// Tables, a service and a clock, for any number of agent instances.
 struct World {
     engine: Store,
     service: Service,
@@ -144,7 +144,7 @@ impl World {
         )
     }
 
-    /// A new request, with one call.
+    /// A new request that allows one call.
     fn request(&self) -> Value {
         let number = self.requests.fetch_add(1, Ordering::SeqCst);
         json!({
@@ -188,7 +188,7 @@ fn record(request: &Value) -> InputRecord {
     }
 }
 
-/// Delivers a request and returns the agent's reply.
+/// Delivers a request to an agent; returns the agent's reply.
 async fn deliver(agent: &TestAgent, bus: &MemoryBus, request: &Value) -> Reply {
     assert_eq!(
         agent.handle_one(&record(request), None).await,
@@ -224,7 +224,7 @@ fn is_done(outcome: &ReplyOutcome) -> bool {
     matches!(outcome, ReplyOutcome::Succeeded { .. })
 }
 
-/// Opens the breaker through one instance.
+/// Opens the breaker, with failing calls of one instance.
 async fn open(world: &World, agent: &TestAgent, bus: &MemoryBus) {
     world.service.fails(None);
     for _ in 0..2 {
@@ -365,7 +365,7 @@ async fn no_more_probes_are_out_than_may_be_and_a_bad_one_opens_it_for_longer() 
     assert_eq!(world.service.calls(), calls + 2, "two probes and no more");
     let outcomes = replies(&bus);
     let deferred = |r: &&Reply| matches!(r.outcome, ReplyOutcome::Deferred { .. });
-    // The two probes were made on behalf of all, and then wait like the others.
+    // The two orders whose calls were probes wait like the others after their failure.
     assert_eq!(outcomes.iter().filter(deferred).count(), 6);
     assert_eq!(world.breaker().await, "open");
     world.clock.advance(Millis(999));
@@ -465,7 +465,7 @@ async fn all_instances_together_keep_the_rate() {
             instances[1].0.handle(right, None)
         )
     };
-    // The clock stays in one second: calls without room wait until it is advanced.
+    // While the clock stands still, calls beyond the limit wait; then it is advanced.
     let watch = async {
         until("the second is used up", async || {
             (world.service.calls() == 10 && world.clock.sleepers(Millis(2_000)) >= 20).then_some(())
@@ -539,7 +539,7 @@ async fn a_counted_request_that_is_delivered_again_elsewhere_is_left_to_the_othe
         replies(&two_bus).is_empty(),
         "it knows nothing of the effect"
     );
-    // The first process has its answer cached.
+    // The first process has now cached the permission.
     assert!(is_done(&deliver(&one, &bus, &request).await.outcome));
 }
 

@@ -1,4 +1,4 @@
-//! Handlers over the real tables, and orders that move from store to store.
+//! Handlers on the real tables, and orders that move from one store to another.
 
 mod admission;
 mod guard;

@@ -1,4 +1,4 @@
-//! Exports, imports and backups lose and duplicate nothing, from one store to the other and back.
+//! Exports, imports and backups lose and duplicate nothing, from one kind of store to the other and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
@@ -18,11 +18,11 @@ use triad_workflow::Millis;
 
 use super::walk::{self, KINDS};
 
-/// Number of alive orders.
+/// Number of unfinished orders.
 const ALIVE: usize = 1_000;
-/// Number of orders where it does not matter.
+/// Number of orders in tests that need no particular number.
 const FEW: usize = 150;
-/// Far from any clock, so that no engine deletes items before the test's clock expires them.
+/// Far from the real time, so that no engine deletes items before the test's clock expires them.
 const NOW: Timestamp = Timestamp(4_102_444_800_000);
 const RETENTION: Millis = Millis(86_400_000);
 
@@ -31,7 +31,7 @@ fn sqlite(dir: &tempfile::TempDir) -> SqliteStore<ManualClock> {
     SqliteStore::open(dir.path(), clock, RETENTION).expect("a store")
 }
 
-/// Stores orders in the middle of their lives, until this many are alive; returns their kinds.
+/// Stores unfinished orders in many states until there are `wanted`; returns their properties.
 async fn fill<S>(store: &S, wanted: usize) -> BTreeSet<String>
 where
     S: StateStore + triad_runtime::DefinitionStore + ControlStore,
@@ -114,7 +114,8 @@ async fn imported<S: MovingStore>(store: &S, file: &[u8], dry_run: bool) -> Impo
     done.expect("the store works")
 }
 
-/// The moved form of everything, with expiries that every store can represent.
+/// The items in the form in which they are moved: without the record of a rate, and with expiry times in whole
+/// seconds, which every store can represent.
 fn moved(mut all: BTreeMap<String, StoredItem>) -> BTreeMap<String, StoredItem> {
     all.remove("control record rate/x");
     for kept in all.values_mut() {
@@ -158,7 +159,7 @@ async fn an_import_is_simply_done_again_and_what_has_gone_on_stays() {
     let [from, to] = dirs.each_ref().map(sqlite);
     let _ = fill(&from, FEW).await;
     let (file, counts) = exported(&from).await;
-    // As far as a crashed import has come.
+    // The beginning of the file, as an import that crashed has read it.
     let part = file.len() / 5 * 4;
     let cut = file[..part].iter().rposition(|byte| *byte == b'\n');
     let cut = cut.expect("there are lines") + 1;
@@ -194,7 +195,7 @@ async fn an_import_is_simply_done_again_and_what_has_gone_on_stays() {
     assert_eq!(to.load(vec![id]).await, [Ok(Some(next))]);
 }
 
-/// The first error of reading a file to its end.
+/// The error of reading this file to its end.
 fn refused(file: &[u8]) -> FileError {
     let mut reader = match Reader::begin(Cursor::new(file)) {
         Ok(reader) => reader,
@@ -265,7 +266,7 @@ async fn what_has_expired_since_the_export_is_left_out() {
     let ports = (&to, None::<&MemoryBus>, &clock);
     let done = import(ports, &mut reader, false, |_| {}).await;
     let done = done.expect("the store works");
-    // Details are kept for ever, and prevent reuse of the ids.
+    // Details are kept for ever, so they prevent a new use of the ids.
     assert_eq!(done.orders.new, counts.orders);
     let later = to.keeping(RETENTION, clock.clone());
     let all = everything(&later).await;

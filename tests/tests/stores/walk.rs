@@ -1,4 +1,4 @@
-//! Orders in the middle of their lives, made by the core's own decisions on events drawn from a seed.
+//! Unfinished orders, made by applying the core's decisions to random events of a seed.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use triad_core::{
 };
 use triad_workflow::Workflow;
 
-/// Three steps, two of them parallel, with compensations.
+/// Three steps with compensations, two of them in parallel.
 pub const YAML: &str = "workflow: walk
 defaults: { supervisor: { failure_threshold: 1 } }
 steps:
@@ -21,21 +21,21 @@ steps:
   - { id: c, agent: y, action: go, after: [a], compensation: { action: back } }
   - { id: d, agent: y, action: go, after: [b, c], point_of_no_return: true }
 ";
-/// Most events that are tried for one order.
+/// Most events that are tried on one order.
 const EVENTS: usize = 16;
-/// The same for an order that should progress far.
+/// The same limit for an order that should come far.
 const EVENTS_OF_FAR: usize = 60;
 
-/// How the services answer an order.
+/// How the services answer an order's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
-    /// In every way.
+    /// With all kinds of answers.
     Mixed,
-    /// Well, nearly always.
+    /// Almost always with success.
     Good,
-    /// Well until the last step, which is refused.
+    /// With success, except for the last step, which is refused.
     RefusesTheLast,
-    /// The order is compensated, and no compensation succeeds.
+    /// With a refusal, after which every compensation fails.
     RefusesToGoBack,
 }
 
@@ -60,12 +60,12 @@ pub fn new(workflow: &Workflow, id: OrderId, now: Timestamp, details: Value) -> 
     Order::new(&accepted, workflow, now)
 }
 
-/// The order after a number of events; events that it does not allow are skipped.
+/// The order after random events; events that its state does not allow are skipped.
 #[must_use]
 pub fn walked(workflow: &Workflow, new: &Order, seed: u64) -> Order {
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut order, mut now) = (new.clone(), new.submitted_at);
-    // A part of the orders is set aside instead and has not begun.
+    // Some orders are set aside instead, so they have not begun.
     if rng.random_range(0..12) == 0 {
         order.set_aside = Some(now);
         return order;
@@ -112,7 +112,7 @@ fn event(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Event {
     }
 }
 
-/// A reply to one of the requests under way.
+/// A random reply to one of the requests under way.
 fn reply(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Option<Event> {
     let out = order.steps.iter();
     let out: Vec<_> = out.filter_map(|s| Some((s, s.state.out()?))).collect();
@@ -156,7 +156,7 @@ fn reply(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Option<
     }))
 }
 
-/// Properties of an order, to check that orders of every kind were made.
+/// The properties of an order, used to check that orders of every kind were made.
 #[must_use]
 pub fn kinds(order: &Order) -> BTreeSet<String> {
     let mut kinds = BTreeSet::from([order.state.name().to_owned()]);
@@ -184,7 +184,7 @@ pub fn kinds(order: &Order) -> BTreeSet<String> {
     kinds
 }
 
-/// Properties that some of the orders of a thousand walks must have.
+/// The properties that at least one of a thousand orders must have.
 pub const KINDS: [&str; 20] = [
     "Pending",
     "Processing",

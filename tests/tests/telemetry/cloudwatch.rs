@@ -1,9 +1,8 @@
-//! The alarms in CloudWatch ring for the metrics of the faults that they are for, and only for those.
+//! Each CloudWatch alarm of the module must ring for the metrics of its fault, and only for those.
 //!
-//! There is no CloudWatch here. Its handling of the lines and the module's alarms is implemented from its
-//! documentation (<https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html>): a series
-//! is a namespace, a name and dimensions; each period has a statistic; an alarm rings when enough of its last periods
-//! breach.
+//! CloudWatch itself is not used. Its handling of log lines and alarms is implemented here from its documentation
+//! (<https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html>): a series is a namespace,
+//! a name and dimensions; each period has a statistic; an alarm rings when enough of its last periods breach.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +15,7 @@ use crate::telemetry::metrics::{sweep_over_a_breach, sweep_within};
 
 const NAMESPACE: &str = "Triad/shop";
 const MINUTE_MS: u64 = 60_000;
-/// Simulated worlds, each in its own minute.
+/// Number of simulated worlds; the metrics of each count as one minute.
 const WORLDS: u64 = 60;
 
 /// The dimensions of a series, by name.
@@ -37,7 +36,7 @@ struct Alarm {
     is_missing_a_breach: bool,
 }
 
-/// The value of `name = value` in a block of Terraform's language, with one setting on each line.
+/// The value of `name = value` in a Terraform block that has one setting on each line.
 fn said<'a>(block: &'a str, name: &str) -> Option<&'a str> {
     let of = |line: &'a str| {
         line.trim()
@@ -48,7 +47,7 @@ fn said<'a>(block: &'a str, name: &str) -> Option<&'a str> {
     block.lines().find_map(of).map(str::trim)
 }
 
-/// Names and texts in `{ name = "text" }`.
+/// The names and texts in `{ name = "text" }`.
 fn pairs(map: &str) -> Dimensions {
     let inner = map.trim_matches(['{', '}', ' ']);
     let parts = inner.split(',').filter_map(|part| part.split_once('='));
@@ -57,7 +56,7 @@ fn pairs(map: &str) -> Dimensions {
         .collect()
 }
 
-/// A number, or the default of one of the variables.
+/// The value of a number, or of a variable's default.
 fn number(said: &str, variables: &str) -> f64 {
     let text = match said.strip_prefix("var.alarms.") {
         None => said,
@@ -73,7 +72,7 @@ fn number(said: &str, variables: &str) -> f64 {
         .unwrap_or_else(|_| panic!("{said} is a number"))
 }
 
-/// The alarms of the module, by the names of their resources.
+/// The module's alarms, by resource name.
 fn alarms() -> BTreeMap<String, Alarm> {
     let text = include_str!("../../../infra/alarms.tf");
     let variables = include_str!("../../../infra/variables_operations.tf");
@@ -110,7 +109,7 @@ fn alarms() -> BTreeMap<String, Alarm> {
             alarms.insert(name.to_owned(), one);
             continue;
         }
-        // One alarm for each entry of a map.
+        // A resource with `for_each`: one alarm for each entry of a map.
         for entry in locals
             .split(" = {\n")
             .skip(1)
@@ -132,10 +131,10 @@ fn alarms() -> BTreeMap<String, Alarm> {
     alarms
 }
 
-/// Values of one series: the time, the value, and how often it was reported.
+/// The values of one series: time, value, and number of reports.
 type Values = Vec<(u64, f64, f64)>;
 
-/// The metrics that CloudWatch has received.
+/// The metrics that CloudWatch has received, by namespace, name and dimensions.
 #[derive(Default)]
 struct CloudWatch(BTreeMap<(String, String, Dimensions), Values>);
 
@@ -167,7 +166,7 @@ impl CloudWatch {
         }
     }
 
-    /// A metric of AWS's own, which Triad does not report.
+    /// The values of a metric that AWS reports, not Triad.
     fn of_aws(alarm: &Alarm, each_minute: &[f64]) -> Self {
         let series = (
             alarm.namespace.clone(),
@@ -179,7 +178,7 @@ impl CloudWatch {
         Self([(series, values.collect())].into())
     }
 
-    /// The alarm's statistic in the period from `begin`; `None` without a value.
+    /// The alarm's statistic in the period that begins at `begin`; `None` without values.
     fn statistic(&self, alarm: &Alarm, begin: u64) -> Option<f64> {
         let series = (
             alarm.namespace.clone(),
@@ -217,7 +216,7 @@ impl CloudWatch {
     }
 }
 
-/// The values of a metric in a line, each with its count.
+/// The values of a metric in a log line, each with its count.
 fn values(told: &Value) -> Vec<(f64, f64)> {
     let numbers = |list: &Value| {
         let list = list.as_array().expect("a list").iter();
@@ -233,7 +232,7 @@ fn values(told: &Value) -> Vec<(f64, f64)> {
     }
 }
 
-/// The metrics reported in each minute while `work` runs.
+/// The metrics that are reported while `work` runs once for each minute.
 fn told_in_minutes(minutes: u64, mut work: impl FnMut(u64)) -> CloudWatch {
     let embedded = Embedded::new(NAMESPACE).expect("a namespace");
     metric::describe();
@@ -245,7 +244,7 @@ fn told_in_minutes(minutes: u64, mut work: impl FnMut(u64)) -> CloudWatch {
     told
 }
 
-/// Number of an event in a minute, summed over all labels that the alarm's dimensions leave open.
+/// How often an event happened in a minute, summed over all labels that the alarm's dimensions do not fix.
 fn happened(told: &CloudWatch, alarm: &Alarm, minute: u64) -> f64 {
     let of_it = told.0.iter().filter(|((_, name, by), _)| {
         let fits = alarm
@@ -273,7 +272,7 @@ fn every_alarm_of_the_module_is_tried_here() {
     assert_eq!(names, tried.collect());
 }
 
-/// Alarms that ring at a single event.
+/// Alarms that ring for a single event.
 const OCCURRENCES: [&str; 6] = [
     "broken-invariants",
     "dead-letters",
@@ -297,7 +296,7 @@ fn one_event_that_a_handler_tells_of_rings_in_its_minute_and_no_other() {
     for name in OCCURRENCES {
         let alarm = &alarms[name];
         let (told, minutes) = match name {
-            // A defect of Triad, which no simulated world has.
+            // A violated invariant is a defect of Triad, which no simulated world has, so it is caused here.
             "broken-invariants" => (&breach, 1),
             _ => (&worlds, WORLDS),
         };
@@ -319,7 +318,7 @@ fn a_supervisor_that_does_not_sweep_all_of_the_index_for_five_minutes_rings() {
     let alarm = &alarms()["supervisor_silent"];
     let whole = told_in_minutes(10, |_| on_one_thread(sweep_within(100)));
     assert!(!whole.rings(alarm, 10 * MINUTE_MS));
-    // After that, no further metrics.
+    // No further metrics are reported after the tenth minute.
     assert!(!whole.rings(alarm, 14 * MINUTE_MS));
     assert!(whole.rings(alarm, 15 * MINUTE_MS));
     let truncated = told_in_minutes(10, |_| on_one_thread(sweep_within(0)));
@@ -331,7 +330,7 @@ fn an_order_that_stays_overdue_for_five_minutes_rings() {
     let alarm = &alarms()["overdue"];
     let from_third = told_in_minutes(8, |minute| match minute {
         0..3 => on_one_thread(sweep_within(100)),
-        // A sweep over an order that has been due for an hour.
+        // From the fourth minute on, each sweep finds an order that has been due for an hour.
         _ => on_one_thread(sweep_over_a_breach()),
     });
     assert!(!from_third.rings(alarm, 7 * MINUTE_MS), "four minutes");

@@ -1,5 +1,5 @@
-//! The metrics: the code reports every metric in the table; the page, the dashboards and the alarms name existing
-//! ones; and `triad serve` and `triad-worker` offer them.
+//! The metrics: the code reports every metric in the table; the page, the dashboards and the alarms name only
+//! existing metrics; `triad serve` and `triad-worker` offer them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,20 +23,20 @@ use triad_workflow::hash::canonical_json;
 
 use crate::one_machine::serve::Place;
 
-/// Most simulated worlds until every metric of a handler was reported.
+/// Most simulated worlds that run until every metric of a handler has been reported.
 const SEEDS: u64 = 600;
-/// Metrics of the loops that read topics, which the simulated world lacks.
+/// Metrics of the loops that read topics, which the simulated world does not use.
 const OF_LOOPS: [&str; 2] = ["triad_oldest_record_age_seconds", "triad_lag_records"];
-/// A metric of the worker, if the store counts its orders.
+/// A metric that only a worker reports, if its store counts orders.
 const OF_WORKERS: [&str; 1] = ["triad_orders_needing_operator"];
-/// A metric of a defect of Triad, which no seed has.
+/// A metric about a defect of Triad, which no seed has.
 const OF_FAULTS: [&str; 1] = ["triad_invariant_breaches_total"];
 
 fn names() -> BTreeSet<&'static str> {
     metric::ALL.iter().map(|metric| metric.name).collect()
 }
 
-/// A sweep over an order that has failed more often than it may: a defect of Triad.
+/// Runs a sweep over an order with more failures than its workflow allows, which would be a defect of Triad.
 pub(crate) async fn sweep_over_a_breach() {
     let table = Store::start().await;
     let store = table.store();
@@ -82,7 +82,7 @@ pub(crate) async fn sweep_over_a_breach() {
     assert_eq!(late, Some(past.0), "since when it is due");
 }
 
-/// One sweep over an empty table, with this limit; with 0 it is incomplete.
+/// Runs a sweep over an empty table with this limit; with 0, the sweep is incomplete.
 pub(crate) async fn sweep_within(sweep_limit: usize) {
     let table = Store::start().await;
     let settings = Settings {
@@ -94,7 +94,7 @@ pub(crate) async fn sweep_within(sweep_limit: usize) {
     supervisor.sweep(Millis(60_000)).await;
 }
 
-/// The metrics in the lines. Each line has all labels, and the unit.
+/// The metrics in the log lines. Each line must have all labels, and the unit.
 fn told(lines: &[String]) -> BTreeSet<&'static str> {
     let mut told = BTreeSet::new();
     for line in lines {
@@ -121,7 +121,7 @@ fn the_code_tells_of_every_metric_of_the_table_and_of_no_other() {
     let embedded = Embedded::new("Triad/test").expect("a namespace");
     metric::describe();
     let mut met = BTreeSet::new();
-    // Runs the handlers in simulated worlds, until they have reported all their metrics.
+    // Runs the handlers in simulated worlds until all their metrics have been reported.
     let wanted = names().len() - OF_LOOPS.len() - OF_WORKERS.len() - OF_FAULTS.len();
     for seed in 0..SEEDS {
         metrics::with_local_recorder(&embedded, || {
@@ -168,7 +168,7 @@ fn a_sweep_that_was_not_whole_is_not_counted_as_done() {
     assert_eq!(results(0), ["truncated"]);
 }
 
-/// The page has a row for each metric in the table.
+/// The page must have a row for each metric in the table.
 #[test]
 fn the_page_lists_every_metric() {
     let page = include_str!("../../../docs/reference/metrics.md");
@@ -193,7 +193,7 @@ fn the_page_lists_every_metric() {
     }
 }
 
-/// Names of metrics in a text: words with the prefix, without Prometheus's suffixes of histograms.
+/// The names of metrics in a text: words with the prefix, without Prometheus's suffixes for histograms.
 fn named_in(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in text.match_indices("triad_") {
@@ -228,7 +228,7 @@ fn dashboards_and_alarms_name_metrics_that_there_are() {
     assert!(unseen.is_empty(), "no dashboard shows {unseen:?}");
 }
 
-/// The samples of a metric: its labels and value.
+/// The samples of a metric: labels and value.
 fn samples<'a>(text: &'a str, name: &str) -> Vec<(&'a str, f64)> {
     let of_it = text.lines().filter_map(|line| line.strip_prefix(name));
     of_it
@@ -277,7 +277,7 @@ async fn serve_offers_what_it_measures() {
         ),
         ("triad_conflicts_total", ""),
     ];
-    // The address is logged before the handlers start.
+    // The address may be logged before the handlers start, so the test waits for the counters.
     until("the counters begin at 0", async || {
         let text = read(&address).await?;
         let has = |(name, labels): &(&str, &str)| samples(&text, name).contains(&(*labels, 0.0));
@@ -373,7 +373,7 @@ async fn dev_offers_what_it_measures_and_how_many_orders_are_in_error_until_none
     in_error(2.0).await;
 }
 
-/// The address in the log.
+/// The address of the metrics, from the process's log.
 fn said_address(process: &Process) -> String {
     let said = process.err();
     let line = said.iter().find(|line| line.contains("\"metrics\""));

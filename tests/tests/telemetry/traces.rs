@@ -1,4 +1,4 @@
-//! Traces of orders at a collector: `triad serve` with an OTLP receiver.
+//! Traces of orders: `triad serve` sends its spans to an OTLP receiver in the test.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use triad_tests::poll::until;
 
 use crate::one_machine::serve::{Place, Serve};
 
-/// A secret in orders that no span may have.
+/// A secret value in orders that must not occur in any span.
 const SECRET: &str = "nobody-may-see-this";
 
 const TRIP: &str = "
@@ -46,7 +46,7 @@ steps:
     compensation: { action: release }
 ";
 
-/// A collector that keeps the posted spans.
+/// An OTLP receiver that keeps the spans.
 #[derive(Clone, Default)]
 pub(crate) struct Collector {
     spans: Arc<Mutex<Vec<Span>>>,
@@ -110,8 +110,8 @@ fn is_error(span: &Span) -> bool {
     status.is_some_and(|status| status.code() == SpanStatus::Error)
 }
 
-/// A remote service that gives the answers of each action in turn, the last one repeatedly, and keeps the trace
-/// contexts of its calls.
+/// A remote service that gives each action's answers in turn (the last one repeatedly), and keeps the trace contexts
+/// of its calls.
 #[derive(Clone)]
 struct Service {
     answers: Arc<Mutex<HashMap<&'static str, Vec<u16>>>>,
@@ -156,7 +156,7 @@ impl Service {
     }
 }
 
-/// A `triad serve` with this service, and this endpoint for spans.
+/// Starts a `triad serve` with this service, this endpoint for spans, and this sampling rate.
 async fn serve(service: &str, endpoint: &str, sample: f64) -> (Place, Serve) {
     let place = Place::new().await;
     place.files.write("flows/trip.yaml", TRIP);
@@ -191,16 +191,16 @@ async fn ended(serve: &Serve, order: &Value) -> Value {
     serde_json::from_str::<Value>(&body).expect("JSON")["order"]["state"].clone()
 }
 
-/// The spans by name, after checks of every tree: one trace, one root, no missing parent, no duplicate id, no
-/// dangling link, no secret.
+/// The roots, and all spans by name, after checking each trace: one root, no missing parent, no id twice, no link
+/// without a target, no secret.
 pub(crate) fn tree(spans: &[Span]) -> (Vec<&Span>, BTreeMap<&str, Vec<&Span>>) {
     let mut ids: BTreeMap<Vec<u8>, &Span> = BTreeMap::new();
     for span in spans {
         let Some(told) = ids.insert(span.span_id.clone(), span) else {
             continue;
         };
-        // A process that cannot know whether a message was sent sends it again: the same message and the same span. A
-        // restart does so for the first orders, too, and then the message's consequences are reported twice.
+        // A process that cannot know whether it has sent a message sends it again, as the same span. After a restart
+        // the consequences of such a message are reported twice as well.
         assert_eq!((&told.name, told.kind()), (&span.name, span.kind()));
         assert!(matches!(
             span.kind(),
@@ -241,7 +241,7 @@ pub(crate) fn values(spans: &[&Span], name: &str) -> Vec<String> {
 #[tokio::test]
 async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
     let (collector, endpoint) = Collector::start().await;
-    // Down twice, then a pause of a second, then a permanent refusal.
+    // The first attempt fails with two calls, the second is deferred for a second, the third is refused for good.
     let (service, address) = Service::start(&[("reserve", &[503, 503, 429, 422])]).await;
     let (_place, serve) = serve(&address, &endpoint, 1.0).await;
     assert_eq!(ended(&serve, &trip("t-1")).await, "Compensated");
@@ -260,7 +260,7 @@ async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
     assert_eq!(root.trace_id, own.trace_id().to_be_bytes());
     assert_eq!(root.span_id, own.hop_id().to_be_bytes());
 
-    // The calls with their answers.
+    // The spans of the calls, with the service's answers.
     let calls = &by_name["POST /hotel/reserve"];
     assert_eq!(
         values(calls, "http.response.status_code"),
@@ -286,7 +286,7 @@ async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
         assert!(ids.contains(&caller.hop_id().to_be_bytes()[..]), "{caller}");
     }
 
-    // The attempts: failed, deferred, refused.
+    // The spans of the three attempts: failed, deferred, refused.
     let attempts = &by_name["attempt agent.hotel"];
     assert!(attempts.iter().all(|a| a.kind() == SpanKind::Consumer));
     let forward = attempts.iter().copied();
@@ -299,7 +299,7 @@ async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
     let numbers: BTreeSet<_> = values(attempts, "triad.attempt").into_iter().collect();
     assert!(numbers.len() >= 3, "{numbers:?}");
 
-    // A new request links to the attempts before.
+    // The span of a new request has links to the earlier attempts.
     let requests = &by_name["send agent.hotel"];
     let requests: BTreeSet<_> = requests.iter().map(|s| s.span_id.clone()).collect();
     let takes_up = |name: &str| {
@@ -311,7 +311,7 @@ async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
     assert!(takes_up("sweep") > 0, "sweeps link to attempts");
     assert!(takes_up("take-up scheduler") > 0, "claims link to attempts");
 
-    // Every hop in between, named by the conventions.
+    // The spans between, named by the OpenTelemetry conventions.
     for (name, kind) in [
         ("send scheduler", SpanKind::Producer),
         ("claim scheduler", SpanKind::Consumer),
@@ -342,7 +342,7 @@ async fn an_order_that_was_retried_deferred_and_compensated_is_one_tree() {
 #[tokio::test]
 async fn an_operators_act_is_in_the_orders_tree_with_links_to_where_the_order_stood() {
     let (collector, endpoint) = Collector::start().await;
-    // The hotel refuses, and the flight cannot be cancelled for now.
+    // The service refuses the hotel, and for now the cancellation of the flight.
     let (service, address) = Service::start(&[("reserve", &[422]), ("cancel", &[422])]).await;
     let (_place, serve) = serve(&address, &endpoint, 1.0).await;
     let state = ended(&serve, &trip("o-1")).await;
@@ -416,7 +416,7 @@ async fn an_order_is_in_its_submitters_trace_and_of_others_only_failures_are_tol
     names.sort_unstable();
     let calls = names.iter().filter(|name| name.starts_with("POST"));
     assert_eq!(calls.count(), 1, "{names:?}");
-    // A request that a restart has sent again is answered from memory, with another attempt span.
+    // If a restart has sent a request again, the agent answers it from its memory, with another span of the attempt.
     names.dedup();
     assert_eq!(names, ["POST /hotel/reserve", "attempt agent.hotel"]);
     for span in &others {
@@ -429,7 +429,7 @@ async fn an_order_is_in_its_submitters_trace_and_of_others_only_failures_are_tol
 #[tokio::test]
 async fn a_collector_that_hangs_or_is_away_costs_no_order() {
     let (_service, address) = Service::start(&[]).await;
-    // Accepts connections without reading from them.
+    // A listener that accepts connections and never reads from them.
     let hangs = tokio::net::TcpListener::bind("127.0.0.1:0").await;
     let hangs = hangs.expect("a port");
     let away = tokio::net::TcpListener::bind("127.0.0.1:0").await;

@@ -1,4 +1,5 @@
-//! Traces of the deployed programs at a collector: the functions under a Runtime API, and workers.
+//! Traces of the deployed programs: functions under a Runtime API, and workers, send spans to an OTLP receiver in the
+//! test.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +14,10 @@ use triad_tests::topics::{Raw, write};
 
 use crate::telemetry::traces::{Collector, said, tree, values};
 
-/// The steps of the workflow; each is one request, one call and one reply.
+/// Number of steps of the workflow; each has one request, one call and one reply.
 const STEPS: usize = 5;
 
-/// The variables of a process that traces every order under this service name.
+/// The environment variables of a process that traces every order under this service name.
 fn traced(engines: &Engines, endpoint: &str, service: &'static str) -> Vec<(&'static str, String)> {
     let mut variables = engines.variables(&engines.brokers());
     variables.extend([
@@ -45,7 +46,7 @@ fn of_order(spans: &[Span], id: &str) -> Vec<Span> {
     spans.cloned().collect()
 }
 
-/// Asserts that the spans are one tree, from the submission to the last write, over every hop.
+/// Asserts that the spans form one tree, from the submission to the last write, through every hop.
 fn assert_whole(spans: &[Span], id: &str) {
     let (roots, by_name) = tree(spans);
     let own = TraceContext::of_order(&OrderId::new(id).expect("an id"));
@@ -80,8 +81,7 @@ fn assert_whole(spans: &[Span], id: &str) {
     assert_eq!(states.last().map(String::as_str), Some("Processed"));
 }
 
-/// A sandbox may be frozen once it has answered, so all spans must have been sent by then: the test does not wait for
-/// them.
+/// After its answer a function may be frozen, so it must have sent all spans before; the test does not wait for them.
 #[tokio::test]
 async fn functions_send_their_spans_before_they_answer() {
     let (collector, endpoint) = Collector::start().await;
@@ -116,7 +116,7 @@ async fn functions_send_their_spans_before_they_answer() {
     );
 }
 
-/// Workers send spans every second, and the rest when they are stopped.
+/// Workers send their spans every second, and the remaining ones when they are stopped.
 #[tokio::test]
 async fn an_order_that_goes_through_three_workers_is_one_tree() {
     let (collector, endpoint) = Collector::start().await;

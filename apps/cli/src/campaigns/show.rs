@@ -194,7 +194,7 @@ pub(super) async fn follow(store: &Store, id: &CampaignId, json: bool) -> Result
     let mut last = None;
     let stop = interrupted();
     tokio::pin!(stop);
-    // Until the campaign is over, or Ctrl-C.
+    // Repeats until the campaign is over, or until Ctrl-C.
     loop {
         let found = commands::by_id(store, id).await.map_err(refused)?;
         let view = View::of(&found);

@@ -62,7 +62,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Its values as defaults of options.
+    /// The context's values as defaults of options.
     pub fn values(&self) -> Values {
         let aws = self.aws.then(|| "true".to_owned());
         let values = [

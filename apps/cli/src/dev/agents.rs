@@ -181,7 +181,7 @@ impl Agents {
 /// The address of an agent's service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServiceAddress {
-    /// At this address. No secret is in it.
+    /// The agent calls this address, which contains no secret.
     At(String),
     /// The reference service.
     Reference,

@@ -43,7 +43,7 @@ impl OrderLine {
 /// How an order ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OrderEnding {
-    /// With this final status.
+    /// The order has ended with this status.
     With(Status),
     /// The order was dead-lettered, and so never stored, for this cause.
     Rejected(String),

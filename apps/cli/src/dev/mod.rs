@@ -233,7 +233,7 @@ fn unmeasured(error: EndpointError) -> anyhow::Error {
 
 /// How a run has ended.
 enum RunEnding {
-    /// With this exit code, without a summary.
+    /// The run has ended with this exit code, and prints no summary.
     With(ExitCode),
     /// All orders of the file are finished.
     Done(Summary),

@@ -18,7 +18,7 @@ impl Say {
     pub fn event(self, text: &str, json: &Value) {
         match self {
             Self::Text => println!("{text}"),
-            // If the reader has closed its end, the line is dropped.
+            // The line is dropped if the reader has closed its end of the pipe.
             Self::Json => drop(print_line(json)),
         }
     }

@@ -288,7 +288,7 @@ impl Runner {
                     if lived {
                         wait = FIRST_WAIT;
                     }
-                    // Without a change it would most likely end again.
+                    // Without a change of its files the service would most likely end again.
                     let for_a_change = !lived && !self.service.watch.is_empty();
                     let when = match for_a_change {
                         false => format!("it is started again in {} s", wait.as_secs()),
@@ -369,7 +369,7 @@ impl Runner {
                 signal(group, Signal::TERM);
                 let _ = tokio::time::timeout(STOP_WITHIN, child.wait()).await;
             }
-            // Its children may still run.
+            // Child processes of the service may still run.
             signal(group, Signal::KILL);
         }
         for reader in readers {

@@ -225,7 +225,7 @@ fn file(data: Option<&Path>, retention: Retention) -> Result<OpenStore> {
         }
     };
     let dir = std::path::absolute(&dir).unwrap_or(dir);
-    // Before the store is taken: from then on the file is believed.
+    // Removed before the store is opened: from then on other processes trust the connection file.
     data::forget(&dir);
     let file = data::store_in(&dir);
     let store = match &scratch {

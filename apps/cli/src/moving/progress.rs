@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_millis(100);
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Shows the line.
+    /// Shows the line; hidden if `quiet`, or if standard error is not a terminal.
     pub fn new(quiet: bool) -> Self {
         if quiet || !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());

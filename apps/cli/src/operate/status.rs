@@ -128,7 +128,7 @@ async fn print_once(store: &Store, args: &StatusArgs) -> Result<bool> {
         screen.insert(0, moment(now));
         screen.push(String::new());
     }
-    // In one write, because partial screens flicker.
+    // Printed in one write, because a screen in parts would flicker.
     println!("{}", screen.join("\n"));
     Ok(found.is_well())
 }

@@ -53,7 +53,7 @@ fn out_with(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) {
         Ok(()) => {}
         Err(e) if e.kind() == ErrorKind::BrokenPipe => GONE.store(true, Ordering::Relaxed),
         Err(e) => {
-            // Only the first fault is kept; setting it again changes nothing.
+            // Only the first fault is kept; a second one does not replace it.
             let _ = FAULT.set(e.to_string());
         }
     }

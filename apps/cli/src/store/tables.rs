@@ -81,7 +81,7 @@ impl Tables {
 /// Why the embedded engine of tables did not start.
 #[derive(Debug)]
 pub enum Unstarted {
-    /// Its port cannot be listened on.
+    /// The port cannot be listened on.
     Listen(std::io::Error),
     /// The content of its directory cannot be used, or no tables can be created.
     Unusable(anyhow::Error),

@@ -1,4 +1,4 @@
-//! The commands, against a running `triad dev`.
+//! Tests of the commands against a running `triad dev`.
 
 use serde_json::{Value, json};
 use triad_tests::cli::triad;
@@ -91,7 +91,7 @@ async fn a_bad_line_submits_nothing() {
     ] {
         assert!(err.contains(part), "{part} in {err}");
     }
-    // Orders submitted later arrive; no order of the bad file does.
+    // Submission still works, and no order of the bad file was submitted.
     let after = lines(&[order("after", 1)]);
     let _ = dev
         .triad_reading(&["submit", "-"], after.as_bytes())
@@ -137,7 +137,7 @@ async fn a_published_workflow_runs_and_orders_keep_the_version_they_began_with()
     let second = files.write("small.yaml", &SMALL.replace("charge", "pay"));
     let again = dev.triad(&["publish", &second]).await.good().out;
     assert_ne!(published, again);
-    // A present version is cached for a while.
+    // Submission caches the current version for a while, so orders are submitted until the new version runs.
     let mut number = 1;
     let json = until("an order runs on the new version", async || {
         number += 1;
@@ -163,7 +163,7 @@ async fn of_several_files_none_is_published_when_one_is_bad() {
         ran.err.contains("bad.yaml") && ran.out.is_empty(),
         "{ran:?}"
     );
-    // The installation's clock skew may exceed the attempt's time.
+    // With a clock skew of 1 h, the attempt's timeout is too short: the definition is refused.
     let file = files.write("fulfilment.yaml", FULFILMENT);
     let ran = dev
         .triad(&["publish", &file, "--skew", "1h"])
@@ -244,7 +244,7 @@ steps:
     let file = files.write("w.yaml", text);
     let args = ["validate", "--sweep-every", "1m", &file];
     let ran = triad(&args, &[], b"").await.good();
-    // In the queue and at the service, twice; two sweeps between them detect it.
+    // The time from complete-by until two sweeps, one minute apart, have found the lost attempt.
     let detection = "2m 6s";
     for part in [
         "at worst 5m 6s until it is processed".to_owned(),
@@ -275,10 +275,10 @@ async fn the_schema_is_json_schema() {
 #[tokio::test]
 async fn every_command_helps() {
     let help = triad(&["--help"], &[], b"").await.good().out;
-    // The commands are read from the help, so that a new command is included.
+    // The commands are read from the help, so that the test includes new commands.
     let listed = help.lines().skip_while(|l| *l != "Commands:").skip(1);
     let commands = listed.take_while(|line| !line.is_empty());
-    // An indented line continues the line before.
+    // An indented line continues the previous command's description.
     let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names: Vec<&str> = names.filter(|n| !n.is_empty() && *n != "help").collect();
     assert!(names.len() >= 20, "{names:?} of {help}");

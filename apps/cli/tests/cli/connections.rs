@@ -1,4 +1,4 @@
-//! Wrong addresses, silent ones, and none, for every command; named contexts.
+//! Every command with a wrong address, with one that does not answer, and with none; and named contexts.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use triad_tests::poll::PATIENCE;
 
 const WHO: [&str; 4] = ["--by", "ann", "--why", "as agreed"];
 
-/// An address that accepts connections and never answers, while it is kept.
+/// A listener on a free port, with its address. It accepts connections and never answers.
 fn silent() -> (std::net::TcpListener, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     (listener, address)
 }
 
-/// The commands that use the tables, and those that use Kafka.
+/// The commands that use the tables, and the commands that use Kafka.
 fn commands(files: &Files) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
     let workflow = files.write("fulfilment.yaml", FULFILMENT);
     let orders = files.write("orders.jsonl", &lines(&[order("1", 1)]));
@@ -85,7 +85,7 @@ fn assert_one_sentence(ran: &Ran, args: &[String], address: &str) {
 }
 
 async fn run_all(commands: &[Vec<String>], variables: &[(&str, &str)], address: &str) {
-    // A few at a time, because each waits for most of its time.
+    // Four commands at a time: each spends most of its time waiting.
     for some in commands.chunks(4) {
         let runs = some.iter().map(async |args| {
             let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -133,11 +133,10 @@ async fn a_broker_that_is_away_or_silent_is_one_sentence_with_its_address() {
     }
 }
 
-/// Bound of a test: a command must report an unreachable address within five seconds, so a command that takes longer
-/// hangs.
+/// Time limit of a command in these tests. A command must report an unreachable address within five seconds.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// An address of a network reserved for examples: no host answers, nor refuses, if the network routes it.
+/// An address reserved for documentation (RFC 5737): connection attempts are neither accepted nor refused.
 const NOWHERE: &str = "192.0.2.1:9092";
 
 #[tokio::test]
@@ -159,7 +158,7 @@ async fn no_command_hangs_where_nobody_answers() {
     ];
     let (_kept, silent) = silent();
     for address in [silent.as_str(), NOWHERE] {
-        // Both are silent, so the waits are concurrent.
+        // All commands wait for an answer that never comes, so they run concurrently.
         let url = format!("http://{address}");
         let variables = [
             ("TRIAD_DYNAMODB_ENDPOINT", url.as_str()),
@@ -205,7 +204,7 @@ async fn without_an_address_no_command_tries_aws() {
             assert!(err.contains(way), "{way} in {args:?}: {err}");
         }
     }
-    // `--aws` is explicit; here it names an account that does not answer.
+    // With `--aws` or `--region` the command uses AWS; here its endpoint is a port on which nothing listens.
     let away = [("AWS_ENDPOINT_URL", "http://127.0.0.1:1")];
     let variables = [&variables[..], &away].concat();
     for said in [&["list", "--aws"][..], &["list", "--region", "eu-west-1"]] {
@@ -233,7 +232,7 @@ async fn a_table_that_is_missing_is_named() {
     }
 }
 
-/// A user's file of contexts.
+/// The directory of a user who has a file of contexts.
 struct User(Files);
 
 impl User {
@@ -432,7 +431,7 @@ async fn what_changes_production_is_confirmed_by_its_name() {
     assert!(shown.contains("open by ann"), "{shown}");
 }
 
-/// Runs a command on a terminal, with a typed line as input.
+/// Runs a command on a terminal and types the line `typed`; returns success and the output.
 async fn at_terminal(user: &User, args: &[&str], typed: &str) -> (bool, String) {
     let triad = triad_tests::process::binary("triad");
     let mut script = tokio::process::Command::new("script");

@@ -1,4 +1,4 @@
-//! The commands as programs: input, output and effects.
+//! Runs the commands as programs and checks their output and effects.
 
 mod commands;
 mod connections;

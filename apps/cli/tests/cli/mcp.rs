@@ -6,7 +6,7 @@ use triad_tests::mcp::Mcp;
 use triad_tests::orders::{lines, orders};
 use triad_tests::poll::until;
 
-/// A system with this number of orders in Error.
+/// Starts `triad dev` with `count` orders in Error.
 async fn failed(count: usize) -> Dev {
     let dev = Dev::start(&[]).await;
     dev.services(json!({"notification": {"permanent": 1.0}}))
@@ -123,7 +123,7 @@ async fn a_campaign_is_tried_started_and_watched_to_its_end() {
         .await;
     let batch = batch.expect("it answers");
     assert_eq!(batch["orders"].as_array().map(Vec::len), Some(2), "{batch}");
-    // A finished campaign cannot be stopped, and the wrong name of an act is refused.
+    // Stopping a finished campaign is refused, and so is an act with an unknown name.
     let stop = json!({"on": "campaigns", "act": "stop", "campaign": id, "why": "enough"});
     let tried = talk.call("dry_run", stop).await.expect("it is tried");
     assert_eq!(tried["end"], "finished", "{tried}");

@@ -1,4 +1,4 @@
-//! Output of the commands: to readers that close early, to programs, to terminals of any width.
+//! The output of the commands: to a closed pipe, as JSON for programs, and on terminals of several widths.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ use triad_workflow::Millis;
 
 const WHO: [&str; 4] = ["--by", "ann", "--why", "as agreed"];
 
-/// A running installation with orders that are processed, orders in Error and a dead letter.
+/// A running installation with processed orders, orders in Error and a dead letter.
 async fn world() -> (Dev, String) {
     let dev = Dev::on_tables(&[]).await;
     let text = lines(&orders("good", 3));
@@ -63,7 +63,7 @@ async fn with_closed_reader(dev: &Dev, args: &[&str]) -> (i32, String) {
 fn listed(help: &str) -> BTreeSet<String> {
     let listed = help.lines().skip_while(|l| *l != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
-    // An indented line continues the line before.
+    // An indented line continues the previous command's description.
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names = names.filter(|name| !name.is_empty() && *name != "help");
     names.map(str::to_owned).collect()
@@ -85,7 +85,7 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
     let acts = |args: &[&'static str]| [args, &WHO[..]].concat();
     let runs: Vec<Vec<&str>> = vec![
         vec!["serve", "--schema"],
-        // It would run until it is interrupted, but it fails at once, because it cannot listen there.
+        // The console cannot listen on this address, so the command fails at once instead of running on.
         vec!["console", "--listen", "192.0.2.1:0", "--tokens", &tokens],
         vec!["token", "shop", "--role", "read"],
         vec!["export", "--to", &exported],
@@ -160,7 +160,7 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
         vec!["bench", "--orders", "10"],
         vec!["dev", "--orders", &one, "--until-done"],
     ];
-    // Refused, needing an operator, or without a service.
+    // Commands that are refused here, need an operator's input, or need a service that does not run.
     let refused = [
         "retry-compensation",
         "migrate",
@@ -216,8 +216,8 @@ async fn a_fault_of_standard_output_is_an_error_and_no_panic() {
     assert!(err.contains("standard output: No space left"), "{err}");
 }
 
-/// Every moment in a value is RFC 3339: no number is as large as one in milliseconds, and fields named as moments can
-/// be parsed.
+/// Checks that every time in a JSON value is RFC 3339 text: no number is as large as a time in milliseconds, and
+/// fields with names of times can be parsed.
 fn assert_moments(value: &Value, name: &str, line: &Value) {
     match value {
         Value::Object(fields) => {
@@ -285,7 +285,7 @@ async fn programs_read_one_vocabulary_from_every_command() {
         assert!(line["kind"].is_string(), "{line}");
         assert_moments(line, "", line);
     }
-    // The cause has one form: the text that one command prints, another accepts.
+    // A cause as `get` prints it is accepted by the filter of `list`.
     let order = dev
         .triad(&["get", "bad-0", "--json"])
         .await

@@ -13,9 +13,9 @@ use triad_tests::process::{Process, command};
 struct Running {
     dir: String,
     process: Process,
-    /// Its data directory, for other commands.
+    /// The data directory, which other commands need.
     data: String,
-    /// How many of its lines were read.
+    /// How many of the process's events the test has read.
     seen: usize,
 }
 
@@ -50,7 +50,7 @@ impl Running {
         std::fs::write(format!("{}/triad.yaml", self.dir), text).expect("it can be written");
     }
 
-    /// The next matching event; skips others.
+    /// Reads events until one matches, and returns it.
     async fn event(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         until(what, async || {
             while let Some(line) = self.process.out().get(self.seen) {
@@ -74,7 +74,7 @@ impl Running {
         triad(arguments, &[("TRIAD_DATA", &self.data)], input.as_bytes()).await
     }
 
-    /// Submits an order and waits for its end; returns which service did its step `bank charge`.
+    /// Submits an order and waits for its end; returns the service that carried out the step `bank charge`.
     async fn charged_by(&self, order: &str) -> String {
         let orders = std::fs::read_to_string(format!("{}/orders.jsonl", self.dir));
         let orders = orders.expect("a project has orders");
@@ -87,7 +87,7 @@ impl Running {
         line.replace(&call, "")
     }
 
-    /// The port of the address that an agent has, by the last answer of its service.
+    /// The port in an agent's address.
     fn port_of(address: &str) -> u16 {
         let host = address.trim_start_matches("http://");
         let port = host.split([':', '/']).nth(1).expect("a port");
@@ -103,7 +103,7 @@ async fn what_a_changed_project_file_says_is_done_and_said() {
     let before = dev.file();
     assert_eq!(dev.charged_by("before").await, "bookings");
 
-    // A second service, to which an agent is moved.
+    // The changed file has a second service, and the agent `bank` uses it.
     let second = "services:\n  post: { command: python3 service.py }\n";
     let after = before
         .replace("services:\n", second)
@@ -131,7 +131,7 @@ async fn what_a_changed_project_file_says_is_done_and_said() {
     let line = format!("export TRIAD_SERVICE_POST=http://127.0.0.1:{port}\n");
     assert!(env.expect("it is there").contains(&line), "{line}");
 
-    // A wrong file changes nothing, and an error is printed.
+    // An invalid file is reported, and the running services stay as they are.
     dev.change(&after.replace("bank: { service: post }", "bank: { service: pots }"));
     let is_wrong = |e: &Value| e["event"] == "project-not-read";
     let event = dev.event("the wrong file is said", is_wrong).await;
@@ -142,7 +142,7 @@ async fn what_a_changed_project_file_says_is_done_and_said() {
     );
     assert_eq!(dev.charged_by("wrong").await, "post");
 
-    // A removed service is stopped.
+    // The changed file no longer has the second service, which is stopped.
     dev.change(&before);
     let event = dev.event("the second change is said", is_changed).await;
     let gone = "removed  service post: it is stopped";
@@ -178,10 +178,11 @@ async fn a_workflow_that_a_changed_project_file_names_is_published() {
     let _ = dev.triad(&["submit", "--wait", "-"], &line).await.good();
 }
 
-/// Whether a process runs, and is not a zombie.
+/// Whether a process runs and is not a zombie.
 fn lives(id: i32) -> bool {
     if let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) {
-        // The state follows the name, which is in parentheses and may contain anything.
+        // In `/proc/PID/stat` the state follows the program's name, which is in parentheses and may itself contain
+        // spaces and parentheses.
         let state = stat
             .rsplit(") ")
             .next()
@@ -195,7 +196,7 @@ fn lives(id: i32) -> bool {
 #[tokio::test]
 async fn nothing_of_a_service_outlives_a_dev_that_is_killed() {
     let files = Files::new();
-    // A service with a child; both ignore SIGTERM.
+    // A shell that ignores SIGTERM, with a child that ignores it too.
     let command = "trap '' TERM; sleep 600 & echo $! $$ > ids; python3 service.py & wait; wait";
     let mut dev = Running::start(&files, |text| {
         text.replace(

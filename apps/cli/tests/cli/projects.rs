@@ -24,7 +24,7 @@ async fn new(dir: &str, language: &str) {
     );
 }
 
-/// The search path, which commands in tests otherwise lack: services are started by name.
+/// The variable PATH, which commands in tests otherwise lack; `triad dev` needs it to start services by name.
 fn path() -> (&'static str, String) {
     let path = std::env::vars().find(|(name, _)| name == "PATH");
     ("PATH", path.expect("a test has a PATH").1)
@@ -45,7 +45,7 @@ async fn a_new_project_runs_its_orders_in_python_and_in_node() {
         let ran = run_to_the_end(&dir).await;
         // The third order is refused, so the exit code is 1.
         let said = ran.ended(1).json_lines();
-        // An order's last event may come after the summary.
+        // An order's last event may come after the summary, so the summary is searched for.
         let summary = said.iter().find(|line| line["event"] == "summary");
         let summary = &summary.expect("it sums up")["summary"];
         assert_eq!(
@@ -57,7 +57,7 @@ async fn a_new_project_runs_its_orders_in_python_and_in_node() {
             summary["ended_badly"][0]["cause"], "permanent/book-hotel/no-room",
             "{language}: {summary}"
         );
-        // The flight of that order is booked and cancelled.
+        // Of the refused order, the service has booked and then cancelled the flight.
         let env = Path::new(&dir).join(".triad/env");
         assert!(!env.exists(), "its addresses are nobody's any more");
         let address = said[0]["agents"][0]["address"]
@@ -185,7 +185,7 @@ async fn a_service_that_forgets_its_keys_is_told_what_it_does_not_honour() {
     );
     serve.abort();
 
-    // Without a server no point can be checked.
+    // Nothing listens on this address, so `check-service` can check nothing.
     let ran = check("http://127.0.0.1:1").await.ended(1);
     assert!(ran.err.contains("nothing can be said"), "{}", ran.err);
 }
@@ -198,7 +198,7 @@ async fn a_service_that_does_not_start_ends_the_run_before_orders_are_submitted(
     std::fs::write(format!("{dir}/service.py"), "import nothing_of_this_name\n").expect("a file");
     let said = "bookings did not start; nothing was submitted";
     let mut ran = run_to_the_end(&dir).await.ended(1);
-    // Another program may take the service's free port before the service does.
+    // Retried: another program may take the port that `triad dev` chose before the service listens on it.
     for _ in 0..2 {
         if !ran.err.contains(said) {
             ran = run_to_the_end(&dir).await.ended(1);

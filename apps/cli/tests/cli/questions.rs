@@ -1,4 +1,4 @@
-//! An operator's questions, and the answers of the commands, against a running `triad dev`.
+//! The questions that an operator asks with commands, against a running `triad dev`.
 
 use serde_json::{Value, json};
 use triad_tests::dev::Dev;
@@ -20,7 +20,7 @@ async fn in_state(dev: &Dev, id: &str, state: &str) -> Value {
     .await
 }
 
-/// Runs a curl command of `get --inputs` in a shell; returns the service's answer.
+/// Runs a curl command that `get --inputs` printed; returns the service's answer.
 async fn run_as_shown(dev: &Dev, agent: &str, shown: &str) -> Value {
     let variable = format!("{}_URL", agent.to_uppercase());
     let address = format!("{}/{agent}", dev.service);
@@ -34,7 +34,7 @@ async fn run_as_shown(dev: &Dev, agent: &str, shown: &str) -> Value {
     serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran:?}"))
 }
 
-/// The curl commands in a text, each with its continued lines.
+/// The curl commands in a text, each with its continuation lines.
 fn curls(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut open = false;
@@ -119,7 +119,7 @@ async fn get_says_what_happens_next_and_list_what_orders_wait_for() {
         "{text}"
     );
 
-    // An expired token fails no order, and the status screen names the remedy.
+    // The service refuses the agent's expired token: no order fails, and `status` names the credentials.
     let status = dev.triad(&["status"]).await.ended(1).out;
     assert!(
         status.contains("payment is") && status.contains("credentials"),

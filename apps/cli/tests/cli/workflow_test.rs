@@ -1,4 +1,4 @@
-//! `triad test`: evaluates a workflow for an order, with nothing running.
+//! `triad test` evaluates a workflow for an order, without a running installation.
 
 use serde_json::{Value, json};
 use triad_tests::cli::{Ran, triad};

@@ -145,7 +145,7 @@ where
         let mut batch = self.stuck.take_due(Instant::now(), self.max_records);
         let mut next = match batch.len() >= self.max_records {
             true => {
-                // It is the first of the new items.
+                // The item read first is the first of the new items.
                 first
                     .into_iter()
                     .for_each(|item| self.fresh.push_front(item));
@@ -183,7 +183,7 @@ where
         self.stuck.forget(&gone);
         self.fresh.retain(|item| !gone.contains(&item.partition()));
         for partition in &gone {
-            // It may have been assigned again, and paused for items that are dropped now.
+            // The partition may have been assigned again, and may still be paused for items that are dropped now.
             self.lane.pause(partition, false);
         }
         gone

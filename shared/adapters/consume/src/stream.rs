@@ -261,7 +261,7 @@ impl Room {
             Side::Normal => self.normal.clone().acquire_owned().await.ok(),
             Side::High => None,
         };
-        // Neither semaphore is ever closed.
+        // Never fails, because neither semaphore is ever closed.
         let all = self.all.clone().acquire_owned().await.ok();
         Permit {
             _all: all,

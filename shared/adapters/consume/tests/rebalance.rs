@@ -1,5 +1,5 @@
-//! Both loops, in virtual time, over a group that revokes and reassigns partitions at any poll of the consumer: also
-//! between the reading of a record and its handling. All random choices come from a seed.
+//! Both consumer loops, in virtual time, while the group revokes and reassigns partitions at any poll, also between
+//! the reading of a record and its handling. All random choices come from a seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,15 +16,15 @@ use triad_runtime::{Bus, BusError, Handled, InputRecord, Redelivery};
 const TOPIC: &str = "work";
 const HIGH: &str = "work.high";
 const PARTITIONS: i32 = 2;
-/// Records of each partition.
+/// Number of records in each partition.
 const RECORDS: i64 = 100;
-/// Most records of one partition that the loop of batches holds at once: a batch, and one for each half minute for
-/// which a handler hangs.
+/// Most records of one partition that the loop of batches reads beyond the first unfinished record: a batch, and one
+/// more for each half minute for which a handler hangs.
 const READ_AHEAD: i64 = 12;
 const SEEDS: u64 = 24;
-/// How long, in virtual time, partitions move and handlers fail.
+/// How long, in virtual time, partitions are moved and handlers fail.
 const UNREST: Duration = Duration::from_secs(600);
-/// Everything must be done within this virtual time after the unrest.
+/// After that time, every record must be handled and committed within this virtual time.
 const CALM_WITHIN: Duration = Duration::from_secs(1_800);
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
@@ -44,7 +44,7 @@ impl Chance {
     }
 }
 
-/// One partition, as the broker and the member under test see it.
+/// One partition: its records, the committed offset, and the position of the member under test.
 #[derive(Default)]
 struct Part {
     committed: i64,
@@ -62,16 +62,16 @@ impl Part {
     }
 }
 
-/// The group of the normal lane.
+/// The consumer group of the normal lane.
 struct Group {
     chance: Chance,
     parts: BTreeMap<i32, Part>,
-    /// Whether the member under test has the partitions.
+    /// Whether the partitions are assigned to the member under test.
     is_ours: bool,
     calm_from: Instant,
     /// How often the partitions were revoked.
     moves: u32,
-    /// Most records of one partition between the first unfinished and the last read one.
+    /// Most records of one partition between its first unfinished record and the last record read.
     read_ahead: i64,
     breach: Option<String>,
 }
@@ -93,7 +93,8 @@ impl Group {
         Instant::now() >= self.calm_from
     }
 
-    /// A commit, as a broker takes it: from any member of the group, whether or not the partition is assigned to it.
+    /// Commits an offset. A broker accepts a commit of any member of the group, whether or not the partition is
+    /// assigned to it.
     fn commit(&mut self, at: i32, next: i64) {
         let part = self.parts.get_mut(&at).expect("a partition");
         part.committed = next;
@@ -111,7 +112,7 @@ impl Group {
         }
     }
 
-    /// A rebalance at a poll of the member.
+    /// May revoke or reassign the partitions when the member polls.
     fn rebalance(&mut self, assignment: &Assignment) {
         if self.is_ours && !self.is_calm() && self.chance.one_in(12) {
             self.commit_stored();
@@ -119,7 +120,7 @@ impl Group {
             self.is_ours = false;
             self.moves += 1;
         }
-        // Often the partitions are reassigned at once: the loop sees only the revocation.
+        // Often revoked and reassigned in one poll, so that the loop sees only the revocation.
         if self.is_ours || !(self.is_calm() || self.chance.one_in(2)) {
             return;
         }
@@ -171,7 +172,7 @@ impl Moving {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the handler takes for these records, and its results.
+    /// How long the handler takes for `count` records, and its results.
     fn handling(&self, count: usize) -> (Duration, Vec<Handled>) {
         let mut group = self.group();
         let hangs = !group.is_calm() && group.chance.one_in(3);
@@ -199,7 +200,7 @@ impl Moving {
     }
 }
 
-/// A bus for dead letters, which this test never sends.
+/// A bus for dead letters; this test sends none.
 #[derive(Clone)]
 struct NoBus;
 
@@ -237,7 +238,7 @@ impl Broker for Moving {
     }
 }
 
-/// The member under test; its high lane is empty.
+/// The consumer group member under test; its high lane is empty.
 struct Member {
     moving: Option<Moving>,
     assignment: Assignment,
@@ -299,7 +300,7 @@ impl Consumer for Member {
     }
 }
 
-/// Runs a loop until everything is committed, or virtual time is over; returns the number of revocations.
+/// Runs a loop until everything is committed or the virtual time is over; returns the number of revocations.
 async fn run<R>(
     seed: u64,
     (max_records, read_ahead): (usize, i64),

@@ -82,7 +82,7 @@ pub async fn reach(client: &Client, tables: &Tables, within: Duration) -> Result
     let asked = client
         .get_item()
         .table_name(&tables.order_state)
-        // No order has such an id.
+        // No order can have this id.
         .key(attr::ORDER_ID, AttributeValue::S("/".to_owned()))
         .send();
     match tokio::time::timeout(within, asked).await {

@@ -46,7 +46,7 @@ const MEANINGS: [(&str, Meaning); 48] = [
     ("ServiceUnavailableException", Transient),
     ("RequestTimeout", Transient),
     ("RequestTimeoutException", Transient),
-    // Other writers of the same item.
+    // Another writer has changed the same item concurrently.
     ("TransactionConflictException", Transient),
     ("TransactionInProgressException", Transient),
     ("ReplicatedWriteConflictException", Transient),
@@ -217,7 +217,7 @@ where
         _ => "the answer is not one of DynamoDB",
     };
     let mut deepest: &dyn std::error::Error = error;
-    // Bounded: a chain of causes is finite.
+    // The loop ends: a chain of causes is finite.
     while let Some(next) = deepest.source() {
         deepest = next;
     }

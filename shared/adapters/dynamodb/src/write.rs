@@ -96,7 +96,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
     /// retention than the one before it.
     pub(crate) async fn commit_one(&self, write: Write) -> Result<Written, StoreError> {
         let mut standing = None;
-        // Bounded: while the version is unchanged, only a change by hand moves the expiry.
+        // The loop ends: while the version is unchanged, only a change by hand can move the expiry.
         for _ in 0..MAX_PUTS {
             let expires = stored::expires_at(&write.next, self.retention).max(standing);
             let put = match self.details(&write)? {

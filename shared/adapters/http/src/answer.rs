@@ -10,7 +10,7 @@ use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use serde_json::{Map, Value, json};
 use triad_core::Direction;
 use triad_runtime::{Call, Fault};
-use triad_workflow::Millis;
+use triad_workflow::{Millis, numbers};
 use triad_workflow::service::{Answer, AnswerMeaning, CallDirection, CallForm, LEFT_OUT};
 
 use super::evidence::Evidence;
@@ -135,8 +135,9 @@ fn value(headers: &HeaderMap, body: &[u8]) -> Value {
     }
     // `200 OK` with the text `true` is a text, unless the answer says that it is JSON.
     let may_be_json = kind.is_empty() || kind.contains("json") || trimmed.starts_with(['{', '[']);
+    // A number that cannot be read exactly becomes a text: its digits are kept.
     let json = may_be_json
-        .then(|| serde_json::from_str(trimmed).ok())
+        .then(|| serde_json::from_str(&numbers::quoted(trimmed)).ok())
         .flatten();
     json.unwrap_or(Value::String(text))
 }
@@ -376,6 +377,11 @@ mod tests {
             (json, b"", Value::Null),
             (json, b" \r\n", Value::Null),
             (Some("application/problem+json"), b"{}", json!({})),
+            (
+                json,
+                b"{\"id\": 12345678901234567890123, \"n\": 7615917337495251231}",
+                json!({"id": "12345678901234567890123", "n": 7_615_917_337_495_251_231_i64}),
+            ),
         ] {
             assert_eq!(value(&headers(kind, &[]), body), wanted, "{kind:?}");
         }

@@ -1,4 +1,4 @@
-//! The service's view of a call, and the accepted parts of its answer.
+//! An HTTP call as the service receives it, and the accepted forms of its answer.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -11,8 +11,8 @@ use triad_http::{HttpService, HttpSettings};
 use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
 
-/// Answers the next call, whose body is `{}`, and then sends `more` repeatedly while the client reads; returns the
-/// call, and how many bytes of the answer were read.
+/// Serves one call whose body is `{}`: sends `answer`, then `more` repeatedly while the client reads. Returns the
+/// address, and when joined the request and the number of bytes sent.
 fn answering(answer: String, more: &'static [u8]) -> (SocketAddr, JoinHandle<(String, usize)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -185,7 +185,7 @@ async fn of_an_answer_no_more_is_read_than_its_bound_and_the_work_is_done() {
     let output = answer.expect("the service has done it");
     let missing = output["_left_out"].as_str().expect("what is missing");
     assert!(missing.contains("1048576 bytes"), "{missing}");
-    // This runtime closes the connection, so it must not block meanwhile.
+    // The client closes the connection on this runtime's thread, so the join must not block it.
     let ended = tokio::task::spawn_blocking(|| asked.join()).await;
     let (_, written) = ended
         .expect("no panic")
@@ -280,7 +280,7 @@ async fn how_long_a_busy_service_asks_to_be_left_alone_is_told_and_its_429_is_no
     }
 }
 
-/// Run by the test below, in an environment that names a proxy.
+/// Started by the test below in an environment that names a proxy.
 #[tokio::test]
 #[ignore = "run by a_proxy_of_the_environment_is_not_asked"]
 async fn a_service_of_this_machine_answers() {
@@ -294,7 +294,7 @@ fn a_proxy_of_the_environment_is_not_asked() {
     let me = std::env::current_exe().expect("this test");
     let ran = std::process::Command::new(me)
         .args(["--exact", "a_service_of_this_machine_answers", "--ignored"])
-        // No proxy listens there.
+        // Nothing listens at the proxy's address, so a call through it would fail.
         .envs(["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|name| (name, "http://127.0.0.1:1")))
         .output()
         .expect("it runs");

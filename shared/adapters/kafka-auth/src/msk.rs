@@ -114,7 +114,7 @@ fn token(region: &str, credentials: Credentials, now: Timestamp) -> Result<Token
 mod tests {
     use super::*;
 
-    /// 2026-01-02T03:04:05Z and a bit.
+    /// 2026-01-02T03:04:05.678Z.
     const AT: Timestamp = Timestamp(1_767_323_045_678);
 
     fn credentials() -> Credentials {

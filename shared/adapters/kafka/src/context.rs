@@ -192,7 +192,7 @@ impl ClientContext for Context {
         }
         use RDKafkaErrorCode::{AllBrokersDown, Authentication, SSL, SaslAuthenticationFailed};
         match error.rdkafka_error_code() {
-            // Only a count of the brokers; the reasons were reported before.
+            // The event contains only a count of brokers; the reasons were reported before.
             Some(AllBrokersDown) => {}
             Some(Authentication | SSL | SaslAuthenticationFailed) => self.note(true, reason),
             // With TLS 1.3 the broker checks the client's certificate after the handshake.

@@ -273,7 +273,8 @@ impl PartitionProbe {
         match (self.ask(offset, LOOK_WITHIN)?, self.is_reported) {
             (Answer::Readable, _) => Ok(true),
             (Answer::SameBatch, true) | (Answer::Silence, false) => Ok(false),
-            // This probe's batch is either reported or silent; an answer of the other kind is another batch.
+            // The batch of this probe is always either reported or silent; the other kind of answer comes from
+            // another batch.
             (Answer::SameBatch, false) => Ok(true),
             (Answer::Silence, true) => Err(self.unreachable()),
         }
@@ -348,7 +349,7 @@ fn committed(consumer: &BaseConsumer<Context>, place: &RecordPosition) -> Option
 enum Answer {
     /// A record, another bad batch, or the end.
     Readable,
-    /// The bad batch of this probe.
+    /// The bad batch that this probe is about.
     SameBatch,
     /// No answer.
     Silence,

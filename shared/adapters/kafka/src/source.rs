@@ -150,7 +150,7 @@ impl Source {
         let is_ours = consumer
             .assignment()
             .is_ok_and(|all| all.find_partition(topic, *partition).is_some());
-        // Without a wait, the seek is under way when this returns.
+        // The seek does not wait: it is under way when this returns.
         is_ours
             && consumer
                 .seek(topic, *partition, Offset::Offset(*next), Duration::ZERO)

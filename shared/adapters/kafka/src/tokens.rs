@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_to_be_sent_waits_for_a_token_that_is_alive() {
         let tokens = Tokens::new(Arc::new(Dying::default()));
-        // No token, then an expired one: the wait is bounded in both cases.
+        // Tried twice: without a token, and with an expired one; the wait is limited in both cases.
         for _ in 0..2 {
             let began = tokio::time::Instant::now();
             tokens.fresh().await;

@@ -56,7 +56,7 @@ struct Sending {
     tries: u32,
     /// Posts that failed, or were broken off, since one was taken.
     failures: u32,
-    /// Nothing is posted before.
+    /// Before this time, no batch is posted.
     not_before: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! The export against endpoints that take spans, refuse them, hang, or are away.
+//! The span exporter against endpoints that accept spans, refuse them, do not answer, or are down.
 
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use triad_workflow::Millis;
 
 const WITHIN: Millis = Millis(10_000);
 
-/// An endpoint that answers with a status.
+/// An endpoint that answers every request with one HTTP status.
 #[derive(Clone)]
 struct Endpoint {
     status: Arc<AtomicU16>,
@@ -122,7 +122,7 @@ async fn spans_are_sent_in_batches_and_say_what_they_were_told() {
     assert_eq!(sent.status.as_ref().expect("it failed").code, 2);
 }
 
-/// Nobody flushes: the task sends what waits, and what comes later.
+/// Without a flush, the exporter's task sends the waiting spans and later ones.
 #[tokio::test]
 async fn a_task_sends_what_waits() {
     let (endpoint, address) = Endpoint::start(200).await;

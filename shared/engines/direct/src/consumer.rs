@@ -232,7 +232,7 @@ impl Consumer for DirectConsumer {
             match tokio::time::timeout_at(look_at, reading.come()).await {
                 Ok(Ok(parts)) => self.take_in(parts),
                 Ok(Err(error)) => return failed(error),
-                // It is time to look for more partitions.
+                // The time has come to look for added partitions.
                 Err(_) => {}
             }
         }

@@ -56,7 +56,7 @@ impl Broker for DirectBroker {
     }
 
     fn flush(_bus: &DirectBus, _within: Duration) {
-        // A publish waits for its acknowledgement, and leaves nothing behind.
+        // Nothing to do: a publish waits for its acknowledgement, and leaves no message behind.
     }
 
     fn address(&self) -> &str {

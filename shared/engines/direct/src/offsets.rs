@@ -103,7 +103,7 @@ impl Offsets {
         let Some(committing) = self.committing.take() else {
             return;
         };
-        // One that has no answer yet is done before the next one, whose answer tells of both.
+        // A commit without an answer yet is completed before the next one, whose answer covers both.
         if let Some(done) = committing.at_hand() {
             self.record_commit(done);
         }

@@ -1,4 +1,4 @@
-//! The direct line beside clients of the Kafka port.
+//! The in-process client (`direct`) beside Kafka clients at the broker's port.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +27,7 @@ async fn broker(topic: &str, partitions: i32) -> BrokerHandle {
     broker
 }
 
-/// A broker that keeps its log in a directory, or in memory.
+/// Starts a broker that keeps its log in a directory, or in memory.
 fn started(data: Option<&Path>) -> BrokerHandle {
     let broker = Broker::start(BrokerConfig {
         listen: ([127, 0, 0, 1], 0).into(),
@@ -66,7 +66,7 @@ fn text(record: &InputRecord) -> &str {
     std::str::from_utf8(value).expect("text")
 }
 
-/// Time is the test's own: it goes on by itself while everybody waits.
+/// Virtual time: it advances when every task waits.
 #[tokio::test(start_paused = true)]
 async fn partitions_that_are_added_are_read() {
     let broker = broker("t", 1).await;
@@ -103,7 +103,7 @@ async fn a_reader_goes_on_from_where_its_group_has_committed() {
     assert_eq!(text(&next(&other).await), "a");
 }
 
-/// A kill leaves what was committed: what is done, but for the last moments. Time is the test's own.
+/// Retention by size keeps the records that one of the broker's own groups has not committed, and deletes others.
 #[tokio::test]
 async fn what_a_group_has_not_done_is_kept_beyond_the_bytes_that_are_kept() {
     let config = BrokerConfig {
@@ -126,7 +126,7 @@ async fn what_a_group_has_not_done_is_kept_beyond_the_bytes_that_are_kept() {
     assert_eq!(text(&next(&consumer).await), "first");
     let producer: FutureProducer = client(&broker).create().expect("a producer");
     let value = "x".repeat(1_000);
-    // Not all at once: what is sent together is one batch, which is kept or deleted as a whole.
+    // Sent in ten parts, because records that are sent together form one batch, which is kept or deleted as a whole.
     for _ in 0..10 {
         let sent = (0..100).flat_map(|_| {
             ["t", "foreign"].map(|topic| {
@@ -158,7 +158,8 @@ async fn what_is_done_is_committed_long_before_the_next_turn() {
         normal: "t".to_owned(),
         max_records: 4,
     };
-    // The first turn comes at once and finds nothing done.
+    // Each record takes 1 ms. The loop tries to commit at its beginning, when no record is handled yet; the test
+    // measures when the next commit comes.
     let handle = |_| async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Handled::Done
@@ -247,8 +248,8 @@ async fn a_message_of_ours_lies_where_other_clients_would_put_it() {
     }
 }
 
-/// What a topic takes is less than what the bus would put together: each message that fits is taken, in
-/// the order of the call, whatever its neighbours are.
+/// The topic's size limit is smaller than the batches that the bus builds. Each message that fits must be accepted,
+/// in the order of the call, also beside one that does not fit.
 #[tokio::test]
 async fn a_topic_that_takes_little_gets_the_messages_of_a_call_in_their_order() {
     let broker = broker("other", 1).await;
@@ -262,7 +263,7 @@ async fn a_topic_that_takes_little_gets_the_messages_of_a_call_in_their_order() 
         direct.bus().expect("a bus"),
         direct.join("g", "t").expect("it joins"),
     );
-    // More than 512 KiB, and one in the middle that no batch can hold.
+    // More than 512 KiB in all; the middle one alone is larger than the topic's limit.
     let sizes = [
         90_000, 90_000, 40_000, 200_000, 40_000, 90_000, 90_000, 90_000, 30,
     ];
@@ -290,7 +291,7 @@ async fn a_topic_that_takes_little_gets_the_messages_of_a_call_in_their_order() 
     }
 }
 
-/// The files as they are now: what a kill would leave.
+/// Copies the files as they are now, as a kill would leave them.
 fn copied(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -304,8 +305,8 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// What can be made again is acknowledged while it is in memory alone. Once somebody has asked for it, it is
-/// in the files.
+/// A message that Triad can send again is acknowledged while it is only in memory. A request for durability writes it
+/// to the files.
 #[tokio::test]
 async fn what_was_acknowledged_at_once_is_durable_when_that_is_asked_for() {
     let data = tempfile::tempdir().expect("a directory");

@@ -32,7 +32,7 @@ impl<S: StateStore> Service<S> {
         headers: &HeaderMap,
         body: Incoming,
     ) -> Result<Answer, Problem> {
-        // Before the submission: a request that gets no permit to wait has submitted nothing.
+        // Taken before the submission, so that a request that gets no permit to wait has submitted nothing.
         let wait = query.wait.map(|wait| self.place(wait)).transpose()?;
         let within = self.front.limits.body_within;
         let read = self.front.memory.read(body, MAX_SUBMISSION_BYTES, within);

@@ -66,7 +66,7 @@ pub struct Limits {
     /// Most bytes of the bodies of orders in memory, as far as they have arrived; requests beyond it are answered
     /// with 429. Default: 64 MiB.
     pub body_bytes: usize,
-    /// The same of the bodies of operators. Default: 32 MiB.
+    /// The same limit for the bodies of operators' requests. Default: 32 MiB.
     pub operator_body_bytes: usize,
     /// Largest batch, in bytes, inclusive. Default: 4 MiB.
     pub batch_bytes: usize,

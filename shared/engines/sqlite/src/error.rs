@@ -76,7 +76,7 @@ pub enum Foreign {
         /// The version that this program reads and writes.
         known: i32,
     },
-    /// Another program wrote it.
+    /// Another program wrote the file.
     #[error("another program has written it")]
     Program,
 }

@@ -179,7 +179,7 @@ fn create_one(
         .prepare_cached("SELECT 1 FROM order_state WHERE OrderID = ?1")?
         .exists([id])?;
     if is_there {
-        // Its details have expired, and the digest with them.
+        // The details have expired, and the digest with them.
         let digest = String::new();
         return Ok(Ok(Created::Exists { digest }));
     }

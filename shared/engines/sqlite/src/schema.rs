@@ -101,7 +101,7 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     let db = connect(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     let (application, version) = numbers(&db, &file)?;
     match (application, version) {
-        // Also if a process died before it had created them: then there are no tables yet.
+        // The first case is a new file, or one whose process died before it had created the tables.
         (0, 0) | (APPLICATION, VERSION) => {}
         _ => return Err(foreign(file, application, version)),
     }

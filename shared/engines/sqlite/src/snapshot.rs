@@ -60,7 +60,7 @@ pub fn snapshot(
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let mut copy = Connection::open_with_flags(&file, flags)?;
     copy.pragma_update(None, "synchronous", "FULL")?;
-    // One snapshot: without this transaction each write of another process would restart the copy.
+    // The copy is made in one transaction. Without it each write of another process would restart the copy.
     source.execute_batch("BEGIN")?;
     let _: i64 = source.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     copy_pages(&source, &mut copy, &mut progress)?;
@@ -77,7 +77,7 @@ fn copy_pages(
 ) -> Result<(), SnapshotError> {
     let backup = Backup::new(source, copy)?;
     let mut tries = 0;
-    // Bounded: each step copies pages of a file that does not grow for this connection.
+    // The loop ends: each step copies pages, and the file does not grow for this connection.
     loop {
         match backup.step(STEP_PAGES)? {
             StepResult::Done => return Ok(()),

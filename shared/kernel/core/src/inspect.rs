@@ -28,7 +28,7 @@ pub struct ServiceCall {
     pub form: Option<Arc<CallDefinition>>,
     /// The key by which the service recognises the effect; that of the action for a probe.
     pub idempotency_key: IdempotencyKey,
-    /// Of a compensation: the key of the effect to compensate. `None` otherwise.
+    /// For a compensation, the key of the effect to compensate; otherwise `None`.
     pub compensates: Option<IdempotencyKey>,
     /// The input, or why it has no value now, for a person. A compensation that reads its step's `output` shows null
     /// only if it is also sent so. A probe has the input of the action.

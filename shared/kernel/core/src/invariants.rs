@@ -132,7 +132,7 @@ pub const OF_RECORD: [(&str, OfRecord); 15] = [
             .is_none_or(|since| o.deadline.is_some_and(|at| since > at))
     }),
     ("outbox-is-bounded", |o, w| {
-        // Each step has a status and a request.
+        // The bound allows a status and a request for each step.
         o.outbox.entries.len() <= crate::outbox::MAX_ENTRIES + 2 * w.steps.len() + 12
     }),
 ];
@@ -180,7 +180,7 @@ pub const OF_WRITE: [(&str, OfWrite); 20] = [
         }
     }),
     ("a-late-reply-completes-nothing", |a, b, _| {
-        // By name: a migration may have moved the steps.
+        // Steps are compared by name, because a migration may have moved them.
         b.steps.iter().all(|is| {
             let was = a.steps.iter().find(|was| was.step == is.step);
             let (Some(was), Some(finished)) = (was, finished_at(&is.state)) else {

@@ -239,7 +239,8 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
         .min(step.policy.max_attempts() - more);
     moved.action.calls = record.action.calls.min(step.calls_per_run);
     if input_differs(record, from, to) {
-        // Another effect: the old one has not happened, or the order could not be moved.
+        // The step gets a new key, because it stands for another effect: the old one has not happened, or the order
+        // could not be moved.
         moved.key += 1;
     }
     moved

@@ -216,14 +216,14 @@ pub enum IncidentKind {
     Resubmitted,
     /// An operator cancelled the order.
     Cancelled,
-    /// An operator had failed compensations tried again.
+    /// An operator retried the failed compensations.
     #[serde(rename = "compensation-retried")]
     CompensationRetried,
     /// An operator closed the order by hand.
     Closed,
     /// An operator paused the order.
     Paused,
-    /// An operator let the paused order go on.
+    /// An operator resumed the paused order.
     Resumed,
     /// An operator said whether an effect in doubt happened.
     Resolved,

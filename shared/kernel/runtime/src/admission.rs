@@ -152,7 +152,7 @@ impl AdmissionGate {
             return Ok(Verdict::Free(None));
         }
         if self.is_old(now) {
-            // These are in the store by now, or never will be.
+            // The orders in this list are in the store by now, or never will be.
             let resolved = self.lock().resolved.clone();
             // Above the total cap no order is admitted, whatever its workflow.
             let enough = self.settings.in_flight.unwrap_or(u32::MAX);

@@ -122,7 +122,7 @@ where
                 continue;
             }
         };
-        // Its details are needed only to complete the record from its definition.
+        // The order's details are needed only if its record must be completed from its definition.
         let details = match order.is_unread() {
             false => None,
             true => match details(ports.store, &order.id).await {

@@ -68,7 +68,7 @@ impl Rest {
         now >= self.since && !self.holds(now)
     }
 
-    /// False before its beginning: then the clock was set back by an unknown time.
+    /// Whether the rest lasts at `now`. False before its beginning: then the clock was set back by an unknown time.
     fn holds(self, now: Timestamp) -> bool {
         now >= self.since && now.since(self.since) < self.length
     }

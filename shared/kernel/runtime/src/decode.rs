@@ -19,7 +19,7 @@ pub(crate) const NEWER_WAITS: Millis = Millis(60_000);
 /// Why a record's value is not a message that can be handled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoMessage {
-    /// It never will be one: the record is dead-lettered with this cause.
+    /// The value never becomes a message: the record is dead-lettered with this cause.
     Never(Cause),
     /// Triad has sent it, and this process does not know all of it: its sender may have a newer version.
     Newer(String),

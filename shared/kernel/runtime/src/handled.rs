@@ -40,8 +40,7 @@ pub enum Redelivery {
     /// The time that this process was given is over, so the work was not begun or was broken off.
     #[error("the time of this process is over")]
     OutOfTime,
-    /// Nothing has failed: too many orders are in flight or not yet started. The text says which
-    /// bound is reached.
+    /// No failure: too many orders are in flight or not yet started. The text names the limit that is reached.
     #[error("no room yet: {0}")]
     NoRoom(String),
 }

@@ -122,7 +122,7 @@ where
         let mut carried = Carried::new(Pass::new(WriterOrder::Beside, MAX_RACES));
         let (mut details, mut attempts) = (None, Vec::new());
         let mut operation = operation.clone();
-        // Bounded: each lost race uses one of the pass's races.
+        // The loop ends: each lost race uses one of the races of the pass.
         loop {
             match carried.pass.task() {
                 Task::Read | Task::ReadDetails => {
@@ -180,12 +180,12 @@ where
     ) -> Result<Migrated, OperateError> {
         let target = self.definitions.pinned(to, self.clock.now()).await?;
         let mut carried = Carried::new(Pass::new(WriterOrder::Beside, MAX_RACES));
-        // At most as many attempts as an act has.
+        // The loop ends: each lost race uses one of the races of the pass.
         loop {
             let Some(order) = self.record(id).await? else {
                 return Ok(Migrated::NotFound);
             };
-            // An unreadable definition is a reason for the move.
+            // An order whose definition is unreadable may be migrated to another version.
             let read = match order.is_unread() {
                 true => Snapshot {
                     order: Arc::new(order),

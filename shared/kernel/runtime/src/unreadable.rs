@@ -63,7 +63,7 @@ pub(crate) async fn publish_alert<S: ControlStore, B: Bus, C: Clock, E: Entropy>
                 keys.push(key);
             }
             Ok(Some(_)) => {}
-            // It is the same store: the other reads would fail too.
+            // All reads here are of the same store, so the others would fail too.
             Err(e) => {
                 log_untold(&e);
                 break;

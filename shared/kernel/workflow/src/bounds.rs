@@ -61,7 +61,7 @@ pub fn check_nesting(value: &Value) -> Result<(), OutOfBounds> {
     }
 }
 
-/// Bounded: the recursion ends at `left` levels.
+/// Whether a value has at most `left` levels of nesting; the recursion ends there.
 fn fits(value: &Value, left: usize) -> bool {
     match value {
         Value::Array(items) => left > 0 && items.iter().all(|v| fits(v, left - 1)),

@@ -142,7 +142,8 @@ struct Size<'s> {
 }
 
 impl Size<'_> {
-    /// Bounded: the nesting was checked, and each reference is resolved once.
+    /// Counts the parts of a schema. The recursion ends: the nesting was checked, and each reference is resolved
+    /// once.
     fn of(&mut self, schema: &Value) -> Result<u64, String> {
         let mut parts = 1_u64;
         match schema {

@@ -155,7 +155,7 @@ pub struct Problem {
     pub place: Option<TextPosition>,
     pub(crate) at: Path,
     pub(crate) focus: Focus,
-    /// Whether it is about a name that is not the id of a step.
+    /// Whether the problem is about a name that is not the id of a step.
     pub(crate) is_of_ids: bool,
 }
 

@@ -209,7 +209,7 @@ pub(crate) fn outside(text: &str) -> Vec<&str> {
     found
 }
 
-/// Bounded: the caller has checked the value's nesting.
+/// Collects the expressions of a value. The recursion ends, because the caller has checked the value's nesting.
 fn collect(value: &Value, at: &Path, found: &mut Vec<(Path, Piece)>) {
     match value {
         Value::String(text) => {

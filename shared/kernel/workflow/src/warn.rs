@@ -207,7 +207,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A macro: its body is computed for each element, and there may be some.
+    /// The result of a macro: its body is computed for each element, and the list may have elements.
     fn comprehension(&self, over: &ComprehensionExpr) -> NullResult {
         match self.part(&over.iter_range) {
             NullResult::Fails => return NullResult::Fails,

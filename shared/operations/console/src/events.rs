@@ -198,7 +198,7 @@ impl<I: Installation> Listener<I> {
 
     /// The next event; `None` when the listener's time is over or the server stops.
     async fn next(&mut self) -> Option<Bytes> {
-        // Bounded by a listener's longest time.
+        // The loop ends after the longest time that a listener may have.
         loop {
             if !self.waiting.is_empty() {
                 self.spoke = self.desk.now();

@@ -67,7 +67,7 @@ pub(crate) async fn letter_json<I: Installation>(
 fn mask(letter: &mut Value, hidden: &Hidden) {
     let hide = |value: &mut Value| match value.as_str().map(|text| hidden.text(text)) {
         Some(text) => *value = text.into(),
-        // A value that is not text may hold anything.
+        // A value that is not text may contain a hidden field.
         None if !hidden.is_empty() && !value.is_null() => *value = crate::hidden::SHOWN.into(),
         None => {}
     };

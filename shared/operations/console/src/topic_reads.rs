@@ -12,7 +12,7 @@ use triad_workflow::Millis;
 pub(crate) const OF_LATE: Millis = Millis(24 * 3_600_000);
 /// Most alerts that are kept: the newest.
 pub(crate) const ALERTS: usize = 10;
-/// Longest wait for the two topics together.
+/// Longest time of both reads together.
 const WITHIN: Duration = Duration::from_secs(3);
 
 /// Result of reading the two topics, or why it failed.

@@ -97,7 +97,7 @@ impl Published {
             };
             match Workflow::from_published(&json) {
                 Ok(workflow) => workflows.push(workflow),
-                // A newer version of Triad may have published it; show the others all the same.
+                // A newer version of Triad may have published this definition; the other ones are still shown.
                 Err(_) => {
                     tracing::warn!(%definition, "a definition cannot be read: its agents are not known")
                 }

@@ -105,7 +105,7 @@ impl<'a, S: OperatorStore, P: IndexPart> Rows<'a, S, P> {
         }
     }
 
-    /// Starts behind a position in rows of the same parts.
+    /// Begins after this position, which must come from rows of the same parts.
     pub(crate) fn behind(mut self, place: &MergePosition) -> Self {
         for (at, reading) in self.parts.iter_mut().enumerate() {
             let (page, first) = place.page_of::<P>(at);

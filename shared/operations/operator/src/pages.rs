@@ -36,7 +36,7 @@ pub struct Cursor(ListPosition);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum ListPosition {
-    /// Behind this row of the search indexes.
+    /// The next page begins after this row of the search indexes.
     #[serde(rename = "s")]
     Searched(MergePosition),
     /// Behind this row of the attention index.
@@ -45,7 +45,7 @@ enum ListPosition {
     /// At this page of this shard of the due index.
     #[serde(rename = "u")]
     UnderWay(u32, Option<String>),
-    /// At this page of the table, behind so many of its records.
+    /// The next page begins at this page of the table, after this many of its records.
     #[serde(rename = "t")]
     Table(Option<String>, usize),
 }

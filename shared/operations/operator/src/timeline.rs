@@ -86,7 +86,7 @@ enum SameMoment {
     Begins,
     /// An attempt ends in the millisecond in which it began.
     EndsAtOnce,
-    /// Nothing comes after the event.
+    /// The event comes after all others of its moment.
     Last,
 }
 

@@ -83,7 +83,7 @@ struct Pinned {
 pub enum Uncounted {
     /// The whole table of process records is read, page by page; in memory are one page and the counts.
     Read,
-    /// They are not counted.
+    /// The orders are not counted.
     Leave,
 }
 

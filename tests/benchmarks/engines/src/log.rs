@@ -1,4 +1,4 @@
-//! fjall: a log, and trees that are merged in the background.
+//! The engine fjall: an append-only log, and LSM trees that are merged in the background.
 
 use std::path::Path;
 

@@ -1,12 +1,12 @@
-//! What the writes of many orders, of which a group shares a transaction and a sync, cost in an engine
-//! with pages (SQLite) and in one with a log (fjall).
+//! Compares the cost of writing many orders in a page-based engine (SQLite) and in a log-based one (fjall), where a
+//! group of writes shares a transaction and a sync.
 //!
-//! The work is that of the state store without its encoding: an order is a record of 1,100 bytes and
-//! details of 600, a row of the due index at its beginning, seven further versions of the record, each on
-//! the condition of the one before it, and no row of the index at its end.
+//! The work is that of the state store without its encoding. An order has a record of 1,100 bytes, details of 600
+//! bytes, and a row in the due index. Then come seven further versions of the record, each on the condition that the
+//! previous version is stored; the last one removes the row.
 //!
-//! Each measurement is a process of its own, started by this one, so that processor time and memory are
-//! its own. Engines and sizes of groups take turns in each round; medians are shown.
+//! Each measurement runs in a child process, whose processor time and memory are measured. Engines and group sizes
+//! alternate in each round; the medians are printed.
 
 mod log;
 mod pages;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// Versions of one order.
 const VERSIONS: u64 = 8;
-/// Bytes of a record, as those of a workflow of three steps have.
+/// Bytes of a record, typical of a workflow of three steps.
 const RECORD: usize = 1_100;
 /// Bytes of an order's details.
 const DETAILS: usize = 600;
@@ -29,19 +29,21 @@ const DETAILS: usize = 600;
 /// One write of an order.
 pub struct Write {
     pub order: u64,
-    /// The version that is written; the one before it must stand.
+    /// The version to write; the previous version must be stored.
     pub version: u64,
     pub record: Vec<u8>,
-    /// Only with the first version.
+    /// The order's details, which only the first version has.
     pub details: Option<Vec<u8>>,
-    /// When somebody must look at the order, before and after this write.
+    /// The order's due time in the index, before and after this write.
     pub due: (Option<u64>, Option<u64>),
 }
 
-/// An engine: writes a group in one transaction and syncs once.
+/// An engine that writes a group in one transaction with one sync.
 pub trait Engine {
+    /// Writes a group in one transaction, and syncs once.
+    ///
     /// # Errors
-    /// If a write does not find the version before its own, or the engine fails.
+    /// If a write does not find the previous version, or if the engine fails.
     fn commit(&mut self, group: &[Write]) -> Result<()>;
 }
 
@@ -123,7 +125,7 @@ fn main() -> Result<()> {
 
 fn in_a_process(kind: Kind, group: u64, args: &Args) -> Result<Measured> {
     let name = kind.to_possible_value().context("it has a name")?;
-    // A sync each: fewer orders, so that a round takes seconds.
+    // A group of one has a sync for each write: a tenth of the orders keeps a round at a few seconds.
     let orders = if group == 1 { args.orders / 10 } else { args.orders };
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--only", name.get_name()]);
@@ -146,7 +148,7 @@ fn measure(kind: Kind, group: u64, orders: u64, dir: Option<&Path>) -> Result<Me
         Kind::Log => Box::new(log::Log::open(dir.path())?),
     };
     let (began, cpu) = (Instant::now(), cpu_ms()?);
-    // The orders of a group go on together; the next ones follow.
+    // Writes all versions of one group's orders, then those of the next group.
     for first in (0..orders).step_by(usize::try_from(group)?) {
         for version in 1..=VERSIONS {
             let group: Vec<Write> = (first..(first + group).min(orders))
@@ -180,7 +182,7 @@ fn write(order: u64, version: u64) -> Write {
     }
 }
 
-/// An id of the kind that applications use: ids do not sort by time of creation.
+/// An id like those of applications, which do not sort by creation time.
 pub fn id(order: u64) -> String {
     format!("shop-{:016x}", order.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
@@ -190,7 +192,7 @@ pub fn shard(order: u64) -> u8 {
     (order.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as u8
 }
 
-/// Text that packs about as well as JSON of records does.
+/// Text that compresses about as well as the JSON of records.
 fn filled(seed: u64, bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 64);
     let mut state = seed;
@@ -207,7 +209,7 @@ fn cpu_ms() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let after = stat.rsplit(") ").next().context("it has a name")?;
     let fields: Vec<&str> = after.split(' ').collect();
-    // In hundredths of a second, on every Linux of today.
+    // In hundredths of a second on Linux.
     let ticks = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
     Ok(ticks * 10.0)
 }

@@ -1,4 +1,4 @@
-//! SQLite: pages, and a write-ahead log of pages.
+//! The engine SQLite: pages, and a write-ahead log of pages.
 
 use std::path::Path;
 

@@ -30,7 +30,7 @@ class Dbos(OnPostgres):
             self.run(f"dbos-{number}", [self.python, build.PEERS / "dbos" / "app.py", "--port", port],
                      env={**os.environ, "DBOS_DATABASE": self.database.url("postgresql"),
                           "DBOS_EXECUTOR": f"executor-{number}", "SERVICE": self.service})
-            # One after the other: the first one makes the tables.
+            # Started one by one, because the first process creates the tables.
             machine.until("DBOS", lambda: machine.answers(f"http://127.0.0.1:{port}/"))
 
     def waited(self):

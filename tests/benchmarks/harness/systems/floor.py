@@ -1,4 +1,4 @@
-"""Three steps written by hand on SQLite: the least that a durable run of them does."""
+"""The three steps written by hand on SQLite: the least work of any durable run."""
 
 from .. import build, machine
 from .system import System

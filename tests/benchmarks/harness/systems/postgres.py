@@ -1,4 +1,4 @@
-"""PostgreSQL of the system, as it comes, with a cluster of its own."""
+"""The installed PostgreSQL with its default settings, on a new cluster."""
 
 import os
 import shutil
@@ -25,11 +25,11 @@ def version():
 
 
 class Postgres:
-    """A cluster below a directory; its process belongs to the system that uses it."""
+    """A cluster in a directory; its process counts as one of the measured system."""
 
     def __init__(self, system):
         self.system, self.place = system, system.place / "postgres"
-        # It refuses to run as root.
+        # PostgreSQL refuses to run as root.
         self.user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
 
     def launch(self, is_fresh):
@@ -67,5 +67,5 @@ class OnPostgres(System):
             return
         database, *self.processes = self.processes
         super().end(signal.SIGKILL)
-        # A fast shutdown: clients that are still there are cut off.
+        # SIGINT is PostgreSQL's fast shutdown, which disconnects the clients.
         database.stop(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Restate: its server, one node, and an endpoint with its SDK for Rust."""
+"""Restate: a server of one node, and an endpoint with its SDK for Rust."""
 
 import json
 import os
@@ -64,7 +64,7 @@ class Restate(System):
             return True
 
     def end(self, by):
-        # Told to end, its server waits for its partitions for long; nothing is asked of its data any more.
+        # Killed, because on SIGTERM its server waits long for its partitions, and its data are not needed any more.
         super().end(signal.SIGKILL)
 
     def waited(self):

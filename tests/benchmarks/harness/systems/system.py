@@ -1,4 +1,4 @@
-"""What every system has."""
+"""The base class of the measured systems."""
 
 import shutil
 import signal
@@ -7,24 +7,24 @@ from .. import machine
 
 
 class System:
-    # The word by which the command line knows it, and its name in tables.
+    # Its name on the command line, and in tables.
     name = title = ""
-    # How many of the orders of a run it is given: a slow one need not take minutes.
+    # The share of a run's orders that it gets, so that a slow system does not take minutes.
     share = 1.0
-    # What it was set to, and what of the comparison is unfair, to whom.
+    # Its settings, and in which respect the comparison is unfair, and to which system.
     settings = unfair = ""
 
     def __init__(self, place, service):
-        """`place`: a directory of its own; `service`: the URL of the service."""
+        """`place`: the system's directory; `service`: the URL of the service."""
         self.place, self.service = place, service
         self.processes = []
 
     @classmethod
     def build(cls):
-        """Makes what it needs, once."""
+        """Builds or installs what the system needs."""
 
     def start(self, is_fresh):
-        """Starts it, on new data or on what it has, and waits until it takes orders."""
+        """Starts the system, on new or on existing data, and waits until it accepts orders."""
         if is_fresh:
             shutil.rmtree(self.place, ignore_errors=True)
             self.place.mkdir(parents=True)
@@ -34,11 +34,11 @@ class System:
         raise NotImplementedError
 
     def waited(self):
-        """Where an order is posted to be answered at its end."""
+        """The URLs whose answer comes when the order has ended."""
         raise NotImplementedError
 
     def accepted(self):
-        """Where an order is posted to be answered once it is durable."""
+        """The URLs whose answer comes when the order is durable."""
         raise NotImplementedError
 
     def run(self, name, command, **further):
@@ -58,7 +58,7 @@ class System:
     def end(self, by):
         processes, self.processes = self.processes, []
         if by == signal.SIGKILL:
-            # All at once: none of them sees another one end.
+            # All at once, so that no process reacts to the end of another.
             for one in machine.tree([process.pid for process in processes]):
                 machine.tell(one, by)
         for process in processes:

@@ -6,8 +6,9 @@ from .. import build, machine
 from .system import System
 
 STEPS = ("reserve", "charge", "ship")
-# Finished orders and the log reach what they are kept for within minutes, so that a run can show it. What nobody of the
-# installation reads, the statuses, is kept by its size alone: of four partitions 16 MiB each are full after some 20 minutes.
+# Short retention, so that a run of minutes shows that finished orders and the log are deleted. No consumer group
+# reads the topic of statuses, so it is limited by size: four partitions of 16 MiB each are full after some 20
+# minutes.
 SMALL_DISK = {"retention": "10m", "details_retention": "10m", "log_retention": "10m", "log_bytes": 16 << 20}
 
 
@@ -16,7 +17,7 @@ class Triad(System):
     title = "Triad"
     settings = "`triad serve` as it comes, built as for production: every write of an order's state is synced before anything follows from it."
     unfair = ""
-    # Which steps; a longer workflow repeats them.
+    # The steps of the workflow, in order; a longer workflow names some of them twice.
     steps = STEPS
     further = {}
 

@@ -26,9 +26,9 @@ use tokio::time::timeout;
 
 /// Longest wait for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
-/// How often an order is sent again that is told to come later.
+/// How often an order is sent again after an answer 429 (Too Many Requests).
 const MAX_LATER: u64 = 20;
-/// Errors of which the text is kept.
+/// Number of errors whose text is kept.
 const MAX_TOLD: usize = 5;
 
 /// Submit orders over HTTP and measure until their ends
@@ -73,16 +73,16 @@ impl Args {
 
 type Http = Client<HttpConnector, Full<Bytes>>;
 
-/// What is shared by all clients of this thread.
+/// State that all clients of this thread share.
 struct Run {
     args: Args,
     http: Http,
     next: u64,
     began: Instant,
-    /// Microseconds.
+    /// Latencies in microseconds.
     latencies: Histogram<u64>,
     failed: u64,
-    /// How often orders were told to come later.
+    /// Number of answers 429.
     later: u64,
     told: Vec<String>,
     accepted: Option<BufWriter<File>>,
@@ -145,7 +145,7 @@ async fn run(args: Args) -> Result<Value> {
     }))
 }
 
-/// One client: an order after the other, until all are taken.
+/// One client: submits an order after the other until all are submitted.
 async fn client(run: Rc<RefCell<Run>>) {
     loop {
         let (number, since) = {
@@ -181,7 +181,7 @@ async fn client(run: Rc<RefCell<Run>>) {
                     writeln!(accepted, "{id}").expect("the file can be written");
                 }
                 let took = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
-                // It grows with what it is told: no latency is too long for it.
+                // The histogram resizes itself, so no latency is too long for it.
                 if let Err(error) = run.latencies.record(took) {
                     run.told.push(error.to_string());
                 }
@@ -199,7 +199,7 @@ async fn client(run: Rc<RefCell<Run>>) {
     }
 }
 
-/// Sends an order, again where it is told to come later; how often it was.
+/// Sends an order, and again after each answer 429; returns the number of those answers.
 async fn answer(http: &Http, request: &Request<Full<Bytes>>) -> Result<u64> {
     for later in 0..=MAX_LATER {
         let answer = timeout(ANSWER_WITHIN, http.request(request.clone()))

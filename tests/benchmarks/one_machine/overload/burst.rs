@@ -1,4 +1,4 @@
-//! A burst: all orders at once, then nothing but the work that they are.
+//! The burst scenario: all orders are submitted at once, and then followed until all have ended.
 
 use std::collections::BTreeMap;
 
@@ -14,46 +14,45 @@ use super::drive::{Driver, Plan};
 use super::notes::prefix;
 use super::times::{min_and_median, slices};
 
-/// Length of a slice, in milliseconds.
+/// Length of the time slices for which the rate is given, in milliseconds.
 const SLICE_MS: u32 = 10_000;
-/// Records read at once.
+/// Number of records in one read.
 const PAGE: u32 = 100;
 
-/// The figures of a burst: of orders that were all submitted at once.
+/// The figures of a burst.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Figures {
     scenario: String,
     orders: u32,
-    /// Seconds until the broker's client had taken the last order.
+    /// Seconds until the Kafka client had accepted the last order.
     offered_s: f64,
     /// Seconds until the last order completed.
     completed_s: f64,
-    /// Orders completed, a second of the whole time.
+    /// Orders completed per second, over the whole time.
     goodput_per_second: f64,
-    /// Orders completed, a second of each whole slice of 10 seconds.
+    /// Orders completed per second, in each whole slice of 10 seconds.
     slices_per_second: Vec<f64>,
     min_per_second: Option<f64>,
     median_per_second: Option<f64>,
-    /// Orders by the process state of their records; `none` has no record.
+    /// Number of orders by the state of their process record; `none` counts orders without a record.
     states: BTreeMap<String, u32>,
-    /// Statuses that say something went wrong, and dead letters, by what they say.
+    /// Number of statuses that report a failure and of dead letters, by their text.
     wrong: BTreeMap<String, u32>,
-    /// Keys or steps whose effect was applied more than once.
+    /// Number of keys or steps whose effect was applied more than once.
     applied_twice: u64,
-    /// CPU seconds for 1,000 completed orders, all threads.
+    /// CPU seconds of all threads for each 1,000 completed orders.
     cpu_s: f64,
     /// Largest resident memory of the process, in MB.
     peak_mb: f64,
-    /// Whether every order ended Processed, no status or dead letter said that something went
-    /// wrong, and no effect was applied twice.
+    /// Whether every order ended Processed, no status reported a failure, no dead letter was written, and no effect
+    /// was applied twice.
     pub good: bool,
 }
 
-/// Submits `orders` normal orders at once and follows them until all have ended, or until nothing
-/// has been heard of any of them for 60 s. `name` is the name of the scenario in the figures.
+/// Submits `orders` normal orders at once and follows them until all have ended, or until 60 s pass without a status
+/// of any of them. `name` is the name of the scenario in the figures.
 ///
-/// # Errors
-/// If engines or handlers fail, the broker refuses an order, or records cannot be read.
+/// # Errors If engines or handlers fail, the broker refuses an order, or records cannot be read.
 pub async fn measure(name: &str, orders: u32) -> Result<Figures> {
     let mut running = Running::start(false).await?;
     let driver = Driver::open(&running.engines, Plan::Burst { orders })?
@@ -108,7 +107,7 @@ async fn states(running: &Running, orders: u32) -> Result<BTreeMap<String, u32>>
     Ok(states)
 }
 
-/// Prints the figures to standard output, as tables for a person.
+/// Prints the figures to standard output, as tables.
 pub fn print(figures: &Figures) {
     let f = figures;
     let counts = |counts: &BTreeMap<String, u32>| {

@@ -1,8 +1,7 @@
-//! Offers orders and follows their statuses, on a thread of its own, so that busy handlers delay
-//! neither the one nor the other.
+//! Offers orders and reads their statuses on a separate thread, so that busy handlers delay neither.
 //!
-//! A latency counts from the moment an order was due, not from when it was sent: an order that
-//! the benchmark itself sends late is late.
+//! A latency counts from the time at which an order was due. An order that the benchmark sends late therefore counts
+//! as late.
 
 use std::time::{Duration, Instant};
 
@@ -21,17 +20,17 @@ use super::notes::{Notes, prefix};
 use super::times::Pace;
 use crate::dev::engines::Engines;
 
-/// Between two looks at what is due.
+/// Interval between two checks of which orders are due.
 const TICK: Duration = Duration::from_millis(5);
-/// Bound: orders sent under one acknowledgement.
+/// Limit: orders that share one wait for acknowledgement.
 const CHUNK: u32 = 500;
-/// Bound: chunks of a lane that wait for their acknowledgement; then offering waits.
+/// Limit: chunks of a lane that wait for acknowledgement; beyond it no order is offered.
 const UNACKNOWLEDGED: usize = 16;
-/// Bound: longest wait for the broker, and for the first high order.
+/// Limit of the wait for the broker, and for the first high order.
 const START_WITHIN: Duration = Duration::from_secs(10);
-/// Bound: longest time of a burst without anything new of any order.
+/// Longest time of a burst without a new status.
 const STALLED: Duration = Duration::from_secs(60);
-/// After the handlers have ended, the status topic is at its end when nothing comes for so long.
+/// The status topic has been read to its end, after the handlers have ended, if no record comes for this time.
 const QUIET: Duration = Duration::from_millis(500);
 /// Id of the order that shows that the high lane's consumers have joined.
 const FIRST: &str = "first";
@@ -52,45 +51,43 @@ pub enum Plan {
         drain: Duration,
     },
     /// This many normal orders are offered as fast as the broker takes them. They are followed
-    /// until all have ended, or until nothing has been heard of any of them for 60 s.
+    /// until all have ended, or until 60 s pass without a status of any of them.
     Burst { orders: u32 },
 }
 
 impl Plan {
-    /// Normal and high orders that are due after so long.
+    /// The numbers of normal and of high orders that are due `elapsed` after the start.
     fn due(self, elapsed: Duration) -> [u32; 2] {
         match self {
             Self::Paced {
                 normal, high, load, ..
             } if elapsed <= load => [normal.due(elapsed), high.due(elapsed)],
-            // What the broker did not take in time is not offered after the load.
+            // An order that could not be sent during the load is not sent after it.
             Self::Paced { .. } => [0, 0],
             Self::Burst { orders } => [orders, 0],
         }
     }
 }
 
-/// Offers the orders of one [`Plan`] and reads what is said of them.
+/// Offers the orders of one [`Plan`] and reads their statuses.
 pub struct Driver {
     plan: Plan,
     bus: KafkaBus,
     statuses: Reader,
-    /// What statuses and dead letters have said of the orders.
+    /// What the statuses and dead letters report about the orders.
     pub notes: Notes,
-    /// CPU seconds that the whole process used in [`drive`](Self::drive); 0 before.
+    /// CPU seconds that the whole process used in [`drive`](Self::drive); 0 before it.
     pub cpu_s: f64,
-    /// Largest resident memory of the process up to the end of [`drive`](Self::drive), in MB; 0
-    /// before.
+    /// Largest resident memory of the process up to the end of [`drive`](Self::drive), in MB; 0 before it.
     pub peak_mb: f64,
-    /// When the last order was handed to the producer, in milliseconds since the first was due.
+    /// When the last order was given to the producer, in milliseconds since the first one was due.
     pub offered_ms: u32,
-    /// When the orders were no longer followed, in milliseconds since the first was due.
+    /// When the benchmark stopped following the orders, in milliseconds since the first one was due.
     pub followed_ms: u32,
 }
 
 impl Driver {
-    /// Makes a producer of its own, and opens the topics `status` and `dead-letter` from their
-    /// beginning.
+    /// Creates a producer, and opens the topics `status` and `dead-letter` at their beginning.
     ///
     /// # Errors
     /// If librdkafka refuses the settings, or the broker does not answer within 10 s.
@@ -109,12 +106,11 @@ impl Driver {
         })
     }
 
-    /// Waits until the high lane's consumers have taken a first order, then offers the orders of
-    /// the plan and follows them, on a thread of its own.
+    /// Waits until the consumers of the high lane have taken a first order. Then offers the orders of the plan and
+    /// follows them, on a separate thread.
     ///
     /// # Errors
-    /// If that first order is not taken within 10 s, the broker refuses an order, or `/proc` cannot
-    /// be read.
+    /// If that first order is not taken within 10 s, the broker refuses an order, or `/proc` cannot be read.
     pub async fn drive(self) -> Result<Self> {
         on_own_thread(
             async move |mut driver: Self| {
@@ -127,9 +123,8 @@ impl Driver {
         .await
     }
 
-    /// Notes what else is in the topics, until nothing comes for 500 ms; call it after the handlers
-    /// have ended. Starts and completions after [`followed_ms`](Self::followed_ms) are then
-    /// forgotten.
+    /// Reads the rest of the topics, until no record comes for 500 ms; to be called after the handlers have ended.
+    /// Starts and completions after [`followed_ms`](Self::followed_ms) are then discarded.
     ///
     /// # Errors
     /// If its thread cannot be started or panics.
@@ -208,7 +203,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The next orders of a lane, up to number `due`; at most [`CHUNK`].
+    /// The messages of the lane's next orders, up to number `due`, at most [`CHUNK`].
     fn offer(&mut self, priority: Priority, due: u32) -> Vec<Envelope> {
         let lane = match priority {
             Priority::High => &mut self.notes.high,
@@ -236,7 +231,7 @@ impl Driver {
     }
 }
 
-/// Runs it on a thread and a runtime of its own, and gives back what it worked on.
+/// Runs `work` on a new thread with its own runtime, and returns its result.
 async fn on_own_thread<T, F>(work: F, on: T) -> Result<T>
 where
     T: Send + 'static,

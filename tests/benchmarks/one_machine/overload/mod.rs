@@ -1,9 +1,8 @@
-//! `triad bench --overload`: what becomes of orders, and of how many, when more are offered than
-//! can be done.
+//! `triad bench --overload`: the results when more orders are offered than can be processed.
 //!
-//! A closed loop finds the best rate. Then each load is offered in an open loop at a multiple of
-//! it, to engines and handlers of its own; `--burst` offers all orders at once instead. Nothing
-//! limits the orders in flight, and no service misbehaves.
+//! A closed loop measures the best rate. Then each load is offered in an open loop at a multiple of that rate, with
+//! new engines and handlers; `--burst` offers all orders at once instead. The number of orders in flight is not
+//! limited, and no service fails.
 
 mod burst;
 mod drive;
@@ -25,7 +24,7 @@ use crate::output::{Usage, print_line};
 /// Names of the scenarios.
 const OFFERED: &str = "offered load";
 const BURST: &str = "burst";
-/// Bound: orders of one load.
+/// Limit: orders of one load.
 const MAX_ORDERS: f64 = 5_000_000.0;
 
 /// Options of the overload benchmark.
@@ -68,14 +67,13 @@ fn load(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs `triad bench --overload`, each load in a process of its own. Returns true if nothing went
-/// wrong with any order. `orders` is how many orders find the best rate; `json` prints a JSON line
-/// for each load in place of the tables.
+/// Runs `triad bench --overload`, each load in a child process. Returns true if nothing went wrong with any order.
+/// `orders` is the number of orders with which the best rate is measured; `json` prints a JSON line for each load
+/// instead of the tables.
 ///
 /// # Errors
-/// [`Usage`] if the SVG file cannot be written or the loads come to more than 5,000,000 orders; an
-/// error of a scenario's process; or that not every order was processed while the best rate was
-/// measured.
+/// [`Usage`] if the SVG file cannot be written or the loads have more than 5,000,000 orders; an error of a scenario's
+/// process; or that not every order was processed while the best rate was measured.
 pub async fn run(args: &OverloadArgs, orders: u32, json: bool) -> Result<bool> {
     if let Some(count) = args.burst {
         let figures: burst::Figures = child(
@@ -128,7 +126,7 @@ pub async fn run(args: &OverloadArgs, orders: u32, json: bool) -> Result<bool> {
     Ok(all.iter().all(|f| f.good))
 }
 
-/// Orders a second of a closed loop.
+/// Measures the best rate in a closed loop, in orders per second.
 async fn best_rate(orders: u32, json: bool) -> Result<f64> {
     let scenario = SCENARIOS.iter().find(|s| s.in_flight == 64);
     let scenario = scenario.context("no scenario has 64 orders in flight")?;
@@ -144,7 +142,7 @@ async fn best_rate(orders: u32, json: bool) -> Result<f64> {
     Ok(figures.orders_per_second)
 }
 
-/// Before minutes of work: a file that cannot be written is the caller's to put right.
+/// Checks the file before the run, which takes minutes.
 fn can_be_written(file: &Path) -> Result<()> {
     let opened = std::fs::File::options()
         .create(true)

@@ -1,6 +1,6 @@
-//! What the status topic has said of the benchmark's orders so far.
+//! What the status topic has reported about the benchmark's orders.
 //!
-//! Bound: 20 bytes an order offered, and an entry for each status that says something went wrong.
+//! Takes 20 bytes for each order offered, and an entry for each status that reports a failure.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,7 +9,7 @@ use triad_core::status::Status;
 use triad_core::{Priority, Timestamp, topics};
 use triad_runtime::InputRecord;
 
-/// What is known of one order. Times are in milliseconds since the start.
+/// Times of one order, in milliseconds since the start.
 #[derive(Debug, Clone, Copy, Default)]
 struct Note {
     started: Option<u32>,
@@ -17,8 +17,8 @@ struct Note {
     ended: bool,
 }
 
-/// What is known of the orders of one lane. Their place is their number, from 0. Times are in
-/// milliseconds since the first order was due.
+/// The notes on one lane's orders, by the order's number from 0. Times are in milliseconds since the first order was
+/// due.
 #[derive(Debug, Default)]
 pub struct Lane {
     orders: Vec<Note>,
@@ -26,8 +26,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Notes that one more order was offered; its number is that of [`offered`](Self::offered)
-    /// before.
+    /// Adds the note of a newly offered order, whose number is the previous value of [`offered`](Self::offered).
     pub fn offer(&mut self) {
         self.orders.push(Note::default());
     }
@@ -37,12 +36,12 @@ impl Lane {
         u32::try_from(self.orders.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether every offered order has ended, well or not. True if none was offered.
+    /// Whether every offered order has ended, successfully or not. True if none was offered.
     pub fn all_ended(&self) -> bool {
         self.ended == self.offered()
     }
 
-    /// Forgets what happened after `end_ms`.
+    /// Discards starts and completions after `end_ms`.
     fn forget_after(&mut self, end_ms: u32) {
         for note in &mut self.orders {
             note.started = note.started.filter(|at| *at <= end_ms);
@@ -78,21 +77,20 @@ impl Lane {
     }
 }
 
-/// What statuses and dead letters have said of the benchmark's orders.
+/// What statuses and dead letters have reported about the benchmark's orders.
 #[derive(Debug)]
 pub struct Notes {
     began: Timestamp,
-    /// What is known of the orders of the normal lane.
+    /// The notes on orders of the normal lane.
     pub normal: Lane,
-    /// What is known of the orders of the high lane.
+    /// The notes on orders of the high lane.
     pub high: Lane,
-    /// How often something went wrong with an order. The keys are `dead letter`, or a status with
-    /// the fingerprint of its cause.
+    /// Number of failures reported. The key is `dead letter`, or a status with the fingerprint of its cause.
     pub wrong: BTreeMap<String, u32>,
     seen_wrong: HashSet<(Priority, u32, u32)>,
 }
 
-/// What the ids of a lane's orders begin with; a hyphen and the order's number follow.
+/// Prefix of the ids of a lane's orders; a hyphen and the order's number follow.
 pub fn prefix(priority: Priority) -> &'static str {
     match priority {
         Priority::High => "high",
@@ -101,7 +99,7 @@ pub fn prefix(priority: Priority) -> &'static str {
 }
 
 impl Notes {
-    /// Notes of no order yet. All times will be milliseconds since `began`.
+    /// Empty notes, whose times are milliseconds since `began`.
     pub fn since(began: Timestamp) -> Self {
         Self {
             began,
@@ -112,20 +110,19 @@ impl Notes {
         }
     }
 
-    /// Milliseconds from the start to `now`. Both are read from the clock that statuses are stamped
-    /// with.
+    /// Milliseconds from the start to `now`; both are times of the clock that stamps the statuses.
     pub fn elapsed_ms(&self, now: Timestamp) -> u32 {
         u32::try_from(now.0.saturating_sub(self.began.0)).unwrap_or(u32::MAX)
     }
 
-    /// Forgets the starts and completions that are later than `end_ms`. What went wrong is kept.
+    /// Discards starts and completions after `end_ms`. Failures are kept.
     pub fn forget_after(&mut self, end_ms: u32) {
         self.normal.forget_after(end_ms);
         self.high.forget_after(end_ms);
     }
 
-    /// Takes note of one record of the topic `status` or `dead-letter`. Returns true if it says
-    /// something new of an order of the benchmark; a repeated message says nothing new.
+    /// Notes one record of the topic `status` or `dead-letter`. Returns true if it reports something new about one of
+    /// the benchmark's orders; a repeated message does not.
     pub fn take(&mut self, record: &InputRecord) -> bool {
         if record.topic == topics::DEAD_LETTER {
             let id = record.key.as_deref().map(String::from_utf8_lossy);
@@ -186,8 +183,7 @@ impl Notes {
         true
     }
 
-    /// The lane's count of ended orders, and the order's note; `None` of an order that was not
-    /// offered here.
+    /// The lane's count of ended orders and the order's note; `None` for an order that the benchmark did not offer.
     fn note(&mut self, id: &str) -> Option<(&mut u32, &mut Note)> {
         let (priority, n) = parse(id)?;
         let lane = match priority {

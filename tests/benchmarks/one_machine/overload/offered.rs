@@ -1,4 +1,4 @@
-//! One offered load: what of it gets done, and how late.
+//! One offered load: how many of its orders complete, and how late.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::super::load::Running;
 use super::drive::{Driver, Plan};
 use super::times::{Pace, percentile, rate};
 
-/// High orders beside the load, a second.
+/// High orders offered beside the load, per second.
 const HIGH_PER_SECOND: f64 = 4.0;
-/// A backlog that is gone sooner, in milliseconds, was orders in hand: it says no rate.
+/// A backlog that is gone within this time, in milliseconds, gives no rate: it consisted of orders under way.
 const DRAIN_MS: u32 = 1_000;
 
-/// The figures of one load: of orders offered at an even pace.
+/// The figures of one load, whose orders were offered at a constant rate.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figures {
     scenario: String,
@@ -33,11 +33,10 @@ pub struct Figures {
     pub normal: Lane,
     /// Normal orders that were started, with the time from their start to their completion.
     pub started: Lane,
-    /// Normal orders completed per second after the end of the load. `None` for a load below 1, and
-    /// where the orders that were left were done in less than [`DRAIN_MS`].
+    /// Normal orders completed per second after the end of the load. `None` for a load below 1, and if the remaining
+    /// orders completed in less than [`DRAIN_MS`].
     pub drained_per_second: Option<f64>,
-    /// How often something went wrong with an order. The keys are `dead letter`, or a status with
-    /// the fingerprint of its cause.
+    /// Number of failures reported. The key is `dead letter`, or a status with the fingerprint of its cause.
     pub wrong: BTreeMap<String, u32>,
     /// CPU seconds of the process for each 1,000 completed orders, all threads together.
     pub cpu_s: f64,
@@ -45,7 +44,7 @@ pub struct Figures {
     pub peak_mb: f64,
     /// For how many seconds after the end of the load the orders were followed.
     pub followed_s: f64,
-    /// Whether nothing went wrong with any order and, for a load below 1, every order completed.
+    /// Whether no failure was reported and, for a load below 1, every order completed.
     pub good: bool,
 }
 

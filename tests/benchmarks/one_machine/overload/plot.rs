@@ -1,4 +1,4 @@
-//! Two plots of the figures, one above the other, as SVG.
+//! An SVG with two plots of the figures, one above the other.
 
 use std::path::Path;
 
@@ -16,22 +16,21 @@ const HIGH: RGBColor = RGBColor(0, 122, 61);
 const STARTED: RGBColor = RGBColor(200, 70, 0);
 const IDEAL: RGBColor = RGBColor(120, 120, 120);
 const GRID: RGBColor = RGBColor(225, 225, 225);
-/// Points of the ideal line, whose logarithmic axis bends it.
+/// Number of points of the ideal line, which is curved on a logarithmic axis.
 const IDEAL_POINTS: u32 = 60;
 
-/// The vertical axis ends at the largest value times this: room for the legend.
+/// The vertical axis ends at the largest value times this, to leave room for the legend.
 const LEGEND_ROOM: f64 = 1.35;
-/// A logarithmic vertical axis ends at the largest value times this.
+/// The same for a logarithmic vertical axis.
 const LEGEND_ROOM_LOG: f64 = 4.0;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Points = Vec<(f64, f64)>;
 
-/// Writes an SVG with two plots against the load, goodput and latency, to `file`, in place of what
-/// it holds. `best` is the best rate in orders per second; `all` has at least one load.
+/// Writes an SVG with two plots against the load, goodput and latency, to `file`, which is overwritten. `best` is the
+/// best rate in orders per second; `all` has at least one load.
 ///
-/// # Errors
-/// If the file cannot be written.
+/// # Errors If the file cannot be written.
 pub fn write(file: &Path, best: f64, all: &[Figures]) -> Result<()> {
     draw(file, best, all).map_err(|e| anyhow!("{}: {e}", file.display()))
 }
@@ -48,7 +47,7 @@ fn draw(file: &Path, best: f64, all: &[Figures]) -> Result<()> {
     Ok(())
 }
 
-/// The loads' axis, with room at both ends.
+/// The range of the horizontal axis, with a margin at both ends.
 fn span(loads: &[f64]) -> std::ops::Range<f64> {
     let first = loads.first().copied().unwrap_or(1.0);
     let last = loads.last().copied().unwrap_or(1.0);
@@ -123,7 +122,7 @@ fn latency(area: &Area, loads: &[f64], best: f64, all: &[Figures]) -> Result<()>
             points(all, |f| f.started.p99_ms.map(f64::from)),
         ),
     ];
-    // From a whole decade, at most 100 ms: a logarithmic axis cannot begin at 0.
+    // The axis begins at a power of ten, at most 100 ms: a logarithmic axis cannot begin at 0.
     let values = || {
         let all = lines.iter().flat_map(|(_, _, points)| points);
         all.map(|(_, y)| y.max(1.0))
@@ -186,7 +185,7 @@ fn decades(low: f64, high: f64) -> Vec<f64> {
     marks
 }
 
-/// A value of each load that has one, by load.
+/// The points of all loads that have this value: load and value, sorted by load.
 fn points(all: &[Figures], value: impl Fn(&Figures) -> Option<f64>) -> Points {
     let mut points: Points = all
         .iter()

@@ -1,12 +1,11 @@
-//! The figures of all loads, for a person.
+//! Tables of the figures of all loads.
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
 use super::offered::{Figures, Lane};
 
-/// Prints the figures of all loads to standard output, as tables for a person. `best` is the best
-/// rate in orders per second.
+/// Prints the figures of all loads to standard output, as tables. `best` is the best rate in orders per second.
 pub fn print(best: f64, all: &[Figures]) {
     println!("Best rate, 64 orders in flight: {best:.0} orders/s\n");
     let mut table = Table::new();
@@ -70,8 +69,7 @@ pub fn print(best: f64, all: &[Figures]) {
     }
 }
 
-/// The smallest and the largest, the first one left out: orders are under way there for the first
-/// time.
+/// The range of the values without the first one, in which the pipeline was still filling.
 fn range(tenths: &[f64]) -> String {
     let rest = tenths.get(1..).unwrap_or_default().iter().copied();
     let (least, most) = (

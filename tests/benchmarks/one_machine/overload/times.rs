@@ -1,10 +1,10 @@
-//! The arithmetic of the overload benchmark: when orders are due, and what times come to.
+//! The arithmetic of the overload benchmark: when orders are due, rates, and percentiles.
 //!
-//! Pure: no clock, no order. Times are since the first order was due.
+//! Times are milliseconds since the first order was due.
 
 use std::time::Duration;
 
-/// At which moments orders are offered: evenly, however long each of them takes.
+/// When orders are offered: at a constant rate, independent of how long they take.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     per_second: f64,
@@ -22,8 +22,8 @@ impl Pace {
         }
     }
 
-    /// How many orders are due at `elapsed` after the start: the first at once, and one more after
-    /// each period. Never more than the total.
+    /// The number of orders that are due `elapsed` after the start: the first at once, and one more after each
+    /// period, up to the total.
     pub fn due(self, elapsed: Duration) -> u32 {
         let periods = (elapsed.as_secs_f64() * self.per_second).floor();
         (periods as u32).saturating_add(1).min(self.total)
@@ -35,8 +35,7 @@ impl Pace {
     }
 }
 
-/// How many of the times lie from `from_ms` on and before `to_ms`, per second of that span; 0 if
-/// the span is empty.
+/// The number of times from `from_ms` up to but not including `to_ms`, per second; 0 if the span is empty.
 pub fn rate(times_ms: impl Iterator<Item = u32>, from_ms: u32, to_ms: u32) -> f64 {
     if from_ms >= to_ms {
         return 0.0;
@@ -45,11 +44,10 @@ pub fn rate(times_ms: impl Iterator<Item = u32>, from_ms: u32, to_ms: u32) -> f6
     inside as f64 * 1000.0 / f64::from(to_ms - from_ms)
 }
 
-/// The rate per second in each whole slice of `slice_ms` from 0 up to the last of the times. An
-/// incomplete slice at the end is left out.
+/// The rate per second in each whole slice of `slice_ms` from 0 up to the last of the times. An incomplete last slice
+/// is left out.
 ///
-/// # Panics
-/// If `slice_ms` is 0.
+/// # Panics If `slice_ms` is 0.
 pub fn slices(times_ms: &[u32], slice_ms: u32) -> Vec<f64> {
     let last = times_ms.iter().max().copied().unwrap_or(0);
     let mut counts = vec![0_u32; (last / slice_ms) as usize];
@@ -64,16 +62,16 @@ pub fn slices(times_ms: &[u32], slice_ms: u32) -> Vec<f64> {
         .collect()
 }
 
-/// The smallest of the values and their median; of an even number of values the upper one of the
-/// two in the middle. `None` if there are no values.
+/// The smallest value and the median; for an even number of values the upper of the two in the middle. `None` without
+/// values.
 pub fn min_and_median(values: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     Some((*sorted.first()?, *sorted.get(sorted.len() / 2)?))
 }
 
-/// The smallest of the times that is not exceeded by at least `percent` in a hundred of them.
-/// `sorted` is in ascending order; `None` if it is empty.
+/// The `percent`th percentile: the smallest of the times that at least `percent` in a hundred do not exceed. `sorted`
+/// is in ascending order; `None` if it is empty.
 pub fn percentile(sorted: &[u32], percent: usize) -> Option<u32> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()

@@ -27,7 +27,7 @@ DBOS(config={
 
 
 def connection():
-    """The connection of this thread, which stays open."""
+    """This thread's connection, which stays open."""
     if getattr(of_thread, "connection", None) is None:
         of_thread.connection = http.client.HTTPConnection(SERVICE.hostname, SERVICE.port, timeout=30)
         of_thread.connection.connect()

@@ -1,4 +1,4 @@
-//! G6: every bad end has its alert, and every alert has its bad end.
+//! G6: every order that ends in failure has its alert, and every alert has such an order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use triad_core::{Alert, Order, ProcessState};
 use super::{Guarantee, Verdict};
 use crate::evidence::Evidence;
 
-/// The alert for an order's end: its id, kind and cause.
+/// The alert that the order's end requires: order id, kind and cause; `None` after a good end.
 fn called_for(order: &Order) -> Option<(String, AlertKind, String)> {
     let (kind, at, cause) = match &order.state {
         ProcessState::Error { at, cause } => (AlertKind::OrderError, at, cause),

@@ -1,4 +1,4 @@
-//! G5: failures within their threshold, calls within their budgets.
+//! G5: failures stay within their threshold, and calls within their limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ fn step<'a>(workflow: &'a Workflow, id: &AttemptId) -> Option<&'a Step> {
     workflow.steps.get(index)
 }
 
-/// The exact bound of calls, if one is declared.
+/// The most calls of a leg in all attempts, if calls are counted across redeliveries.
 fn total(workflow: &Workflow, id: &AttemptId) -> Option<u32> {
     let step = step(workflow, id)?;
     match (id.is_compensation, &step.compensation) {
@@ -22,7 +22,7 @@ fn total(workflow: &Workflow, id: &AttemptId) -> Option<u32> {
     }
 }
 
-/// Most attempts at a step, or at its compensation.
+/// Most attempts at a step or its compensation.
 fn most_attempts(workflow: &Workflow, id: &AttemptId) -> u32 {
     let step = step(workflow, id);
     step.map_or(0, |step| match (id.is_compensation, &step.compensation) {
@@ -32,7 +32,7 @@ fn most_attempts(workflow: &Workflow, id: &AttemptId) -> u32 {
 }
 
 pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
-    // Deferred attempts are repeated without being counted.
+    // Deferred attempts are repeated without counting.
     let deferred: BTreeSet<&str> = e
         .replies
         .iter()

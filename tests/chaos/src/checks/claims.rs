@@ -1,4 +1,5 @@
-//! G4: an order has one history. Two live claims, or a stale holder's write, would make two.
+//! G4: an order has one history. Two valid claims at once, or a write by a Scheduler that has lost its claim, would
+//! make two.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +9,7 @@ use triad_core::{Order, StepState, Timestamp};
 use super::{Guarantee, Verdict};
 use crate::evidence::{AgentReply, AttemptId, Evidence, ReplyContent};
 
-/// The contradictions between two looks at a record, the later one second.
+/// The contradictions between two reads of a record, of which `after` is the later one.
 #[must_use]
 pub fn of_two_looks(before: &Order, after: &Order) -> Vec<String> {
     let mut found = Vec::new();
@@ -77,7 +78,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
     ]
 }
 
-/// The attempt that ended a step or its compensation, when, and its output if that is stored.
+/// The attempt that ended a step or its compensation, the time, and the output if it is stored.
 fn end_of<'a>(
     order: &Order,
     step: &'a triad_core::StepRecord,

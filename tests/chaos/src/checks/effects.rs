@@ -1,4 +1,4 @@
-//! G2 and G10: the effects at the remote service are those of the records, each once.
+//! G2 and G10: the effects at the remote service are exactly those of the records, each once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ use triad_workflow::Step;
 use super::{Guarantee, Verdict};
 use crate::evidence::{Evidence, compensates};
 
-/// Service and key.
+/// Service and idempotency key.
 type Key<'a> = (&'a str, &'a str);
 
-/// Calls of a forward key and their results.
+/// What the calls with one idempotency key of an action have done.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Done {
     applied: u32,
     compensated: u32,
-    /// An effect came after the compensation.
+    /// Whether an effect came after the compensation.
     is_revived: bool,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
     ]
 }
 
-/// Results of the calls, by forward key.
+/// What the calls have done, by the idempotency key of the action.
 fn done(calls: &[LedgerLine]) -> BTreeMap<Key<'_>, Done> {
     let mut all: BTreeMap<Key<'_>, Done> = BTreeMap::new();
     let mut spent: BTreeSet<Key<'_>> = BTreeSet::new();
@@ -145,7 +145,7 @@ fn done(calls: &[LedgerLine]) -> BTreeMap<Key<'_>, Done> {
     all
 }
 
-/// Number of forward keys whose compensation came first.
+/// Number of keys whose compensation arrived before the action.
 #[must_use]
 pub fn tombstones(keys: &[KeyView]) -> usize {
     let is_tombstone = |k: &&KeyView| k.status == KeyStatus::Tombstoned;

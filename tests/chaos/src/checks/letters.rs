@@ -1,4 +1,4 @@
-//! G7: a record that cannot be handled is dead-lettered with its cause and an alert, and stops no other record.
+//! G7: a record that cannot be handled becomes a dead letter with its cause and an alert, and stops no other record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{Guarantee, Verdict};
 use crate::evidence::Evidence;
 use crate::load::Sort;
 
-/// Cause of a submission with the id of another order.
+/// The cause of a dead letter whose record has the id of another order.
 const CONFLICT: &str = "conflicting-submission";
 
 pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {

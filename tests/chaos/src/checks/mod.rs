@@ -1,5 +1,5 @@
-//! Checks of the guarantees against the evidence of a run. Each check counts the things that it has looked at: a
-//! check without any proves nothing.
+//! Checks of the guarantees against the evidence of a run. Each check counts what it examines, because a check that
+//! examines nothing proves nothing.
 
 pub mod alerts;
 pub mod budgets;
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::evidence::Evidence;
 
-/// The guarantees of the design, by number.
+/// The guarantees, numbered as in the design.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[expect(missing_docs, reason = "they are explained where they are promised")]
 pub enum Guarantee {
@@ -39,9 +39,9 @@ pub enum Guarantee {
 pub struct Verdict {
     /// The guarantee.
     pub guarantee: Guarantee,
-    /// The requirement.
+    /// The requirement, in words.
     pub what: &'static str,
-    /// Number of things checked.
+    /// Number of things examined.
     pub checked: usize,
     /// The violations.
     pub breaches: Vec<String>,
@@ -70,7 +70,7 @@ impl Verdict {
 }
 
 impl Verdict {
-    /// Adds a violation if nothing was checked.
+    /// Adds a violation if nothing was examined.
     #[must_use]
     pub fn or_nothing(mut self) -> Self {
         if self.checked == 0 {

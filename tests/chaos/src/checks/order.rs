@@ -1,4 +1,4 @@
-//! G3: a step takes effect after its predecessors, and is compensated before them.
+//! G3: a step takes effect after its predecessors have, and is compensated before them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use triad_workflow::{StepIndex, Workflow};
 use super::{Guarantee, Verdict};
 use crate::evidence::Evidence;
 
-/// The steps of each order with an effect so far.
+/// For each order, the steps whose effects are in place at this point of the history.
 type InPlace<'a> = BTreeMap<&'a str, BTreeSet<StepIndex>>;
 
 pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {

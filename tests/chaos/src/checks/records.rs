@@ -1,4 +1,4 @@
-//! G1 and G9: nothing acknowledged is lost, and everything has ended.
+//! G1 and G9: no acknowledged submission is lost, and all work ends.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::{Guarantee, Verdict};
 use crate::evidence::Evidence;
 use crate::load::Sort;
 
-/// The invariants of the core that a record violates.
+/// The core's invariants that a record violates.
 #[must_use]
 pub fn of_record(order: &Order, workflow: &Workflow) -> Vec<String> {
     let told = |b: invariants::Breach| format!("{}: {}", b.invariant, b.seen);

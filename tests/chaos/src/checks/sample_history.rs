@@ -1,8 +1,8 @@
-//! A small valid history, which the checks' own tests break.
+//! A small valid history. The tests of the checks change it so that one check fails.
 //!
-//! Three orders of the chaos workflow: `done` is Processed, `back` was compensated after its carrier refused, `stuck`
-//! is in Error because the last step was refused. Also a record that cannot be handled, and one with the id of `done`
-//! and another content.
+//! It has three orders of the chaos workflow: `done` is Processed, `back` is Compensated because its carrier refused,
+//! `stuck` is in Error because its last step was refused. There is also a record that cannot be handled, and one with
+//! the id of `done` and different content.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -38,7 +38,7 @@ pub(super) fn breached(evidence: &Evidence) -> Vec<&'static str> {
     broken.map(|v| v.what).collect()
 }
 
-/// Compiled once for all tests.
+/// The chaos workflow, compiled once for all tests.
 static WORKFLOW: LazyLock<Arc<Workflow>> = LazyLock::new(|| {
     let yaml = include_str!("../workflow.yaml");
     Arc::new(load::from_yaml("workflow.yaml", yaml, &Limits::published()).unwrap())
@@ -70,7 +70,7 @@ fn id(order: &str, step: &str, is_compensation: bool, attempt: u32) -> AttemptId
     }
 }
 
-/// A request.
+/// A request to an agent.
 pub(super) fn asked(order: &str, step: &str, is_compensation: bool, attempt: u32) -> AgentRequest {
     AgentRequest {
         id: id(order, step, is_compensation, attempt),
@@ -81,7 +81,7 @@ pub(super) fn asked(order: &str, step: &str, is_compensation: bool, attempt: u32
     }
 }
 
-/// A call of a first attempt.
+/// A call of a first attempt, with its result.
 pub(super) fn call(order: &str, step: &str, is_compensation: bool, kind: Kind) -> LedgerLine {
     let workflow = workflow();
     let agent = &workflow.steps[workflow.step_index(step).unwrap()].agent;
@@ -151,7 +151,7 @@ impl Evidence {
         });
     }
 
-    /// An order, with its calls and their results, in order.
+    /// Adds an order, with its calls and their results in order.
     fn order(
         &mut self,
         name: &str,

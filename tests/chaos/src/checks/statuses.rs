@@ -1,4 +1,4 @@
-//! G8: statuses come in order, and without gaps once repetitions are removed.
+//! G8: the statuses of an order come in order, and without gaps when repetitions are removed.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::evidence::Evidence;
 /// The status messages of one order.
 #[derive(Debug, Default)]
 struct OrderStatuses<'a> {
-    /// First occurrences, by sequence from 1.
+    /// The first occurrence of each status, by sequence from 1.
     first: Vec<&'a StatusMessage>,
     gaps: Vec<u32>,
     differing: Vec<u32>,
@@ -21,7 +21,7 @@ struct OrderStatuses<'a> {
 
 fn statuses_by_order(statuses: &[(String, StatusMessage)]) -> BTreeMap<&str, OrderStatuses<'_>> {
     let mut all: BTreeMap<&str, OrderStatuses<'_>> = BTreeMap::new();
-    // The message about a refused record is no status of an order, because nothing of it was stored.
+    // A message about a refused record is not a status of an order, because the record was not stored.
     let is_refusal = |s: &StatusMessage| s.status == Status::Rejected && s.sequence == 0;
     for (topic, status) in statuses.iter().filter(|(_, s)| !is_refusal(s)) {
         let told = all.entry(status.order_id.as_str()).or_default();

@@ -1,4 +1,4 @@
-//! Notes when orders end, by their status messages.
+//! Records when each order ends, from the status messages.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,22 +15,22 @@ use crate::progress::is_end;
 
 /// Longest wait for one answer of the broker.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Longest wait for the next status, before the stop is checked.
+/// Longest wait for the next status; afterwards the stop is checked.
 const NEXT: Duration = Duration::from_millis(200);
 
-/// The ended orders, and when each ended.
+/// The time at which each ended order ended, by id.
 pub type Ends = Arc<Mutex<BTreeMap<String, Instant>>>;
 
-/// When an order has ended.
+/// The time at which an order ended; `None` if it has not ended.
 pub fn end_of(ends: &Ends, order: &str) -> Option<Instant> {
     let ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
     ends.get(order).copied()
 }
 
-/// Notes ends until `stop`.
+/// Records ends until `stop`.
 ///
 /// # Errors
-/// When the broker does not answer at all.
+/// If the broker does not answer.
 pub async fn follow(brokers: String, ends: Ends, stop: CancellationToken) -> Result<()> {
     let config = KafkaConfig::new(&brokers);
     let reader = Reader::open(&config, &[topics::STATUS], ReaderStart::Beginning, ANSWER)?;

@@ -1,10 +1,9 @@
 //! Outages of one part (G11): while a topic is refused, a service hangs or the store is denied, the orders that do
-//! not need it end within a bound; afterwards the others end, too, and none was harmed.
+//! not need it end within a time limit. Afterwards the other orders end correctly too.
 //!
-//! The processes are those of the run with kills ([`super::installation`]), and none is killed. The outages do not
-//! overlap, so their effects are distinct. [`plan`] has the outages, the orders that each holds up, and the
-//! bounds of an order's time; `follow` notes when orders end; [`run`] carries the outages out; `verdict` judges the
-//! notes.
+//! The processes are those of the run with kills ([`super::installation`]), but none is killed. Outages do not
+//! overlap, so each effect has one cause. [`plan`] defines the outages, the orders that each holds up, and the time
+//! limits of orders; `follow` records when orders end; [`run`] carries out the outages; `verdict` checks the result.
 
 mod follow;
 pub mod plan;

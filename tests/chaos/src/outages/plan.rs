@@ -1,4 +1,4 @@
-//! The outages, the orders that each holds up, and the bounds of an order's time.
+//! The outages, the orders that each holds up, and the time limits of orders.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::load::{Sort, Submission};
 use triad_tests::orders;
 use triad_tests::topics::Raw;
 
-/// The workflows, by name.
+/// The workflows: name and definition.
 pub const WORKFLOWS: [(&str, &str); 3] = [
     ("free", include_str!("free.yaml")),
     ("paid", include_str!("paid.yaml")),
@@ -21,23 +21,23 @@ pub const WORKFLOWS: [(&str, &str); 3] = [
 ];
 /// The agent that only the workflow `paid` needs.
 const PAYMENT: &str = "payment";
-/// The agent whose service declines everything.
+/// The agent whose service declines every call.
 const JUDGE: &str = "judge";
-/// Longer than any outage.
+/// How long a hanging service holds a call, in milliseconds: longer than any outage.
 const HANGS_MS: u64 = 600_000;
 
-/// Longest time of an order that does not need the failed part, from its acknowledgement by the broker to its end.
-/// Normally it takes well under a second. It may share one publish with a message that is not acknowledged (10 s the
-/// first time that a topic is late), be announced again (3 s), and lose one attempt of a step (4 s): with a sweep of
-/// half a second 18 s, and a little for a busy machine.
+/// Longest time of an order that does not need the failed part, from the broker's acknowledgement to the order's end.
+/// Normally it takes well under a second. It may share a publish with a message that is not acknowledged (10 s the
+/// first time that a topic is late), wait for another wake (3 s), and lose one attempt of a step (4 s). With a sweep
+/// every half second that is 18 s, and a reserve for a busy machine.
 pub const WITHIN: Duration = Duration::from_secs(20);
 
-/// Longest time from the end of an outage to the end of every order that it held up: a circuit breaker tries again
-/// after 60 s at most, a redelivered record comes after 10 s, and the order may lose an attempt and be announced
-/// again as in [`WITHIN`].
+/// Longest time from the end of an outage to the end of every order that it held up. A circuit breaker tries again
+/// after at most 60 s, a redelivered record comes after 10 s, and the order may lose an attempt and wait for another
+/// wake as in [`WITHIN`].
 pub const AFTER: Duration = Duration::from_secs(90);
 
-/// The failed part.
+/// The part that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outage {
@@ -52,10 +52,10 @@ pub enum Outage {
 }
 
 impl Outage {
-    /// All outages, in order.
+    /// All outages, in the order in which they are carried out.
     pub const ALL: [Self; 4] = [Self::Alerts, Self::Requests, Self::Service, Self::Store];
 
-    /// Name for people.
+    /// Name of the outage in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl Outage {
     }
 }
 
-/// Faults of the services: none, or one that hangs.
+/// The faults of the services during an outage: one service hangs, or none.
 #[must_use]
 pub fn faults(outage: Option<Outage>) -> Faults {
     let usual = FaultPlan {

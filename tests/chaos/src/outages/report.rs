@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::report::{CheckLine, are_good, checks_table, failures, table, tenths};
 use triad_judge::verdict::Judged;
 
-/// One outage.
+/// The figures of one outage.
 #[derive(Debug, Clone, Serialize)]
 pub struct OutageView {
     /// The outage.
@@ -22,17 +22,17 @@ pub struct OutageView {
     pub seconds: f64,
     /// Orders that did not need the failed part.
     pub free: usize,
-    /// Time of the slowest of them, in seconds from sending to end; `None` if one has not ended.
+    /// Seconds from sending to end of the slowest of them; `None` if one has not ended.
     pub slowest_free: Option<f64>,
     /// Orders that needed it.
     pub held: usize,
-    /// How many of those had not ended when the outage was over.
+    /// How many of those had not ended at the end of the outage.
     pub waiting: usize,
-    /// Time of the last of them, in seconds from the end of the outage; `None` if one has not ended.
+    /// Seconds from the end of the outage to the end of the last of them; `None` if one has not ended.
     pub last_held: Option<f64>,
 }
 
-/// The whole report.
+/// The report of a run with outages.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Number of workers.

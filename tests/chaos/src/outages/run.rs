@@ -1,4 +1,4 @@
-//! Carries the outages out, one after the other.
+//! Carries out the outages, one after the other.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::quiet::wait_until_quiet;
 use crate::submit::submit;
 use crate::watch::Sightings;
 
-/// Interval between two looks at the ended orders.
+/// Interval between two checks of whether the orders have ended.
 const LOOK: Duration = Duration::from_millis(50);
 /// Interval between two parts of the load.
 const PART: Duration = Duration::from_secs(1);
@@ -31,16 +31,16 @@ const PART: Duration = Duration::from_secs(1);
 /// Times of an order.
 #[derive(Debug, Clone)]
 pub struct OrderTimes {
-    /// Its id.
+    /// The order's id.
     pub id: String,
-    /// When the broker had acknowledged it.
+    /// When the broker had acknowledged the order.
     pub sent: Instant,
-    /// When its end was reported.
+    /// When the status of its end was read.
     pub ended: Option<Instant>,
 }
 
 impl OrderTimes {
-    /// Time from a moment to its end.
+    /// Time from `from` to the order's end.
     #[must_use]
     pub fn took(&self, from: Instant) -> Option<Duration> {
         self.ended
@@ -48,26 +48,26 @@ impl OrderTimes {
     }
 }
 
-/// Notes of an outage.
+/// What was recorded of an outage.
 #[derive(Debug, Clone)]
 pub struct Lasted {
     /// The outage.
     pub outage: Outage,
     /// How long it lasted.
     pub span: Duration,
-    /// When it was over.
+    /// When it ended.
     pub over: Instant,
     /// The orders that did not need the failed part, sent while it lasted.
     pub free: Vec<OrderTimes>,
     /// The orders that needed it.
     pub held: Vec<OrderTimes>,
-    /// How many of those had not ended when it was over.
+    /// How many of those had not ended at the outage's end.
     pub waiting: usize,
-    /// How often access was denied.
+    /// How often the store denied access.
     pub denied: u64,
 }
 
-/// Starts an installation without kills, and carries every outage out on it for `span`.
+/// Starts an installation without kills, and carries out every outage on it, each for `span`.
 ///
 /// # Errors
 /// If the run failed.
@@ -117,8 +117,8 @@ async fn on(
     Ok(Report::new(options, &lasted, all, judged, began.elapsed()))
 }
 
-/// One outage: it begins, orders of both kinds are sent while it lasts, and it ends after those that do not need the
-/// failed part.
+/// Carries out one outage. While it lasts, orders of both kinds are sent; it ends when the orders that do not need
+/// the failed part have ended.
 async fn run_outage(
     outage: Outage,
     span: Duration,
@@ -135,7 +135,8 @@ async fn run_outage(
     let mut pace = interval(PART);
     for part in 0..parts {
         pace.tick().await;
-        // Target numbers of each kind; one order that waits for three that do not.
+        // How many orders of each kind must be sent by now: one that needs the failed part for every three that do
+        // not.
         let until = each * (part + 1) / parts;
         let names = [
             (outage.not_needed_by(), until),
@@ -147,7 +148,7 @@ async fn run_outage(
                 .map(|number| order(outage, workflow, number))
                 .collect();
             let ids: Vec<_> = load.iter().filter_map(|s| s.order.clone()).collect();
-            // Submission is not limited: the number of ended orders does not matter here.
+            // A dummy counter: submission here does not wait for orders to end.
             let (_count, ended) = watch::channel(0);
             submit(&installation.places.brokers, load, usize::MAX, ended).await?;
             let sent = Instant::now();
@@ -180,7 +181,7 @@ async fn run_outage(
     })
 }
 
-/// Begins an outage, or ends it.
+/// Begins or ends an outage.
 async fn set(outage: Outage, is_out: bool, installation: &Installation) -> Result<()> {
     match outage {
         Outage::Alerts | Outage::Requests => {
@@ -199,7 +200,7 @@ async fn set(outage: Outage, is_out: bool, installation: &Installation) -> Resul
     }
 }
 
-/// Waits until all have ended, or until a moment; notes the ends.
+/// Waits until all orders have ended, or until the time `until`; records the ends.
 async fn wait(orders: &mut [OrderTimes], ends: &Ends, until: Instant) {
     loop {
         for order in orders.iter_mut() {

@@ -1,4 +1,4 @@
-//! Requirements on the outages of a run.
+//! The checks of a run with outages.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::run::{Lasted, OrderTimes};
 use crate::checks::{Guarantee, Verdict};
 use crate::evidence::Evidence;
 
-/// Checks the notes and the evidence against the guarantee.
+/// Checks what was recorded, and the evidence, against the guarantee G11.
 pub(super) fn verdicts(lasted: &[Lasted], e: &Evidence, died: Vec<String>) -> Vec<Verdict> {
     let g11 = Guarantee::G11;
     let free = || {
@@ -35,7 +35,7 @@ pub(super) fn verdicts(lasted: &[Lasted], e: &Evidence, died: Vec<String>) -> Ve
         .filter(|a| a.kind == AlertKind::OrderError)
         .filter_map(|a| a.order_id.as_deref())
         .collect();
-    // A check without evidence is a finding, unless its outage was not requested.
+    // A check without evidence is a violation, unless its outage was not requested.
     let has_free = lasted.iter().any(|l| l.outage.not_needed_by().is_some());
     let has_alerts = lasted.iter().any(|l| l.outage == Outage::Alerts);
     let verdicts = [
@@ -93,7 +93,7 @@ pub(super) fn verdicts(lasted: &[Lasted], e: &Evidence, died: Vec<String>) -> Ve
             lasted,
             |l| {
                 let has_met = match l.outage {
-                    // An order ends before its alert is sent.
+                    // An order's end does not wait for its alert, so no order is held up.
                     Outage::Alerts => !l.held.is_empty(),
                     Outage::Requests | Outage::Service => l.waiting > 0,
                     Outage::Store => l.waiting > 0 && l.denied > 0,

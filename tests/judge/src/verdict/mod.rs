@@ -1,13 +1,14 @@
 //! Decides on histories, object by object, with stateright's linearizability tester.
 //!
-//! The tester looks for an order of the operations, each between its beginning and its end, in which every answer is
-//! that of [`Object`]. An operation without an answer may come anywhere after its beginning, or nowhere.
+//! The tester looks for an order of the operations in which each takes effect between its beginning and its end, and
+//! every answer is the one that [`Object`] gives. An operation without an answer may take effect at any time after
+//! its beginning, or never.
 //!
-//! The search grows with the overlap, so a history is cut where no operation is under way. Each part begins with
-//! every state that the part before may have left, because several orders may explain a part and end differently. So
-//! explaining the parts one after the other explains the whole, and an unexplained part is a conviction. There is no
-//! cut after an operation without an answer. Operations whose answers follow from others are left out. A part beyond
-//! a bound is undecided, which is not an acquittal.
+//! The search grows with the overlap, so a history is cut where no operation is under way. Several orders may explain
+//! a part and leave different states, so the next part is searched from each of these states. Thus if all parts are
+//! explained one after the other, the whole is explained, and if one part is not, the object is unexplained. No cut
+//! is made after an operation without an answer. Operations whose answers follow from others are left out. A part
+//! that exceeds a limit is undecided, which does not mean correct.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,47 +24,47 @@ use super::object::{Budget, Call, Object, Spent};
 use super::recorder::read;
 use super::relevant_operations::telling;
 
-/// Steps of all searches for one object: half a minute in a build without optimisation.
+/// Limit on the steps of all searches for one object; they take half a minute in an unoptimised build.
 const STEPS: u64 = 3_000_000;
-/// Most end states of one part.
+/// Limit on the states that one part may leave.
 const ENDS: usize = 32;
-/// Most operations of one search.
+/// Limit on the operations of one search.
 const LONGEST: usize = 1_000;
-/// Most operations without an answer in one search.
+/// Limit on the operations without an answer in one search.
 const UNANSWERED: usize = 8;
-/// Lines of a file in memory: objects are judged in several rounds to stay within it, if they are of similar size.
+/// Lines of a file that are kept in memory. A longer history is judged in rounds, each with a share of the objects.
 const LINES: usize = 200_000;
-/// The tester uses one stack frame for each operation.
+/// Stack of the judge's thread: the tester recurses once for each operation.
 const STACK: usize = 64 << 20;
-/// Most objects of each kind of finding in the report.
+/// Most objects that the report names for each kind of finding.
 const EXAMPLES: usize = 3;
-/// Threads of unanswered operations are numbered from here, so that they are tried last.
+/// First thread number for operations without an answer; with high numbers the tester tries them last.
 const OPEN: usize = 1 << 20;
 
-/// Numbers of a judgement, and its findings.
+/// The counts of a judgement, and its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Judged {
-    /// Objects with at least one operation that was answered.
+    /// Objects with at least one answered operation.
     pub objects: usize,
-    /// Judged operations of the store.
+    /// Operations on the store that were judged.
     pub operations: usize,
-    /// Of these, writes that took effect.
+    /// Of these, the writes that took effect.
     pub writes: usize,
-    /// Of these, writes that were refused for their condition.
+    /// Of these, the writes that were refused because of their condition.
     pub refused: usize,
-    /// Operations without an answer, among those judged.
+    /// Of these, the operations without an answer.
     pub unanswered: usize,
-    /// Operations without effect for a reason outside of the object: they prove nothing.
+    /// Operations without effect for a reason that does not concern the object; they are not judged.
     pub failed: usize,
     /// Requests, replies and effects that were compared with the writes.
     pub seen: usize,
-    /// Most operations in one search.
+    /// The most operations in one search.
     pub longest: usize,
-    /// Objects whose answers no order of operations explains; how many, and examples.
+    /// Objects whose answers no order of the operations explains.
     pub unexplained: FindingGroup,
-    /// Objects with a request, reply or effect that no write before it had put in force.
+    /// Objects with a request, reply or effect of an attempt that no earlier write had started.
     pub unfounded: FindingGroup,
-    /// Objects that are undecided, with the bound or the reason.
+    /// Objects that are undecided, with the limit or the reason.
     pub undecided: FindingGroup,
 }
 
@@ -72,7 +73,7 @@ pub struct Judged {
 pub struct FindingGroup {
     /// Number of objects.
     pub objects: usize,
-    /// The first of them.
+    /// The first of these objects, each with an explanation.
     pub examples: Vec<String>,
 }
 
@@ -92,7 +93,7 @@ enum SearchEnd {
     Undecided(String),
 }
 
-/// Judges a file.
+/// Judges the history in a file.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -124,7 +125,7 @@ pub fn judge(path: &Path) -> Result<Judged> {
     .context("judging a history")
 }
 
-/// Judges operations in memory.
+/// Judges a history in memory.
 #[must_use]
 pub fn judge_all(operations: Vec<Operation>) -> Judged {
     let mut objects: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
@@ -151,7 +152,7 @@ fn judge_object(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
     let before = all.len();
     all.retain(|o| !matches!(o.answer, Answer::Failed(_)));
     judged.failed += before - all.len();
-    // An unanswered read proves and changes nothing.
+    // A read without an answer has no effect and shows nothing.
     all.retain(|o| !(o.answer == Answer::Unknown && matches!(o.asked, ClientOperation::Read(_))));
     if all.is_empty() {
         return;
@@ -175,7 +176,7 @@ fn judge_object(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
         SearchEnd::Undecided(why) => return judged.undecided.add(object, || why),
         SearchEnd::Unexplained => {}
     }
-    // Without the evidence: distinguishes a fault of the store's history from one of its consequences.
+    // Judges the store's operations alone: if they are explained, only the evidence outside of the store is wrong.
     let seen = |o: &Operation| matches!(o.asked, ClientOperation::Seen(_));
     let stored: Vec<Operation> = all.iter().filter(|o| !seen(o)).cloned().collect();
     match history(&stored, &Budget::of(STEPS), &mut judged.longest) {
@@ -185,7 +186,7 @@ fn judge_object(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
     }
 }
 
-/// Decides on a whole history, sorted by beginning, part by part.
+/// Decides on a whole history, sorted by beginning, one part after the other.
 fn history(all: &[Operation], budget: &Budget, longest: &mut usize) -> SearchEnd {
     let all = &telling(all);
     let mut states = vec![Object::absent(budget.clone())];
@@ -215,8 +216,8 @@ fn history(all: &[Operation], budget: &Budget, longest: &mut usize) -> SearchEnd
     SearchEnd::Explained
 }
 
-/// The states that an explained part may have left. Every write that took effect is in every explanation, but the
-/// last write to a cell may differ: each candidate is tried, with reads behind the part.
+/// The states that an explained part may leave. Every explanation contains every write that took effect, but the last
+/// write to an item may differ. So each candidate is tried, by adding reads that find it after the part.
 fn end_states(before: &Object, part: &[Operation], budget: &Budget) -> Result<Vec<Object>, String> {
     let puts = || {
         let done = part.iter().filter(|o| o.answer == Answer::Done);
@@ -272,7 +273,7 @@ fn end_states(before: &Object, part: &[Operation], budget: &Budget) -> Result<Ve
     Ok(found)
 }
 
-/// The ends of parts: behind an operation after which nothing is under way.
+/// The ends of the parts: the places at which no operation is under way.
 fn cuts(all: &[Operation]) -> Vec<usize> {
     let mut cuts = Vec::new();
     let mut busy_until = None;
@@ -281,7 +282,7 @@ fn cuts(all: &[Operation]) -> Vec<usize> {
             cuts.push(at);
         }
         if operation.answer == Answer::Unknown {
-            // It is under way for ever.
+            // It may take effect at any later time, so no further cut is possible.
             break;
         }
         busy_until = busy_until.max(Some(operation.ended));
@@ -291,7 +292,7 @@ fn cuts(all: &[Operation]) -> Vec<usize> {
     cuts
 }
 
-/// One search.
+/// Searches for an explanation of one part.
 fn search(object: &Object, all: &[Operation], budget: &Budget) -> SearchEnd {
     match explain(object, all, budget) {
         Ok(Some(_)) => SearchEnd::Explained,
@@ -300,7 +301,7 @@ fn search(object: &Object, all: &[Operation], budget: &Budget) -> SearchEnd {
     }
 }
 
-/// The state that an explanation leaves; `None` if there is no explanation.
+/// The state after the operations if they can be explained; `None` if not.
 fn explain(before: &Object, all: &[Operation], budget: &Budget) -> Result<Option<Object>, String> {
     let unanswered = all.iter().filter(|o| o.answer == Answer::Unknown).count();
     if all.len() > LONGEST || unanswered > UNANSWERED {
@@ -317,7 +318,7 @@ fn explain(before: &Object, all: &[Operation], budget: &Budget) -> Result<Option
         Err(thrown) => resume_unwind(thrown),
     };
     Ok(order.map(|order| {
-        // One or two steps for each operation.
+        // A new budget: the replay takes one or two steps for each operation.
         let mut after = before.clone().within(Budget::of(STEPS));
         for (call, answer) in order {
             if *answer == Answer::Unknown || !after.is_valid_step(&call, &answer) {
@@ -330,7 +331,7 @@ fn explain(before: &Object, all: &[Operation], budget: &Budget) -> Result<Option
 
 type Tester = LinearizabilityTester<usize, Object>;
 
-/// The tester with a history in it: each operation on the first free thread.
+/// The tester, filled with a history: each operation on the first thread that is free.
 fn tester(object: &Object, all: &[Operation]) -> Result<Tester, String> {
     let mut events = Vec::with_capacity(all.len() * 2);
     for (number, operation) in all.iter().enumerate() {
@@ -342,7 +343,7 @@ fn tester(object: &Object, all: &[Operation]) -> Result<Tester, String> {
             events.push((operation.ended, true, number));
         }
     }
-    // At one moment beginnings come first: then the two overlap, which permits more.
+    // Of equal times, beginnings sort before ends: the two operations then overlap, which permits more orders.
     events.sort_unstable();
     let mut tester = Tester::new(object.clone());
     let mut free: BTreeSet<usize> = (0..all.len()).collect();
@@ -366,7 +367,7 @@ fn tester(object: &Object, all: &[Operation]) -> Result<Tester, String> {
     Ok(tester)
 }
 
-/// The operation with whose answer a history stops being explainable.
+/// Describes the operation whose answer is the first that cannot be explained.
 fn culprit(all: &[Operation]) -> String {
     let budget = Budget::of(STEPS);
     let mut ends: Vec<&Operation> = all.iter().filter(|o| o.answer != Answer::Unknown).collect();
@@ -377,7 +378,7 @@ fn culprit(all: &[Operation]) -> String {
         let begun: Vec<Operation> = begun
             .map(|o| match o.ended <= last {
                 true => o.clone(),
-                // It is still under way.
+                // The operation is still under way at that time.
                 false => Operation {
                     answer: Answer::Unknown,
                     ..o.clone()
@@ -386,7 +387,7 @@ fn culprit(all: &[Operation]) -> String {
             .collect();
         matches!(history(&begun, &budget, &mut 0), SearchEnd::Explained)
     };
-    // An explanation of a history explains its beginnings, too.
+    // A binary search, because if a history is explained, each of its beginnings is.
     let (mut low, mut high) = (0, ends.len().saturating_sub(1));
     while low < high {
         let middle = low + (high - low) / 2;

@@ -1,4 +1,4 @@
-//! Small hand-made histories, with the judgement that a reader would give.
+//! Small histories written by hand, with the expected judgement.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::super::history::{
 };
 use super::*;
 
-/// A process record of a version, with or without a claim.
+/// A process record with this version, with or without a claim.
 fn record(version: u64, claim: Option<&str>) -> Item {
     let claim = claim.map_or(Scalar::Null, |c| Scalar::Text(c.into()));
     let number = Scalar::Number;
@@ -39,7 +39,7 @@ fn put(item: &Item, condition: Option<Condition>) -> ClientOperation {
     }
 }
 
-/// A put on the condition that the version is this.
+/// A put that requires this version.
 fn on(version: u64, item: &Item) -> ClientOperation {
     let values = [(":v".to_owned(), Scalar::Number(version))];
     let condition = Condition {
@@ -50,7 +50,7 @@ fn on(version: u64, item: &Item) -> ClientOperation {
     put(item, Some(condition))
 }
 
-/// A put on the condition that there is no item.
+/// A put that requires that there is no item.
 fn new(item: &Item) -> ClientOperation {
     let condition = Condition {
         text: "attribute_not_exists(OrderID)".into(),
@@ -65,7 +65,7 @@ fn found(item: &Item) -> Answer {
     Answer::Found(Some(item.clone()))
 }
 
-/// An operation from one moment to another.
+/// An operation that begins at `from` and ends at `to`.
 fn during(from: u64, to: u64, asked: ClientOperation, answer: Answer) -> Operation {
     let moment = |at| Moment {
         at_us: at,
@@ -87,7 +87,7 @@ fn is_explained(all: &[Operation]) -> bool {
     judged.unexplained.objects + judged.unfounded.objects == 0
 }
 
-/// Version 1, then 2.
+/// Two writes: version 1, then version 2.
 fn written() -> Vec<Operation> {
     vec![
         during(1, 2, new(&record(1, None)), Answer::Done),
@@ -137,7 +137,7 @@ fn an_acknowledged_write_that_nobody_finds_is_no_history() {
     all[1] = during(3, 4, on(1, &record(2, None)), Answer::Done);
     all.push(during(5, 6, READ, found(&record(1, None))));
     assert!(!is_explained(&all));
-    // Without an acknowledgement it may not have taken effect yet.
+    // Without an acknowledgement, the write may take effect later.
     all[1].answer = Answer::Unknown;
     assert!(is_explained(&all));
     all.push(during(7, 8, READ, found(&record(2, None))));
@@ -218,7 +218,7 @@ fn an_effect_before_the_write_that_asked_for_it_is_unfounded() {
 
 #[test]
 fn a_part_that_began_wrongly_is_searched_again_with_those_before_it() {
-    // Two concurrent unconditional writes of one version: the read shows which was later.
+    // The two writes overlap and have no condition; the read shows which of them came last.
     let (one, two) = (record(1, None), record(1, None));
     let control = |from, to, item: &Item, digest: &str| {
         let item = Item {
@@ -247,7 +247,7 @@ fn a_part_that_began_wrongly_is_searched_again_with_those_before_it() {
     }
 }
 
-/// Concurrent unconditional writes of a control record, with these digests.
+/// Concurrent writes of a control record without conditions, with these digests.
 fn at_once(digests: impl Iterator<Item = u64>) -> Vec<Operation> {
     let write = |digest: u64| {
         let asked = ClientOperation::Put {
@@ -299,10 +299,10 @@ fn of_those_that_found_what_was_put_once_two_say_everything() {
     all.push(control_read(2, 12, 1));
     assert_eq!(left(&all), [49, 2]);
     assert!(is_explained(&all));
-    // The period of 0 would have to be within that of 1.
+    // The item 0 would have to be present for a time within the only period of item 1.
     all.push(control_read(20, 30, 0));
     assert!(!is_explained(&all));
-    // An item that is put twice may have two periods.
+    // An item that is put twice may be present for two periods.
     let mut twice = at_once([0, 1, 1].into_iter());
     twice.extend(
         [(2, 12, 1), (20, 30, 0), (40, 50, 1), (41, 60, 1)].map(|(f, t, d)| control_read(f, t, d)),
@@ -335,7 +335,7 @@ fn a_refused_write_found_what_it_was_refused_for() {
         "the last to ask was the first to be answered"
     );
     assert!(is_explained(&all));
-    // It is no reason for a refusal.
+    // The refusal reports an item that satisfies the write's condition.
     all.insert(3, refused(5, 30, 2, &two));
     assert_eq!(telling(&all).len(), 4);
     assert!(!is_explained(&all));

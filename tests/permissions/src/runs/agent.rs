@@ -1,4 +1,4 @@
-//! Run of an agent: requests on both lanes, one with counted calls, a failing service, and records that cannot be
+//! The run of an agent: requests on both lanes, one with counted calls, a failing service, and records that cannot be
 //! handled.
 
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use triad_workflow::{AgentName, Millis};
 use crate::policy::{Installation, Policy};
 use crate::world::{Run, World, poison, record};
 
-/// Failed calls that open the circuit breaker.
+/// Number of failed calls that opens the circuit breaker.
 const FAILURES: u32 = 2;
 
-/// A service that works until the flag is set.
+/// A service that fails once the flag is set.
 #[derive(Clone, Default)]
 struct Service(Arc<AtomicBool>);
 
@@ -97,7 +97,7 @@ pub(super) async fn run(installation: &Installation, agent: &str, policy: &Polic
         )
         .await;
     }
-    // Reads records that others have written meanwhile.
+    // After a minute, the agent reads the shared records of the control table again.
     world.pass(Millis(60_000));
     take(
         "one while the service is away",

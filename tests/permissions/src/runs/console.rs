@@ -1,4 +1,4 @@
-//! Run of the console: every query of its API, and every kind of act, over HTTP.
+//! The run of the console: every query of its API, and every kind of act, over HTTP.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use triad_workflow::{AgentName, Millis, WorkflowName};
 use crate::policy::{Installation, Policy};
 use crate::world::{Run, Submitted, World, failed, record, reply};
 
-/// The key of the sessions, which Terraform generates.
+/// The session key, which Terraform generates in a real installation.
 pub(super) const KEY: &str = "a secret that is long enough for it";
-/// The token whose digest is in the installation's list.
+/// The authorization header with the token whose digest is in the installation's list.
 const TOKEN: &str = "Bearer test";
-/// Longer than an attempt and its patience.
+/// Longer than an attempt and the Supervisor's wait for its reply.
 const LONG: Millis = Millis(150_000);
 
 pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
@@ -47,7 +47,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
     world.end()
 }
 
-/// Orders that need an operator.
+/// Stores orders in Error, which need an operator.
 async fn in_error(world: &World) {
     let orders = [
         Submitted::new("again", "strict"),
@@ -63,7 +63,7 @@ async fn in_error(world: &World) {
     let _told = world.told_around();
 }
 
-/// The console, and its accepted callers.
+/// The console, and the check of its callers.
 struct Desk {
     console: Arc<dyn Answers>,
     keys: Arc<dyn Keys>,
@@ -71,7 +71,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// Made as its function makes it, except for the clock and the topic of dead letters.
+    /// Built as the console's function builds it, except for the clock and the topic of dead letters.
     fn of(installation: &Installation, world: &World) -> Self {
         let lookup = |name: &str| match name {
             "TRIAD_CONSOLE_KEY" => Some(KEY.to_owned()),
@@ -105,7 +105,7 @@ impl Desk {
         }
     }
 
-    /// Makes every query.
+    /// Makes every query of the API.
     async fn look(&self, world: &World) {
         let shop = WorkflowName::new("shop").expect("a name");
         let present = world.open().current(shop).await;
@@ -133,7 +133,7 @@ impl Desk {
         }
     }
 
-    /// Makes every act.
+    /// Carries out every kind of act.
     async fn act(&self, world: &World) {
         let on = |act: &str, order: &str| json!({"act": act, "orders": [order], "why": "w", "dry_run": false});
         let corrected = json!({"act": "resubmit", "orders": ["again-high"], "why": "w",
@@ -185,7 +185,7 @@ impl Desk {
     }
 }
 
-/// Whether a request was answered, and the result in the answer.
+/// Whether a request was answered, and the result that the answer reports.
 fn status_and_body(said: &Response<Bytes>) -> (&'static str, String) {
     let body: Value = serde_json::from_slice(said.body()).unwrap_or_default();
     let tally = ["done", "refused", "failed", "replayed", "tally"];
@@ -197,7 +197,7 @@ fn status_and_body(said: &Response<Bytes>) -> (&'static str, String) {
     (told, format!("{} {tally:?}", said.status()))
 }
 
-/// The topic of dead letters, with a letter from each topic that is read.
+/// A topic of dead letters, with one letter for each topic that Triad reads.
 struct Letters(Vec<(String, InputRecord)>);
 
 struct LettersHeld(std::vec::IntoIter<InputRecord>);

@@ -1,7 +1,7 @@
-//! Runs of a function's own process: the alerts function, and every function's login to Kafka.
+//! Runs of a function as a process: the alerts function, and each function's login to Kafka.
 //!
-//! The process has the variables that the module gives its function; the SDK's own variable (`AWS_ENDPOINT_URL`)
-//! directs its requests to the gate.
+//! The process has the environment variables that the module sets. The SDK's variable `AWS_ENDPOINT_URL` directs its
+//! requests to the gate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,10 +22,10 @@ use triad_tests::process::binary;
 use triad_tests::runtime_api::{Answer, RuntimeApi};
 use triad_tests::topics::read_all;
 
-/// An address without a listener.
+/// An address at which nothing listens.
 const NOWHERE: &str = "127.0.0.1:1";
 
-/// The alerts function: an alert, and a record that is not one.
+/// The run of the alerts function: an alert, and a record that is not an alert.
 pub(super) async fn alerts(installation: &Installation, policy: &Policy) -> Run {
     let rights = Rights::of(policy);
     let refused = tempfile::tempdir().expect("a directory");
@@ -86,7 +86,8 @@ pub(super) async fn alerts(installation: &Installation, policy: &Policy) -> Run 
     }
     facts.insert(format!("published: {}", gate.published().len()));
     drop(function);
-    // The process writes to the broker directly, so its writes are derived from the topics and the policy.
+    // The process writes to the broker directly, so the permissions that it used are derived from the records in the
+    // topics.
     for topic in &written {
         let sent = read_all(&brokers, &[topic]).await.len();
         facts.insert(format!("sent to {topic}: {sent}"));
@@ -101,12 +102,12 @@ pub(super) async fn alerts(installation: &Installation, policy: &Policy) -> Run 
     }
 }
 
-/// A function's start with SCRAM, and its first batch.
+/// Starts a function that logs in to Kafka with SCRAM, and gives it a first batch.
 pub(super) async fn start(installation: &Installation, role: &str, policy: &Policy) -> Run {
     let rights = Rights::of(policy);
     let mut variables = installation.variables[role].clone();
     let secret = |name: &str| variables.get(name).cloned();
-    // Settings of a connection that is not made.
+    // No connection is made with these credentials.
     let login = json!({"username": role, "password": role});
     let certificate = rcgen::generate_simple_self_signed(vec![role.to_owned()]);
     let certificate = certificate.expect("a name is enough").cert.pem();
@@ -120,7 +121,7 @@ pub(super) async fn start(installation: &Installation, role: &str, policy: &Poli
     let secrets = secrets
         .into_iter()
         .filter_map(|(id, text)| Some((id?, text)));
-    // The Supervisor's first invocation is a sweep.
+    // The Supervisor's first invocation is a sweep, which needs tables.
     let tables = Store::with_prefix(&variables["TRIAD_TABLE_PREFIX"]).await;
     let gate = IamGate::start(tables.url(), rights.clone(), secrets.collect()).await;
     variables.insert("TRIAD_BROKERS".into(), NOWHERE.into());
@@ -130,7 +131,7 @@ pub(super) async fn start(installation: &Installation, role: &str, policy: &Poli
         role
     };
     if kind == "console" {
-        // Terraform generates it at apply.
+        // In a real installation, Terraform generates the key.
         variables.insert("TRIAD_CONSOLE_KEY".into(), super::console::KEY.into());
     }
     let api = RuntimeApi::start();
@@ -165,7 +166,7 @@ fn spawn(
         ("AWS_ENDPOINT_URL", url.as_str()),
         ("AWS_ACCESS_KEY_ID", "test"),
         ("AWS_SECRET_ACCESS_KEY", "test"),
-        // The refusals belong to the test, and not into its output.
+        // No log: the refusals that it would report are expected.
         ("TRIAD_LOG", "off"),
     ];
     let told = variables

@@ -1,7 +1,7 @@
-//! One run for each role: every path of its function that sends a request to AWS or Kafka.
+//! A run for each role, with every path of the function that sends a request to AWS or Kafka.
 //!
-//! A run continues after denials, and notes results. Its records, and the surrounding handlers, are the same in every
-//! run of a role, so that two runs differ only by the role's permissions.
+//! A run continues after denied requests, and records the results. Its input and the other handlers are the same in
+//! each run of a role, so two runs differ only by the role's permissions.
 
 mod agent;
 mod console;
@@ -13,10 +13,10 @@ mod supervisor;
 use super::policy::{Installation, Policy};
 use super::world::Run;
 
-/// Runs a role's function; `None` for a role without a function of Triad.
+/// Runs the function of a role; `None` if the role belongs to no function of Triad.
 ///
 /// # Panics
-/// If the surroundings of the function do not work.
+/// If the environment of the function fails.
 pub async fn work(installation: &Installation, role: &str, policy: &Policy) -> Option<Run> {
     let run = match role {
         "submission" => submission::run(installation, policy).await,
@@ -32,11 +32,11 @@ pub async fn work(installation: &Installation, role: &str, policy: &Policy) -> O
     Some(run)
 }
 
-/// Starts a role's function and its login to Kafka; `None` for a role without a function of Triad, and if the
+/// Starts the function of a role and logs in to Kafka; `None` if the role belongs to no function of Triad, or if the
 /// installation logs in without secrets.
 ///
 /// # Panics
-/// If the surroundings of the function do not work.
+/// If the environment of the function fails.
 pub async fn start(installation: &Installation, role: &str, policy: &Policy) -> Option<Run> {
     let has_secret = installation
         .variables

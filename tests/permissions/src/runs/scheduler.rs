@@ -1,5 +1,5 @@
-//! Run of the Scheduler: orders from their announcement to their end, orders that it must read completely, records
-//! that cannot be handled, orders that wait for room, and the admission after an order's end.
+//! The run of the Scheduler: orders from wake to end, orders that it must read again, records that cannot be handled,
+//! orders that wait for room, and the admission of a set-aside order after another one's end.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use triad_tests::clock::ManualClock;
 
 type Role = Scheduler<triad_bootstrap::Store, CheckedBus, ManualClock, SystemEntropy>;
 
-/// More orders than a downstream's first window.
+/// More orders than the first window of a downstream admits.
 const MANY: usize = 20;
 
 pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
@@ -36,7 +36,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
     world.end()
 }
 
-/// A new Scheduler process, without cached orders.
+/// A new Scheduler process, which has cached no orders.
 fn role(world: &World) -> Role {
     Scheduler::new(
         world.wiring.store.clone(),
@@ -52,7 +52,7 @@ async fn take(world: &World, role: &Role, what: &str, records: &[InputRecord]) {
     world.note_handled(what, &handled);
 }
 
-/// Both lanes, from the announcement to the end.
+/// Orders of both lanes, from wake to end.
 async fn to_the_end(world: &World) {
     let role = role(world);
     let orders = [
@@ -76,7 +76,7 @@ async fn to_the_end(world: &World) {
     world.note_orders(&["a", "h"]).await;
 }
 
-/// Orders that this process has not cached: one alone, several at once.
+/// Orders that this process has not cached: one alone, and several in a batch.
 async fn unread(world: &World) {
     let ids = ["b", "c", "d"];
     let _lost = world
@@ -93,8 +93,8 @@ async fn unread(world: &World) {
     world.note_orders(&ids).await;
 }
 
-/// Of two parallel steps one waits for another attempt, so that no Scheduler holds the order, and the other is
-/// refused. The order has to be compensated, so a wake is sent.
+/// Of two parallel steps, one waits for another attempt and the other is refused. No Scheduler has claimed the order,
+/// so a wake is sent to begin its compensation.
 async fn turned_round(world: &World) {
     let orders = [
         Submitted::new("e", "shop"),
@@ -123,7 +123,7 @@ async fn turned_round(world: &World) {
     world.note_orders(&["e", "f"]).await;
 }
 
-/// An order has ended, and another one of its workflow is set aside, if that has a cap.
+/// If the workflow has a cap, one order is set aside, and is admitted when the other one ends.
 async fn replaced(world: &World) {
     let role = role(world);
     let ids = ["k", "l"];
@@ -148,14 +148,14 @@ async fn replaced(world: &World) {
     world.note_orders(&ids).await;
 }
 
-/// More orders than there is room for: the report of waiting orders is written.
+/// More orders than the window admits, so the Scheduler writes its report of waiting orders.
 async fn waiting(world: &World) {
     let role = role(world);
     let ids: Vec<String> = (0..MANY).map(|n| format!("m-{n}")).collect();
     let orders: Vec<_> = ids.iter().map(|id| Submitted::new(id, "shop")).collect();
     let announced = world.stored(&orders).await;
     take(world, &role, "many announcements", &announced).await;
-    // A process draws the key of its report at random.
+    // Each process chooses one of these keys at random for its report.
     let keys: Vec<String> = (0..8).map(|n| format!("pressure/{n}")).collect();
     let told: BTreeSet<bool> = world.control(&keys).await.into_iter().collect();
     world.note(format!("what waits is told: {}", told.contains(&true)));

@@ -1,4 +1,5 @@
-//! Run of Submission: new orders, repeated ones, records that cannot be handled, and the bound of its backlog.
+//! The run of Submission: new orders, repeated ones, records that cannot be handled, and the limit on unclaimed
+//! orders.
 
 use triad_core::topics;
 use triad_runtime::settings::Settings;
@@ -34,7 +35,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
         &[stranger],
     )
     .await;
-    // The workflow allows one order in flight, so the second order is set aside.
+    // The workflow has a cap of one order in flight, so the second order is set aside.
     let capped = ["c", "d"].map(|id| Submitted::new(id, "small").record());
     take(&world, &role, "orders of a workflow with a cap", &capped).await;
     ahead(&world).await;
@@ -44,7 +45,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
     world.end()
 }
 
-/// Two orders are admitted and claimed; before a third one is admitted, Submission must read that.
+/// Two orders are admitted and claimed. Before it admits a third one, Submission must read that they were claimed.
 async fn ahead(world: &World) {
     let settings = Settings {
         unstarted: 2,
@@ -72,7 +73,7 @@ fn role(world: &World, settings: Settings) -> Role {
     )
 }
 
-/// Submits records; the clock is advanced while the handler waits for room.
+/// Submits records. The clock is advanced while Submission waits for room.
 async fn take(world: &World, role: &Role, what: &str, records: &[InputRecord]) {
     let push = async {
         loop {

@@ -1,5 +1,5 @@
-//! Run of the Supervisor: orders without a claim, attempts without an answer, orders to give up, orders whose last
-//! messages may not be sent, unreadable records, and the admission of set-aside orders.
+//! The run of the Supervisor: orders without a claim, attempts without a reply, orders that stop, orders whose last
+//! messages may be unsent, unreadable records, and the admission of set-aside orders.
 
 use serde_json::json;
 use triad_core::due::{SHARDS, shard_of};
@@ -23,7 +23,7 @@ use triad_tests::clock::ManualClock;
 
 type Role = Supervisor<triad_bootstrap::Store, CheckedBus, ManualClock, SystemEntropy>;
 
-/// Longer than an attempt, an announcement and a confirmation may take.
+/// Longer than an attempt, a wake or a confirmation may take.
 const LONG: Millis = Millis(150_000);
 
 /// A bus that refuses every message.
@@ -95,7 +95,7 @@ async fn sweep(world: &World, role: &Role, what: &str) {
     ));
 }
 
-/// An operator's campaign on orders in Error: it reads the orders' details, to correct an input.
+/// Runs a campaign that corrects an input of orders in Error, for which it reads the orders' details.
 async fn campaign(world: &World) {
     let (store, bus, clock) = (
         world.wiring.store.clone(),
@@ -118,7 +118,7 @@ async fn campaign(world: &World) {
         },
         filter: Filter {
             state: Some("Error".parse().expect("a state")),
-            // Only one order: a second would wait for the rate, and the clock does not move.
+            // One order is enough: a second one would wait for the rate, while the clock stands still.
             id: Some("strict-high".to_owned()),
             ..Filter::default()
         },
@@ -136,7 +136,7 @@ async fn campaign(world: &World) {
     world.note_control(&["campaigns"]).await;
 }
 
-/// Ids of two orders in one shard of the due index: their records are read in one batch.
+/// Ids of two orders in the same shard of the due index, so that their records are read in one batch.
 fn alike() -> [String; 2] {
     let of = |n: u32| format!("alike-{n}");
     let shard = |id: String| shard_of(&OrderId::new(id).expect("an id"));
@@ -145,7 +145,7 @@ fn alike() -> [String; 2] {
     [first, second.expect("there are few shards")]
 }
 
-/// An order id in a shard without another order of the run: its record is read alone.
+/// The id of an order that is alone in its shard, so that its record is read by a single read.
 fn apart(from: &str) -> String {
     let shard = |id: &str| shard_of(&OrderId::new(id).expect("an id"));
     let others = [
@@ -165,7 +165,7 @@ fn apart(from: &str) -> String {
     ids.find(|id| !others.contains(&shard(id))).expect("one is")
 }
 
-/// Steps that have failed more often than their failure_threshold: their orders stop in Error.
+/// Orders that stop in Error, because a step has failed more often than its failure_threshold.
 async fn given_up(world: &World) {
     let orders = [
         Submitted::new("strict", "strict"),
@@ -177,7 +177,7 @@ async fn given_up(world: &World) {
     }
 }
 
-/// Attempts with counted calls and without an answer: one that an agent has taken, one that none has.
+/// Two attempts with counted calls and without a reply: an agent has taken one, none has taken the other.
 async fn unanswered(world: &World) {
     let orders = ["taken", "untaken"].map(|id| Submitted::new(id, "counted"));
     let _unanswered = world.claimed(&orders).await;
@@ -197,7 +197,7 @@ async fn unanswered(world: &World) {
     assert_eq!(world.open().write(mark).await, Ok(Written::Written));
 }
 
-/// An order that has ended badly, and whose messages are not acknowledged.
+/// An order that has ended in failure, and whose messages are not acknowledged.
 async fn unsent(world: &World) {
     let requests = world.claimed(&[Submitted::new("unsent", "counted")]).await;
     let scheduler = Scheduler::new(
@@ -214,7 +214,7 @@ async fn unsent(world: &World) {
     }
 }
 
-/// An order that is set aside, if its workflow has a cap, after room has become free.
+/// If the workflow has a cap, an order is set aside, and then another order's end makes room for it.
 async fn set_aside(world: &World) {
     let announced = world
         .stored(&["k", "l"].map(|id| Submitted::new(id, "small")))

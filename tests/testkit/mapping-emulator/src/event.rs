@@ -12,10 +12,10 @@ use triad_runtime::InputRecord;
 /// quotas" in the AWS Lambda Developer Guide).
 pub const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 
-/// Bytes of names, offsets and punctuation of a record in the event, generously.
+/// A generous bound on the bytes that the names, offsets and punctuation of a record take in the event.
 const RECORD_OVERHEAD: usize = 400;
 
-/// The event with which Lambda would hand these records to a function, as JSON text.
+/// The event with which Lambda would pass these records to a function, as JSON text.
 #[must_use]
 pub fn event(records: &[InputRecord]) -> String {
     let mut by_partition: Map<String, Value> = Map::new();
@@ -60,7 +60,7 @@ fn record_json(record: &InputRecord) -> Value {
 pub(crate) fn weight(record: &InputRecord) -> usize {
     let encoded = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, |b| b.len().div_ceil(3) * 4);
     let headers = record.headers.iter();
-    // A header's byte takes at most `-128,`; a byte of a name at most an escape of six characters.
+    // A header's byte takes at most five characters (`-128,`), and a byte of a name at most six (an escape).
     let headers: usize = headers
         .map(|(name, value)| name.len() * 6 + value.as_ref().map_or(0, |v| v.len() * 5) + 12)
         .sum();

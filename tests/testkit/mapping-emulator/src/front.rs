@@ -1,4 +1,4 @@
-//! The HTTP front: the API of event source mappings, as far as Terraform and the AWS command line use it; every other
+//! The HTTP front: the API of event source mappings, as far as Terraform and the AWS command line use it. Every other
 //! request is forwarded unchanged to the emulator.
 //!
 //! A mapping works from the answer to its creation until its deletion. Mappings are kept in memory: after a restart
@@ -38,7 +38,7 @@ struct FrontState {
 }
 
 struct Mapping {
-    /// The mapping as the API shows it.
+    /// The mapping in the form of the API's answers.
     shown: Value,
     stop: CancellationToken,
 }
@@ -55,11 +55,10 @@ impl IntoResponse for Refused {
 }
 
 impl Front {
-    /// A front before the emulator at `account`, whose mappings read from `kafka`. Nothing is asked
-    /// of either yet.
+    /// A front before the emulator at `account`; its mappings read from `kafka`. No request is made yet.
     ///
     /// # Panics
-    /// If no HTTP client can be made, as where the system has no root certificates.
+    /// If no HTTP client can be created, for example because the system has no root certificates.
     #[must_use]
     pub fn new(account: Account, kafka: KafkaConfig) -> Self {
         Self(Arc::new(FrontState {
@@ -85,15 +84,14 @@ impl Front {
             .with_state(self)
     }
 
-    /// Makes a mapping from the body of a `CreateEventSourceMapping` request and starts it, unless
-    /// it says `Enabled: false`. Returns the mapping as the API shows it.
+    /// Creates a mapping from the body of a `CreateEventSourceMapping` request and starts it, unless the body has
+    /// `Enabled: false`. Returns the mapping as the API shows it.
     ///
-    /// # Errors
-    /// A text for people, if the request names no function or topic, or the consumer or the HTTP client
-    /// cannot be made.
+    /// # Errors A message, if the request names no function or topic, or the consumer or the HTTP client cannot be
+    /// created.
     ///
-    /// # Panics
-    /// If `request` is neither a JSON object nor null, or if a mapping is started outside of a Tokio runtime.
+    /// # Panics If `request` is neither a JSON object nor null, or if a mapping is started outside of a Tokio
+    /// runtime.
     pub fn create(&self, request: Value) -> anyhow::Result<Value> {
         let id = uuid::Uuid::new_v4().to_string();
         let account = &self.0.account;
@@ -166,7 +164,7 @@ impl Front {
     }
 }
 
-/// A mapping's settings, as the API names them.
+/// Reads a mapping's settings from its form in the API.
 fn settings(shown: &Value) -> Settings {
     let defaults = Settings::default();
     let whole = |name: &str| shown[name].as_i64().filter(|n| *n >= 0);
@@ -248,7 +246,7 @@ async fn delete(State(front): State<Front>, Path(id): Path<String>) -> Answer {
     Ok(axum::Json(shown))
 }
 
-/// Tags of mappings; the emulator has those of functions.
+/// Answers requests about tags of mappings, and forwards those about tags of functions.
 async fn tags(State(front): State<Front>, Path(arn): Path<String>, request: Request) -> Response {
     let Some((_, id)) = arn.split_once(":event-source-mapping:") else {
         return hand_on(State(front), request).await;
@@ -289,7 +287,7 @@ async fn tags(State(front): State<Front>, Path(arn): Path<String>, request: Requ
     }
 }
 
-/// Forwards a request unchanged, because its signature covers its host.
+/// Forwards a request unchanged, also its host, because the signature covers it.
 async fn hand_on(State(front): State<Front>, request: Request) -> Response {
     let upstream = front.0.account.endpoint.clone();
     match pass(&front.0.client, &upstream, request).await {
@@ -307,9 +305,9 @@ async fn pass(
     let path = parts.uri.path_and_query().map_or("/", |p| p.as_str());
     let body = to_bytes(body, MAX_REQUEST).await?;
     let mut headers = parts.headers;
-    // Set again for the whole body.
+    // Removed, because the body is sent as a whole, not in chunks.
     headers.remove("transfer-encoding");
-    // Every connection to AWS is encrypted, and policies may require it.
+    // A policy may require encryption, which AWS has on every connection.
     headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
     let call = client.request(parts.method, format!("{upstream}{path}"));
     let answer = call.headers(headers).body(body).send().await?;

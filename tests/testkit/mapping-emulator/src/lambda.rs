@@ -1,6 +1,6 @@
-//! Invocation of functions and storage of given-up records over HTTP, signed for AWS.
+//! Invokes functions and stores given-up records over HTTP, with requests signed for AWS.
 //!
-//! Two calls of two services: their SDKs would double the compiled code of the mapping emulator.
+//! Only two operations are needed; the SDKs of the two services would double the mapping emulator's code.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,12 +21,12 @@ use crate::work::GivenUp;
 /// Longest invocation: a little more than Lambda's own limit.
 const INVOCATION: Duration = Duration::from_secs(910);
 
-/// Where the emulator of AWS is, and the credentials with which calls to it are signed.
+/// Address of the AWS emulator, and the credentials that sign requests to it.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// URL of the emulator, without a slash at the end.
     pub endpoint: String,
-    /// AWS region that calls are signed for.
+    /// AWS region for which requests are signed.
     pub region: String,
     /// AWS access key id.
     pub key: String,
@@ -34,8 +34,7 @@ pub struct Account {
     pub secret: String,
 }
 
-/// The function of one mapping and, if the mapping has one, the S3 bucket for records that were
-/// given up.
+/// The function of a mapping, and the S3 bucket for records that were given up, if the mapping has one.
 pub struct Aws {
     client: Client,
     account: Account,
@@ -46,10 +45,10 @@ pub struct Aws {
 
 impl Aws {
     /// A client for the function and the bucket of the mapping with the id `mapping`. An invocation may take
-    /// 910 s. With no `bucket`, records that are given up are only logged. Nothing is called yet.
+    /// 910 s. With no `bucket`, records that are given up are only logged. No request is made yet.
     ///
     /// # Errors
-    /// A text for people, if no HTTP client can be made.
+    /// A message, if no HTTP client can be created.
     pub fn new(
         account: Account,
         function: String,
@@ -94,7 +93,7 @@ impl Aws {
         let (instructions, _) = sign(request, &params)?.into_parts();
         let (headers, _) = instructions.into_parts();
         let mut call = self.client.request(method.parse()?, &url);
-        // Every connection to AWS is encrypted, and policies may require it.
+        // A policy may require encryption, which AWS has on every connection.
         call = call.header("x-forwarded-proto", "https");
         for header in headers {
             call = call.header(header.name(), header.value());
@@ -128,8 +127,8 @@ impl Invoke for Aws {
 }
 
 impl Keep for Aws {
-    /// Puts the record of the invocation into the bucket, with the event, as Lambda does. Without a bucket the
-    /// records are lost, as with Lambda: the log says so.
+    /// Puts the invocation record with the event into the bucket, as Lambda does. Without a bucket the records are
+    /// lost, as on Lambda, which the log reports.
     async fn keep(&self, given_up: &GivenUp) -> anyhow::Result<()> {
         let Some(bucket) = &self.bucket else {
             tracing::error!(why = ?given_up.why, records = given_up.records.len(), "records are given up and kept nowhere");

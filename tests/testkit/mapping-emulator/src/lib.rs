@@ -1,9 +1,9 @@
-//! A mapping emulator: from Kafka to Lambda functions, with the semantics of an event source mapping, for
-//! engines that have none for Kafka: LocalStack without a licence, MiniStack, tests.
+//! Emulates Lambda's event source mappings: passes records from Kafka to Lambda functions. It is for AWS emulators
+//! that have no mappings for Kafka (LocalStack without a licence, MiniStack), and for tests.
 //!
-//! Contents: the documented event, the meaning of an answer, whole and partial retry, bisection, limits, given-up
-//! records, and the HTTP front with the mappings' API so that Terraform can create them. It is not part of
-//! production: there, AWS does all of this.
+//! It covers the documented event, the meaning of an answer, whole and partial retry, bisection, limits, given-up
+//! records, and the API of mappings, with which Terraform creates them. It is not used in production, where AWS does
+//! all of this.
 //!
 //! | module | contents |
 //! |---|---|

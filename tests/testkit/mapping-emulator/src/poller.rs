@@ -1,4 +1,4 @@
-//! One mapping at work: reads its topic in a consumer group, invokes its function with one batch after the other, and
+//! Runs one mapping: reads its topic in a consumer group, invokes its function with one batch after the other, and
 //! commits only records that are done or given up.
 
 use std::future::Future;
@@ -22,13 +22,12 @@ use crate::work::{GivenUp, Resolved, Work};
 pub enum Invoked {
     /// The function answered, with these bytes.
     Answer(Vec<u8>),
-    /// A function error, a time-out, or a function that does not exist: the whole batch has failed.
-    /// The text says why, for people.
+    /// A function error, a time-out, or a missing function: the whole batch has failed. The text gives the reason.
     Failed(String),
-    /// Lambda throttled the call or cannot be reached: the same is tried again, and no failure is
-    /// counted. The text says why, for people.
+    /// Lambda throttled the call or cannot be reached: the same invocation is repeated, and no failure is counted.
+    /// The text gives the reason.
     Later(String),
-    /// The payload is larger than Lambda takes. No failure is counted.
+    /// The payload exceeds Lambda's limit. No failure is counted.
     TooLarge,
 }
 
@@ -38,25 +37,25 @@ pub trait Invoke: Send + Sync {
     fn invoke(&self, event: String) -> impl Future<Output = Invoked> + Send;
 }
 
-/// The destination for records that were given up (the mapping's failure destination).
+/// The mapping's failure destination, which stores records that were given up.
 pub trait Keep: Send + Sync {
     /// Stores records that were given up.
     ///
     /// # Errors
-    /// Why they are not stored. The caller tries again until they are.
+    /// The reason for which they are not stored. The caller repeats the call until they are.
     fn keep(&self, given_up: &GivenUp) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-/// One mapping at work: reads a topic, invokes a function and commits.
+/// A running mapping: reads a topic, invokes a function and commits.
 pub struct Poller {
     member: Member,
     settings: Settings,
-    /// A record that did not fit into its batch.
+    /// A record that was read and did not fit into its batch.
     left_over: Option<InputRecord>,
 }
 
 impl Poller {
-    /// Joins the mapping's consumer group. No broker is asked yet.
+    /// Joins the mapping's consumer group. No request to a broker is made yet.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Refused`] if it refuses the
@@ -74,8 +73,8 @@ impl Poller {
         })
     }
 
-    /// Works batch after batch until `stop`. A batch in hand is then dropped; its uncommitted records are delivered
-    /// to the next member of the group.
+    /// Handles batch after batch until `stop`. The current batch is then dropped, and its uncommitted records are
+    /// delivered to the next member of the group.
     pub async fn run(mut self, function: &impl Invoke, sink: &impl Keep, stop: &CancellationToken) {
         let work = async {
             loop {
@@ -88,8 +87,8 @@ impl Poller {
         }
     }
 
-    /// Collects a batch for at most [`Settings::window`], and invokes the function until every
-    /// record of it is done or given up. Returns how many records the batch had; 0 if none came.
+    /// Collects a batch for at most [`Settings::window`], and invokes the function until every record of it is done
+    /// or given up. Returns the number of records in the batch; 0 if none came.
     pub async fn turn(&mut self, function: &impl Invoke, sink: &impl Keep) -> usize {
         let batch = self.batch().await;
         let records = batch.len();
@@ -105,11 +104,11 @@ impl Poller {
     async fn batch(&mut self) -> Vec<InputRecord> {
         let ends = Instant::now() + self.settings.window;
         let mut batch: Vec<InputRecord> = self.left_over.take().into_iter().collect();
-        // Half of the payload's limit, because names and base64 take room too.
+        // `room` is what the payload's limit leaves, with a reserve for the event's other fields.
         let mut room = (MAX_PAYLOAD - 4096).saturating_sub(batch.iter().map(weight).sum());
         while batch.len() < self.settings.batch_size {
             let left = ends.saturating_duration_since(Instant::now());
-            // Records at hand are taken even when the window is over.
+            // At least 1 ms, so that available records are taken even after the window has ended.
             let Polled::Record(record) = self.member.next(left.max(Duration::from_millis(1))).await
             else {
                 if left.is_zero() {
@@ -129,9 +128,9 @@ impl Poller {
     }
 }
 
-/// Invokes the function until every record of a batch is done, or given up and stored. Calls `resolved` for each
-/// record as soon as that is so. It may try for ever: if [`Settings::retries`] is `None`, while the function cannot
-/// be reached, and while `sink` does not store the given-up records.
+/// Invokes the function until every record of a batch is done, or given up and stored; then calls `resolved` for each
+/// such record. It does not end if [`Settings::retries`] is `None` and the function always fails, while the function
+/// cannot be reached, or while `sink` does not store given-up records.
 pub async fn handle(
     batch: Vec<InputRecord>,
     settings: &Settings,
@@ -173,7 +172,8 @@ pub async fn handle(
     }
 }
 
-/// Nothing is committed beyond records that are not stored: an unavailable destination blocks its partition.
+/// Repeats the storing until it succeeds. No offset beyond unstored records is committed, so an unavailable
+/// destination blocks its partition.
 async fn keep(sink: &impl Keep, given_up: &GivenUp, settings: &Settings) {
     let mut tries = 0;
     while let Err(why) = sink.keep(given_up).await {

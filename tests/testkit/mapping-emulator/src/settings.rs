@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-/// The settings of one mapping. Names in brackets are those of Lambda's API. The default has the
-/// values that are given here.
+/// The settings of one mapping; in brackets their names in Lambda's API. The default has the values that are stated
+/// here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Most records in one invocation (`BatchSize`), at least 1: with 0 nothing is read. Default 100.
+    /// Most records in one invocation (`BatchSize`), at least 1; with 0, nothing is read. Default 100.
     pub batch_size: usize,
-    /// Longest time in which a batch is collected (`MaximumBatchingWindowInSeconds`). Default 500
-    /// ms.
+    /// Longest time for which a batch is collected (`MaximumBatchingWindowInSeconds`). Default 500 ms.
     pub window: Duration,
     /// Whether the function's answer names the records to retry (`ReportBatchItemFailures`).
     /// Default no.
     pub partial: bool,
-    /// Whether a batch that failed as a whole is cut in two halves (`BisectBatchOnFunctionError`).
-    /// Default no.
+    /// Whether a batch that failed as a whole is split into halves (`BisectBatchOnFunctionError`). Default no.
     pub bisect: bool,
     /// How often a failed batch is tried again before it is given up (`MaximumRetryAttempts`).
     /// `None`, the default: until it succeeds.

@@ -1,14 +1,13 @@
-//! Meaning of a function's answer for a mapping.
+//! The meaning of a function's answer for its batch.
 //!
-//! Source: AWS Lambda Developer Guide, "Configuring partial batch response" (success and failure
-//! conditions).
+//! Source: AWS Lambda Developer Guide, "Configuring partial batch response" (success and failure conditions).
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 use triad_runtime::InputRecord;
 
-/// What a function's answer says about its batch.
+/// The result of a batch, by the function's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// All records are done.
@@ -16,7 +15,7 @@ pub enum Verdict {
     /// For each of these partitions (`topic-N`) the records from this offset on must be delivered
     /// again. All others are done.
     From(HashMap<String, i64>),
-    /// All records must be delivered again. The text says why, for people.
+    /// All records must be delivered again. The text gives the reason.
     Failure(String),
 }
 
@@ -61,7 +60,7 @@ pub fn verdict(partial: bool, records: &[InputRecord], answer: &[u8]) -> Verdict
     Verdict::From(from)
 }
 
-/// A record's partition, as answers name it.
+/// The name of a record's partition in answers.
 pub(crate) fn name(record: &InputRecord) -> String {
     format!("{}-{}", record.topic, record.partition)
 }

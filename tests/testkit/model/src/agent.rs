@@ -1,5 +1,5 @@
-//! The agent and its calls: answers in time, late, with a lost answer, with a refusal, or not at
-//! all; a call that was given up may still arrive.
+//! The agent and its calls. A call is answered in time or late, is refused, loses its answer, or gets none; a call
+//! that the agent has given up may still arrive.
 
 use triad_core::agent::{Budget, Span, budget};
 use triad_core::message::{Reply, ReplyOutcome, SchedulerMessage, StepRequest};
@@ -13,8 +13,8 @@ use crate::world::{Installation, World};
 /// What can happen next with the agent and its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    /// The agent takes the first request: it calls the service; or it does nothing because it is
-    /// too late for a reply; or it reports that the attempt timed out.
+    /// The agent takes the first request. It calls the service, ignores the request if a reply would be too late, or
+    /// reports that the attempt timed out.
     Take,
     /// The call arrives at the service and is answered.
     Arrive,
@@ -23,21 +23,20 @@ pub enum Move {
     Refuse,
     /// The call arrives, and its answer is lost. Counts as a fault.
     Lose,
-    /// The agent has no answer in time: it gives the call up and will report a failure. The call
-    /// may still arrive. Counts as a fault.
+    /// The agent gets no answer in time: it gives up the call and will report a failure. The call may still arrive.
+    /// Counts as a fault.
     GiveUp,
     /// The agent sends its reply and acknowledges the request.
     Answer,
-    /// The agent sends its reply and dies before it acknowledges the request, which is so delivered
-    /// again.
+    /// The agent sends its reply and dies before it acknowledges the request, which is then delivered again.
     AnswerAndCrash,
-    /// The first of the calls that were given up arrives.
+    /// The oldest of the given-up calls arrives.
     ArriveLate,
-    /// The agent dies. A call that it had made may still arrive.
+    /// The agent dies. A call that it has made may still arrive.
     Crash,
 }
 
-/// Everything that can happen next with the agent and its calls in this state.
+/// The possible next moves of the agent and its calls.
 pub fn moves(world: &World) -> impl Iterator<Item = Move> + use<> {
     let faulty = world.faults > 0;
     let mut moves = Vec::new();
@@ -66,10 +65,10 @@ pub fn moves(world: &World) -> impl Iterator<Item = Move> + use<> {
     moves.into_iter()
 }
 
-/// Changes the state by one move of [`moves`].
+/// Applies one of the [`moves`] to the state.
 ///
 /// # Panics
-/// If the state does not allow the move, as far as that is noticed.
+/// If the state does not allow the move, where that is detected.
 pub fn act(model: &Installation, world: &mut World, it: Move) {
     let agent = std::mem::take(&mut world.agent);
     world.agent = match (it, agent) {

@@ -1,4 +1,4 @@
-//! Shared values of states, compared and hashed by digest.
+//! Parts of states that several states share; they are compared and hashed by digest.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,13 +9,13 @@ use triad_core::message::{SchedulerMessage, StepRequest};
 use triad_core::pass::{Pass, Task};
 use triad_core::{Direction, Order, StepState, Timestamp, Work};
 
-/// A value and its digest, by which it is compared and hashed: equal digests count as equal values. The model checker
-/// itself compares states by digests, so comparing whole values would not be safer.
+/// A value with a digest, by which it is compared and hashed. The model checker compares whole states by digests as
+/// well, so comparing the values would not be safer.
 pub struct Canonical<T>(Arc<(T, u64)>);
 
 impl<T> Canonical<T> {
     fn with_text(value: T, text: &str) -> Self {
-        // With fixed keys: the same text has the same digest in every run.
+        // This hasher has fixed keys, so equal texts have equal digests in every run.
         let mut digest = DefaultHasher::new();
         text.hash(&mut digest);
         Self(Arc::new((value, digest.finish())))
@@ -23,8 +23,8 @@ impl<T> Canonical<T> {
 }
 
 impl Canonical<Order> {
-    /// A process record. Records that differ only in what no decision reads (the timeline, past
-    /// times of attempts) have the same digest.
+    /// A process record. Fields that no decision reads (the timeline, past times of attempts) do not change its
+    /// digest.
     #[must_use]
     pub fn order(order: Order) -> Self {
         let text = text(&order);
@@ -32,8 +32,8 @@ impl Canonical<Order> {
     }
 }
 
-/// A record as text, without the fields that no decision reads (the timeline, and past times of attempts): records
-/// that differ only there have the same future.
+/// A record as text without the fields that no decision reads (the timeline, past times of attempts). Records that
+/// differ only in those behave alike from then on.
 fn text(order: &Order) -> String {
     let mut read = order.clone();
     read.incidents.clear();
@@ -48,8 +48,8 @@ fn text(order: &Order) -> String {
 }
 
 impl Canonical<Pass> {
-    /// A pass that waits for its write, messages or confirmation. Its digest covers its record and its unsent
-    /// messages, because these determine its next task.
+    /// A pass that has a write, messages or a confirmation to carry out. Its digest covers its record and its unsent
+    /// messages, which determine its next task.
     #[must_use]
     pub fn pass(pass: Pass) -> Self {
         let text = match pass.task() {
@@ -70,7 +70,7 @@ impl Canonical<Pass> {
 
 fn forget_times_of_the_past(state: &mut StepState) {
     match state {
-        // The failure is in the timeline's line that counts it.
+        // The failure is in the line of the timeline that counts it, which is left out.
         StepState::Acting(Work::Failed {
             direction, started, ..
         }) => (*direction, *started) = (Direction::Forward, Timestamp(0)),
@@ -87,7 +87,7 @@ fn forget_times_of_the_past(state: &mut StepState) {
             finished,
             ..
         } => {
-            // For people only: no decision reads it.
+            // Only shown to users; no decision reads it.
             applied.position = None;
             (*started, *finished) = (None, Timestamp(0));
         }
@@ -108,7 +108,7 @@ impl Canonical<StepRequest> {
     /// A request to an agent, with the digest of its JSON.
     #[must_use]
     pub fn request(request: StepRequest) -> Self {
-        // The agent of the model has no breaker.
+        // Left out of the digest: fields for the circuit breaker, which the model's agent does not have.
         let read = StepRequest {
             repeats: false,
             ..request.clone()

@@ -1,16 +1,17 @@
-//! Every reachable state of one order: claim, expiry, completion, late reply, compensation.
+//! An exhaustive model: visits every reachable state of one order, with claim, expiry, completion, late reply and
+//! compensation.
 //!
 //! The simulated world samples states; this model visits all of them, for a small installation: two Schedulers, two
 //! Supervisors, one agent and its remote service, a partition of the topic `scheduler`, one crash. The core's own
 //! [`Pass`] decides on events, writes, sends and confirms; the agent's [`budget`] is the core's too. The model adds
-//! only the scheduling: which process acts next, and when time passes. A process may stop between any two tasks of a
-//! pass for any time, so a zombie needs no case of its own.
+//! only the scheduling: which process acts next, and when time passes. A process may stop for any time between two
+//! tasks of a pass, so a process that continues after it was replaced needs no extra case.
 //!
-//! Bounded ([`Bounds`]): time, crashes, rebalances, faults of the service. Left out: batches of several orders,
-//! operators, breakers and pauses, throttled or lost answers of the store. The simulated world has those.
+//! Limited by [`Bounds`]: time, crashes, rebalances, and faults of the service. Not modelled, but part of the
+//! simulated world: batches of several orders, operators, breakers and pauses, throttled or lost answers of the
+//! store.
 //!
-//! [`Pass`]: triad_core::Pass
-//! [`budget`]: triad_core::agent::budget
+//! [`Pass`]: triad_core::Pass [`budget`]: triad_core::agent::budget
 
 mod agent;
 mod canonical;

@@ -1,4 +1,4 @@
-//! Visits every state and prints how many there are.
+//! Visits every state and prints the number of states.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

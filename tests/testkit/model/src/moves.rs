@@ -12,18 +12,18 @@ use crate::service::Effects;
 use crate::world::{Installation, World};
 use crate::{agent, properties, scheduler, supervisor, time};
 
-/// What can happen next in the model.
+/// A possible next step of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Time passes until the next moment at which a process could decide differently.
+    /// Time advances to the next time at which a process could decide differently.
     Time,
     /// The partition of the order moves to the other Scheduler.
     Rebalance,
-    /// The Scheduler with this number, from 0, does this.
+    /// A move of the Scheduler with this number, from 0.
     Scheduler(usize, scheduler::Move),
-    /// The Supervisor with this number, from 0, does this.
+    /// A move of the Supervisor with this number, from 0.
     Supervisor(usize, supervisor::Move),
-    /// The agent does this, or a call that it has given up arrives.
+    /// A move of the agent, or the arrival of a call that it has given up.
     Agent(agent::Move),
 }
 
@@ -53,7 +53,7 @@ impl Model for Installation {
             faults: self.bounds.faults,
             breach: None,
         };
-        // Submission may have died before it sent anything.
+        // Submission may have died before it sent the wake.
         let silent = World {
             line: Vec::new(),
             told: BTreeSet::new(),

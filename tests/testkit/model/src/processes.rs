@@ -1,4 +1,4 @@
-//! The memory of each process, which it loses when it dies.
+//! The memory of each process, which is lost when the process dies.
 
 use triad_core::message::{SchedulerMessage, StepRequest};
 use triad_core::pass::{Pass, Task};
@@ -9,11 +9,11 @@ use crate::canonical::Canonical;
 /// The memory of one Scheduler, lost when it dies. The default is that of a Scheduler that has just started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scheduler {
-    /// It has handled the first message of the topic and not acknowledged it.
+    /// Whether it has handled the first message of the topic and not yet acknowledged it.
     pub(crate) handled: bool,
-    /// A copy of the record as it last wrote it, with everything sent.
+    /// A copy of the record as this Scheduler last wrote it, if all messages of that write are sent.
     pub(crate) copy: Option<Canonical<Order>>,
-    /// Its message in hand, and the state of its pass.
+    /// The message that it handles, and the state of the pass.
     pub(crate) doing: Option<(Canonical<SchedulerMessage>, Canonical<Pass>)>,
 }
 
@@ -27,7 +27,7 @@ impl Scheduler {
     }
 }
 
-/// The memory of one Supervisor: its pass under way, if any. Lost when it dies.
+/// The memory of one Supervisor, lost when it dies: its current pass, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Supervisor {
     pub(crate) doing: Option<Canonical<Pass>>,
@@ -52,17 +52,17 @@ pub enum Agent {
     /// The agent has called the service for this request, and the call has been neither answered nor given
     /// up.
     Calling(Canonical<StepRequest>),
-    /// The call for this request has ended in this way; the reply is not sent yet.
+    /// The call for this request has ended as stated; the reply is not sent yet.
     Answering(Canonical<StepRequest>, CallEnd),
 }
 
-/// How a call ended, as the agent knows it.
+/// How a call ended, as far as the agent can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CallEnd {
     /// The service has carried out the request.
     Done,
     /// The service refused for good, and the call had no effect.
     Refused,
-    /// There was no answer: the call may have had its effect.
+    /// No answer came, so the call may have had its effect.
     Lost,
 }

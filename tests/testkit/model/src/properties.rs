@@ -1,4 +1,4 @@
-//! Properties of every state, and states that must be reached for the check to be meaningful.
+//! Properties of every state, and states that must be reached for the check to mean something.
 
 use stateright::Property;
 use triad_core::decide::true_due;
@@ -10,8 +10,8 @@ use crate::processes::Agent;
 use crate::service::effects_in_place;
 use crate::world::{Installation, Policy, SKEW, WAIT, World, wants_told};
 
-/// Every property that is checked for this policy: first those that must hold in every state, then
-/// those that some state must have.
+/// The properties that are checked for this policy: first those that every state must have, then those that at least
+/// one state must have.
 pub fn all(policy: Policy) -> Vec<Property<Installation>> {
     let mut all = common();
     all.extend(match policy {
@@ -117,7 +117,7 @@ fn common() -> Vec<Property<Installation>> {
     ]
 }
 
-/// A process is about to write a version of the record that another process has replaced.
+/// Whether a process is about to write a version that another process has already replaced.
 fn two_decided(world: &World) -> bool {
     let stands = world.record.version;
     let schedulers = world.schedulers.iter().filter_map(|s| s.writes_on());
@@ -125,7 +125,7 @@ fn two_decided(world: &World) -> bool {
     schedulers.chain(supervisors).any(|v| v < stands)
 }
 
-/// Effects in place after every call under way has arrived.
+/// Number of effects in place once every call under way has arrived.
 fn effects_once_all_arrived(world: &World) -> usize {
     let mut effects = world.effects.clone();
     for call in &world.late_calls {
@@ -148,7 +148,7 @@ fn is_bad(world: &World) -> bool {
     )
 }
 
-/// No process can do anything more.
+/// Whether no process can do anything more.
 fn is_quiet(model: &Installation, world: &World) -> bool {
     use stateright::Model;
     let mut actions = Vec::new();
@@ -156,13 +156,14 @@ fn is_quiet(model: &Installation, world: &World) -> bool {
     actions.is_empty() && world.breach.is_none()
 }
 
-/// The horizon may cut an order's life short, but then the Supervisor will find it.
+/// Whether the order has ended, or is in the due index: the horizon may end time before the order does, but then the
+/// Supervisor would find the order.
 fn is_well_left(model: &Installation, world: &World) -> bool {
     match world.record.due {
         None => world.record.state.is_finished() && all_told(world),
         Some(hint) => {
             let due = true_due(&model.context(), &world.record).map_or(hint, |t| t.max(hint));
-            // The Supervisor may be waiting for unread replies.
+            // Or the Supervisor is waiting for replies that may be unread.
             let steps = world.record.steps.iter();
             let heard = steps.filter_map(|s| s.state.unheard_since()).max();
             let heard = heard.map_or(0, |at| at.plus(model.timing.hear_within).0);

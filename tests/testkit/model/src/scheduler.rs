@@ -9,11 +9,11 @@ use crate::canonical::Canonical;
 use crate::processes::Scheduler;
 use crate::world::{Installation, World};
 
-/// One thing that a Scheduler can do next.
+/// A possible next move of a Scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    /// The Scheduler takes the first message of the topic, and decides on its copy of the record, or on the
-    /// record itself if it has no copy.
+    /// The Scheduler takes the first message of the topic. It decides on its copy of the record, or reads the record
+    /// if it has no copy.
     Take,
     /// The Scheduler writes what it has decided, or reads and decides again if the version has changed.
     Write,
@@ -29,7 +29,7 @@ pub enum Move {
     Crash,
 }
 
-/// Everything that Scheduler number `n` (from 0) can do next in this state.
+/// The possible next moves of Scheduler number `n`, from 0.
 pub fn moves(world: &World, n: usize) -> impl Iterator<Item = Move> + use<> {
     let own = &world.schedulers[n];
     let task = own.doing.as_ref().map(|(_, pass)| pass.task());
@@ -50,10 +50,10 @@ pub fn moves(world: &World, n: usize) -> impl Iterator<Item = Move> + use<> {
         .chain(torn.then_some(Move::SendOneAndCrash))
 }
 
-/// Changes the state by one move of [`moves`] of Scheduler number `n`.
+/// Applies one of the [`moves`] of Scheduler number `n` to the state.
 ///
 /// # Panics
-/// If the state does not allow the move, as far as that is noticed.
+/// If the state does not allow the move, where that is detected.
 pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     match it {
         Move::Take => {
@@ -111,7 +111,7 @@ fn take(
     goes_on(model, world, n, message, pass);
 }
 
-/// The next state after a task of a pass.
+/// The state after a task of the pass.
 fn goes_on(
     model: &Installation,
     world: &mut World,
@@ -137,7 +137,7 @@ fn goes_on(
         }
         Task::Ended(_) => handled(world, n),
         Task::Write { .. } => own.doing = Some((message, Canonical::pass(pass))),
-        // After the write the old copy is outdated, and the new one may have unsent messages.
+        // The write makes the old copy outdated, and the new record may have unsent messages, so no copy is kept yet.
         Task::Publish(_) | Task::Confirm { .. } => {
             own.copy = None;
             own.doing = Some((message, Canonical::pass(pass)));
@@ -146,7 +146,7 @@ fn goes_on(
     }
 }
 
-/// Whether a reply changes a step that waits for the reply to another attempt.
+/// Whether a reply changes a step that waits for the reply to a different attempt.
 fn is_taken_for_another(message: &SchedulerMessage, before: &Order, after: &Order) -> bool {
     let SchedulerMessage::Reply(reply) = message else {
         return false;
@@ -160,7 +160,7 @@ fn is_taken_for_another(message: &SchedulerMessage, before: &Order, after: &Orde
         })
 }
 
-/// Claim ids are unique per try: a Scheduler claims a version at most once.
+/// The event of a message. Its claim id is unique, because a Scheduler claims a version at most once.
 fn event(message: &SchedulerMessage, order: &Order, n: usize) -> Event {
     match message {
         SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) => {
@@ -170,7 +170,7 @@ fn event(message: &SchedulerMessage, order: &Order, n: usize) -> Event {
     }
 }
 
-/// Ends the handling of a message. A Scheduler that has lost the partition meanwhile acknowledges nothing.
+/// Ends the handling of a message. A Scheduler that has lost the partition meanwhile does not acknowledge it.
 fn handled(world: &mut World, n: usize) {
     if world.owner == n {
         world.schedulers[n].handled = true;

@@ -1,5 +1,5 @@
-//! The remote service, reduced to its contract: one effect per key, and a tombstone for a compensation that comes
-//! first.
+//! The remote service, reduced to its contract: one effect for each key, and a tombstone for a compensation that
+//! comes before its action.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use triad_core::message::StepRequest;
 pub enum Effect {
     /// The effect happened, and was not compensated.
     Applied,
-    /// The effect happened and was compensated; or it can never happen, because its call was refused, or
-    /// compensated before it arrived.
+    /// The effect happened and was compensated, or it can never happen: its call was refused, or the compensation
+    /// came before it.
     Compensated,
 }
 
-/// Effects by idempotency key. Effects without an entry have neither happened nor been refused.
+/// Effects by idempotency key. A key without an entry was neither used successfully nor refused.
 pub type Effects = BTreeMap<String, Effect>;
 
 /// How the service answers a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// What was asked is done, by this call or an earlier one.
+    /// The service has carried out the request, for this call or for an earlier one.
     Done,
     /// Refused; the call had no effect.
     Refused,
 }
 
-/// A call arrives at the service: it takes effect, unless an effect or a compensation under its key is known,
-/// and is answered.
+/// A call arrives at the service and is answered. It takes effect unless the key already has an effect or a
+/// compensation.
 pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
     let key = request
         .compensates
@@ -50,9 +50,9 @@ pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
     }
 }
 
-/// A call arrives and is refused for good, and its effect can then never happen. If the effect has happened
-/// already, the answer is that it is done, because the same key is always answered the same. A compensation
-/// that is refused changes nothing.
+/// A call arrives and is refused for good, so that its effect can never happen. If the effect has already happened,
+/// the service answers that it is done, because the same key is always answered the same. A refused compensation
+/// changes nothing.
 pub fn refuse(effects: &mut Effects, request: &StepRequest) -> Answer {
     let key = request.idempotency_key.0.clone();
     if request.direction == Direction::Compensate {

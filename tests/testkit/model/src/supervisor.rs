@@ -6,7 +6,7 @@ use triad_core::{Event, Order, Overdue};
 use crate::canonical::Canonical;
 use crate::world::{Installation, World};
 
-/// One thing that a Supervisor can do next.
+/// A possible next move of a Supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
     /// The Supervisor finds the order in the due index, reads the record and decides.
@@ -21,7 +21,7 @@ pub enum Move {
     Crash,
 }
 
-/// Everything that Supervisor number `n` (from 0) can do next in this state.
+/// The possible next moves of Supervisor number `n`, from 0.
 pub fn moves(model: &Installation, world: &World, n: usize) -> impl Iterator<Item = Move> + use<> {
     let doing = world.supervisors[n].doing.as_ref();
     let works = match doing.map(|pass| pass.task()) {
@@ -35,14 +35,14 @@ pub fn moves(model: &Installation, world: &World, n: usize) -> impl Iterator<Ite
     works.into_iter().chain(dies)
 }
 
-/// The decision of a sweep, if the due index has the order and there is work.
+/// The pass that a sweep begins, if the order is in the due index and there is work.
 fn finds(model: &Installation, world: &World, n: usize) -> Option<Pass> {
     let now = model.clock(world, n);
     let order = &world.record;
     order
         .due
         .filter(|due| *due <= now.minus(model.timing.skew))?;
-    // After a lost race the winner handles the order.
+    // No retry after a lost race: the process that won handles the order.
     let mut pass = Pass::new(WriterOrder::Beside, 0);
     let event = Event::Overdue(Overdue::default());
     pass.decide(
@@ -55,10 +55,10 @@ fn finds(model: &Installation, world: &World, n: usize) -> Option<Pass> {
     goes_on(pass)
 }
 
-/// Changes the state by one move of [`moves`] of Supervisor number `n`.
+/// Applies one of the [`moves`] of Supervisor number `n` to the state.
 ///
 /// # Panics
-/// If the state does not allow the move, as far as that is noticed.
+/// If the state does not allow the move, where that is detected.
 pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     let doing = world.supervisors[n].doing.take();
     let next = match (it, doing) {
@@ -79,12 +79,12 @@ pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     world.supervisors[n].doing = next.map(Canonical::pass);
 }
 
-/// A pass that has a task left.
+/// The pass, if it has a task left.
 fn goes_on(pass: Pass) -> Option<Pass> {
     (!matches!(pass.task(), Task::Ended(_))).then_some(pass)
 }
 
-/// Whether it treats an attempt as over, or gives it up, before the attempt is over on the slowest clock.
+/// Whether the pass treats an attempt as over, or gives it up, before it is over by the slowest clock.
 fn acts_too_early(world: &World, found: &Pass) -> bool {
     let Task::Write { next, .. } = found.task() else {
         return false;

@@ -1,4 +1,4 @@
-//! Time of the model: it passes to the next moment at which some process would decide differently.
+//! The model's time, which advances to the next time at which a process would decide differently.
 
 use triad_core::decide::true_due;
 
@@ -7,11 +7,10 @@ use crate::world::{Installation, SKEW, World};
 /// The next time, in milliseconds, at which a process could decide differently; `None` if there is none up to the
 /// horizon.
 ///
-/// The core compares the clock with these moments only: complete-by less the skew (from then on an
-/// agent is silent); complete-by (a later reply does not count); complete-by, or the hint of the
-/// due index, plus the skew (from then on the Supervisor acts); and the end of the time in which
-/// the Supervisor still waits for unread replies. The second Scheduler and the second Supervisor
-/// have a clock that is ahead by the skew, and reach each moment that much earlier.
+/// The core compares the clock only with these times: complete-by less the skew (from then on an agent sends no
+/// reply); complete-by (a later reply does not count); complete-by, or the hint of the due index, plus the skew (from
+/// then on the Supervisor acts); and the end of the Supervisor's wait for unread replies. The second Scheduler and
+/// the second Supervisor have a clock that is ahead by the skew, and reach each moment that much earlier.
 pub fn next(model: &Installation, world: &World) -> Option<u64> {
     let order = &world.record;
     let ahead = SKEW * (model.bounds.instances as u64 - 1);

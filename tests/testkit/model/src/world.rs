@@ -1,4 +1,4 @@
-//! The state of the installation, and the execution of passes in it.
+//! The state of the installation, and how passes change it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,24 +17,23 @@ use crate::canonical::Canonical;
 use crate::processes::{Agent, Scheduler, Supervisor};
 use crate::service::Effects;
 
-/// How large the model is. The number of states grows steeply with each bound.
+/// The size of the model. The number of states grows steeply with each bound.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Steps of the workflow: 1 or 2.
     pub steps: usize,
-    /// The time, in milliseconds, at which time stops, inclusive; it begins at 0. A step's attempt timeout is
-    /// 10 ms.
+    /// The time in milliseconds, inclusive, at which the model ends; it begins at 0. A step's attempt timeout is 10
+    /// ms.
     pub horizon: u64,
-    /// How often processes may die, all together.
+    /// How many times a process may die, in all.
     pub crashes: u8,
-    /// How many calls may be refused, lose their answer or be given up, all together.
+    /// How many calls may be refused, lose their answer or be given up, in all.
     pub faults: u8,
-    /// How often the partition may move to the other Scheduler.
+    /// How many times the partition may move to the other Scheduler.
     pub rebalances: u8,
     /// What the workflow does about a failed step.
     pub policy: Policy,
-    /// How many Schedulers there are, and how many Supervisors: 1 or 2 of each. The clock of the second of
-    /// each is ahead by the skew, 1 ms.
+    /// Number of Schedulers, and of Supervisors: 1 or 2 of each. The clock of the second one is 1 ms ahead.
     pub instances: usize,
 }
 
@@ -56,7 +55,7 @@ pub(crate) const WAIT: Millis = Millis(12);
 /// Largest clock difference in the model.
 pub(crate) const SKEW: u64 = 1;
 
-/// The model that is checked: one installation with one order.
+/// The model that is checked: an installation with one order.
 pub struct Installation {
     pub(crate) bounds: Bounds,
     pub(crate) workflow: Arc<Workflow>,
@@ -70,15 +69,15 @@ pub struct Installation {
 pub struct World {
     /// The time on the slowest clock, in milliseconds from 0.
     pub now: u64,
-    /// The order's process record, as it is stored.
+    /// The order's process record as stored.
     pub record: Canonical<Order>,
     /// Messages about the order on the topic `scheduler` that are not acknowledged, oldest first.
     pub line: Vec<Canonical<SchedulerMessage>>,
     /// Requests on the agent's topic that are not acknowledged, oldest first.
     pub requests: Vec<Canonical<StepRequest>>,
-    /// Number of the Scheduler that has the partition, from 0.
+    /// Number of the Scheduler to which the partition is assigned, from 0.
     pub owner: usize,
-    /// Sequences of the statuses that were sent.
+    /// Sequence numbers of the statuses that were sent.
     pub told: BTreeSet<u32>,
     /// Whether an alert about the order was sent.
     pub alerted: bool,
@@ -92,13 +91,13 @@ pub struct World {
     pub agent: Agent,
     /// Calls that the agent gave up and that may still arrive, oldest first.
     pub late_calls: Vec<Canonical<StepRequest>>,
-    /// How often a process may still die.
+    /// How many times a process may still die.
     pub crashes: u8,
-    /// How often the partition may still move.
+    /// How many times the partition may still move.
     pub rebalances: u8,
     /// How many calls may still meet a fault.
     pub faults: u8,
-    /// Name of an invariant that a decision or a write broke; `None` if none did.
+    /// Name of an invariant that a decision or a write has violated, if any.
     pub breach: Option<&'static str>,
 }
 
@@ -169,7 +168,7 @@ impl Installation {
         }
     }
 
-    /// Inputs of decisions that need no details.
+    /// The context of decisions; the model's workflows need no details.
     pub(crate) fn context(&self) -> Context<'_> {
         Context {
             workflow: &self.workflow,
@@ -178,7 +177,7 @@ impl Installation {
         }
     }
 
-    /// The record, or a copy of it, as a process reads it.
+    /// The record, or a copy of it, in the form in which a process reads it.
     pub(crate) fn snapshot(&self, order: &Order) -> Snapshot {
         Snapshot {
             order: Arc::new(order.clone()),
@@ -187,7 +186,7 @@ impl Installation {
         }
     }
 
-    /// Executes all tasks of a pass.
+    /// Carries out all tasks of a pass.
     pub(crate) fn carry_out(&self, world: &mut World, mut pass: Pass) -> Pass {
         match pass.task() {
             Task::Write { expected, next, .. } => {
@@ -217,7 +216,7 @@ impl Installation {
         Timestamp(world.now + SKEW * n as u64)
     }
 
-    /// The store's conditional write, with the invariants of production. True if it took place.
+    /// The store's conditional write, which checks the invariants of production. Returns whether it was carried out.
     fn write(&self, world: &mut World, expected: Version, next: &Order) -> bool {
         if world.record.version != expected {
             return false;
@@ -229,7 +228,7 @@ impl Installation {
         true
     }
 
-    /// The bus takes a message.
+    /// Puts a message into its topic.
     pub(crate) fn send(&self, world: &mut World, message: &Envelope) {
         let body = || serde_json::from_slice(&message.value).expect("a message of the core");
         match message.topic.as_str() {

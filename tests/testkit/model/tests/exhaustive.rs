@@ -1,4 +1,4 @@
-//! The model within small bounds; `tests/proof.sh` goes further.
+//! The model within small bounds; `tests/proof.sh` uses larger ones.
 
 use stateright::{Checker, Model};
 use triad_model::{Bounds, Installation, Policy};
@@ -15,7 +15,7 @@ fn small(policy: Policy) -> Bounds {
     }
 }
 
-/// Every state within the bounds, and how many: a change of the number is a change of behaviour.
+/// Also compares the number of states, because another number means that behaviour has changed.
 #[test]
 fn every_state_of_a_small_installation_keeps_every_property() {
     for (policy, states) in [(Policy::Retry, 72_939), (Policy::Compensate, 71_345)] {

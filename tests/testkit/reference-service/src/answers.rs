@@ -1,4 +1,4 @@
-//! Configured answers, in place of the service's own.
+//! Configured answers that replace those of the service.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::call::{Answer, Call};
 
-/// Outputs by service and action, which replace those that the service computes. The default has none. They do not
-/// change what a call does: a refusal stays a refusal.
+/// Outputs by service and action that replace the computed ones; by default there are none. They do not change what a
+/// call does: a refusal stays a refusal.
 ///
-/// An action has the same answer for every input, so a repeated call has too.
+/// The answer of an action does not depend on the input, so a repeated call gets the same one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlayedAnswers(
     /// Output of each action, by service and action.
@@ -29,7 +29,8 @@ impl PlayedAnswers {
         }
     }
 
-    /// Replaces the answer to a probe, if there is a configured output. `action`: that of the effect, if it happened.
+    /// Replaces the answer to a probe, if there is a configured output. `action` is the action whose effect happened,
+    /// if it did.
     pub(crate) fn to_probe(&self, service: &str, action: Option<&str>, answer: Answer) -> Answer {
         let said = action.and_then(|action| self.of(service, action));
         match (answer, said) {

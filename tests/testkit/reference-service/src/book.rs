@@ -1,7 +1,7 @@
 //! The service's memory: the state of every key, and counts.
 //!
-//! [`Book::apply`] is the only function that changes state. A key is never forgotten, because the service would
-//! forget that its effect took place; a full book therefore refuses new keys (507), and still answers known ones.
+//! [`Book::apply`] is the only function that changes state. Keys are never removed, because that would lose the
+//! knowledge that their effects took place. So a full book refuses new keys (507), and still answers known ones.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -16,28 +16,27 @@ use crate::summary::{CallCounts, KeyView, MAX_EXAMPLES, Summary};
 /// One call, as it is written to the ledger file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerLine {
-    /// When the effect of the call was decided, in milliseconds since the Unix epoch.
+    /// When the effect of the call was determined, in milliseconds since the Unix epoch.
     pub at_ms: i64,
-    /// What identifies the call.
+    /// Service, action, order, step, key and attempt of the call.
     #[serde(flatten)]
     pub head: CallHead,
-    /// Fingerprint of the request: see [`Call::fingerprint`](crate::contract::Call::fingerprint).
+    /// Hash of the request: see [`Call::fingerprint`](crate::contract::Call::fingerprint).
     pub fingerprint: u64,
     /// Number of this call among the calls of its key, from 1.
     pub call: u32,
     /// What the call did.
     pub kind: Kind,
-    /// Why the call was refused, failed, or was not answered as it should have been; `None` if all
-    /// went well.
+    /// Why the call was refused, failed, or got another answer than normally; `None` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
 }
 
-/// The error of a new key for which the book has no room. Keys that it knows are still answered.
+/// The error for a new key when the book is full. Known keys are still answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the ledger is full: it remembers {max_keys} forward keys and never forgets one")]
 pub struct BookFull {
-    /// The most forward keys that the book takes.
+    /// The most keys of actions that the book accepts.
     pub max_keys: usize,
 }
 
@@ -57,17 +56,17 @@ struct BookEntry {
 
 /// The state of every key of every service, in the order in which the keys were first seen.
 ///
-/// About 400 bytes a key. Forward calls add keys up to `max_keys`, compensations up to twice that, so that
-/// what a full book holds can still be compensated.
+/// A key takes about 400 bytes. Actions add up to `max_keys` keys. Compensations may add as many again, so that every
+/// effect in a full book can still be compensated.
 #[derive(Debug)]
 pub struct Book {
     max_keys: usize,
     entries: Vec<BookEntry>,
     index: HashMap<Arc<str>, HashMap<Arc<str>, usize>>,
-    /// Services, actions and steps: few values, repeated in every entry.
+    /// Names of services, actions and steps, shared because every entry repeats them.
     names: HashSet<Arc<str>>,
     counts: BTreeMap<Arc<str>, CallCounts>,
-    /// Effects in place by (service, order, step), to notice a caller whose keys are not stable.
+    /// Number of effects in place by (service, order, step), to detect a caller whose keys vary.
     steps: HashMap<u64, u32>,
     steps_applied_twice: u64,
     step_examples: Vec<String>,
@@ -102,14 +101,13 @@ impl Book {
         self.entries.is_empty()
     }
 
-    /// State of the effect under `key` of `service`; [`Status::New`] for a key that the book does not hold.
+    /// The state of the effect under `key` of `service`; [`Status::New`] for an unknown key.
     pub fn status(&self, service: &str, key: &str) -> Status {
         self.find(service, key)
             .map_or(Status::New, |at| self.entries[at].status)
     }
 
-    /// The action of a key: that of the call that had the effect, or else of the first call; `None` for
-    /// a key that the book does not hold.
+    /// The action of a key, from the call that had the effect or else from the first call; `None` for an unknown key.
     pub fn action(&self, service: &str, key: &str) -> Option<&str> {
         let at = self.find(service, key)?;
         Some(&self.entries[at].action)
@@ -123,8 +121,8 @@ impl Book {
         let at = match self.find(&head.service, &head.key) {
             Some(at) => at,
             None => {
-                // A compensation may need a second entry, the tombstone. Calls in flight can exceed the
-                // bound by one tombstone each.
+                // A compensation may need a second entry, its tombstone. Concurrent calls may exceed the limit by one
+                // tombstone each.
                 let fits = match head.direction {
                     Direction::Forward => self.entries.len() < self.max_keys,
                     Direction::Compensate => {
@@ -145,7 +143,7 @@ impl Book {
         Ok(entry.calls)
     }
 
-    /// Applies and counts the effect of a call. Call [`arrive`](Self::arrive) for the same call before.
+    /// Applies and counts the effect of a call. [`arrive`](Self::arrive) must be called before it for the same call.
     pub fn apply(&mut self, line: &LedgerLine) {
         let head = &line.head;
         self.counts_of(&head.service).note(line.kind, line.cause);
@@ -153,7 +151,7 @@ impl Book {
             Some(at) => at,
             None => self.insert(head, &head.key, head.direction),
         };
-        // A call that a kill left unanswered has a number but no line.
+        // A call that got no answer, because the process was killed, has a number but no line.
         self.entries[at].calls = self.entries[at].calls.max(line.call);
         let fingerprint = line.fingerprint;
         match (line.kind, head.direction) {
@@ -190,7 +188,7 @@ impl Book {
         }
     }
 
-    /// A key belongs to the request that first had an effect, not to the first one seen.
+    /// Binds a key to the request that first had an effect, which need not be the first one seen.
     fn bind(&mut self, at: usize, head: &CallHead, status: Status) {
         let action = self.name(&head.action);
         let step = self.name(&head.step);
@@ -282,7 +280,7 @@ impl Book {
     }
 
     /// At most `limit` keys, in the order in which they were first seen, beginning with number
-    /// `from` (from 0). Empty behind the last key.
+    /// `from` (from 0). Empty after the last key.
     pub fn page(&self, from: usize, limit: usize) -> Vec<KeyView> {
         let view = |entry: &BookEntry| KeyView {
             key: entry.key.to_string(),

@@ -5,31 +5,31 @@ use serde_json::Value;
 
 use crate::hash;
 
-/// Whether a call asks for an effect or for the reversal of one.
+/// Whether a call carries out an action or compensates one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// The effect itself.
+    /// An action.
     Forward,
-    /// A compensation: the reversal of the effect of another key. Its name on the wire is `compensate`.
+    /// A compensation, which reverses the effect of another key. Its name in requests is `compensate`.
     #[serde(rename = "compensate")]
     Compensate,
 }
 
-/// What identifies a call; all of it is written to the ledger.
+/// What identifies a call; the ledger contains all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallHead {
     /// Service called; keys of different services are different keys.
     pub service: String,
     /// Name of the action that the service is asked for.
     pub action: String,
-    /// Order on whose behalf the call is made; empty when the caller did not say.
+    /// The order for which the call is made; empty if the caller did not name it.
     pub order: String,
-    /// Step of the order; empty when the caller did not say.
+    /// The step of the order; empty if the caller did not name it.
     pub step: String,
-    /// Whether the call asks for an effect or for the reversal of one.
+    /// Whether the call carries out an action or compensates one.
     pub direction: Direction,
-    /// The caller's attempt number; 0 when the caller did not say.
+    /// The caller's attempt number; 0 if the caller did not give it.
     pub attempt: u32,
     /// The idempotency key, as the caller sent it.
     pub key: String,
@@ -48,8 +48,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// Fingerprint of the request: two calls with the same key must have the same one. The order
-    /// of the fields of a JSON object, the attempt and the tracing headers are not part of it.
+    /// A hash of the request, which must be equal for all calls with the same key. It does not depend on the order of
+    /// JSON fields, the attempt, or the tracing headers.
     pub fn fingerprint(&self) -> u64 {
         let head = &self.head;
         let seed = hash::bytes(head.direction as u64, head.action.as_bytes());
@@ -58,49 +58,49 @@ impl Call {
     }
 }
 
-/// What a call did.
+/// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A forward call whose effect was applied.
     Applied,
-    /// A call whose effect, or whose reversal, was there already: it changed nothing.
+    /// A call whose effect, or whose compensation, had already been carried out: it changed nothing.
     Replayed,
     /// A compensation that reversed an effect.
     #[serde(rename = "compensated")]
     Compensated,
-    /// A compensation that came before its forward call. The forward call is refused from now on.
+    /// A compensation that came before its action. The action is refused from then on.
     Tombstoned,
-    /// The call was refused for good, without effect.
+    /// A call that was refused for good, without effect.
     Refused,
-    /// The call failed before any effect.
+    /// A call that failed before any effect.
     Fault,
 }
 
-/// Why a call was refused, failed, or was not answered as it should have been.
+/// Why a call was refused, failed, or got another answer than normally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The fault settings decline this key for good.
+    /// The fault settings refuse this key for good.
     Declined,
-    /// The key was used before with another request, and had its effect then.
+    /// The key has had its effect with another request.
     KeyReused,
-    /// The effect under this forward key was compensated, or its compensation came first.
+    /// The effect under this key was compensated, or its compensation came first.
     #[serde(rename = "compensated")]
     Compensated,
-    /// The key that a compensation names is itself the key of a compensation.
+    /// The key that a compensation names is the key of a compensation.
     NotForward,
-    /// The fault settings say that the service is down.
+    /// The fault settings make the service unavailable.
     Down,
-    /// The fault settings say that the service does not accept the caller.
+    /// The fault settings make the service refuse the caller's credentials.
     CallerRefused,
-    /// The call was answered with a status that says "try again", before any effect.
+    /// The call was answered with a status that allows a retry, before any effect.
     Transient,
-    /// The call was answered with a status that says "try again", although its effect was applied.
+    /// The call was answered with a status that allows a retry, although its effect was applied.
     LostAnswer,
     /// The call was answered with a body that is not JSON.
     Garbage,
-    /// The answer was held back, as the fault settings say.
+    /// The answer was delayed, as the fault settings say.
     Stall,
 }
 
@@ -113,35 +113,34 @@ pub enum Answer {
     Garbage,
     /// An error status with a body `{"error": {"code", "message"}}`.
     Error {
-        /// The HTTP status. 429 and 5xx say that another try may succeed; any other 4xx is a
-        /// refusal for good.
+        /// The HTTP status. 429 and 5xx mean that a retry may succeed; any other 4xx refuses for good.
         status: u16,
-        /// A short, stable word for programs.
+        /// A short, stable code for programs.
         code: &'static str,
-        /// A sentence for people.
+        /// A message for users.
         message: &'static str,
-        /// The header `Retry-After`, in seconds; `None`: no such header.
+        /// The header `Retry-After`, in seconds; `None` for no such header.
         retry_after_s: Option<u32>,
     },
 }
 
-/// State of the effect under a key.
+/// The state of the effect under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// The key was never used, or no call of it has had an effect.
+    /// The key was never used, or none of its calls has had an effect.
     New,
-    /// A forward key whose effect was applied and not reversed.
+    /// The key of an action whose effect was applied and not compensated.
     Applied {
-        /// Fingerprint of the request that had the effect: see [`Call::fingerprint`].
+        /// Hash of the request that had the effect: see [`Call::fingerprint`].
         fingerprint: u64,
     },
-    /// A forward key whose effect was applied and then reversed.
+    /// The key of an action whose effect was applied and then compensated.
     Compensated,
-    /// A forward key whose compensation came first: its effect can never be applied.
+    /// The key of an action whose compensation came first: its effect can never be applied.
     Tombstoned,
     /// The key of a compensation that has been carried out.
     CompensationDone {
-        /// Fingerprint of the request to compensate: see [`Call::fingerprint`].
+        /// Hash of the compensation's request: see [`Call::fingerprint`].
         fingerprint: u64,
     },
 }

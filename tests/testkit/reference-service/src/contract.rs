@@ -12,24 +12,24 @@ pub use crate::call::{Answer, Call, CallHead, Cause, Direction, Kind};
 use crate::faults::{Decision, Mishap};
 use crate::hash;
 
-/// What a call does, and how it is answered.
+/// The result of a call, and its answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// What the call does.
+    /// The result.
     pub kind: Kind,
-    /// Why it is refused, fails, or is not answered as it should be; `None` if all is well.
+    /// Why the call is refused, fails, or gets another answer than normally; `None` otherwise.
     pub cause: Option<Cause>,
-    /// How the call is answered.
+    /// The answer.
     pub answer: Answer,
 }
 
-/// Decides what `call` does and how it is answered, by the contract and by the fault `decision`, which
-/// [`Faults::decide`](crate::Faults::decide) has made for it. Nothing is changed.
+/// Determines the result of `call` and its answer, by the contract and the fault `decision`, which comes from
+/// [`Faults::decide`](crate::Faults::decide). Changes nothing.
 ///
-/// A key that has had its effect is never declined later, even if the settings have been changed so that they
-/// would decline it. The same request with this key is a replay: it gets the output of the first one, unless
-/// the fault replaces the answer. Another request with this key is refused ([`Cause::KeyReused`]), and so is a
-/// forward call whose effect was compensated ([`Cause::Compensated`]).
+/// A key that has had its effect is never refused later, even if changed settings would refuse it. The same request
+/// with this key is a replay: it gets the output of the first request, unless the fault replaces the answer. Another
+/// request with this key is refused ([`Cause::KeyReused`]), and so is a forward call whose effect was compensated
+/// ([`Cause::Compensated`]).
 pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
     let failed = |cause, answer| Judgement {
         kind: Kind::Fault,
@@ -68,8 +68,8 @@ pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
     }
 }
 
-/// The answer to a probe: whether the effect under a forward key is in place, with the output if it is. It is
-/// not in place if it was compensated, or if its compensation came first.
+/// The answer to a probe: whether the effect under the key of an action is in place, and if so its output. It is not
+/// in place if it was compensated, or if its compensation came first.
 #[must_use]
 pub fn probe(book: &Book, service: &str, key: &str) -> Answer {
     let applied = matches!(book.status(service, key), Status::Applied { .. });
@@ -167,7 +167,7 @@ fn refused(cause: Cause) -> Judgement {
     }
 }
 
-/// The answer of a service that is down.
+/// The answer of an unavailable service.
 pub(crate) fn down(retry_after_s: Option<u32>) -> Answer {
     Answer::Error {
         status: 503,
@@ -177,7 +177,7 @@ pub(crate) fn down(retry_after_s: Option<u32>) -> Answer {
     }
 }
 
-/// The answer of a service to a caller with an expired token.
+/// The answer to a caller whose token has expired.
 fn caller_refused() -> Answer {
     Answer::Error {
         status: 401,
@@ -201,13 +201,13 @@ fn transient(status: u16, decision: &Decision) -> Answer {
     }
 }
 
-/// Most fields of an input that the output repeats.
+/// Most fields of the input that the output contains.
 const ECHOED_FIELDS: usize = 8;
-/// Longest text, in bytes, that the output repeats.
+/// Longest text of the input that the output contains, in bytes.
 const ECHOED_TEXT: usize = 64;
 
-/// The output of a forward call: a pure function of the request, so that computing it again for a replay equals
-/// having stored it.
+/// The output of an action, computed from the request alone, so that a replay gets the same output without storing
+/// it.
 fn forward_output(call: &Call) -> Value {
     let mut output = Map::new();
     output.insert("reference".to_owned(), reference(call).into());

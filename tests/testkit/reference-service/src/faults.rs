@@ -1,7 +1,7 @@
-//! The faults of the service, and when they occur.
+//! The faults of the service, and which calls have them.
 //!
-//! Fault settings, and the decision about a call: a pure function of the seed, the service, the key and the number of
-//! the call of that key. Architecture invariant: no clock and no random source here, so that a run can be repeated.
+//! The faults of a call are computed from the settings, the service, the key and the call's number among those of its
+//! key. Architecture invariant: no clock and no random source, so that a run can be repeated.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::call::Direction;
 use crate::hash;
 
-/// Longest latency, jitter or stall that a plan may ask for, in milliseconds, inclusive: ten
-/// minutes.
+/// Limit of a latency, jitter or stall in a plan, in milliseconds, inclusive: ten minutes.
 pub const MAX_WAIT_MS: u64 = 600_000;
 
-/// Most services that may have a plan of their own, inclusive.
+/// Most services with their own plans, inclusive.
 pub const MAX_SERVICE_PLANS: usize = 1_000;
 
 /// The fault settings of the whole process: one plan for every service, and plans for single
@@ -22,42 +21,39 @@ pub const MAX_SERVICE_PLANS: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
-    /// The number that all decisions are drawn from. The same seed and the same calls give the same
-    /// faults.
+    /// The seed of all decisions. The same seed and the same calls give the same faults.
     pub seed: u64,
-    /// Plan of each service that has none in `services`.
+    /// The plan of each service that is not in `services`.
     pub default: FaultPlan,
-    /// Plans of single services, by name, at most [`MAX_SERVICE_PLANS`]. Such a plan replaces the
-    /// default plan as a whole.
+    /// Plans of single services, by name, at most [`MAX_SERVICE_PLANS`]. Such a plan replaces the default plan
+    /// completely.
     pub services: BTreeMap<String, FaultPlan>,
 }
 
-/// What goes wrong with the calls of one service. Fractions are from 0 to 1, and `transient`,
-/// `garbage` and `stall` are at most 1 together. The default has no faults.
+/// The faults of one service's calls. Fractions are from 0 to 1; `transient`, `garbage` and `stall` together are at
+/// most 1. By default there are no faults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FaultPlan {
     /// Fraction of calls that are answered 429, 500 or 503. Default 0.
     pub transient: f64,
-    /// Fraction of these calls whose effect is applied before, so that its answer is lost. They are
-    /// never answered 429. Default 0.5.
+    /// Fraction of these calls whose effect is applied before the answer. They are never answered 429. Default 0.5.
     pub transient_after_effect: f64,
-    /// Fraction of forward keys that are always declined with 422, before any effect. Default 0.
+    /// Fraction of the keys of actions that are always refused with 422, before any effect. Default 0.
     pub permanent: f64,
-    /// Fraction of the keys of compensations that are always declined with 422, before any effect. Default 0.
+    /// Fraction of the keys of compensations that are always refused with 422, before any effect. Default 0.
     pub compensation_permanent: f64,
-    /// Fraction of calls whose answer is held for `stall_ms`; in one half of them the effect is applied
-    /// before the stall, in the other half after it. Default 0.
+    /// Fraction of calls whose answer is delayed by `stall_ms`; in half of them the effect is applied before the
+    /// stall, in the other half after it. Default 0.
     pub stall: f64,
     /// Length of a stall, in milliseconds, at most [`MAX_WAIT_MS`]. Default 0.
     pub stall_ms: u64,
-    /// Fraction of calls answered 200 with a body that is not JSON; one half of them after the effect was
-    /// applied. Default 0.
+    /// Fraction of calls answered 200 with a body that is not JSON, half of them after the effect was applied.
+    /// Default 0.
     pub garbage: f64,
     /// Wait before the effect of every call, in milliseconds, at most [`MAX_WAIT_MS`]. Default 0.
     pub latency_ms: u64,
-    /// Upper bound of a further wait, drawn for each call, in milliseconds, at most
-    /// [`MAX_WAIT_MS`]. Default 0.
+    /// Limit of an additional random wait of each call, in milliseconds, at most [`MAX_WAIT_MS`]. Default 0.
     pub jitter_ms: u64,
     /// Whether every call is answered 503 with `Retry-After`, without effect. Default no.
     pub down: bool,
@@ -88,61 +84,60 @@ impl Default for FaultPlan {
     }
 }
 
-/// The error of a fault setting that is out of its bounds.
+/// The error for a fault setting outside of its limits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("faults of {plan}: {what}")]
 pub struct FaultsError {
-    /// Which plan it is in: `default`, or the name of a service; `services` if there are too many
-    /// plans.
+    /// The plan with the error: `default`, or the name of a service; `services` if there are too many plans.
     pub plan: String,
-    /// Which setting it is and what its bounds are, for people.
+    /// The setting and its limits, as a message.
     pub what: String,
 }
 
 /// The faults of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// How long the call waits before it is handled, in milliseconds. A stall comes on top.
+    /// How long the call waits before it is handled, in milliseconds. A stall is added to this.
     pub wait_ms: u64,
-    /// Whether the key is declined for good. It is not if its effect was applied before.
+    /// Whether the key is refused for good, unless its effect was applied before.
     pub permanent: bool,
-    /// Which other fault the call meets.
+    /// The other fault of the call.
     pub mishap: Mishap,
     /// The header `Retry-After` of a 429, 500 or 503, in seconds; `None`: no such header.
     pub retry_after_s: Option<u32>,
 }
 
-/// A fault that one call meets.
+/// A fault of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mishap {
-    /// No fault: the call is handled as the contract says.
+    /// No fault: the call is handled by the contract.
     None,
     /// The call is answered 503, without effect.
     Down,
     /// The call is answered 401, without effect.
     CallerRefused,
-    /// The call is answered with a status that says "try again", with or without its effect.
+    /// The call is answered with a status that allows a retry, with or without its effect.
     Transient {
         /// The HTTP status: 429, 500 or 503; never 429 after the effect.
         status: u16,
-        /// Whether the effect is applied before the call is answered so. If false, the call has no effect.
+        /// Whether the effect is applied before the answer. If not, the call has no effect.
         after_effect: bool,
     },
     /// The call is answered 200 with a body that is not JSON, before or after its effect.
     Garbage {
-        /// Whether the effect is applied before the call is answered so. If false, the call has no effect.
+        /// Whether the effect is applied before the answer. If not, the call has no effect.
         after_effect: bool,
     },
-    /// The call's answer is held back.
+    /// The answer is delayed.
     Stall {
         /// For how long, in milliseconds, at most [`MAX_WAIT_MS`].
         stall_ms: u64,
-        /// Whether the effect is applied before the answer is held back, or after it.
+        /// Whether the effect is applied before the delay, or after it.
         after_effect: bool,
     },
 }
 
-/// Separates the draws of one call.
+/// Makes the random numbers of one call's decisions independent of each other.
 #[derive(Clone, Copy)]
 enum Draw {
     Permanent = 1,
@@ -153,7 +148,7 @@ enum Draw {
 }
 
 impl Faults {
-    /// The plan that `service` follows: its own, or else the default plan.
+    /// The plan of `service`: its own one, or the default plan.
     pub fn plan(&self, service: &str) -> &FaultPlan {
         self.services.get(service).unwrap_or(&self.default)
     }
@@ -179,11 +174,10 @@ impl Faults {
         Ok(())
     }
 
-    /// Decides which faults the `call`-th call (from 1) of `key` meets. The same arguments always
-    /// give the same decision.
+    /// Determines the faults of the `call`-th call (from 1) of `key`. The same arguments always give the same result.
     ///
-    /// Whether a key is declined for good depends on seed, service and key alone, so that every
-    /// call of it meets the same answer, unless the fraction is changed.
+    /// Whether a key is refused for good depends only on seed, service and key, so all its calls are answered alike
+    /// unless the fraction is changed.
     ///
     /// ```
     /// use triad_reference_service::{Direction, Faults};
@@ -212,7 +206,7 @@ impl Faults {
             Mishap::CallerRefused
         } else if roll < plan.transient {
             let after_effect = hash::unit(after) < plan.transient_after_effect;
-            // A service that answers 429 has not begun: it is never the answer after the effect.
+            // 429 means that the service has not begun, so it is never the answer after the effect.
             let statuses: &[u16] = if after_effect {
                 &[503, 500]
             } else {

@@ -1,7 +1,7 @@
 //! Stable 64-bit hashes: the same on every platform and in every later build.
 //!
-//! Only arithmetic. The standard library's hasher may change its result between releases, and a ledger written by one
-//! build is read by another.
+//! Computed here, because the standard library's hasher may change between releases, and one build reads the ledger
+//! that another has written.
 
 use serde_json::Value;
 
@@ -16,8 +16,8 @@ pub(crate) fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Hashes `bytes`, continuing from `state`; the length is part of the hash, so that joined
-/// fields cannot be confused with one another.
+/// Hashes `bytes`, continuing from `state`. The hash includes the length, so that concatenated fields cannot be
+/// confused.
 pub(crate) fn bytes(state: u64, bytes: &[u8]) -> u64 {
     let fnv = bytes.iter().fold(FNV_OFFSET ^ state, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME)
@@ -25,9 +25,9 @@ pub(crate) fn bytes(state: u64, bytes: &[u8]) -> u64 {
     mix(fnv ^ mix(bytes.len() as u64))
 }
 
-/// Hashes a JSON value by its meaning: the order of an object's fields makes no difference.
+/// Hashes a JSON value by its meaning: the order of an object's fields does not matter.
 ///
-/// Recursion is bounded by the parser's own depth limit of 128.
+/// The parser limits the depth of recursion to 128.
 pub(crate) fn json(value: &Value) -> u64 {
     match value {
         Value::Null => mix(1),

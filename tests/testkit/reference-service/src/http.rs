@@ -1,7 +1,7 @@
 //! The HTTP layer: reads requests and writes answers, without decisions.
 //!
-//! One handler and a match on the path instead of a router and extractors: this service shares its processors with
-//! its callers, so a call should cost little.
+//! One handler that matches the path, instead of a router and extractors: the service shares its processors with its
+//! callers, so a call should need little CPU time.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub const MAX_NAME: usize = 128;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A request that is not a call: its status, a word for programs, a sentence for people.
+/// A request that is not a valid call: status, code for programs, message for users.
 type Invalid = (StatusCode, &'static str, String);
 
 pub(crate) async fn handle(shared: Arc<ServiceState>, request: Request) -> Response {
@@ -85,8 +85,7 @@ async fn put_faults(shared: &ServiceState, body: Body) -> Result<Response, Inval
     Ok(json_200(shared.faults().as_ref()))
 }
 
-/// Streams the keys page by page; each line is consistent in itself, the listing is not a
-/// snapshot.
+/// Streams all keys, page by page. Each line is consistent; the listing as a whole is not a snapshot.
 fn ledger(shared: Arc<ServiceState>) -> Response {
     let pages = futures::stream::unfold(0, move |from| {
         let page = shared.page(from);
@@ -132,8 +131,8 @@ fn is_probe(headers: &HeaderMap) -> bool {
         .is_some_and(|d| d.as_bytes() == b"probe")
 }
 
-/// Answers whether the effect under a forward key happened. A probe is not a call: it has no line in the ledger, and
-/// its only fault is that the service is down.
+/// Answers whether the effect under the key of an action happened. A probe is not a call: the ledger has no line for
+/// it, and its only fault is that the service is down.
 fn probe(path: &str, headers: &HeaderMap, shared: &ServiceState) -> Result<Answer, Invalid> {
     let (service, _) = names(path)?;
     let Some(key) = text(headers, "idempotency-key", MAX_KEY)? else {
@@ -204,13 +203,13 @@ fn head(path: &str, headers: &HeaderMap) -> Result<CallHead, Invalid> {
     })
 }
 
-/// A service whose name starts with an underscore would be mistaken for an administrative path.
+/// Whether a name is valid. An underscore at its beginning would make it look like an administrative path.
 fn name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     (1..=MAX_NAME).contains(&text.len()) && !text.starts_with('_') && text.bytes().all(plain)
 }
 
-/// A header's text, none when it is absent or empty.
+/// A header's text; `None` if it is missing or empty.
 fn text(headers: &HeaderMap, header: &str, most: usize) -> Result<Option<String>, Invalid> {
     let Some(value) = headers.get(header) else {
         return Ok(None);

@@ -2,7 +2,7 @@
 //!
 //! A line is written to the operating system (one `write(2)`) before its call is answered, so that killing the
 //! process loses no acknowledged effect. It is not synced to the disk: a power cut may lose the last lines. A line
-//! that a kill tore has no newline at its end; its call was never answered, and the next start cuts it off.
+//! that a kill left incomplete has no newline; its call was never answered, and the next start removes it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use crate::book::{Book, BookFull, LedgerLine};
 
-/// Longest line that is read back, in bytes; written lines are far shorter.
+/// Longest line that is read, in bytes; written lines are far shorter.
 const MAX_LINE: u64 = 64 * 1024;
 
 /// Why a ledger file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// The file cannot be opened, read or cut to its last whole line.
+    /// The file cannot be opened, read, or truncated to its last complete line.
     #[error("ledger {path}: {source}")]
     Io {
         /// Path of the file.
@@ -30,14 +30,14 @@ pub enum LedgerError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// A whole line cannot be read, so something else has changed the file.
+    /// A complete line cannot be parsed, so another program has changed the file.
     #[error("ledger {path}, line {line}: {what}")]
     Corrupt {
         /// Path of the file.
         path: PathBuf,
         /// Number of the line, from 1.
         line: u64,
-        /// What is wrong with the line, for people.
+        /// The error in the line, as text.
         what: String,
     },
     /// The file holds more keys than [`Config::max_keys`](crate::Config::max_keys) allows.
@@ -45,7 +45,7 @@ pub enum LedgerError {
     Full {
         /// Path of the file.
         path: PathBuf,
-        /// The bound that it exceeds.
+        /// The limit that it exceeds.
         full: BookFull,
     },
 }
@@ -54,14 +54,14 @@ pub enum LedgerError {
 #[derive(Debug)]
 pub(crate) struct LedgerFile {
     file: File,
-    /// Bytes of whole lines; everything after them is a torn write.
+    /// Total length of complete lines in bytes; what follows is an incomplete write.
     good_len: u64,
     torn: bool,
     line: Vec<u8>,
 }
 
 impl LedgerFile {
-    /// Opens or creates the file, loads its lines into `book` and cuts off a torn last line.
+    /// Opens or creates the file, loads its lines into `book`, and removes an incomplete last line.
     pub(crate) fn open(path: &Path, book: &mut Book) -> Result<Self, LedgerError> {
         let io = |source| LedgerError::Io {
             path: path.to_owned(),
@@ -92,7 +92,7 @@ impl LedgerFile {
         })
     }
 
-    /// Appends one line. If that fails, nothing of the line stays in the file.
+    /// Appends one line. If that fails, nothing of the line remains in the file.
     pub(crate) fn append(&mut self, line: &LedgerLine) -> io::Result<()> {
         if self.torn {
             self.file.set_len(self.good_len)?;
@@ -110,7 +110,7 @@ impl LedgerFile {
     }
 }
 
-/// Loads every whole line and returns their total length, in bytes.
+/// Loads every complete line; returns their total length in bytes.
 fn reload(path: &Path, file: &File, book: &mut Book) -> Result<u64, LedgerError> {
     let mut reader = BufReader::new(file);
     let (mut good_len, mut number) = (0, 0);

@@ -112,7 +112,7 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Waits for Ctrl-C, or for the signal that stops a container.
+/// Waits for Ctrl-C, or for SIGTERM, which stops a container.
 async fn told_to_stop() -> std::io::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {

@@ -20,7 +20,7 @@ use crate::ledger_file::{LedgerError, LedgerFile};
 use crate::shared::ServiceState;
 use crate::summary::{KeyView, Summary};
 
-/// How long a shutdown waits for answers under way.
+/// How long a shutdown waits for calls that are being answered.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// Settings of the reference service. The default listens on a free loopback port, keeps its ledger
@@ -29,15 +29,14 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 pub struct Config {
     /// Address to listen on; port 0 takes a free one. Default `127.0.0.1:0`.
     pub listen: SocketAddr,
-    /// File that keeps the ledger, so that it outlives the process. `None`, the default: it is in
-    /// memory only.
+    /// File that keeps the ledger beyond the end of the process. With `None`, the default, it is in memory only.
     pub ledger: Option<PathBuf>,
     /// Fault settings at the start. Default: none.
     pub faults: Faults,
-    /// Outputs that take the place of those that the service makes up. Default: none.
+    /// Outputs that replace those that the service computes. Default: none.
     pub answers: PlayedAnswers,
-    /// Most forward keys that are remembered, at about 400 bytes each. Keys are never forgotten: a
-    /// new key above this bound is answered 507. Default 1,000,000.
+    /// Most keys of actions that are kept, at about 400 bytes each. Keys are never removed: a new key beyond this
+    /// limit is answered 507. Default 1,000,000.
     pub max_keys: usize,
 }
 
@@ -53,13 +52,13 @@ impl Default for Config {
     }
 }
 
-/// Why the service did not start.
+/// The reason for which the service did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The address cannot be listened on.
     #[error("listen on {listen}: {source}")]
     Listen {
-        /// The address that was asked for.
+        /// The configured address.
         listen: SocketAddr,
         /// The operating system's error.
         source: io::Error,
@@ -67,13 +66,13 @@ pub enum StartError {
     /// The ledger file cannot be used.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// A fault setting is out of its bounds.
+    /// A fault setting is outside of its limits.
     #[error(transparent)]
     Faults(#[from] FaultsError),
 }
 
-/// The entry point: [`ReferenceService::start`] starts a reference service in this process. It is a
-/// remote service that honours the contract, misbehaves on request and keeps a ledger of its calls.
+/// The entry point: [`ReferenceService::start`] starts a reference service in this process, that is, a remote service
+/// that honours the contract, has faults on request, and keeps a ledger of its calls.
 pub struct ReferenceService;
 
 impl ReferenceService {
@@ -108,7 +107,7 @@ impl ReferenceService {
         let served = shared.clone();
         let handler = move |request| http::handle(served.clone(), request);
         let listener = listener.tap_io(|stream| {
-            // A failure costs latency only.
+            // If this fails, answers are only slower.
             let _ = stream.set_nodelay(true);
         });
         let mut stopping = shared.stopped.clone();
@@ -130,7 +129,7 @@ impl ReferenceService {
     }
 }
 
-/// A running service. Dropping it stops the service, and does not wait for answers under way.
+/// A running service. Dropping it stops the service without waiting for calls that are being answered.
 pub struct Handle {
     addr: SocketAddr,
     shared: Arc<ServiceState>,
@@ -144,12 +143,12 @@ impl Handle {
         self.addr
     }
 
-    /// The fault settings that new calls meet.
+    /// The fault settings for new calls.
     pub fn faults(&self) -> Faults {
         self.shared.faults().as_ref().clone()
     }
 
-    /// Replaces the fault settings. Calls that have come in before are handled by the earlier ones.
+    /// Replaces the fault settings. Calls that have already arrived keep the earlier settings.
     ///
     /// # Errors
     /// [`FaultsError`] for the first setting that is out of its bounds; nothing is changed then.
@@ -157,8 +156,7 @@ impl Handle {
         self.shared.set_faults(faults)
     }
 
-    /// All keys, in the order in which they were first seen. Calls that come in meanwhile may be in
-    /// it or not.
+    /// All keys, in the order in which they were first seen. Calls that arrive meanwhile may be missing.
     pub fn ledger(&self) -> Vec<KeyView> {
         let (mut keys, mut more) = (Vec::new(), true);
         while more {
@@ -169,15 +167,15 @@ impl Handle {
         keys
     }
 
-    /// The counts of all calls in the ledger, those of earlier processes with the same ledger file included.
-    /// Only [`Summary::invalid`] and [`Summary::full`] count from the start of this process.
+    /// The counts of all calls in the ledger, including those of earlier processes with the same ledger file.
+    /// [`Summary::invalid`] and [`Summary::full`] count from the start of this process only.
     pub fn summary(&self) -> Summary {
         self.shared.summary()
     }
 
-    /// Stops the service: no new connection is taken, waiting calls are answered 503 without
-    /// effect, and answers under way have 5 s to end. After it another process can use the ledger
-    /// file, unless a call took longer than that.
+    /// Stops the service: new connections are refused, waiting calls are answered 503 without effect, and calls that
+    /// are being answered have 5 s. Afterwards another process can use the ledger file, unless a call took longer
+    /// than that.
     pub async fn shutdown(mut self) {
         self.stop.send_replace(true);
         if tokio::time::timeout(SHUTDOWN_GRACE, &mut self.server)

@@ -1,6 +1,6 @@
-//! State shared by the connections: one lock around the book and its file; waits happen outside the lock.
+//! State that the connections share: one lock around the book and its file. Waits happen outside of the lock.
 //!
-//! The order of a call: arrive, wait, resolve (judge, write the line, apply it), hold, answer. Architecture
+//! A call passes these stages: arrive, wait, resolve (judge, write the line, apply it), hold, answer. Architecture
 //! invariant: the line is in the file before the state changes and before the caller is answered; no wait happens
 //! under the lock.
 
@@ -22,10 +22,10 @@ use crate::summary::{KeyView, Summary};
 /// effect.
 pub const MAX_WAITING: usize = 10_000;
 
-/// Keys read at once, so that a long listing does not delay calls.
+/// Number of keys that are read under one lock, so that a long listing does not delay calls.
 const PAGE: usize = 512;
 
-/// State shared by the connections.
+/// State that the connections share.
 pub(crate) struct ServiceState {
     core: Mutex<Core>,
     answers: PlayedAnswers,
@@ -41,7 +41,7 @@ struct Core {
     faults: Arc<Faults>,
 }
 
-/// A call with its number and its faults, waiting to be resolved.
+/// A call with its number and its faults, before it is resolved.
 struct Arrived {
     call: Call,
     number: u32,
@@ -103,7 +103,7 @@ impl ServiceState {
         self.invalid.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the effect under a forward key is in place.
+    /// The answer to a probe: whether the effect under the key of an action is in place.
     pub(crate) fn probe(&self, service: &str, key: &str) -> Answer {
         let core = self.core();
         if core.faults.plan(service).down {
@@ -143,8 +143,8 @@ impl ServiceState {
         let Ok(permit) = self.waiting.clone().try_acquire_owned() else {
             return self.core().resolve(arrived.given_up(), &self.answers);
         };
-        // A separate task: if the caller disconnects during the wait, the call still lands, as on a real service.
-        // That is how a forward call arrives after its own compensation.
+        // In a separate task: if the caller disconnects during the wait, the call still takes effect, as at a real
+        // service. So an action may arrive after its own compensation.
         let landed = tokio::spawn(async move {
             let _permit = permit;
             let arrived = if self.wait(first_ms).await {
@@ -159,7 +159,7 @@ impl ServiceState {
         landed.await.expect("resolving a call does not panic")
     }
 
-    /// Waits; false if the service is stopped meanwhile.
+    /// Waits; returns false if the service is stopped meanwhile.
     async fn wait(&self, wait_ms: u64) -> bool {
         if wait_ms == 0 {
             return true;
@@ -172,7 +172,7 @@ impl ServiceState {
     }
 }
 
-/// Milliseconds to wait before the effect and after it.
+/// How long to wait before the effect, and after it, in milliseconds.
 fn waits(decision: &Decision) -> (u64, u64) {
     match decision.mishap {
         Mishap::Down | Mishap::CallerRefused => (0, 0),
@@ -189,7 +189,7 @@ fn waits(decision: &Decision) -> (u64, u64) {
 }
 
 impl Arrived {
-    /// The same call, failing without effect.
+    /// The same call, but failing without effect.
     fn given_up(mut self) -> Self {
         self.decision.mishap = Mishap::Transient {
             status: 503,
@@ -200,8 +200,8 @@ impl Arrived {
 }
 
 impl Core {
-    /// Judges a call, writes its line, applies it. The lock is held from the judgement to the change of state, so two
-    /// calls with one key cannot both find it new.
+    /// Judges a call, writes its line, and applies it. The lock is held from the judgement to the change of state, so
+    /// that two calls with the same key cannot both find it new.
     fn resolve(&mut self, arrived: Arrived, answers: &PlayedAnswers) -> Answer {
         let judgement = judge(&self.book, &arrived.call, &arrived.decision);
         let answer = answers.to_call(&arrived.call, judgement.answer);

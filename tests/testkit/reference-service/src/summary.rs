@@ -1,4 +1,4 @@
-//! Views of the ledger: counts, and one view per key.
+//! Views of the ledger: counts, and a view of each key.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::{Cause, Direction, Kind, Status};
 
-/// Most examples of one kind that a summary names, inclusive.
+/// Most examples of one kind in a summary, inclusive.
 pub const MAX_EXAMPLES: usize = 16;
 
-/// Counts of calls, by effect and by fault.
+/// Counts of calls, by result and by cause.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CallCounts {
-    /// Calls that came in, those that were refused or failed included.
+    /// Calls that arrived, including refused and failed ones.
     pub calls: u64,
-    /// Calls that applied an effect.
+    /// Calls that applied the effect of an action.
     pub applied: u64,
-    /// Calls that reversed an effect.
+    /// Calls that compensated an effect.
     pub compensated: u64,
-    /// Calls whose effect, or whose reversal, was there already.
+    /// Calls whose effect, or whose compensation, had been carried out before.
     pub replayed: u64,
-    /// Compensations that came before their forward call.
+    /// Compensations that came before their action.
     pub tombstoned: u64,
     /// Calls refused for good.
     pub refused: u64,
     /// Calls that failed before any effect.
     pub failed: u64,
-    /// Calls that were refused, failed, or were not answered as they should have been, by cause.
+    /// Calls that were refused, failed, or got another answer than normally, by cause.
     pub causes: BTreeMap<Cause, u64>,
 }
 
@@ -63,13 +63,11 @@ impl CallCounts {
 /// Counts of all calls, as `GET /_ledger/summary` answers them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// Keys that are remembered.
+    /// Number of keys.
     pub keys: u64,
-    /// Requests since the start of the process that were no call (answered 400, 404, 405 or 413).
-    /// They have no key.
+    /// Requests since the start of the process that were not calls (answered 400, 404, 405 or 413). They have no key.
     pub invalid: u64,
-    /// Calls since the start of the process that were answered 507 because no new key could be
-    /// remembered.
+    /// Calls since the start of the process that were answered 507, because there was no room for a new key.
     pub full: u64,
     /// Counts of the calls of all services together.
     pub total: CallCounts,
@@ -79,25 +77,25 @@ pub struct Summary {
     pub keys_applied_twice: u64,
     /// The first of these keys, as `service key`; at most [`MAX_EXAMPLES`].
     pub keys_applied_twice_examples: Vec<String>,
-    /// How often a second effect of one step of one order was applied under another key while the
-    /// first one was in place. More than 0 means that the caller does not keep its keys the same.
+    /// How often a second effect of the same step and order was applied under another key while the first was in
+    /// place. More than 0 means that the caller's keys vary.
     pub steps_applied_twice: u64,
     /// The first of these steps, as `service order step`; at most [`MAX_EXAMPLES`].
     pub steps_applied_twice_examples: Vec<String>,
 }
 
-/// State of the effect under a key, as a word.
+/// The state of the effect under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyStatus {
-    /// The key was used, and no call of it has had an effect.
+    /// The key was used, but none of its calls has had an effect.
     New,
-    /// A forward key whose effect is in place.
+    /// The key of an action whose effect is in place.
     Applied,
-    /// A forward key whose effect was applied and then reversed.
+    /// The key of an action whose effect was applied and then compensated.
     #[serde(rename = "compensated")]
     Compensated,
-    /// A forward key whose compensation came first: its effect can never be applied.
+    /// The key of an action whose compensation came first: its effect can never be applied.
     Tombstoned,
     /// The key of a compensation that has been carried out.
     #[serde(rename = "compensation_done")]
@@ -121,22 +119,22 @@ impl From<Status> for KeyStatus {
 pub struct KeyView {
     /// The idempotency key.
     pub key: String,
-    /// Name of the service that was called with it.
+    /// Name of the service that was called.
     pub service: String,
-    /// Name of the action: that of the call that had the effect, or else of the first call.
+    /// Name of the action, from the call that had the effect or else from the first call.
     pub action: String,
-    /// Id of the order; empty if the caller did not say.
+    /// Id of the order; empty if the caller did not name it.
     pub order: String,
-    /// Id of the step; empty if the caller did not say.
+    /// Id of the step; empty if the caller did not name it.
     pub step: String,
-    /// Whether it is the key of an effect or of a compensation.
+    /// Whether it is the key of an action or of a compensation.
     pub direction: Direction,
     /// State of the effect under the key.
     pub status: KeyStatus,
-    /// How many calls with this key came in.
+    /// Number of calls with this key.
     pub calls: u32,
     /// How often its effect was applied: 0 or 1.
     pub applied: u32,
-    /// How often its effect was reversed: 0 or 1.
+    /// How often its effect was compensated: 0 or 1.
     pub compensated: u32,
 }

@@ -1,5 +1,4 @@
-//! Instances of the actors: the production handlers, and the loops of a long-running worker
-//! around them.
+//! The instances of the actors: the production handlers, in loops like those of a long-running worker.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,10 +26,10 @@ use crate::world::{Reader, World};
 
 /// How often a Scheduler without messages checks whether waiting orders can start.
 const IDLE_MS: u64 = 200;
-/// Longest time of one sweep.
+/// Time limit of one sweep.
 const SWEEP_TIME: Millis = Millis(20_000);
 
-/// A handler of any kind.
+/// The handler of any actor.
 enum Handler {
     Submission(Arc<Submission<Ports, Ports, Ports>>),
     Scheduler(Arc<Scheduler<Ports, Ports, Ports, Ports>>),
@@ -40,7 +39,7 @@ enum Handler {
 }
 
 impl Handler {
-    /// Its function for batches, if it reads topics.
+    /// The function that handles batches, if the actor reads topics.
     fn reader(&self) -> Option<Reader> {
         match self {
             Self::Submission(h) => {
@@ -105,7 +104,7 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
     })
 }
 
-/// Which actor reads a topic.
+/// The actor that reads a topic; `None` if no actor does.
 fn actor_of(topic: &str) -> Option<Kind> {
     match topic {
         topics::ORDERS | topics::ORDERS_HIGH => Some(Kind::Submission),
@@ -115,7 +114,7 @@ fn actor_of(topic: &str) -> Option<Kind> {
     }
 }
 
-/// Topics and partitions that an actor reads.
+/// The topics and partitions that an actor reads.
 pub(crate) fn reads(world: &World, kind: Kind) -> Vec<(String, usize)> {
     let state = world.state();
     let mine = state
@@ -127,7 +126,7 @@ pub(crate) fn reads(world: &World, kind: Kind) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// Creates the topics, and all instances with their share of the partitions.
+/// Creates the topics, and all instances with their partitions.
 pub(crate) fn set_up(world: &World) {
     {
         let mut state = world.state();
@@ -182,13 +181,13 @@ pub(crate) fn set_up(world: &World) {
     }
 }
 
-/// A clock error such that any two clocks differ by at most the skew.
+/// A random clock error. With errors of this size, any two clocks differ by at most the skew.
 pub(crate) fn small_error(rng: &mut Rng) -> i64 {
     let half = i64::try_from(TIMING.skew.0 / 2).unwrap_or(0);
     i64::try_from(rng.between(0, TIMING.skew.0)).unwrap_or(0) - half
 }
 
-/// A living instance of a kind that is not frozen.
+/// An instance of this kind that is alive and not frozen.
 pub(crate) fn any_instance(world: &World, kind: Kind) -> Option<InstanceId> {
     let mut state = world.state();
     let alive: Vec<InstanceId> = (0..state.kernel.instances.len())
@@ -257,7 +256,7 @@ pub(crate) fn start(world: &World, who: InstanceId) {
     }
 }
 
-/// Resumes all unfinished orders, as at the start of an installation on one machine.
+/// Sends again what all unfinished orders wait for, as at the start of an installation on one machine.
 async fn drive_on(
     world: &World,
     who: InstanceId,
@@ -278,7 +277,7 @@ async fn drive_on(
     }
 }
 
-/// Assigns a partition to a living instance, which reads on from the last commit.
+/// Assigns a partition to a living instance, which continues at the committed offset.
 pub(crate) fn give(world: &World, topic: &str, partition: usize, who: InstanceId) {
     let Some(reader) = world.state().readers.get(&who).cloned() else {
         return;

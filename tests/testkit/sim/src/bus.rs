@@ -1,4 +1,4 @@
-//! The simulated bus: topics, partitions, offsets, duplicates, faults of sends.
+//! The simulated bus: topics, partitions, offsets, duplicates, and faults of sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use triad_runtime::{BusError, InputRecord};
 use crate::kernel::{InstanceId, Kernel};
 use crate::unsynced::{TakeBack, Unsynced};
 
-/// A record of a topic: when it was appended, and by which instance.
+/// A record in a topic, with the time at which it was appended and the instance that sent it.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub at: u64,
@@ -18,12 +18,12 @@ pub(crate) struct Stored {
     pub envelope: Arc<Envelope>,
 }
 
-/// Result of a batch so far.
+/// The state of a batch while it is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
-    /// Topics and partitions that take no more of the batch.
+    /// Partitions for which the rest of the batch fails.
     broken: Vec<(String, usize)>,
-    /// Part of the batch is never answered.
+    /// Whether a part of the batch is never answered.
     pub hung: bool,
     /// Messages that are appended later.
     pub late: Vec<Envelope>,
@@ -37,7 +37,7 @@ pub(crate) struct Delivered {
     pub allowance: u32,
 }
 
-/// Fields of a request for the checker.
+/// The fields of a request that the checker needs.
 #[derive(Debug, serde::Deserialize)]
 struct RequestHead {
     idempotency_key: String,
@@ -47,12 +47,12 @@ struct RequestHead {
     allowance: u32,
 }
 
-/// A partition and its reader.
+/// A partition, and the instance to which it is assigned.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
     pub log: Vec<Stored>,
     pub committed: usize,
-    /// Raised by every assignment: an older consumer is a zombie.
+    /// Increased by every assignment. A consumer with an older number has lost the partition.
     pub generation: u64,
     pub owner: Option<InstanceId>,
     pub waiting: Vec<Waker>,
@@ -62,19 +62,19 @@ pub(crate) struct Partition {
 #[derive(Debug, Default)]
 pub(crate) struct BusState {
     pub topics: BTreeMap<String, Vec<Partition>>,
-    /// Topics that take nothing at present.
+    /// Topics that accept nothing at present.
     pub down: Vec<String>,
-    /// Topics that refuse our writes at present.
+    /// Topics that refuse Triad's writes at present.
     pub refused: BTreeSet<String>,
-    /// Topics that were refused: each at most once, so that outages end.
+    /// Topics that have been refused. Each is refused at most once, so that these faults end.
     pub refused_before: BTreeSet<String>,
-    /// Topics and partitions that do not answer at present.
+    /// Partitions that do not answer at present.
     pub leaderless: BTreeSet<(String, usize)>,
-    /// Processes that have lost their producer, and until when a new one would be lost as well.
+    /// Processes that have lost their producer; until the given time a new one would be lost as well.
     lost: BTreeMap<InstanceId, u64>,
-    /// Request records handed to agents, by idempotency key, direction and attempt.
+    /// Requests delivered to agents, by idempotency key, direction and attempt.
     pub deliveries: BTreeMap<(String, &'static str, u32), Delivered>,
-    /// Messages and commits that a loss of power may take back.
+    /// Messages and commits that a loss of power may revert.
     pub unsynced: Unsynced,
 }
 
@@ -99,7 +99,7 @@ impl BusState {
     }
 }
 
-/// The partition of a key.
+/// The partition to which a key belongs.
 pub(crate) fn place(key: Option<&[u8]>, partitions: usize) -> usize {
     let hash = key
         .unwrap_or_default()
@@ -111,13 +111,13 @@ pub(crate) fn place(key: Option<&[u8]>, partitions: usize) -> usize {
 }
 
 impl BusState {
-    /// A process loses its producer and cannot send any more, until it makes a new one later than `until`.
+    /// Takes the producer of a process away: it cannot send until it creates a new one after `until`.
     pub(crate) fn lose_producer(&mut self, k: &mut Kernel, who: InstanceId, until: u64) {
         k.note(who, || format!("bus: its producer is lost until {until}"));
         self.lost.insert(who, until);
     }
 
-    /// Replaces a lost producer, as the adapter does before it sends.
+    /// Replaces a lost producer, as the adapter does before sending.
     pub(crate) fn make_sound(&mut self, k: &mut Kernel, who: InstanceId) {
         if self.lost.get(&who).is_some_and(|until| *until <= k.now) {
             self.lost.remove(&who);
@@ -125,12 +125,12 @@ impl BusState {
         }
     }
 
-    /// A process starts, with its own producer.
+    /// Gives a starting process a producer.
     pub(crate) fn begin(&mut self, who: InstanceId) {
         self.lost.remove(&who);
     }
 
-    /// Ends the faults of topics, partitions and producers; the next publish replaces a lost producer.
+    /// Ends the faults of topics, partitions and producers. The next publish replaces a lost producer.
     pub(crate) fn mend(&mut self) {
         self.down.clear();
         self.refused.clear();
@@ -140,7 +140,7 @@ impl BusState {
         }
     }
 
-    /// Appends one message; returns where.
+    /// Appends one message; returns its partition and offset.
     pub(crate) fn append(
         &mut self,
         k: &mut Kernel,
@@ -187,7 +187,7 @@ impl BusState {
         (partition, offset)
     }
 
-    /// Makes all that is acknowledged durable, or fails to.
+    /// Makes all acknowledged messages durable, or fails.
     pub(crate) fn make_durable(&mut self, k: &mut Kernel, who: InstanceId) -> Result<(), BusError> {
         if k.fault("fault: log not made durable", k.faults.publish_fail) {
             return Err(BusError::Transient("the disk does not get on".to_owned()));
@@ -201,8 +201,8 @@ impl BusState {
         Ok(())
     }
 
-    /// Takes back all but the first `kept` acknowledged items that are not durable yet; returns the numbers of lost
-    /// messages and lost commits.
+    /// Reverts all but the first `kept` acknowledged items that are not durable yet; returns the numbers of lost
+    /// messages and of lost commits.
     pub(crate) fn lose_power(&mut self, kept: usize) -> (usize, usize) {
         let (mut messages, mut commits) = (0, 0);
         for change in self.unsynced.lose(kept) {
@@ -228,8 +228,8 @@ impl BusState {
         (messages, commits)
     }
 
-    /// Sends one message of a batch with the drawn faults. Within a partition a failure fails all later messages, as
-    /// with an idempotent producer.
+    /// Sends one message of a batch, with random faults. If a message fails, so do all later ones of its partition,
+    /// as with an idempotent producer.
     pub(crate) fn send_one(
         &mut self,
         k: &mut Kernel,
@@ -256,7 +256,7 @@ impl BusState {
         if leaderless || k.fault("fault: publish hung", k.faults.hang) {
             sending.broken.push(lane(&message));
             sending.hung = true;
-            // The producer still has it, and may send it once the partition answers.
+            // The producer still has the message, and may send it once the partition answers.
             if !leaderless && k.rng.chance(500) {
                 sending.late.push(message);
             }
@@ -300,7 +300,7 @@ impl BusState {
             allowance: r.allowance,
         });
         delivered.times += 1;
-        // A request that is made again after a migration may have another allowance.
+        // After a migration, the request of the same attempt may have another allowance.
         delivered.allowance = delivered.allowance.max(r.allowance);
     }
 
@@ -328,7 +328,7 @@ impl BusState {
                 offset: i64::try_from(offset).unwrap_or(i64::MAX),
                 timestamp_ms: i64::try_from(stored.at).unwrap_or(-1),
                 key: stored.envelope.key.clone(),
-                // An empty value stands for a tombstone: no sender uses one otherwise.
+                // An empty value represents a tombstone, because no sender uses an empty value otherwise.
                 value: Some(stored.envelope.value.clone()).filter(|v| !v.is_empty()),
                 headers: stored.envelope.copied_headers(),
             })

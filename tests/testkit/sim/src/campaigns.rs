@@ -1,4 +1,4 @@
-//! Campaigns in the world: operators start, stop and resume them, and Supervisors execute them.
+//! Campaigns in the simulated world: operators start, stop and resume them, and Supervisors carry them out.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::ports::Ports;
 use crate::setup::SWEEP_MS;
 use crate::world::{State, World};
 
-/// Longest turn of a Supervisor's campaigns.
+/// Longest pass of a Supervisor over the campaigns.
 const TURN: Millis = Millis(5_000);
 
-/// The executor of campaigns.
+/// The part of a Supervisor that carries out campaigns.
 pub(crate) type Carrier = Campaigns<Ports, Ports, Ports, Ports>;
 
-/// Starts a Supervisor's loop of campaigns, if the world has any.
+/// Starts the loop in which a Supervisor carries out campaigns, if the world has any.
 pub(crate) fn carry_on(world: &World, who: InstanceId, carrier: Arc<Carrier>) {
     if !world.state().setup.campaigns {
         return;
@@ -42,7 +42,7 @@ pub(crate) fn carry_on(world: &World, who: InstanceId, carrier: Arc<Carrier>) {
     });
 }
 
-/// Starts an operator that starts, stops and resumes campaigns until the faults stop.
+/// Simulates an operator who starts, stops and resumes campaigns until the faults stop.
 pub(crate) fn work(world: &World, who: InstanceId) {
     if !world.state().setup.campaigns {
         return;
@@ -50,7 +50,7 @@ pub(crate) fn work(world: &World, who: InstanceId) {
     let world = world.clone();
     world.clone().spawn(Owner::Instance(who), async move {
         let ports = Ports::new(world.clone(), who);
-        // Bounded: the faults stop.
+        // The loop ends when the faults stop.
         loop {
             let pause = world.state().kernel.rng.between(1_000, 12_000);
             world.sleep(pause).await;
@@ -81,7 +81,7 @@ fn act() -> OperatorAct {
     OperatorAct::new("somebody", "many at once")
 }
 
-/// An act that fits its orders, and now and then one that does not.
+/// A random campaign: most of its acts are allowed for the orders, some are not.
 fn wanted(state: &mut State) -> CampaignRequest {
     let rng = &mut state.kernel.rng;
     let (what, of) = match rng.below(8) {
@@ -150,7 +150,7 @@ async fn change(world: &World, ports: &Ports, resumes: bool) -> Option<&'static 
     }
 }
 
-/// Stops the campaigns under way when the faults have stopped, so that their orders can come to rest.
+/// Stops the running campaigns after the faults have stopped, so that their orders can come to rest.
 pub(crate) async fn stop_all(world: &World) {
     if !world.state().setup.campaigns {
         return;

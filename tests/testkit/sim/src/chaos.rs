@@ -1,5 +1,4 @@
-//! The course of a world: faults for a while, with repairs all the time, and then a calm in which everything must
-//! come to rest.
+//! The phases of a world: faults and repairs for a while, and then a calm in which all work must end.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +14,9 @@ use crate::operators;
 use crate::senders::publisher;
 use crate::world::World;
 
-/// Interval of the repairs, in virtual milliseconds.
+/// Interval between repairs, in virtual milliseconds.
 const TICK_MS: u64 = 500;
-/// After the faults have stopped, a call that was made may still land for this time.
+/// After the faults have stopped, a call that was made before may still arrive within this time, in milliseconds.
 pub(crate) const LATEST_LANDING_MS: u64 = 45_000;
 
 /// Starts the faults and the repairs.
@@ -37,7 +36,7 @@ pub(crate) fn unleash(world: &World, calm_after_ms: u64, landing_ms: u64) {
     });
 }
 
-/// Stops the faults, does what only operators can do, and waits until everything has come to rest.
+/// Stops the faults, does the work that only operators can do, and waits until all work has ended.
 pub(crate) async fn come_to_rest(world: &World, landing_ms: u64) {
     calm(world);
     let other = world.clone();
@@ -68,7 +67,7 @@ fn calm(world: &World) {
     state.kernel.note(OUTSIDE, || "THE FAULTS STOP".into());
 }
 
-/// Assigns the partitions of dead instances to living ones, and restarts dead ones.
+/// Regularly assigns the partitions of dead instances to living ones, and restarts dead instances.
 async fn medic(world: &World) {
     loop {
         world.sleep(TICK_MS).await;
@@ -106,7 +105,7 @@ async fn medic(world: &World) {
     }
 }
 
-/// Starts an instance, and those of the same process.
+/// Starts an instance and the others of the same process.
 fn rise(world: &World, who: InstanceId) {
     let others = machine::others_of(&world.state(), who);
     start(world, who);
@@ -115,7 +114,7 @@ fn rise(world: &World, who: InstanceId) {
     }
 }
 
-/// Waits until everything has finished, or the bound of G9 has passed; then checks the world against the guarantees.
+/// Waits until all work has ended, or the time limit of G9 has passed; then checks the world against the guarantees.
 async fn watch(world: &World, landing_ms: u64) {
     let bound_ms = checks::liveness::bound_ms(&world.state());
     let calm_since = world.now();
@@ -126,7 +125,7 @@ async fn watch(world: &World, landing_ms: u64) {
         let mut state = world.state();
         open.retain(|id| !checks::is_at_rest(&state, id));
         if open.is_empty() && waited >= landing_ms && state.sent.open == 0 {
-            // An operator that was frozen may have resubmitted an order.
+            // Checked again, because an operator that was frozen may have resubmitted an order.
             let all = state.sent.orders.iter();
             open.extend(all.filter(|id| !checks::is_at_rest(&state, id)).cloned());
             if checks::unfinished(&state, open.iter()).is_empty() {

@@ -1,4 +1,5 @@
-//! Consumers of the simulated bus: at-least-once groups, and zombies that continue for a while.
+//! Consumers of the simulated bus, in groups with at-least-once delivery. A consumer that has lost its partition
+//! continues for a while.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,14 +15,14 @@ use crate::world::{State, World};
 pub(crate) struct Assignment {
     pub topic: String,
     pub partition: usize,
-    /// Of the assignment; a consumer of an older one reads nothing more.
+    /// The number of this assignment; a consumer with an older one reads no more records.
     pub generation: u64,
     /// The first record to read.
     pub from: usize,
 }
 
-/// Reads a partition until it is assigned to another instance: hands batches to a handler, commits finished records
-/// up to the first unfinished one, and starts again there after a pause.
+/// Reads a partition until it is assigned to another instance: passes batches to a handler, commits up to the first
+/// unfinished record, and after a pause reads again from there.
 pub(crate) async fn consume<F, R>(world: &World, who: InstanceId, handle: F, given: Assignment)
 where
     F: Fn(Vec<InputRecord>) -> R,
@@ -66,7 +67,7 @@ where
     }
 }
 
-/// Waits for records of a partition.
+/// A future that waits for records of a partition.
 struct Fetch {
     world: World,
     who: InstanceId,
@@ -77,7 +78,7 @@ struct Fetch {
 }
 
 impl Future for Fetch {
-    /// `None`: the partition was assigned to another instance.
+    /// `None` if the partition has been assigned to another instance.
     type Output = Option<Vec<InputRecord>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -111,7 +112,7 @@ impl Future for Fetch {
 }
 
 impl World {
-    /// Commits an offset, if the consumer's assignment is still current.
+    /// Commits an offset if the assignment is still current.
     pub(crate) fn commit_offset(
         &self,
         who: InstanceId,
@@ -124,7 +125,7 @@ impl World {
         let lost = state.kernel.faults.lost_offset;
         if state.kernel.fault("fault: offset commit lost", lost) {
             drop(state);
-            // Like a consumer that commits at intervals: the next commit covers it.
+            // The offset is committed later, as by a consumer that commits at intervals.
             let (world, topic) = (self.clone(), topic.to_owned());
             self.spawn(Owner::Instance(who), async move {
                 world.sleep(5_000).await;
@@ -149,7 +150,7 @@ impl World {
         }
     }
 
-    /// Assigns a partition to an instance; the one before continues as a zombie until its next read.
+    /// Assigns a partition to an instance. The previous owner continues until its next read.
     pub(crate) fn assign(&self, topic: &str, at: usize, to: InstanceId) -> Option<(u64, usize)> {
         let (given, woken) = {
             let mut state = self.state();

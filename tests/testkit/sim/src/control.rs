@@ -1,4 +1,4 @@
-//! The simulated control store: small records, each written on the condition of its version.
+//! The simulated control store: small records, each written on the condition that its version is the expected one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,20 +22,20 @@ struct Stored {
     expires: Option<u64>,
 }
 
-/// Content of the control store, and the checker's memory of it.
+/// The content of the control store, and what the checker needs to remember.
 #[derive(Debug, Default)]
 pub(crate) struct ControlState {
     records: BTreeMap<String, Stored>,
-    /// Changes of downstreams that an instance has tried to write.
+    /// Changes of downstreams that instances have tried to write; an alert about any other change is a breach.
     pub decided: BTreeSet<String>,
-    /// Possible alerts about campaigns that stopped without a command.
+    /// Campaigns that stopped by themselves, which may have an alert.
     pub stopped_campaigns: BTreeSet<String>,
-    /// No instance may read or write it at present.
+    /// Whether all reads and writes are denied at present.
     pub is_denied: bool,
 }
 
 impl ControlState {
-    /// One consistent read, at a moment.
+    /// A consistent read at the time `now`.
     pub(crate) fn read(&self, now: u64, key: &str) -> Option<ControlRecord> {
         let found = self.records.get(key)?;
         let expired = found.expires.is_some_and(|at| at <= now);
@@ -45,7 +45,7 @@ impl ControlState {
         })
     }
 
-    /// Records the intent of a write, whatever its result.
+    /// Remembers what an instance has tried to write, whether or not the write succeeds.
     pub(crate) fn wanted(&mut self, write: &ControlWrite) {
         if let Some(agent) = write.key.strip_prefix("downstream/")
             && let Ok(record) = serde_json::from_value::<Downstream>(write.value.clone())
@@ -89,7 +89,7 @@ impl ControlState {
         Written::Written
     }
 
-    /// Records how a campaign ended.
+    /// Remembers how a campaign ended.
     fn note_campaign(&mut self, k: &mut Kernel, write: &ControlWrite) {
         let Ok(campaign) = serde_json::from_value::<Campaign>(write.value.clone()) else {
             return;
@@ -111,7 +111,7 @@ impl ControlState {
     }
 }
 
-/// Checks every record of the control store.
+/// Checks a write to the control store.
 fn check(k: &mut Kernel, setup: &Setup, before: Option<&Value>, write: &ControlWrite) {
     if let Some(agent) = write.key.strip_prefix("downstream/") {
         let read = |v: &Value| serde_json::from_value::<Downstream>(v.clone()).ok();
@@ -154,7 +154,7 @@ fn check_breaker(k: &mut Kernel, setup: &Setup, agent: &str, was: &Downstream, i
             format!("{agent}: {out} probes are out")
         });
     }
-    // Open for less than requested is caught here; the clocks may differ by the skew.
+    // Detects a breaker that was open for less time than requested; the clocks may differ by the skew.
     if let (Breaker::Open { until, .. }, Breaker::HalfOpen { .. }) = (was.breaker, is.breaker)
         && !setup.wild_clocks
     {
@@ -169,7 +169,7 @@ fn check_breaker(k: &mut Kernel, setup: &Setup, agent: &str, was: &Downstream, i
     }
 }
 
-/// The end of a campaign, as a name in the coverage.
+/// The name under which the end of a campaign is counted.
 fn reached(end: CampaignEnd) -> &'static str {
     match end {
         CampaignEnd::Finished => "campaign: finished",

@@ -1,8 +1,8 @@
-//! Every crash point of a reference workload, and every pair of them: enumerated, not sampled.
+//! Tries a crash at every point of a reference workload, and at every pair of points.
 //!
 //! Every write, send, call and offset commit of an instance is an effect with a number. The instance is killed just
-//! before or just after effect `n`; it is restarted, and everything must end as the guarantees say. For a pair, the
-//! run that follows the first crash is repeated with a second crash at each of its later effects.
+//! before or just after effect `n` and restarted; then the guarantees must hold. For a pair, the run that follows the
+//! first crash is repeated with a second crash at each of its later effects.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::kernel::Crash;
 use crate::run::{WorldResult, run_plain};
 use crate::scenario::{self, NewOrder};
 
-/// Names under which a run's crashes are counted.
+/// Names under which crashes are counted.
 const CRASHES: [&str; 2] = [
     "fault: died before an effect",
     "fault: died after an effect",
@@ -24,10 +24,9 @@ pub enum Workload {
     Line,
     /// One order with steps in parallel.
     Fork,
-    /// One order whose last step's input has no value, so that the order is compensated.
+    /// One order that is compensated, because the input of its last step has no value.
     Compensated,
-    /// One order with a step that declares a total of calls, and after it one whose effect may not
-    /// be repeated.
+    /// One order with a step that declares calls per run, and after it a step whose effect may not be repeated.
     Once,
 }
 
@@ -45,20 +44,19 @@ impl Workload {
     }
 }
 
-/// Results of all crashes in one workload.
+/// The results of all crashes in one workload.
 #[derive(Debug, Default)]
 pub struct Crashes {
-    /// Effects of the workload without a crash: writes, sends, calls and offset commits of all
-    /// instances.
+    /// Number of effects of all instances without a crash: writes, sends, calls and offset commits.
     pub effects: u64,
-    /// How many runs had one crash.
+    /// Number of runs with one crash.
     pub singles: u64,
-    /// How many runs had two crashes.
+    /// Number of runs with two crashes.
     pub pairs: u64,
-    /// How many crashes the runs had together: fewer than requested if one did not occur.
+    /// Number of crashes in all runs: less than requested if one did not occur.
     pub crashed: u64,
-    /// For each run in which an invariant did not hold: its crashes, and the first invariant with
-    /// what was seen.
+    /// For each run in which an invariant was violated: its crashes, and the first violated invariant with a
+    /// description.
     pub failures: Vec<(Vec<Crash>, String)>,
 }
 
@@ -75,15 +73,14 @@ impl Crashes {
     }
 }
 
-/// Runs a workload once, with these crashes. If `trace` is true, the outcome has the readable list of
-/// events; if not, its list is empty.
+/// Runs a workload once with these crashes. With `trace`, the result contains a readable list of events.
 #[must_use]
 pub fn run_with(workload: Workload, crashes: &[Crash], trace: bool) -> WorldResult {
     run_plain(0, workload.orders(), 0, crashes.to_vec(), trace)
 }
 
-/// Runs a workload once for each single crash and, if `pairs` is true, once for each pair of
-/// crashes. `threads` runs go on at once, 0 counting as 1.
+/// Runs a workload once for each single crash and, with `pairs`, once for each pair of crashes. Up to `threads` runs
+/// are made at once; 0 counts as 1.
 #[must_use]
 pub fn all(workload: Workload, pairs: bool, threads: usize) -> Crashes {
     let calm = run_with(workload, &[], false);

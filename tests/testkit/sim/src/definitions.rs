@@ -1,4 +1,4 @@
-//! The workflows of every world, and the later versions that are published while orders run.
+//! The workflows of every world, and later versions of them that are published while orders run.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use triad_core::{Context, Timing, WorkflowRef};
 use triad_workflow::{DefinitionHash, Limits, Millis, Workflow};
 
-/// Spans of every world: short, so that little virtual time has many events.
+/// Time limits of every world: short, so that many events happen in little virtual time.
 pub(crate) const TIMING: Timing = Timing {
     skew: Millis(500),
     queue_within: Millis(10_000),
@@ -16,13 +16,13 @@ pub(crate) const TIMING: Timing = Timing {
     confirm_within: Millis(8_000),
 };
 
-/// The agents, each with its own service. Only the services of [`ONCE`] do not recognise a key again.
+/// The agents, each with its own service. All services but [`ONCE`] recognise a repeated key.
 pub(crate) const AGENTS: [&str; 3] = ["stock", "bank", "mail"];
 
-/// The service that applies an effect for every call that arrives.
+/// The service that applies an effect for every call, even if it has seen the key before.
 pub(crate) const ONCE: &str = "mail";
 
-/// The workflows at the beginning.
+/// The first versions of the workflows.
 const FIRST: [&str; 13] = [
     r#"{"workflow": "line", "search": {"item": "${details.item}"},
       "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"failure_threshold": 2, "delay": "1s"}},
@@ -112,7 +112,7 @@ const FIRST: [&str; 13] = [
         {"id": "right-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
 ];
 
-/// Versions that may be published over them.
+/// Later versions that may be published.
 const LATER: [&str; 7] = [
     r#"{"workflow": "line", "search": {"gift": "${details.gift}", "item": "${details.item}"},
       "defaults": {"attempt_timeout": "5s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "500ms"}, "supervisor": {"failure_threshold": 2, "delay": "1s"}},
@@ -189,19 +189,19 @@ pub(crate) fn newer() -> &'static [Arc<Workflow>] {
     &NEWER
 }
 
-/// Every version of every workflow.
+/// Every version of every workflow, including the later ones.
 pub(crate) fn versions() -> impl Iterator<Item = &'static Arc<Workflow>> {
     workflows().iter().chain(newer())
 }
 
-/// The workflow that an order is pinned to.
+/// The workflow version of an order.
 pub(crate) fn compiled(wanted: &WorkflowRef) -> Option<Arc<Workflow>> {
     static BY_HASH: LazyLock<HashMap<DefinitionHash, Arc<Workflow>, FixedState>> =
         LazyLock::new(|| versions().map(|w| (w.hash.clone(), w.clone())).collect());
     BY_HASH.get(&wanted.hash).cloned()
 }
 
-/// The identity of a version.
+/// The name and hash of a version.
 pub(crate) fn identity(workflow: &Workflow) -> WorkflowRef {
     WorkflowRef {
         name: workflow.name.clone(),
@@ -209,7 +209,7 @@ pub(crate) fn identity(workflow: &Workflow) -> WorkflowRef {
     }
 }
 
-/// A context for decisions without details.
+/// A context for decisions that need no details.
 pub(crate) fn context(workflow: &Workflow) -> Context<'_> {
     Context {
         workflow,
@@ -218,10 +218,10 @@ pub(crate) fn context(workflow: &Workflow) -> Context<'_> {
     }
 }
 
-/// Longest time of an order, from when it is stored until all its messages are sent.
+/// Longest time of an order, in milliseconds, from when it is stored until all its messages are sent.
 ///
-/// Every attempt of every step may be delayed, deferred once, retried after its longest delay and announced twice; a
-/// sweep notices each of these within `look`.
+/// Each attempt of each step may be delayed, deferred once, retried after its longest delay, and woken twice; a sweep
+/// notices each of these within `look` milliseconds.
 pub(crate) fn order_ms(workflow: &Workflow, look: u64) -> u64 {
     let noticed = look + TIMING.skew.0 * 2 + TIMING.announce_within.0;
     let deferred = triad_core::downstream::HELD_RECHECK.0 + look;

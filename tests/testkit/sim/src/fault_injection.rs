@@ -1,4 +1,4 @@
-//! Fault injection: instances are killed and frozen, partitions move, clocks jump, topics and services fail.
+//! Injects faults: kills and freezes instances, moves partitions, changes clocks, and makes topics and services fail.
 
 use triad_core::topics;
 
@@ -9,11 +9,11 @@ use crate::machine;
 use crate::service::Outage;
 use crate::world::World;
 
-/// Longest time for which a topic refuses our writes, in milliseconds: less than the retention of finished records,
-/// as with every outage.
+/// Longest time for which a topic refuses Triad's writes, in milliseconds. Like every outage it is shorter than the
+/// retention of finished records.
 const REFUSED_FOR_MS: u64 = 95_000;
 
-/// Injects faults into a world until the calm.
+/// Injects faults into a world until the faults stop.
 pub(crate) async fn monkey(world: &World) {
     loop {
         let pause = world.state().kernel.rng.between(100, 2_000);
@@ -61,7 +61,7 @@ fn some_instance(world: &World) -> InstanceId {
     usize::try_from(state.kernel.rng.between(1, last)).unwrap_or(1)
 }
 
-/// Freezes an instance for a while; then it continues where it was.
+/// Freezes an instance for a while; afterwards it continues where it stopped.
 fn freeze_an_instance(world: &World) {
     let victim = some_instance(world);
     let mut state = world.state();
@@ -73,7 +73,8 @@ fn freeze_an_instance(world: &World) {
     } else {
         state.kernel.rng.between(1_000, 20_000)
     };
-    // Records must not expire while all instances of a kind are frozen: their last messages are made from them.
+    // A kind with one instance is frozen only for a short time: the last messages of an order are made from its
+    // record, which must not expire before.
     let kind = state.kernel.instances[victim].kind;
     let is_only_one = state
         .kernel
@@ -87,7 +88,7 @@ fn freeze_an_instance(world: &World) {
         false => span,
     };
     if state.kernel.instances[victim].frozen_until > state.kernel.now {
-        // Successive outages would outlast the shortest retention of a world.
+        // Already frozen: successive outages could last longer than the shortest retention of a world.
         return;
     }
     state.kernel.coverage.reach(if span >= 60_000 {
@@ -99,7 +100,7 @@ fn freeze_an_instance(world: &World) {
     state.kernel.note(victim, || format!("FREEZES for {span}"));
 }
 
-/// A clock jumps: within the skew, or in a world of wild clocks far beyond it.
+/// Changes a clock: within the skew, or in a world of wild clocks far beyond it.
 fn move_a_clock(world: &World) {
     let victim = some_instance(world);
     let mut state = world.state();
@@ -186,7 +187,7 @@ fn take_a_sink_down(world: &World, span: u64) {
     });
 }
 
-/// A topic refuses our writes for more than a minute: a right was removed.
+/// Makes a topic refuse Triad's writes for more than a minute, as if a permission had been removed.
 fn refuse_a_topic(world: &World) {
     let (name, span) = {
         let mut state = world.state();
@@ -211,12 +212,12 @@ fn refuse_a_topic(world: &World) {
     });
 }
 
-/// Whether our instances send to a topic: none of them sends orders.
+/// Whether Triad's instances send to a topic; none of them sends orders.
 fn is_ours(topic: &str) -> bool {
     topic != topics::ORDERS && topic != topics::ORDERS_HIGH
 }
 
-/// A service does not answer for a while.
+/// Makes a service give no answer for a while.
 fn hang_a_service(world: &World, span: u64) {
     let service = {
         let mut state = world.state();

@@ -1,22 +1,21 @@
-//! Runs seeds until an invariant is broken, which is how a mutant is caught.
+//! Runs seeds until an invariant is violated. A mutant is caught in this way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::run::{Options, run};
 
-/// The first seed in which an invariant did not hold.
+/// The first seed in which an invariant was violated.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Breached {
-    /// How many seeds there are up to this one, itself included: the seed plus 1.
+    /// Number of seeds up to and including this one: the seed plus 1.
     pub seeds: u64,
     /// Name of the invariant; `it panics` if the run panicked.
     pub invariant: String,
 }
 
-/// Runs seeds from 0 to `seeds` - 1 on `threads` threads (0 counting as 1), until an invariant does
-/// not hold in one. The result is the lowest such seed; `None` if there is none. A panic counts as
-/// an invariant that does not hold.
+/// Runs the seeds from 0 to `seeds` - 1 on `threads` threads (0 counts as 1), until one violates an invariant.
+/// Returns the lowest such seed, or `None`. A panic counts as a violation.
 #[must_use]
 pub fn first_breach(seeds: u64, threads: usize) -> Option<Breached> {
     let next = AtomicU64::new(0);
@@ -27,7 +26,7 @@ pub fn first_breach(seeds: u64, threads: usize) -> Option<Breached> {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    // Seeds below the lowest found one are still running on other threads.
+                    // Other threads may still run seeds below the lowest one found.
                     let found_before = lock().as_ref().is_some_and(|c| c.seeds <= seed + 1);
                     if seed >= seeds || found_before {
                         return;

@@ -1,4 +1,4 @@
-//! Many seeds on several threads, one world per thread, and their totals.
+//! Runs many seeds on several threads, one world at a time on each, and adds up the results.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,41 +10,41 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::coverage::Coverage;
 use crate::run::{Options, WorldResult, run};
 
-/// Number of faults up to which the shortest failing prefix is searched one by one.
+/// Number of faults up to which all prefixes are tried in turn to find the shortest failing one.
 const ONE_BY_ONE: u64 = 500;
-/// Failures that are kept.
+/// Most failed seeds that are kept.
 const MAX_FAILURES: usize = 100;
 
-/// A seed in which an invariant did not hold.
+/// A seed in which an invariant was violated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// The seed whose run failed.
     pub seed: u64,
-    /// Name of the first invariant that did not hold.
+    /// Name of the first invariant that was violated.
     pub invariant: String,
-    /// What was seen then, for a person.
+    /// A description of what was found.
     pub seen: String,
-    /// The fewest first faults of the run with which it still fails, as [`shortest`] finds them.
+    /// The smallest number of first faults with which the run still fails, as [`shortest`] finds it.
     pub faults: u64,
 }
 
-/// The sums over many seeds.
+/// The sums of many seeds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// How many seeds were run.
+    /// Number of seeds that were run.
     pub seeds: u64,
     /// The seed after the highest one that was run; 0 if none was.
     pub next: u64,
-    /// How many orders were accepted.
+    /// Number of orders that were accepted.
     pub orders: u64,
-    /// How many faults happened.
+    /// Number of faults that happened.
     pub faults: u64,
-    /// How many effects the instances had: writes, sends, calls and offset commits.
+    /// Number of effects of the instances: writes, sends, calls and offset commits.
     pub effects: u64,
-    /// How much virtual time passed, in milliseconds.
+    /// Virtual time that passed, in milliseconds.
     pub virtual_ms: u64,
-    /// How often each thing was reached, by its name in [`coverage`](crate::coverage): faults, states, acts,
-    /// policies and invariants among them.
+    /// How often each name of [`coverage`](crate::coverage) was reached, such as faults, states, acts, policies and
+    /// invariants.
     pub reached: BTreeMap<String, u64>,
     /// The seeds that failed, lowest first; at most 100.
     pub failed: Vec<Failed>,
@@ -93,15 +93,14 @@ impl Totals {
         coverage.missing()
     }
 
-    /// Whether no seed has failed and the seeds together have reached everything that they must. False if
-    /// no seed was run.
+    /// Whether no seed has failed, and the seeds together have reached everything that is required. False if no seed
+    /// was run.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.failed.is_empty() && self.missing().is_empty()
     }
 
-    /// The totals as lines for a person: counts of everything reached, names that were not reached, and the seeds
-    /// that failed.
+    /// The totals as lines of text: the counts, the names that were not reached, and the failed seeds.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::new();
@@ -138,13 +137,13 @@ impl Totals {
 pub struct Plan {
     /// The first seed.
     pub from: u64,
-    /// How many seeds are run, from the first on.
+    /// Number of seeds to run, beginning with the first.
     pub seeds: u64,
-    /// How many seeds are run at once, each on its own thread; 0 counts as 1.
+    /// Number of seeds that are run at once, each on its own thread; 0 counts as 1.
     pub threads: usize,
-    /// No seed is begun after this moment. `None`: no limit of time.
+    /// The time after which no further seed is begun; `None` for no limit.
     pub until: Option<Instant>,
-    /// Whether further seeds are run after one has failed.
+    /// Whether to run further seeds after one has failed.
     pub keep_going: bool,
 }
 
@@ -182,9 +181,9 @@ pub fn run_seeds(plan: Plan) -> Totals {
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the seed of a failed outcome again with only its first faults, to find the fewest with
-/// which it still fails. Up to 500 faults this is exact; above that it is a binary search, which
-/// may miss a smaller number.
+/// Runs a failed seed again with only its first faults, and finds the smallest number of faults with which it still
+/// fails. Up to 500 faults the result is exact; above that it comes from a binary search, which may miss a smaller
+/// number.
 ///
 /// # Panics
 /// If the outcome has no breach.
@@ -203,7 +202,7 @@ pub fn shortest(outcome: &WorldResult) -> Failed {
         let first = (0..all).find_map(|n| failing(n).map(|b| (n, b)));
         found = first.unwrap_or(found);
     } else {
-        // Failure is almost, but not strictly, monotonic in the number of faults.
+        // A binary search: with more faults a run almost always, but not always, still fails.
         let (mut low, mut high) = (0, all);
         while low < high {
             let middle = low + (high - low) / 2;

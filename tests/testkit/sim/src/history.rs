@@ -1,4 +1,4 @@
-//! The checker's memory of the orders' writes, and of watched worlds.
+//! What the checker remembers of the orders' writes, and of watched worlds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,54 +9,54 @@ use triad_workflow::StepIndex;
 
 use crate::load::Load;
 
-/// The checker's memory.
+/// What the checker remembers of the writes.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Claim ids that were used, and for which order.
+    /// The claim ids that were used, each with its order.
     pub claims: HashMap<String, OrderId, FixedState>,
-    /// Alerts that bad ends require, by id: the kind, and the cause.
+    /// The alerts that bad ends require, by id: kind and cause.
     pub alerts: BTreeMap<String, (AlertKind, String)>,
-    /// How often an operator has had the calls of an order counted from zero.
+    /// How often an operator's act has made an order's calls count from zero.
     pub resets: HashMap<OrderId, u32, FixedState>,
-    /// Orders with attempts that are not failures: deferred, probed or resubmitted.
+    /// Orders with attempts that do not count as failures, because they were deferred, probed or resubmitted.
     pub uneven: BTreeSet<OrderId>,
-    /// Steps that were skipped at some time.
+    /// Steps that were skipped at least once.
     pub skipped: BTreeSet<(OrderId, StepIndex)>,
-    /// The waits before another attempt, by leg of a step.
+    /// The latest wait before another attempt, by leg.
     pub waits: HashMap<Leg, Wait, FixedState>,
-    /// The service that was called for the effect of a key.
+    /// The service that was called for the effect of each key.
     pub places: HashMap<String, &'static str, FixedState>,
-    /// Orders that were moved to another version.
+    /// Orders that were migrated to another version.
     pub moved: BTreeSet<OrderId>,
 }
 
-/// One leg of a step of an order: its compensation if true, else its action.
+/// One leg of a step: order, step, and whether it is the compensation.
 pub(crate) type Leg = (OrderId, StepIndex, bool);
 
-/// A wait before another attempt, as the policy of the step has it.
+/// A wait before another attempt, by the step's policy.
 #[derive(Debug)]
 pub(crate) struct Wait {
-    /// The order's run, and the counted failures of the leg in it.
+    /// The order's run, and the number of failures counted in it for the leg.
     pub after: (u32, u32),
-    /// No attempt is made before this moment of the world.
+    /// The time of the world before which no attempt may be made.
     pub until: u64,
 }
 
-/// The checker's memory of a watched world.
+/// What the checker remembers of a watched world.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Whether the world is watched: most are not, for speed.
+    /// Whether the world is watched. Most are not, because watching takes time.
     pub is_on: bool,
     /// The load of the world.
     pub load: Option<Load>,
     /// When its orders began to arrive.
     pub began: u64,
-    /// When an order was started first.
+    /// When each order was first started.
     pub started: BTreeMap<OrderId, u64>,
-    /// When an order ended.
+    /// When each order ended.
     pub ended: BTreeMap<OrderId, u64>,
-    /// When an order had ended with all of its messages known to be sent.
+    /// When each order had ended and all its messages were confirmed as sent.
     pub rested: BTreeMap<OrderId, u64>,
-    /// First calls and repeated ones of an instance to a service.
+    /// Number of first and of repeated calls, by instance and service.
     pub calls: BTreeMap<(usize, &'static str), (u64, u64)>,
 }

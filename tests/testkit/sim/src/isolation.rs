@@ -1,4 +1,5 @@
-//! Drives a world with one fault: sends the orders, injects the fault, and waits for the end.
+//! Runs a world with one fault: sends the orders, injects the fault, and checks the orders that do not need the
+//! faulty part.
 
 use crate::chaos::{self, LATEST_LANDING_MS};
 use crate::checks;
@@ -7,16 +8,16 @@ use crate::lone::{Lone, Sample};
 use crate::senders::send_orders;
 use crate::world::World;
 
-/// Orders that are sent.
+/// Number of orders sent.
 const ORDERS: usize = 30;
-/// Unreadable records among them.
+/// Number of unreadable records sent with the orders.
 const POISON: usize = 2;
-/// Time within which all are sent, in milliseconds.
+/// Time within which all of them are sent, in milliseconds.
 const OVER_MS: u64 = 20_000;
-/// Share of failing calls, in a thousand, in a world where some calls fail.
+/// Fraction of calls that fail in a world with failing calls, in thousandths.
 const FAILING: u32 = 250;
 
-/// Sends the orders, begins the fault with this number, and checks the other work against G11.
+/// Sends the orders, begins the fault with this number, and checks G11 for the other work.
 pub(crate) fn unleash(world: &World, number: u64) {
     let (lone, samples, orders) = {
         let mut state = world.state();
@@ -25,8 +26,8 @@ pub(crate) fn unleash(world: &World, number: u64) {
         state.watched.began = state.kernel.now;
         let lone = Lone::of_number(number, &mut state.kernel.rng, &state.setup, &state.bus);
         state.kernel.coverage.reach(lone.name());
-        // Not if orders have to wait for room behind blocked ones: each retry would wait anew, and together they may
-        // take hours.
+        // Not together with blocked dead letters: orders then wait for room behind blocked ones, each retry would
+        // wait again, and the world could take hours.
         if state.kernel.rng.chance(500) && !checks::lone::is_about_letters(&lone) {
             state.kernel.coverage.reach("alone: with failing calls");
             state.kernel.faults.remote_fail = FAILING;

@@ -1,27 +1,27 @@
-//! The simulated world: production handlers over simulated ports, one seed, virtual time.
+//! The simulated world: the production handlers run over simulated ports, in virtual time, with one seed.
 //!
 //! [`run`] builds a world from a seed: several instances of every actor; a state store, a control store, a bus and
 //! remote services that fail, stall, lose answers and deliver twice; operators with random acts; and fault injection
-//! that kills and freezes instances, moves partitions and sets clocks. The handlers are the production ones. Every
-//! write is checked against [`triad_core::invariants`]; at the end the whole world is checked against the guarantees.
+//! that kills and freezes instances, moves partitions and changes clocks. Every write is checked against
+//! [`triad_core::invariants`]; at the end the whole world is checked against the guarantees.
 //!
-//! Architecture invariant: one thread, one generator, ordered collections only, and no clock but
-//! the virtual one; the same seed gives the same trace, byte for byte.
+//! Architecture invariant: one thread, one random generator, only ordered collections, and only the virtual clock; so
+//! the same seed gives the same trace, byte for byte.
 //!
-//! Three special kinds of worlds: under load (`overload`), with a single fault that lasts for many minutes
+//! There are three special kinds of worlds: under load (`overload`), with a single fault that lasts for many minutes
 //! (`isolation`), and on one machine, which loses its power (`machine`).
 //!
-//! The modules in layers, each naming only those above it: `kernel` (time, tasks, chance, faults, counts);
-//! `definitions`, `setup` and `scenario` (drawn inputs); the parts, each with its own state (`store`, `control`,
-//! `unsynced`, `bus`, `service`, `history`); `world`, which puts them together; `checks` (the guarantees over all
-//! parts); `machine`; `ports`, `consumer` and `remote` (an instance's access to them); `actors` and `operators`; the
-//! drivers of a world (`senders`, `fault_injection`, `chaos`, `overload`, `isolation`); and `run`.
+//! The modules in layers, from the lowest; each depends only on earlier ones: `kernel` (time, tasks, chance, faults,
+//! counts); `definitions`, `setup` and `scenario` (drawn inputs); the parts, each with its own state (`store`,
+//! `control`, `unsynced`, `bus`, `service`, `history`); `world`, which puts them together; `checks` (the guarantees
+//! over all parts); `machine`; `ports`, `consumer` and `remote` (an instance's access to them); `actors` and
+//! `operators`; the drivers of a world (`senders`, `fault_injection`, `chaos`, `overload`, `isolation`); and `run`.
 //!
 //! [`fleet`] runs many seeds on several threads, [`crashes`] enumerates every crash point of a reference workload and
-//! every pair of them, and [`first_breach`] searches for the first seed that fails, which is how the mutants of
+//! every pair of them, and [`first_breach`] searches for the first seed that fails, by which the mutants of
 //! `tests/testkit/mutants` are caught.
 //!
-//! [`contract`] has the contracts of the ports as functions, to be run on every implementation.
+//! [`contract`] contains the contracts of the ports, as functions with which every implementation is tested.
 
 mod actors;
 mod bus;

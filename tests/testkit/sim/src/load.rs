@@ -1,21 +1,21 @@
-//! Worlds under load, as they are drawn: more orders at once than the services can take, all of them valid. Services
-//! have a capacity, and the trigger is a fault of a service or of our own processes. `crate::overload` pulls the
-//! trigger, `crate::checks::load` checks the end against G12.
+//! Worlds under load: more orders at once than the services can handle, all of them valid. Services have a limited
+//! capacity, and the trigger is a fault of a service or of Triad's processes. `crate::overload` runs such a world,
+//! and `crate::checks::load` checks its end against G12.
 
 use crate::kernel::Rng;
 use crate::scenario::{self, NewOrder};
 
-/// For how long a struggling service fails half of its calls, in milliseconds.
+/// How long a struggling service fails half of its calls, in milliseconds.
 pub(crate) const STRUGGLES_MS: u64 = 30_000;
 
-/// The trigger while orders arrive.
+/// The fault that comes while orders arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// None: there are only many orders.
+    /// No fault: there are only many orders.
     Burst,
     /// One service becomes slow; half of the orders do not need it.
     Slow,
-    /// One service is away; half of the orders do not need it.
+    /// One service is unavailable; half of the orders do not need it.
     Away,
     /// Every process stops for an hour.
     Stop,
@@ -35,7 +35,7 @@ const ALL: [Load; 6] = [
 ];
 
 impl Load {
-    /// Draws a load from a seed.
+    /// Chooses a load at random.
     pub(crate) fn drawn(rng: &mut Rng) -> Self {
         *rng.pick(&ALL)
     }
@@ -51,14 +51,14 @@ impl Load {
         }
     }
 
-    /// The orders: all within a second, more than the services can take.
+    /// The orders of a world: all come within a second, and are more than the services can handle.
     pub(crate) fn orders(self, rng: &mut Rng) -> Vec<NewOrder> {
         let count = usize::try_from(rng.between(400, 600)).unwrap_or(200);
         (0..count)
             .map(|n| {
                 let needs_it = n % 2 == 0;
                 let workflow = match self {
-                    // It needs only the service `stock`; the other one also needs `bank`.
+                    // `shelf` needs only the service `stock`; the other workflow also needs `bank`.
                     Self::Slow | Self::Away if !needs_it => "shelf",
                     _ => "line",
                 };
@@ -67,7 +67,7 @@ impl Load {
             .collect()
     }
 
-    /// How long after the beginning, and for how long, the trigger lasts.
+    /// When the fault begins, and how long it lasts, in milliseconds.
     pub(crate) fn lasts(self, rng: &mut Rng) -> (u64, u64) {
         match self {
             Self::Burst => (0, 0),

@@ -1,6 +1,6 @@
-//! Worlds with one fault, as they are drawn: one topic, partition, service, process or order fails for many minutes,
-//! and some orders need it. `crate::isolation` lets the fault last, `crate::checks::lone` checks that the other work
-//! continued meanwhile (G11).
+//! Worlds with one fault: a topic, partition, service, process or order fails for many minutes, and some orders need
+//! it. `crate::isolation` runs such a world, and `crate::checks::lone` checks that the other work continued meanwhile
+//! (G11).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,37 +14,38 @@ use crate::kernel::{InstanceId, Rng};
 use crate::scenario::{self, NewOrder, REPLIES};
 use crate::setup::Setup;
 
-/// The agent, and its service, that faults concern.
+/// The agent whose service or topic fails.
 const TROUBLED: &str = "bank";
-/// Kinds of faults.
+/// Number of kinds of faults.
 const KINDS: u64 = 15;
-/// Most draws of an order until it fits.
+/// Limit on the attempts to generate a fitting order.
 const MAX_DRAWS: usize = 1_000;
 
 /// The one fault of a world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lone {
-    /// A topic refuses our writes.
+    /// A topic refuses Triad's writes.
     Topic(String),
-    /// A partition has no leader: sends to it are never answered.
+    /// A partition has no leader, so sends to it are never answered.
     Partition(String, usize),
     /// A service does not answer.
     Service(&'static str),
     /// A process cannot send.
     Process(InstanceId),
-    /// No write of an order succeeds.
+    /// Every write of one order fails.
     Order(OrderId),
-    /// A service refuses one order: it does not accept its caller, or (true) asks to be called later.
+    /// A service refuses one order: with a refusal of its caller's credentials, or (true) with a request to call
+    /// later.
     Refused(OrderId, bool),
-    /// Access to the table of control records is denied. Needed by every reader before a call: the agents with a rate
-    /// limit, given here, and steps with counted calls.
+    /// Access to the table of control records is denied. Agents read it before calls with a rate limit (these agents
+    /// are given) and before counted calls.
     Control(BTreeSet<&'static str>),
-    /// A newer version of Triad has published the definition of a workflow, and processes of an older one cannot read
-    /// it: all of them, or every second one.
+    /// A newer version of Triad has published the definition of this workflow, which processes of an older version
+    /// cannot read.
     Definition(&'static str, Older),
 }
 
-/// Which processes are of an older version of Triad.
+/// Which processes are of the older version: all, or every second one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Older {
     All,
@@ -60,18 +61,18 @@ impl Older {
     }
 }
 
-/// An order as it is sent, and the properties that decide what it needs.
+/// An order as it is sent, with the properties that decide which parts it needs.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub id: OrderId,
     pub workflow: &'static Workflow,
     pub priority: Priority,
-    /// Its statuses go to their own topic.
+    /// Whether its statuses go to the application's own topic.
     pub replies: bool,
 }
 
 impl Lone {
-    /// The fault with a number: the kinds in turn.
+    /// The fault with this number; the kinds come in turn.
     pub(crate) fn of_number(number: u64, rng: &mut Rng, setup: &Setup, bus: &BusState) -> Self {
         let topic = |name: &str| Self::Topic(name.to_owned());
         match number % KINDS {
@@ -133,7 +134,7 @@ impl Lone {
         }
     }
 
-    /// Whether an order needs the faulty part. Its need of the topic of alerts depends on its end.
+    /// Whether an order needs the faulty part. Whether it needs the topic of alerts depends on how it ends.
     pub(crate) fn is_needed_by(&self, order: &Sample, bus: &BusState) -> bool {
         match self {
             Self::Topic(name) => match name.as_str() {
@@ -156,7 +157,7 @@ impl Lone {
         }
     }
 
-    /// Whether only an operator can repair it, so that operators get an alert.
+    /// Whether only an operator can repair the fault, so that operators must get an alert.
     pub(crate) fn is_told(&self) -> bool {
         match self {
             Self::Topic(name) => name != topics::ALERTS,
@@ -170,21 +171,21 @@ impl Lone {
         }
     }
 
-    /// How many of `orders` orders need it.
+    /// How many of `orders` orders need the faulty part.
     pub(crate) fn needing(&self, orders: usize) -> usize {
         match self {
             Self::Topic(name) if *name == topics::SCHEDULER_HIGH => orders / 3,
             Self::Service(_) | Self::Definition(..) => orders / 3,
-            // Only unreadable records, and no order that ends well.
+            // None: only unreadable records need these topics, and orders that end in failure.
             Self::Topic(name) if [topics::ALERTS, topics::DEAD_LETTER].contains(&name.as_str()) => {
                 0
             }
-            // One: any order with the same partition may have to wait behind it.
+            // One, because any other order of the same partition may have to wait behind it.
             _ => 1,
         }
     }
 
-    /// An order that needs it, or one that does not.
+    /// An order that needs the faulty part, or one that does not.
     pub(crate) fn order(
         &self,
         rng: &mut Rng,
@@ -211,7 +212,7 @@ impl Lone {
     }
 }
 
-/// The order that a fault concerns.
+/// The order that fails in faults of one order.
 fn the_one() -> OrderId {
     OrderId::new("the-one").expect("a good id")
 }
@@ -229,7 +230,7 @@ impl Sample {
         }
     }
 
-    /// The agents that its steps call, compensations included.
+    /// The agents that the order's steps call, including compensations.
     fn agents(&self) -> impl Iterator<Item = &'static str> {
         let of_step = |agent: &str| definitions::AGENTS.into_iter().find(|a| *a == agent);
         self.workflow.steps.iter().flat_map(move |step| {
@@ -241,7 +242,7 @@ impl Sample {
         })
     }
 
-    /// Whether the ledger counts the calls of any of its steps.
+    /// Whether the calls of any of its steps are counted in the call ledger.
     pub(crate) fn is_counted(&self) -> bool {
         self.workflow
             .steps
@@ -259,7 +260,7 @@ impl Sample {
             .map(move |agent| format!("agent.{agent}{lane}"))
     }
 
-    /// Topics and partitions in which its messages wait for Submission, a Scheduler or an agent.
+    /// The partitions in which its messages wait for Submission, a Scheduler or an agent.
     pub(crate) fn lines(&self, bus: &BusState) -> BTreeSet<(String, usize)> {
         let named = [
             topics::orders(self.priority),

@@ -1,9 +1,10 @@
-//! One machine: all handlers are one process, which dies as a whole, and a loss of power takes the end of its log.
+//! Worlds of one machine: all handlers are one process, which dies as a whole, and a loss of power loses the end of
+//! its log.
 
 use crate::kernel::{InstanceId, Kind, OUTSIDE};
 use crate::world::{State, World};
 
-/// Kills an instance. On one machine all handlers die with it, by a loss of power.
+/// Kills an instance. On one machine this is a loss of power, with which all handlers die.
 pub(crate) fn kill(world: &World, victim: InstanceId, why: &'static str) {
     if !is_of_the_machine(&world.state(), victim) {
         return world.kill(victim, why);
@@ -17,7 +18,7 @@ pub(crate) fn kill(world: &World, victim: InstanceId, why: &'static str) {
     lose_power(&mut world.state());
 }
 
-/// Takes back the last acknowledged items that were not durable.
+/// Reverts the last acknowledged items that were not durable.
 fn lose_power(state: &mut State) {
     let State { kernel, bus, .. } = state;
     let kept = kernel.rng.between(0, bus.unsynced.len() as u64);
@@ -37,18 +38,18 @@ fn lose_power(state: &mut State) {
     });
 }
 
-/// Whether an instance is a part of the single process. Operators have their own processes.
+/// Whether an instance is part of the single process. Operators run in other processes.
 fn is_of_the_machine(state: &State, who: InstanceId) -> bool {
     let kind = state.kernel.instances[who].kind;
     state.setup.one_machine && !matches!(kind, Kind::Operator | Kind::Outside)
 }
 
-/// Whether a dead instance is restarted together with the Supervisor of its process, and not separately.
+/// Whether a dead instance is restarted together with the Supervisor of its process, and not alone.
 pub(crate) fn rises_with_another(state: &State, who: InstanceId) -> bool {
     is_of_the_machine(state, who) && state.kernel.instances[who].kind != Kind::Supervisor
 }
 
-/// The other parts of a process, if an instance is its Supervisor.
+/// The other instances of the process, if `who` is its Supervisor.
 pub(crate) fn others_of(state: &State, who: InstanceId) -> Vec<InstanceId> {
     if !is_of_the_machine(state, who) {
         return Vec::new();

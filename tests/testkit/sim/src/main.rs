@@ -14,7 +14,7 @@ use triad_sim::{Options, Saved, of_seed, replay, run};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Seeds of a long run between two saved states.
+/// Number of seeds between two saves of the state in a long run.
 const CHUNK: u64 = 2_000;
 
 /// The simulated world: the production handlers, one seed, virtual time.
@@ -293,7 +293,7 @@ fn digest_of_file() -> anyhow::Result<String> {
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Writes the state to a temporary file and renames it, so that a kill never leaves half of it.
+/// Writes the state to a temporary file and renames it, so that a kill never leaves an incomplete file.
 fn keep(path: &Path, kept: &SavedTotals) -> anyhow::Result<()> {
     let beside = path.with_extension("new");
     std::fs::write(&beside, serde_json::to_vec_pretty(kept)?)?;

@@ -1,5 +1,5 @@
-//! Operators as actors of the world: any act, at any moment, on any order or downstream. And the operator that cleans
-//! up when the faults have stopped.
+//! Operators in the simulated world: any act at any time on any order or downstream. Also the operator that repairs
+//! what is left when the faults have stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::ports::Ports;
 use crate::setup::{ASKS_LATE_AFTER_MS, ROUND_MS};
 use crate::world::{State, World};
 
-/// An operator's desk.
+/// The acts of an operator, over the simulated ports.
 pub(crate) type Desk = Operator<Ports, Ports, Ports, Ports>;
 
 fn act() -> OperatorAct {
     OperatorAct::new("somebody", "a reason")
 }
 
-/// Starts an operator that acts at random until the faults stop.
+/// Simulates an operator who acts at random until the faults stop.
 pub(crate) fn work(world: &World, who: InstanceId, desk: Arc<Desk>) {
     if world.state().setup.operators == 0 {
         return;
@@ -63,7 +63,7 @@ pub(crate) fn work(world: &World, who: InstanceId, desk: Arc<Desk>) {
     });
 }
 
-/// A random order, or now and then one that does not exist.
+/// A random order; sometimes one that does not exist.
 fn some_order(state: &mut State) -> Option<(OrderId, Option<Order>)> {
     if state.kernel.rng.chance(30) {
         return Some((OrderId::new("nobody").ok()?, None));
@@ -100,7 +100,7 @@ async fn act_on_order(world: &World, who: InstanceId, desk: &Desk) {
     });
     match done {
         Ok(Operated::Done(_)) if dry_run => state.kernel.coverage.reach("operator: dry run"),
-        // The timeline shows the act.
+        // Such acts are counted by their lines in the timeline.
         Ok(Operated::Done(_) | Operated::Unsent(_)) => {}
         Ok(Operated::Refused(refusal)) => reach_refusal(&mut state, &refusal),
         Ok(Operated::NotFound) => state.kernel.coverage.reach("refusal: no such order"),
@@ -115,12 +115,12 @@ fn reach_refusal(state: &mut State, refusal: &OperationRefusal) {
         OperationRefusal::InDoubt(_) => "refusal: in doubt",
         OperationRefusal::Step { .. } => "refusal: step",
         OperationRefusal::Already(_) => "refusal: already",
-        // A single act is not part of a campaign.
+        // A refusal only of acts that belong to a campaign.
         OperationRefusal::ActedOn(_) => "refusal: acted on",
     });
 }
 
-/// A plausible act on an order in its state, and now and then any act.
+/// An act that makes sense for an order in its state; sometimes any act.
 fn some_action(state: &mut State, order: &Order) -> Option<Action> {
     let plain = Action::Resubmit { input: None };
     let anything = state.kernel.rng.chance(150);
@@ -144,7 +144,7 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
             Action::Resume,
         ],
     };
-    // A paused order is resumed.
+    // A paused order is most often resumed.
     if order.paused.is_some() && !anything {
         return Some(Action::Resume);
     }
@@ -161,7 +161,7 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
     Some(action)
 }
 
-/// Another input for some step, mostly of the right shape.
+/// A random other input for some step, mostly valid.
 fn some_correction(state: &mut State, order: &Order) -> Option<(StepId, Value)> {
     let workflow = definitions::compiled(&order.workflow)?;
     let written = state.kernel.rng.pick(&workflow.definition.steps).clone();
@@ -182,14 +182,14 @@ fn some_correction(state: &mut State, order: &Order) -> Option<(StepId, Value)> 
     Some((StepId::new(written.id).ok()?, input))
 }
 
-/// Resolves some doubt, truthfully.
+/// Resolves some effect in doubt, with the true answer.
 fn some_resolution(state: &mut State, order: &Order) -> Option<Action> {
     let index = usize::try_from(state.kernel.rng.below(order.steps.len() as u64)).unwrap_or(0);
     resolution(state, order, index)
 }
 
-/// An operator's answer about a step whose service has a probe, while no call for it is under way. The order's record
-/// says whether one can still be made, correctly if clocks are right.
+/// The true answer about a step whose service has a probe, if no call for it is under way. Whether a call can still
+/// be made follows from the order's record, if the clocks are right.
 fn resolution(state: &State, order: &Order, index: StepIndex) -> Option<Action> {
     let workflow = definitions::compiled(&order.workflow)?;
     let step = &workflow.steps[index];
@@ -230,7 +230,7 @@ async fn act_on_downstream(world: &World, who: InstanceId, desk: &Desk) {
             2 => DownstreamAction::Force(ForcedTo::Closed),
             3 | 4 => DownstreamAction::Release,
             5 | 6 => DownstreamAction::PauseStep(name, step),
-            // A paused step type, if there is one.
+            // Resumes a paused step, if there is one.
             _ => match state
                 .control
                 .downstream(service)
@@ -298,8 +298,8 @@ async fn move_order(world: &World, who: InstanceId, desk: &Desk) {
     });
 }
 
-/// After the faults: releases forced and paused downstreams, resumes orders, resolves doubts. All other work must
-/// finish without help.
+/// After the faults have stopped: releases held and paused downstreams, resumes orders, and resolves effects in
+/// doubt. All other work must end without an operator.
 pub(crate) async fn put_in_order(world: &World) {
     let ports = Ports::new(world.clone(), OUTSIDE);
     let settings = world.state().setup.settings(0);
@@ -307,7 +307,7 @@ pub(crate) async fn put_in_order(world: &World) {
     let desk = Desk::new(all(), all(), all(), all(), settings);
     campaigns::stop_all(world).await;
     list_set_aside(world, &ports).await;
-    // Bounded: the world ends.
+    // The loop ends with the world.
     loop {
         for service in AGENTS {
             release(world, &desk, service).await;
@@ -337,8 +337,8 @@ pub(crate) async fn put_in_order(world: &World) {
     }
 }
 
-/// Every list of orders under way has those that are set aside, because bulk acts and campaigns act only on listed
-/// orders.
+/// Every list of orders under way must contain the set-aside orders, because bulk acts and campaigns act only on
+/// listed orders.
 async fn list_set_aside(world: &World, ports: &Ports) {
     let now = Timestamp(world.now());
     let known = world.state().store.set_aside(now.0);

@@ -1,4 +1,4 @@
-//! Drives a world under load: sends the orders, pulls the trigger, and waits for the end.
+//! Runs a world under load: sends the orders, causes the fault, and waits for the end.
 
 use crate::actors::{any_instance, give, reads, start};
 use crate::checks::{self, load::bound_ms};
@@ -8,14 +8,14 @@ use crate::senders::send_orders;
 use crate::service::{Outage, Servers};
 use crate::world::World;
 
-/// The service that the trigger concerns.
+/// The service that fails.
 const TROUBLED: &str = "bank";
-/// Interval of the repairs, in virtual milliseconds.
+/// Interval between repairs, in virtual milliseconds.
 const TICK_MS: u64 = 250;
-/// A dead instance's partitions move after this session timeout.
+/// Time after which the partitions of a dead instance are reassigned, in milliseconds.
 const SESSION_MS: u64 = 10_000;
 
-/// Sends the orders, pulls the trigger, and checks the end against G12.
+/// Sends the orders, causes the fault, and checks the end against G12.
 pub(crate) fn unleash(world: &World, load: Load) {
     let (orders, from, span) = {
         let mut state = world.state();
@@ -99,7 +99,7 @@ fn set_speed(world: &World, service: &'static str, takes_ms: u64) {
     }
 }
 
-/// Restarts dead instances, and assigns partitions without a reader.
+/// Restarts dead instances, and assigns partitions that no instance reads.
 fn raise(world: &World) {
     let count = world.state().kernel.instances.len();
     for who in 1..count {

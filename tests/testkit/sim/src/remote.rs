@@ -1,6 +1,6 @@
-//! One agent process's access to the simulated remote services.
+//! The remote services as one agent's process reaches them.
 //!
-//! A call under way is not taken back when its caller gives up or dies.
+//! A call under way still arrives when its caller gives it up or dies.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::ports::Ports;
 use crate::service::{Arriving, CallFate};
 use crate::world::{State, World};
 
-/// One remote service, as one agent's process reaches it.
+/// A remote service as one agent's process reaches it.
 #[derive(Debug, Clone)]
 pub(crate) struct SimRemote {
     pub ports: Ports,
@@ -42,7 +42,7 @@ impl Future for Answered {
     }
 }
 
-/// A call that an instance waits for; dropped with it.
+/// Counts a call while its caller waits. It is dropped with the caller.
 struct CallInHand {
     world: World,
     who: InstanceId,

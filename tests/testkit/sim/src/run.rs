@@ -1,4 +1,4 @@
-//! One run: from a seed to its result.
+//! Runs one world, from its seed to its result.
 
 use triad_core::invariants::Breach;
 
@@ -12,55 +12,55 @@ use crate::setup::Setup;
 use crate::world::World;
 use crate::{actors, chaos, definitions, isolation, overload, scenario, senders};
 
-/// Of this many seeds one is a world under load, and one a world with a single fault.
+/// Of this many consecutive seeds, one gives a world under load and one a world with a single fault.
 const SPECIAL: u64 = 50;
-/// The remainder of seeds with a world under load, without other faults.
+/// Remainder of the seeds that give a world under load.
 const LOADED: u64 = 49;
-/// The remainder of seeds with a single fault.
+/// Remainder of the seeds that give a world with a single fault.
 const ISOLATED: u64 = 24;
-/// The remainders of seeds with worlds of one machine.
+/// Remainders of the seeds that give a world of one machine.
 const ON_ONE_MACHINE: [u64; 3] = [9, 26, 41];
-/// Time between two plain orders: what the simulated instances handle without a backlog.
+/// Interval between two plain orders, in milliseconds; the simulated instances handle this rate without a backlog.
 const PLAIN_PAUSE_MS: u64 = 150;
 
-/// How one simulated world is run.
+/// Options of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Whether the readable list of events is kept.
+    /// Whether to keep the readable list of events.
     pub trace: bool,
-    /// If set, this many orders of three steps are run without faults, in place of a scenario that is drawn
-    /// from the seed; [`faults`](Self::faults) then has no effect. `None`: the scenario of the seed.
+    /// If set, this many orders of three steps run without faults, instead of a scenario chosen by the seed;
+    /// [`faults`](Self::faults) then has no effect.
     pub plain_orders: Option<usize>,
-    /// If set, only this many faults happen, the first ones of the run. `None`: all.
+    /// If set, only the first faults of the run happen, at most this many.
     pub faults: Option<u64>,
 }
 
-/// Result of one run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct WorldResult {
     /// The seed of the run.
     pub seed: u64,
-    /// The invariants that did not hold; empty if all is well.
+    /// The violated invariants; empty if there are none.
     pub breaches: Vec<Breach>,
-    /// What was reached, and how often.
+    /// What the run has reached, and how often.
     pub coverage: Coverage,
-    /// How many orders were accepted.
+    /// Number of orders that were accepted.
     pub orders: usize,
-    /// How much virtual time passed, in milliseconds.
+    /// Virtual time that passed, in milliseconds.
     pub virtual_ms: u64,
-    /// How many effects the instances had: writes, sends, calls and offset commits.
+    /// Number of effects of the instances: writes, sends, calls and offset commits.
     pub effects: u64,
-    /// The moments before and after effects that a living instance has passed, since the last requested crash: at
-    /// each it could have died.
+    /// The points before and after effects that a living instance has passed since the last requested crash. At each
+    /// it could have died.
     pub passed: Vec<Crash>,
-    /// How many faults happened.
+    /// Number of faults that happened.
     pub faults: u64,
     /// The events, one line each; empty unless [`Options::trace`] was set.
     pub trace: Vec<String>,
 }
 
 impl WorldResult {
-    /// The events and then the breaches with the seed, as lines for a person.
+    /// The events, and then the breaches with the seed, as lines of text.
     #[must_use]
     pub fn report(&self) -> String {
         let mut text = self.trace.join("\n");
@@ -111,20 +111,20 @@ pub fn replay(saved: &Saved, options: Options) -> Result<WorldResult, NoOrder> {
     Ok(run_drawn(saved.seed, Some(drawn), options).0)
 }
 
-/// Whether a seed's world is that of one machine.
+/// Whether the world of a seed is one of one machine.
 fn is_one_machine(seed: u64) -> bool {
     ON_ONE_MACHINE.contains(&(seed % SPECIAL))
 }
 
-/// Runs the world of a seed and returns what the generator drew for it, to be kept in a file. `None` for the
-/// worlds under load, those with one fault and those of one machine, which are not kept in files.
+/// Runs the world of a seed and returns the random choices from which it was built, to be saved in a file. `None` for
+/// worlds under load, with one fault, or of one machine, which cannot be saved.
 #[must_use]
 pub fn of_seed(seed: u64) -> Option<Saved> {
     let is_special = [LOADED, ISOLATED].contains(&(seed % SPECIAL)) || is_one_machine(seed);
     (!is_special).then(|| Saved::of(seed, &run_drawn(seed, None, Options::default()).1))
 }
 
-/// Runs a world that is drawn from a seed, or that was drawn before; also returns what was drawn.
+/// Runs a world from new or from saved random choices; also returns the choices.
 fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (WorldResult, Drawn) {
     let (rng, faults, setup) = match &kept {
         Some(kept) => (Rng::at(kept.rng), kept.faults, kept.setup.clone()),
@@ -156,16 +156,17 @@ fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (WorldResult, 
     let drawn = kept.unwrap_or_else(|| {
         let mut state = world.state();
         let rng = &mut state.kernel.rng;
-        // Of two rejected submissions it is unknown which conflicts with which.
+        // If submissions are rejected, it is unknown which of two conflicting ones was accepted, so there are no
+        // conflicting ones.
         let conflicts = setup.admission.reject_after.is_none();
         let orders = scenario::orders(rng, count, conflicts);
         let poison = usize::try_from(rng.below(4)).unwrap_or(0);
-        // Long enough that records expire during the run.
+        // So long that records expire during the run.
         let latest = match setup.retention_ms {
             Some(_) => 330_000,
             None => 120_000,
         };
-        // If orders in flight are capped, they come all at once.
+        // With a cap on orders in flight, all orders come at once, so that the cap is reached.
         let admission = &setup.admission;
         let is_capped = admission.in_flight.is_some() || !admission.per_workflow.is_empty();
         Drawn {
@@ -185,7 +186,7 @@ fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (WorldResult, 
     (finish(seed, &world, faults_left), drawn)
 }
 
-/// Runs the world under load of a seed.
+/// Runs the world under load of this seed.
 fn run_load(seed: u64, options: Options) -> WorldResult {
     let mut rng = Rng::new(seed);
     let load = Load::drawn(&mut rng);
@@ -205,7 +206,7 @@ fn run_load(seed: u64, options: Options) -> WorldResult {
     finish(seed, &world, u64::MAX)
 }
 
-/// Runs the world with one fault of a seed.
+/// Runs the world with one fault of this seed.
 fn run_lone(seed: u64, options: Options) -> WorldResult {
     let faults_left = options.faults.unwrap_or(u64::MAX);
     let world = World::new(
@@ -224,7 +225,7 @@ fn run_lone(seed: u64, options: Options) -> WorldResult {
     finish(seed, &world, faults_left)
 }
 
-/// Runs orders in a world without faults except the requested crashes.
+/// Runs orders in a world whose only faults are the requested crashes.
 pub(crate) fn run_plain(
     seed: u64,
     orders: Vec<NewOrder>,
@@ -245,7 +246,7 @@ pub(crate) fn run_plain(
     publish_definitions(&world);
     actors::set_up(&world);
     senders::send_orders(&world, orders, over_ms, 0);
-    // No call lands late.
+    // No call arrives later than this, in milliseconds.
     chaos::unleash(&world, over_ms, 1_000);
     finish(seed, &world, u64::MAX)
 }
@@ -275,8 +276,7 @@ fn publish_definitions(world: &World) {
     }
 }
 
-/// The ports of a new world without faults, for work that is not a scenario. Random numbers are
-/// drawn from `seed`.
+/// The ports of a new world without faults, for work other than a scenario. `seed` is the seed of its random numbers.
 #[must_use]
 pub fn calm_ports(seed: u64) -> Ports {
     let world = World::new(
@@ -292,8 +292,7 @@ pub fn calm_ports(seed: u64) -> Ports {
     Ports::new(world, OUTSIDE)
 }
 
-/// Runs `work` in the world that `ports` belong to, in virtual time, and returns when `work` has
-/// ended. Blocks the thread.
+/// Runs `work` in virtual time, in the world to which `ports` belong, until `work` has ended. Blocks the thread.
 pub fn run_on(ports: &Ports, work: impl Future<Output = ()> + Send + 'static) {
     let world = ports.world.clone();
     let end = world.clone();

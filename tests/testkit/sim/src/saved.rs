@@ -1,10 +1,10 @@
-//! Worlds in files: the drawn values of a world that once reached something rare, so that it stays the same when the
-//! generator changes.
+//! Worlds saved in files: the random choices of a world that reached something rare, so that it stays the same when
+//! the generator changes.
 //!
-//! A file holds the fault rates, the settings of the processes, the orders byte by byte, and the state of the run's
-//! random generator. A kind of fault that is added later has no rate in the file: it does not occur, and draws
-//! nothing. The handlers' behaviour is not in the file: if they make other calls, later random numbers apply to other
-//! events, and the file names what the world must still reach.
+//! A file has the fault rates, the settings of the processes, the orders byte by byte, and the state of the random
+//! generator. A kind of fault that is added later has no rate in the file, so it does not occur and uses no random
+//! numbers. What the handlers do is not in the file: if they make other calls, later random numbers apply to other
+//! events. So the file also names what the world must still reach.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,24 +19,24 @@ use crate::kernel::Faults;
 use crate::scenario::{NewOrder, is_misfit};
 use crate::setup::{Setup, Sizes};
 
-/// What the generator drew for one world.
+/// The random choices from which a world is built.
 #[derive(Debug, Clone)]
 pub(crate) struct Drawn {
     pub faults: Faults,
     pub setup: Setup,
     pub orders: Vec<NewOrder>,
-    /// Time within which all are sent.
+    /// Time within which all orders are sent, in milliseconds.
     pub over_ms: u64,
-    /// Unreadable records among them.
+    /// Number of unreadable records sent with the orders.
     pub poison: usize,
-    /// When the faults stop.
+    /// When the faults stop, in milliseconds.
     pub calm_after_ms: u64,
-    /// State of the random generator when the processes are set up, and when the orders are sent.
+    /// State of the random generator before the processes are set up.
     pub rng: u64,
     pub then: u64,
 }
 
-/// The error of a [`Saved`] world without an order.
+/// The error for a [`Saved`] world without an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoOrder;
 
@@ -48,15 +48,14 @@ impl fmt::Display for NoOrder {
 
 impl std::error::Error for NoOrder {}
 
-/// What the generator once drew for a world: its faults, settings and orders. Serialised as JSON it is the
-/// file of that world.
+/// The faults, settings and orders that the generator once chose for a world. As JSON it is the content of that
+/// world's file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
-    /// What a run of this world must reach, by the names of [`coverage`](crate::coverage): the reason why the
-    /// world is kept.
+    /// What a run of this world must reach, as names in [`coverage`](crate::coverage). The world was saved for this.
     pub sees: Vec<String>,
-    /// The seed that the world was once drawn from. It only names the world: a run draws nothing from it.
+    /// The seed from which the world was once generated. It only names the world, and is not used in a run.
     pub seed: u64,
     faults: Faults,
     sizes: Sizes,
@@ -87,7 +86,7 @@ struct Downstream {
     rate_per_second: Option<u32>,
 }
 
-/// An order. Its content is JSON, and so text.
+/// An order. Its content is JSON, and therefore text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Order {
     id: String,
@@ -163,7 +162,7 @@ impl Saved {
                 conflict: o.conflict.clone().map(String::into_bytes),
                 hurries: o.hurries,
                 repeats: o.repeats,
-                // By the present definitions.
+                // Computed with the current definitions.
                 misfit: is_misfit(workflow, &body["details"]),
             }
         };

@@ -1,4 +1,4 @@
-//! Inputs of a world: orders, and unreadable records.
+//! The input of a world: orders, and unreadable records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use triad_core::ids::MAX_ORDER_ID_BYTES;
 use crate::definitions::workflows;
 use crate::kernel::Rng;
 
-/// The topic for statuses that submissions may name.
+/// The reply topic that submissions may name.
 pub(crate) const REPLIES: &str = "reply.app";
 
 /// One order, as its application sends it.
@@ -18,17 +18,17 @@ pub(crate) struct NewOrder {
     pub id: String,
     pub high: bool,
     pub value: Vec<u8>,
-    /// Another order with the same id and other content, sent after it.
+    /// Another order with the same id and different content, sent after it.
     pub conflict: Option<Vec<u8>>,
-    /// Its order timeout is shorter than its workflow's.
+    /// Whether its order timeout is shorter than its workflow's.
     pub hurries: bool,
     pub repeats: u32,
-    /// Its details do not fit the schema of its workflow: it is never stored.
+    /// Whether its details do not fit the schema of its workflow, so that it must never be stored.
     pub misfit: bool,
 }
 
-/// The workflow with a schema of its details, and the longest note that fits it, in characters. As in
-/// `crate::definitions`: the production code is checked against this.
+/// The workflow that has a schema of its details, and the longest note that fits it, in characters; as in
+/// `crate::definitions`. Written here once more, because the production code is checked against it.
 const PARTICULAR: (&str, usize) = ("shelf", 50);
 
 /// Whether details do not fit the schema of their workflow.
@@ -37,20 +37,20 @@ pub(crate) fn is_misfit(workflow: &str, details: &Value) -> bool {
     workflow == PARTICULAR.0 && (!details["sum"].is_i64() || note.chars().count() > PARTICULAR.1)
 }
 
-/// What was sent into a world.
+/// What has been sent into a world.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    /// Ids of sound orders.
+    /// Ids of valid orders.
     pub orders: BTreeSet<OrderId>,
     /// Ids of orders whose details do not fit, with the topic of their status.
     pub misfits: BTreeMap<OrderId, &'static str>,
-    /// Orders that are still to be sent.
+    /// Number of orders still to be sent.
     pub open: usize,
-    /// Records that must be dead-lettered: topic, partition, offset.
+    /// Records that must be dead-lettered, as topic, partition and offset.
     pub letters: BTreeSet<String>,
 }
 
-/// The orders of a seed, some of them followed by a conflicting one if `conflicts`.
+/// Random orders; with `conflicts`, some are followed by a conflicting one.
 pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrder> {
     let order = |rng: &mut Rng, n: usize| {
         let id = drawn_id(rng, n);
@@ -92,7 +92,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
     (0..count).map(|n| order(rng, n)).collect()
 }
 
-/// The topic for the statuses of an order that is sent like this.
+/// The topic for the statuses of an order with this content.
 pub(crate) fn reply_topic(value: &[u8]) -> &'static str {
     let body: Value = serde_json::from_slice(value).unwrap_or_default();
     match body["reply_topic"].is_string() {
@@ -101,8 +101,8 @@ pub(crate) fn reply_topic(value: &[u8]) -> &'static str {
     }
 }
 
-/// Text of any length with characters of one to four bytes; now and then longer than a Scheduler caches or an
-/// announcement carries.
+/// A text of random length with characters of one to four bytes, sometimes longer than a Scheduler caches or a wake
+/// carries.
 fn drawn_note(rng: &mut Rng) -> String {
     let length = if rng.chance(20) {
         rng.between(1_000, 40_000)
@@ -113,7 +113,7 @@ fn drawn_note(rng: &mut Rng) -> String {
     (0..length).map(|_| *rng.pick(&OF)).collect()
 }
 
-/// An id of any length with any allowed characters, unique by its number. If ids differed only at their ends, most
+/// An id of random length with any allowed characters, unique by its number. If ids differed only at their ends, most
 /// shards of the due index would stay empty.
 pub(crate) fn drawn_id(rng: &mut Rng, n: usize) -> String {
     const FIRST: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -129,18 +129,18 @@ pub(crate) fn drawn_id(rng: &mut Rng, n: usize) -> String {
     id
 }
 
-/// The id of an order that is not drawn.
+/// The id of an order that is not random.
 fn plain_id(n: usize) -> String {
     format!("{n}-order")
 }
 
-/// An order of a workflow and nothing else.
+/// A plain order of a workflow.
 pub(crate) fn plain_order(n: usize, workflow: &str) -> NewOrder {
     let body = plain_body(plain_id(n), n, workflow);
     of_body(&body)
 }
 
-/// An order of a workflow, of a lane, with statuses to a topic of their own or to that of all.
+/// An order of a workflow, in the high lane if `high`, with the reply topic of the application if `replies`.
 pub(crate) fn order_of(id: String, workflow: &str, high: bool, replies: bool) -> NewOrder {
     let mut body = plain_body(id, 0, workflow);
     if replies {
@@ -169,7 +169,7 @@ fn of_body(body: &Value) -> NewOrder {
     }
 }
 
-/// An order that is compensated: its last input has no value.
+/// An order that is compensated, because the input of its last step has no value.
 pub(crate) fn failing_order(n: usize) -> NewOrder {
     let details = json!({"item": n, "gift": true, "sum": "seven"});
     let body = json!({"order_id": plain_id(n), "workflow": "choice", "details": details});
@@ -179,7 +179,7 @@ pub(crate) fn failing_order(n: usize) -> NewOrder {
     }
 }
 
-/// A record that cannot be handled: topic, value, and its name in the counts.
+/// A record that cannot be handled: topic, value, and the name under which it is counted.
 pub(crate) fn poison(rng: &mut Rng) -> (&'static str, Vec<u8>, &'static str) {
     let deep = || "[".repeat(500).into_bytes();
     match rng.below(8) {

@@ -1,5 +1,5 @@
-//! Input from outside: orders, some of them again or with other content, unreadable records between them, and later
-//! versions of the workflows.
+//! Sends the input of a world: orders, some of them repeatedly or with different content, unreadable records between
+//! them, and later versions of the workflows.
 
 use triad_core::{Envelope, OrderId, topics};
 use triad_workflow::{Workflow, hash};
@@ -9,7 +9,7 @@ use crate::kernel::{OUTSIDE, Owner};
 use crate::scenario::{self, NewOrder};
 use crate::world::{State, World};
 
-/// A record from outside.
+/// A record that is sent from outside of the installation.
 fn from_outside(topic: &str, key: Option<&str>, value: Vec<u8>) -> Envelope {
     Envelope {
         topic: topic.to_owned(),
@@ -32,7 +32,7 @@ fn send(world: &World, topic: &str, key: Option<&str>, value: Vec<u8>, letter: b
     }
 }
 
-/// Sends the orders, some of them again, some with other content, and unreadable records between them.
+/// Sends the orders, some repeatedly, some with different content, and unreadable records between them.
 pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, poison: usize) {
     world.state().sent.open = orders.len() + poison;
     for order in orders {
@@ -101,7 +101,7 @@ pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, po
     }
 }
 
-/// Publishes later versions while orders run, and now and then the first one again.
+/// Publishes later versions of workflows while orders run, and sometimes a first version again.
 pub(crate) async fn publisher(world: &World) {
     let versions: Vec<_> = definitions::newer()
         .iter()

@@ -1,4 +1,4 @@
-//! The setup of a world besides its faults: limits, caps, retention, actors.
+//! The random settings of a world other than its faults: limits, caps, retention, and numbers of actors.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,22 @@ use triad_workflow::{AgentName, Millis};
 use crate::definitions::{AGENTS, TIMING, workflows};
 use crate::kernel::Rng;
 
-/// Refresh time of a downstream's record in an instance.
+/// How often an instance reads a downstream's record again.
 pub(crate) const REFRESH_DOWNSTREAMS: Millis = Millis(2_000);
 
 /// Longest pause between two sweeps of one Supervisor.
 pub(crate) const SWEEP_MS: u64 = 4_000;
 
-/// Longest time after an order has stopped until its record permits a resolution: the time of the longest request,
-/// which may have been made at the last moment.
+/// Longest time after an order has stopped until its record permits a resolution, in milliseconds. That is the time
+/// of the longest request, which may have been made at the last moment.
 pub(crate) const ASKED_WITHIN_MS: u64 = 16_000;
-/// With wrong clocks an operator waits this long before checking with a service: by then no call is made any more.
+/// How long an operator waits before checking with a service if clocks are wrong, in milliseconds. After that no call
+/// is made any more.
 pub(crate) const ASKS_LATE_AFTER_MS: u64 = 200_000;
-/// Time between two rounds of the clean-up.
+/// Interval between rounds of the repair after the faults, in milliseconds.
 pub(crate) const ROUND_MS: u64 = 1_000;
 
-/// A breaker that opens after few failures and for a short time.
+/// A breaker that opens after few failures, for a short time.
 const NERVOUS: BreakerSettings = BreakerSettings {
     window: 6,
     minimum: 4,
@@ -43,22 +44,22 @@ pub(crate) struct Sizes {
     pub schedulers: usize,
     pub agents: usize,
     pub supervisors: usize,
-    /// Partitions of the normal lanes; the high ones have one each.
+    /// Partitions of the normal lanes; each high lane has one.
     pub orders_partitions: usize,
     pub scheduler_partitions: usize,
     pub agent_partitions: usize,
-    /// Most records that a consumer gets at once.
+    /// Most records in one batch of a consumer.
     pub batch: u64,
-    /// Requests that an agent works on at once, of one partition.
+    /// Number of requests of one partition that an agent handles at once.
     pub agent_concurrency: usize,
-    /// Rows of the due index that a Supervisor handles at once, and in one sweep.
+    /// Number of rows of the due index that a Supervisor handles at once, and in one sweep.
     pub sweep_page: u32,
     pub sweep_limit: usize,
     /// How long the current version of a workflow is cached.
     pub refresh_definitions: Millis,
 }
 
-/// A few of each, for worlds that are not drawn.
+/// The sizes for worlds that are not random.
 const A_FEW: Sizes = Sizes {
     submissions: 2,
     schedulers: 3,
@@ -75,7 +76,7 @@ const A_FEW: Sizes = Sizes {
 };
 
 impl Sizes {
-    /// From one of each to sensible maximums, and up to the bounds of production.
+    /// Random sizes, from one of each up to reasonable maximums and the limits of production.
     fn drawn(rng: &mut Rng) -> Self {
         let up_to = |most: u64| usize::try_from(rng.between(1, most)).unwrap_or(1);
         let counts = [3, 4, 4, 3, 3, 4, 3].map(up_to);
@@ -99,36 +100,36 @@ impl Sizes {
             batch: *rng.pick(&[1, 6, 64]),
             agent_concurrency: *rng.pick(&[1, 4, 64]),
             sweep_page: *rng.pick(&[1, 3, 100]),
-            // Not less: a sweep that is always cut short has no bound.
+            // Not less, because the duration of repeated incomplete sweeps would have no bound.
             sweep_limit: *rng.pick(&[50, 200, 10_000]),
             refresh_definitions: Millis(rng.below(10_001)),
         }
     }
 }
 
-/// Drawn once from a seed.
+/// The settings of a world, chosen once by its seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub sizes: Sizes,
     pub downstreams: BTreeMap<AgentName, DownstreamSettings>,
     pub admission: AdmissionSettings,
-    /// Finished records expire after this.
+    /// How long finished records are kept, in milliseconds; `None` for ever.
     pub retention_ms: Option<u64>,
-    /// Later versions that are published in the course of it.
+    /// Whether later versions of workflows are published during the run.
     pub publishes: bool,
-    /// Operators act, in thousandths of their turns.
+    /// Probability in thousandths that an operator acts in a round.
     pub operators: u32,
-    /// Clocks may be far off, beyond the skew.
+    /// Whether clocks may differ by more than the skew.
     pub wild_clocks: bool,
-    /// Orders that are submitted.
+    /// Number of orders that are submitted.
     pub orders: usize,
-    /// Orders that one Submission may run ahead of the Schedulers.
+    /// Number of orders that one Submission may admit ahead of the Schedulers.
     pub unstarted: usize,
-    /// Orders that may wait in one Scheduler.
+    /// Number of orders that may wait in one Scheduler.
     pub waiting: usize,
-    /// Operators start campaigns, and Supervisors carry them on.
+    /// Whether operators start campaigns, which Supervisors carry out.
     pub campaigns: bool,
-    /// All handlers are one process, and its log is on the machine's own disk: see `crate::machine`.
+    /// Whether all handlers are one process with its log on the machine's disk: see `crate::machine`.
     pub one_machine: bool,
 }
 
@@ -145,7 +146,7 @@ fn uncapped() -> AdmissionSettings {
 }
 
 impl Setup {
-    /// A plain setup, for orders that only run.
+    /// The settings for plain orders.
     pub(crate) fn plain() -> Self {
         Self {
             sizes: A_FEW,
@@ -163,7 +164,7 @@ impl Setup {
         }
     }
 
-    /// The same on one machine, with one of each handler.
+    /// These settings on one machine, with one handler of each kind.
     pub(crate) fn on_one_machine(self) -> Self {
         let sizes = Sizes {
             submissions: 1,
@@ -179,7 +180,7 @@ impl Setup {
         }
     }
 
-    /// For a world under load: little room, so that many orders are held back.
+    /// The settings for a world under load: low limits, so that many orders are held back.
     pub(crate) fn load() -> Self {
         let little = DownstreamSettings {
             retry_budget: RetryBudgetSettings {
@@ -197,7 +198,7 @@ impl Setup {
         }
     }
 
-    /// The setup of a seed.
+    /// Random settings.
     pub(crate) fn drawn(rng: &mut Rng) -> Self {
         let mut downstreams = BTreeMap::new();
         for name in AGENTS {
@@ -230,7 +231,7 @@ impl Setup {
                 admission.per_workflow.insert(name, cap);
             }
         }
-        // Enough that some need an operator at the same time, and get none but the campaigns.
+        // So many that several orders need an operator at the same time; only campaigns act on them.
         let campaigns = rng.chance(200);
         if campaigns {
             orders = orders.max(4) * 3;
@@ -240,7 +241,8 @@ impl Setup {
             sizes: Sizes::drawn(rng),
             downstreams,
             admission,
-            // Longer than successive outages, as in production: last messages are made again from the record.
+            // Longer than successive outages, as in production, because an order's last messages are made from its
+            // record.
             retention_ms: rng.chance(500).then(|| rng.between(285_000, 320_000)),
             publishes: rng.chance(300),
             operators: if campaigns { operators / 10 } else { operators },
@@ -253,8 +255,9 @@ impl Setup {
         }
     }
 
-    /// Time between a Supervisor's repeated announcements: the longer, the fewer a Scheduler remembers, so that more
-    /// depends on them. With a second some worlds have enough orders for growing intervals.
+    /// Interval between repeated wakes by a Supervisor. The longer it is, the fewer orders a Scheduler needs to
+    /// remember, so that more depends on the wakes. With one second, some worlds have enough orders for growing
+    /// intervals.
     pub(crate) fn announce_apart(&self) -> Millis {
         Millis(match self.waiting {
             0 => 1_000,

@@ -1,5 +1,5 @@
-//! The simulated state store: conditional writes, tokens, a late and incomplete due index, pages, records that expire
-//! and are deleted later.
+//! The simulated state store: conditional writes, write tokens, a late and incomplete due index, pages, and records
+//! that expire and are deleted later.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use triad_runtime::{DuePage, DueRow, NewOrder, Write};
 use crate::kernel::{InstanceId, Kernel, OUTSIDE};
 use crate::lone::Older;
 
-/// Records of one page of a listing.
+/// Number of records in a page of a listing.
 const LIST_PAGE: usize = 3;
-/// Longest time from the expiry of a record to its deletion.
+/// Longest time from the expiry of a record to its deletion, in milliseconds.
 const DELETION_MS: u64 = 60_000;
 
-/// Longest time that an eventually consistent read lags behind.
+/// Longest lag of an eventually consistent read, in milliseconds.
 const EVENTUAL_LAG_MS: u64 = 1_000;
 
 /// One order: its record, its details, and its row in the due index.
 #[derive(Debug)]
 struct SimulatedOrder {
     order: Arc<Order>,
-    /// The version before the present one, `None` before the first, and until when an eventually
-    /// consistent read may still find it.
+    /// The previous version (`None` before the first), and the time until which an eventually consistent read may
+    /// return it.
     before: Option<Arc<Order>>,
     seen_until: u64,
     token: u64,
     details: Arc<Value>,
     digest: String,
-    /// When the record expires; a write never makes it earlier.
+    /// When the record expires; a write never makes this earlier.
     expires: Option<u64>,
-    /// The record has expired and is deleted; the checker keeps its last version.
+    /// Whether the expired record is deleted; the checker keeps its last version.
     gone: bool,
-    /// Its row: shard and moment.
+    /// Its row in the due index.
     placed: Option<Row>,
     last_coming: u64,
 }
@@ -47,37 +47,37 @@ impl SimulatedOrder {
     }
 }
 
-/// Place of an order in the order of creation.
+/// Number of an order in the order of creation.
 type CreationIndex = usize;
 
-/// A row of the due index: its shard and moment.
+/// A row of the due index: shard and due time.
 type Row = (u32, u64);
 
 /// Content of the store.
 #[derive(Debug, Default)]
 pub(crate) struct StoreState {
     entries: Vec<SimulatedOrder>,
-    /// For lookups only: nothing depends on its order.
+    /// Index by id, used only for lookups, so that nothing depends on its iteration order.
     by_id: HashMap<OrderId, CreationIndex, FixedState>,
-    /// When expired records are deleted.
+    /// When each expired record is deleted.
     going: BTreeSet<(u64, CreationIndex)>,
     /// The due index as queries see it.
     index: BTreeMap<u32, BTreeSet<(u64, CreationIndex)>>,
-    /// Changes of the index that are not visible yet, by moment and sequence.
+    /// Changes of the index that queries do not see yet, by time and sequence.
     coming: BTreeMap<(u64, u64), (CreationIndex, Option<Row>)>,
     coming_seq: u64,
     pub(crate) definitions: BTreeMap<(String, String), String>,
-    /// When each definition was published last.
+    /// The time at which each definition was last published.
     pub(crate) published: BTreeMap<(String, String), u64>,
     current: BTreeMap<String, String>,
     /// The order whose writes fail at present.
     pub refused: Option<OrderId>,
-    /// The workflow whose definitions processes of an older version cannot read, and which processes these are.
+    /// The workflow whose definitions processes of an older version cannot read, and which processes those are.
     pub unreadable: Option<(&'static str, Older)>,
 }
 
 impl StoreState {
-    /// The last version of every record, including deleted ones.
+    /// The last version of every record, also of deleted ones.
     pub(crate) fn orders(&self) -> impl Iterator<Item = &Arc<Order>> {
         self.entries.iter().map(|e| &e.order)
     }
@@ -117,7 +117,7 @@ impl StoreState {
         self.definitions.get(&key).cloned()
     }
 
-    /// The orders that the due index shows as set aside, and their versions.
+    /// The orders that the due index shows as set aside, with their versions.
     pub(crate) fn set_aside(&self, now: u64) -> BTreeMap<OrderId, Version> {
         let known = self.entries.iter();
         let known =
@@ -127,7 +127,7 @@ impl StoreState {
             .collect()
     }
 
-    /// A definition as an instance reads it.
+    /// A definition as this instance reads it.
     pub(crate) fn definition_for(&self, wanted: &WorkflowRef, who: InstanceId) -> Option<String> {
         let is_unknown = self
             .unreadable
@@ -148,7 +148,7 @@ impl StoreState {
             .and_then(|p| p.parse::<CreationIndex>().ok())
             .unwrap_or(0);
         let scanned = self.entries.iter().skip(from).take(LIST_PAGE);
-        // As a scan with a filter: a page may be empty and not the last.
+        // As in a scan with a filter, a page may be empty although another follows.
         let orders = scanned
             .filter(|e| !e.gone && !e.is_expired(now))
             .map(|e| (*e.order).clone())
@@ -163,11 +163,11 @@ impl StoreState {
     }
 }
 
-/// Why a write is not executed.
+/// Why a write is not carried out.
 pub(crate) enum NotCarriedOut {
     /// The record is deleted, or another version is stored.
     Conflict,
-    /// The same write has taken effect before.
+    /// The same write has already taken effect.
     Itself,
 }
 
@@ -178,7 +178,7 @@ impl StoreState {
         Some(self.entries[*at].digest.clone())
     }
 
-    /// Stores a new order; no order with its id may exist.
+    /// Stores a new order; there must be no order with its id.
     pub(crate) fn insert(&mut self, k: &mut Kernel, new: &NewOrder) {
         let at = self.entries.len();
         self.by_id.insert(new.order.id.clone(), at);
@@ -201,7 +201,7 @@ impl StoreState {
         self.place(k, at, row(&new.order));
     }
 
-    /// The version that a conditional write would replace.
+    /// The version that a conditional write replaces, or the reason why it is not carried out.
     pub(crate) fn replaced_by(
         &mut self,
         k: &mut Kernel,
@@ -241,7 +241,7 @@ impl StoreState {
         Ok(before)
     }
 
-    /// Executes a write that replaces `before`, by a writer with this retention.
+    /// Replaces the version `before`, for a writer with this retention.
     pub(crate) fn replace(
         &mut self,
         k: &mut Kernel,
@@ -275,7 +275,7 @@ impl StoreState {
         entry.token = write.token;
     }
 
-    /// The result of a consistent read: nothing if the record has expired.
+    /// The result of a consistent read; `None` if the record has expired.
     pub(crate) fn load(&mut self, k: &mut Kernel, id: &OrderId) -> Option<Order> {
         self.delete_expired(k);
         let at = *self.by_id.get(id)?;
@@ -290,7 +290,7 @@ impl StoreState {
         Some((*entry.order).clone())
     }
 
-    /// The result of an eventually consistent read: perhaps the version before.
+    /// The result of an eventually consistent read, which may be the previous version.
     pub(crate) fn load_eventually(&mut self, k: &mut Kernel, id: &OrderId) -> Option<Order> {
         let young = (self.by_id.get(id))
             .map(|at| &self.entries[*at])
@@ -304,7 +304,7 @@ impl StoreState {
         self.load(k, id)
     }
 
-    /// Deletes expired records, some time after they have expired.
+    /// Deletes records some time after they have expired.
     fn delete_expired(&mut self, k: &mut Kernel) {
         while let Some((moment, at)) = self.going.first().copied() {
             if moment > k.now {
@@ -329,13 +329,13 @@ impl StoreState {
         }
     }
 
-    /// Changes the due index, some time later.
+    /// Changes the due index; queries see the change some time later.
     fn place(&mut self, k: &mut Kernel, at: CreationIndex, row: Option<Row>) {
         let lag = k.rng.below(k.faults.index_lag_ms + 1);
         if lag > 0 {
             k.coverage.reach("fault: index late");
         }
-        // Changes of one row become visible in their order.
+        // The changes of a row become visible in the order in which they were made.
         let entry = &mut self.entries[at];
         entry.last_coming = entry.last_coming.max(k.now + lag);
         self.coming_seq += 1;
@@ -343,7 +343,7 @@ impl StoreState {
         self.coming.insert(key, (at, row));
     }
 
-    /// One page of the due index, with the lag and the gaps of the faults.
+    /// One page of the due index, with the lag and the gaps that the faults cause.
     pub(crate) fn due(
         &mut self,
         k: &mut Kernel,
@@ -362,7 +362,7 @@ impl StoreState {
             ))
         });
         if k.faults.empty_page > 0 && k.fault("fault: index page empty", k.faults.empty_page) {
-            // Before the first row: nothing has been read yet.
+            // The position before the first row, because nothing has been read yet.
             let next = page.map_or_else(|| "0/0".to_owned(), str::to_owned);
             return DuePage {
                 rows: Vec::new(),
@@ -417,7 +417,7 @@ impl StoreState {
     }
 }
 
-/// The row of an order in the due index: its shard and moment.
+/// The row of an order in the due index.
 fn row(order: &Order) -> Option<Row> {
     order.due.map(|due| (order.due_shard(), due.0))
 }

@@ -1,21 +1,21 @@
 //! Acknowledged items in the log of one machine that are not durable yet.
 //!
-//! That log is one file: once an item is durable, all earlier ones are. So a loss of power takes back the last of
-//! them, restorable messages and commits of offsets, in the reverse order of their writing.
+//! The log is one file: if an item is durable, so are all earlier ones. So a loss of power reverts the last items,
+//! which are restorable messages and commits of offsets, in reverse order.
 
 use std::collections::VecDeque;
 
 use triad_core::Envelope;
 
-/// Most items that a loss of power takes back: older ones are durable by then.
+/// Most items that a loss of power can revert; older ones are durable by then.
 const MOST: usize = 64;
 
-/// One item that may be taken back.
+/// An item that may be reverted.
 #[derive(Debug)]
 pub(crate) enum TakeBack {
-    /// The last record of a partition.
+    /// The last record of a partition was appended.
     Appended { topic: String, partition: usize },
-    /// A commit, and the offset committed before.
+    /// An offset was committed; with the offset before it.
     Committed {
         topic: String,
         partition: usize,
@@ -28,7 +28,7 @@ pub(crate) enum TakeBack {
 pub(crate) struct Unsynced(VecDeque<TakeBack>);
 
 impl Unsynced {
-    /// Notes an appended message. A message that is not restorable is durable when it is acknowledged.
+    /// Adds an appended message. A message that is not restorable is durable when it is acknowledged.
     pub(crate) fn appended(&mut self, message: &Envelope, partition: usize) {
         if !message.is_restorable {
             self.made_durable();
@@ -40,7 +40,7 @@ impl Unsynced {
         });
     }
 
-    /// Notes a committed offset; `before` was the one before.
+    /// Adds a committed offset; `before` is the previous one.
     pub(crate) fn committed(&mut self, topic: &str, partition: usize, before: usize) {
         self.push(TakeBack::Committed {
             topic: topic.to_owned(),
@@ -49,7 +49,7 @@ impl Unsynced {
         });
     }
 
-    /// All items are durable now.
+    /// Makes all items durable.
     pub(crate) fn made_durable(&mut self) {
         self.0.clear();
     }
@@ -66,7 +66,7 @@ impl Unsynced {
         self.0.len()
     }
 
-    /// Takes all but the first `kept` items, the last first; nothing is left.
+    /// Takes all items after the first `kept`, the last one first. Afterwards no item is left.
     pub(crate) fn lose(&mut self, kept: usize) -> impl Iterator<Item = TakeBack> {
         let lost = self.0.split_off(kept.min(self.0.len()));
         self.0.clear();

@@ -1,7 +1,7 @@
-//! One world: the kernel and the parts, put together, behind one handle.
+//! One world: the kernel and the parts behind one handle.
 //!
 //! Each part owns its state in its own module and gets the kernel as an argument. Code that needs several parts is
-//! outside this module: `crate::checks` reads all, `crate::ports` and `crate::consumer` are an instance's access to
+//! elsewhere: `crate::checks` reads all of them, and through `crate::ports` and `crate::consumer` an instance uses
 //! them.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::service::RemoteState;
 use crate::setup::Setup;
 use crate::store::StoreState;
 
-/// An instance's function for a batch of records.
+/// The function with which an instance handles a batch of records.
 pub(crate) type Reader = Arc<
     dyn Fn(Vec<InputRecord>) -> Pin<Box<dyn Future<Output = Vec<Handled>> + Send>> + Send + Sync,
 >;
@@ -34,10 +34,10 @@ pub(crate) struct State {
     pub bus: BusState,
     pub remote: RemoteState,
     pub history: History,
-    /// Orders that were sent, and records that belong into the dead-letter topic.
+    /// The orders that were sent, and the records that must become dead letters.
     pub sent: Sent,
     pub watched: Watched,
-    /// The functions for batches of the living instances that read topics.
+    /// For each living instance that reads topics, the function that handles its batches.
     pub readers: BTreeMap<InstanceId, Reader>,
 }
 
@@ -73,7 +73,7 @@ impl World {
         })))
     }
 
-    /// The state; never held across an await.
+    /// Locks the state; the lock must not be held across an await.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// Breaks the reference cycle of a world that holds handlers that hold the world.
+    /// Breaks the reference cycle: the world holds the handlers, and they hold the world.
     pub(crate) fn dismantle(&self) {
         let (readers, spawned) = {
             let mut state = self.state();

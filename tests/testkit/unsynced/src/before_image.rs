@@ -1,4 +1,4 @@
-//! A note of the bytes that one change of a file replaces, and the names of files of notes.
+//! A note with the bytes that one change of a file replaces, and the names of the files of notes.
 
 use rustix::fs::Stat;
 
@@ -17,12 +17,12 @@ impl FileId {
         }
     }
 
-    /// The name of the file of notes of a generation.
+    /// Name of the file with the notes of this generation.
     pub(crate) fn name(self, generation: u64) -> String {
         format!("{}-{}-{generation}", self.device, self.inode)
     }
 
-    /// The file and the generation in the name of a file of notes; `None` for any other name.
+    /// The file and the generation from the name of a file of notes; `None` for any other name.
     pub(crate) fn of_name(name: &str) -> Option<(Self, u64)> {
         let mut parts = name.split('-').map(|part| part.parse().ok());
         let (device, inode, generation) = (parts.next()??, parts.next()??, parts.next()??);
@@ -33,13 +33,13 @@ impl FileId {
 /// The replaced bytes of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BeforeImage {
-    /// Where the change begins, in bytes.
+    /// Where the change begins, in bytes from the file's beginning.
     pub(crate) offset: u64,
-    /// Where it ends.
+    /// Where the change ends, exclusive.
     pub(crate) end: u64,
-    /// The file's length before.
+    /// The file's length before the change.
     pub(crate) length: u64,
-    /// The bytes from `offset` on that the change replaced; fewer than it wrote if the file ended.
+    /// The replaced bytes from `offset` on; fewer than were written if the file was shorter.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl BeforeImage {
         form
     }
 
-    /// The notes of a file. The last one may be cut off: then its change was not made.
+    /// The notes in a file. The last one may be incomplete; its change was then not made.
     pub(crate) fn all(mut form: &[u8]) -> Vec<Self> {
         let mut notes = Vec::new();
         while let Some((head, rest)) = form.split_first_chunk::<HEAD>() {

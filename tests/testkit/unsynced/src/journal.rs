@@ -1,7 +1,7 @@
 //! The notes of a writing process.
 //!
-//! A file has its notes in generations: a sync covers what was written before it began, so from then on notes go to
-//! the next generation, and the earlier ones are dropped when the sync has succeeded. The code here does not call the
+//! The notes of a file have generations. A sync covers only what was written before it began, so with a sync a new
+//! generation begins, and when the sync has succeeded, the earlier ones are dropped. The code here does not call the
 //! C library's functions for files, which the preloaded library replaces: rustix makes system calls itself.
 
 use std::collections::HashMap;
@@ -14,19 +14,19 @@ use rustix::io::{Errno, Result, pread, pwrite};
 
 use crate::before_image::{BeforeImage, FileId};
 
-/// The notes of what the writes of one process replace, kept in files. A process must have only one journal.
-/// Notes that an earlier process has left in the same directory still count.
+/// Keeps in files what the writes of one process replace. A process must have only one journal. Notes that an earlier
+/// process has left in the same directory still count.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
     files: Mutex<HashMap<FileId, Arc<JournalFile>>>,
 }
 
-/// A file that is written to.
+/// A file to which the process writes.
 #[derive(Debug)]
 struct JournalFile {
     id: FileId,
-    /// A second descriptor, because the process may have opened the file only for writing.
+    /// A second descriptor for reading, because the process may have opened the file only for writing.
     readable: OwnedFd,
     writing: Mutex<Writing>,
     syncing: Mutex<()>,
@@ -35,16 +35,16 @@ struct JournalFile {
 #[derive(Debug)]
 struct Writing {
     generation: u64,
-    /// The file of notes of this generation and its length, once there is a note.
+    /// The file with the notes of this generation, and its length; `None` before the first note.
     notes: Option<(OwnedFd, u64)>,
 }
 
-/// A poisoned lock holds a number and a file, which no panic leaves half changed.
+/// Locks a mutex, also a poisoned one: it protects a number and a file, which a panic does not leave half changed.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All existing bytes of a range.
+/// The existing bytes of a range.
 fn read(file: impl AsFd, from: u64, to: u64) -> Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX)];
     let mut filled = 0;
@@ -70,9 +70,8 @@ impl Journal {
         }
     }
 
-    /// Notes the bytes of an open file from `from` up to, but without, `to`, then calls `change`, which
-    /// changes them, and returns its result. To cut a file off, give its new length as `from` and its old one
-    /// as `to`.
+    /// Notes the bytes of an open file from `from` up to but not including `to`. Then calls `change`, which changes
+    /// them, and returns its result. To truncate a file, pass its new length as `from` and its old one as `to`.
     ///
     /// # Errors
     /// The error of the operating system if nothing could be noted; `change` is not called then.
@@ -96,12 +95,12 @@ impl Journal {
         Ok(change())
     }
 
-    /// Calls `sync`, which syncs an open file, and returns its result. If `is_done` says of this result that
-    /// the sync has succeeded, the notes of what was written before the call are dropped.
+    /// Calls `sync`, which syncs an open file, and returns its result. If the sync has succeeded, as `is_done`
+    /// determines from that result, drops the notes of what was written before the call.
     ///
     /// # Errors
-    /// The error of the operating system if the file cannot be looked at (`sync` is not called then), or if
-    /// the notes cannot be dropped: they would take back what is durable.
+    /// The error of the operating system if the file cannot be inspected (`sync` is not called then), or if the notes
+    /// cannot be dropped, in which case they would revert durable writes.
     pub fn sync<T>(
         &self,
         file: BorrowedFd<'_>,
@@ -109,7 +108,8 @@ impl Journal {
         is_done: impl FnOnce(&T) -> bool,
     ) -> Result<T> {
         let noted = self.noted(file)?;
-        // Of two concurrent syncs, the one that ends first must not drop notes from after the other began.
+        // One sync at a time: of two concurrent ones, the first to end must not drop notes of writes after the other
+        // began.
         let _one = locked(&noted.syncing);
         let before = {
             let mut writing = locked(&noted.writing);
@@ -124,8 +124,8 @@ impl Journal {
         Ok(synced)
     }
 
-    /// Drops the notes of the file at `path`, whose last name is about to be removed: another file may then
-    /// get its inode number. Without a file at `path` nothing is done.
+    /// Drops the notes of the file at `path`, whose last name is about to be removed: another file may then get its
+    /// inode number. Does nothing if there is no such file.
     ///
     /// # Errors
     /// The error of the operating system if the notes cannot be dropped.
@@ -160,7 +160,7 @@ impl Journal {
         Ok(noted)
     }
 
-    /// The generations of notes of a file.
+    /// The generations for which a file has notes.
     fn generations(&self, of: FileId) -> Result<Vec<u64>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Takes back unsynced writes, once the process is dead.
+//! Reverts unsynced writes after the process has died.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -12,29 +12,29 @@ use rand::{Rng, SeedableRng};
 
 use crate::before_image::{BeforeImage, FileId};
 
-/// Bytes that a disk writes atomically.
+/// Number of bytes that a disk writes atomically.
 const PAGE: u64 = 4096;
 
-/// How much [`lose`] has taken back.
+/// How much [`lose`] has reverted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
     /// Files with writes that were not synced.
     pub files: usize,
     /// Pages of 4 KiB that were written since the last sync of their file.
     pub unsynced: usize,
-    /// How many of the unsynced pages were set back to what they were at that sync.
+    /// Number of unsynced pages that were set back to their content at that sync.
     pub pages: usize,
 }
 
-/// Takes back a part, chosen by `seed`, of what was written and not synced in the files below the directory
-/// `data`. `notes` is the directory of the [`Journal`](crate::Journal); all files in it are deleted. With the
-/// same files and notes, the same seed takes back the same part. The process that wrote must have ended.
+/// Reverts a random part, chosen by `seed`, of the unsynced writes to the files below the directory `data`. `notes` is
+/// the directory of the [`Journal`](crate::Journal); all its files are deleted. With the same files and notes, the
+/// same seed reverts the same part. The process must have ended.
 ///
 /// # Errors
 /// The error of the operating system if a file or a note cannot be read, written or deleted.
 pub fn lose(data: &Path, notes: &Path, seed: u64) -> io::Result<Lost> {
     let mut random = StdRng::seed_from_u64(seed);
-    // A disk may have all or none of the unsynced pages, and mostly has some.
+    // The probability that a page is lost: a disk may have written all or none of the pages, and mostly some.
     let share = [1.0, 0.9, 0.5][random.random_range(0..3)];
     let mut generations: BTreeMap<FileId, BTreeMap<u64, PathBuf>> = BTreeMap::new();
     for entry in fs::read_dir(notes)? {
@@ -71,7 +71,7 @@ pub fn lose(data: &Path, notes: &Path, seed: u64) -> io::Result<Lost> {
     Ok(lost)
 }
 
-/// Regular files below a directory, in the order of their paths.
+/// The regular files below a directory, sorted by path.
 fn files(below: &Path) -> io::Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut directories = vec![below.to_owned()];
@@ -115,8 +115,8 @@ fn take_back(
     file.set_len(kept)
 }
 
-/// The changed pages, as they were at the last sync: the changes are taken back, the last one first. A page is padded
-/// with zeros after the end of the file.
+/// The changed pages as they were at the last sync: all changes are reverted, the last one first. A page at the end of
+/// the file is padded with zeros.
 fn at_last_sync(
     file: &File,
     notes: &[BeforeImage],
@@ -188,7 +188,7 @@ mod tests {
             journal.sync(file.as_fd(), || (), |()| is_done).unwrap();
         }
 
-        /// The result if everything that may be lost is lost.
+        /// The content of the file if everything that may be lost is lost.
         fn all_lost(&self) -> Vec<u8> {
             let seed = (0..).find(|seed| {
                 let mut random = StdRng::seed_from_u64(*seed);

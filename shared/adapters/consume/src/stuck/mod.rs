@@ -13,7 +13,7 @@ use crate::retry::{FOR_ROOM, wait_before};
 pub(crate) enum Why {
     /// There was no room for it.
     NoRoom,
-    /// Its handler failed.
+    /// The handler of the item failed.
     Failed,
 }
 

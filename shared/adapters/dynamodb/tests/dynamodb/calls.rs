@@ -1,4 +1,4 @@
-//! Consistency of reads, limits of pages, and the number of calls that create an order.
+//! Consistency of reads, page limits, and the number of calls that create an order.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use triad_workflow::{Limits, Workflow};
 
 use crate::support::{Asked, Service, Sleeps, ids};
 
-/// Answers every read with nothing.
+/// A service that finds nothing: it answers each read with an empty result.
 fn empty() -> Service {
     Service::new(|_, (operation, _)| match operation.as_str() {
         "BatchGetItem" => json!({"Responses": {}, "UnprocessedKeys": {}}),
@@ -19,7 +19,7 @@ fn empty() -> Service {
     })
 }
 
-/// Whether each call requested a consistent read.
+/// For each call, whether it requested a consistent read.
 fn consistent(asked: &[Asked]) -> Vec<bool> {
     let of = |(operation, request): &Asked| {
         let read = match operation.as_str() {

@@ -1,6 +1,6 @@
-//! The contracts of the state store, of its expiry, of the operators' store and of the control store on DynamoDB's
-//! own API: over the embedded engine, or over the engine at `TRIAD_TEST_DYNAMODB_ENDPOINT`. The simulated store keeps
-//! the same suites; the other tests here need a real API.
+//! Runs the contract suites of the state store, of expiry, of the operators' store and of the control store on
+//! DynamoDB's API: against the embedded engine, or the engine at `TRIAD_TEST_DYNAMODB_ENDPOINT`. The simulated store
+//! runs the same suites. The other tests here need a real API.
 
 use std::sync::Arc;
 
@@ -60,12 +60,13 @@ async fn create(store: &DynamoStore<SystemClock>, order: &Order) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_store_keeps_the_contract() {
     let engine = Store::of_contract().await;
-    // Its records are from the first seconds of 1970, and finished ones expire.
+    // The suite writes records with times in the first seconds of 1970. By the machine's clock they would have
+    // expired.
     let store = engine.store_at(ManualClock::at(10_000));
     triad_sim::contract::store::all(&store, "contract", &OnThreads).await;
 }
 
-/// The engine, with a clock that only the test moves. Its records are in the far future, because the engine deletes
+/// The engine with a clock that only the test moves. Its records lie in the far future, because the engine deletes
 /// expired items by the machine's clock.
 struct Timed {
     engine: Store,
@@ -116,7 +117,8 @@ async fn the_store_keeps_the_contract_of_a_control_store() {
 #[tokio::test]
 async fn the_store_keeps_the_contract_of_moving() {
     use triad_sim::contract::moving;
-    // Expired records count as absent, and these are from the first seconds of 1970.
+    // The records have times in the first seconds of 1970; by the machine's clock they would be expired and count as
+    // absent.
     let clock = ManualClock::at(10_000);
     let engines = [Store::of_contract().await, Store::of_contract().await];
     let [from, to] = engines.each_ref().map(|e| e.store_at(clock.clone()));
@@ -136,7 +138,7 @@ async fn an_order_of_which_one_half_is_refused_is_not_created() {
     assert!(refused, "the service has a bound");
 }
 
-/// Units that a sweep consumes over `stored` orders, none of them due.
+/// The capacity that one sweep consumes while `stored` orders are stored, none of them due.
 async fn sweep_over(stored: usize) -> Units {
     let engine = Store::start().await;
     let store = engine.store();
@@ -163,7 +165,8 @@ async fn sweep_over(stored: usize) -> Units {
 async fn a_sweep_costs_the_same_whatever_is_stored_and_not_due() {
     let (nothing, much) = (sweep_over(0).await, sweep_over(500).await);
     assert_eq!(much, nothing);
-    // Half a unit for each of the 16 shards, and of the 16 for orders that are set aside.
+    // One query, of half a read unit, for each of the 16 shards of the due index and for each of the 16 shards of
+    // orders that are set aside.
     assert_eq!((much.calls, much.read, much.write), (32, 16.0, 0.0));
 }
 

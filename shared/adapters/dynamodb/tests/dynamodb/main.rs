@@ -1,4 +1,4 @@
-//! The calls to DynamoDB, checked against a service with scripted answers.
+//! Tests of the DynamoDB adapter: its calls against a service with scripted answers, and the store's contracts.
 
 mod calls;
 mod contract;

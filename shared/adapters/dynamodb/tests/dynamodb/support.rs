@@ -1,4 +1,4 @@
-//! A service that gives scripted answers and records its requests.
+//! A DynamoDB service that gives scripted answers and records the requests.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,11 @@ use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect};
 use triad_runtime::Clock;
 use triad_workflow::Millis;
 
-/// One call: its operation, such as `GetItem`, and its request.
+/// A recorded call: the operation, such as `GetItem`, and the request.
 pub type Asked = (String, Value);
 
 type Answers = Arc<dyn Fn(usize, &Asked) -> Value + Send + Sync>;
 
-/// See the module's documentation.
 #[derive(Clone)]
 pub struct Service {
     answers: Answers,
@@ -39,7 +38,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Service {
-    /// A service whose answer to its nth call, from 1, is computed by `answers`.
+    /// A service that answers its nth call, counted from 1, with `answers(n, call)`.
     pub fn new(answers: impl Fn(usize, &Asked) -> Value + Send + Sync + 'static) -> Self {
         Self {
             answers: Arc::new(answers),
@@ -55,7 +54,7 @@ impl Service {
         DynamoStore::new(client, Tables::with_prefix(""), clock, Millis(1))
     }
 
-    /// The requests since the last call.
+    /// Returns the requests since the previous query.
     pub fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut *lock(&self.asked))
     }
@@ -83,7 +82,7 @@ impl HttpConnector for Service {
 pub struct Sleeps(Arc<Mutex<Vec<Millis>>>);
 
 impl Sleeps {
-    /// The sleeps so far.
+    /// The recorded sleeps.
     pub fn slept(&self) -> Vec<Millis> {
         lock(&self.0).clone()
     }
@@ -99,7 +98,6 @@ impl Clock for Sleeps {
     }
 }
 
-/// Ids of orders.
 pub fn ids<const N: usize>(names: [&str; N]) -> Vec<OrderId> {
     names.map(|id| OrderId::new(id).expect("an id")).to_vec()
 }

@@ -1,4 +1,4 @@
-//! Keys that a throttled table leaves unprocessed are requested again, after growing waits.
+//! Keys that a throttled table leaves unprocessed are requested again, after increasing waits.
 
 use serde_json::json;
 use triad_runtime::{StateStore, StoreError};
@@ -6,7 +6,8 @@ use triad_workflow::Millis;
 
 use crate::support::{Service, Sleeps, ids};
 
-/// Reads two orders from a table that processes no key in the first `until` calls.
+/// Reads two orders from a table that processes no key in the first `until` calls; returns which orders were found,
+/// the number of calls, and the waits.
 async fn read(until: usize) -> (Vec<bool>, usize, Vec<Millis>) {
     let service = Service::new(move |call, (_, request)| match call <= until {
         true => json!({"Responses": {}, "UnprocessedKeys": request["RequestItems"]}),

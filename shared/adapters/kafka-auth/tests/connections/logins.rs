@@ -1,4 +1,4 @@
-//! Who shows what is asked for gets in.
+//! Logins with correct credentials succeed.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ async fn scram_sha_256_gets_in_where_the_settings_say_so() {
     all_works(config).await;
 }
 
-/// The key, encrypted with [`PASSWORD`].
+/// A private key, encrypted with [`PASSWORD`].
 pub fn encrypted(key: &str) -> String {
     let (_, key) = SecretDocument::from_pem(key).expect("a key");
     let key = PrivateKeyInfoRef::try_from(key.as_bytes()).expect("a key");
@@ -84,7 +84,7 @@ async fn a_client_certificate_with_an_encrypted_key_gets_in() {
     all_works(place.client(credentials)).await;
 }
 
-/// A process of its own, because its environment holds the credentials.
+/// Runs in a child process, whose environment holds the credentials.
 #[tokio::test]
 async fn tokens_signed_with_the_environment_s_credentials_get_in() {
     let program = std::env::current_exe().expect("this program");

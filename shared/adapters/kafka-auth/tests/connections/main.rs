@@ -1,6 +1,5 @@
-//! Every way to log in to Kafka, by real connections of the client that Triad uses (librdkafka
-//! with OpenSSL) to the secured listener of the embedded broker: what gets in, what does not and
-//! what a user is then told, and tokens that are renewed.
+//! Every way to log in to Kafka: librdkafka with OpenSSL, the client that Triad uses, connects to the secured
+//! listener of the embedded broker. Tests accepted and refused logins with their messages, and the renewal of tokens.
 //!
 //! Needs the feature `tls`, which compiles OpenSSL.
 

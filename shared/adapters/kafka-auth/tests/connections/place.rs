@@ -1,4 +1,4 @@
-//! A broker with a secured listener, and what a client does with it.
+//! A broker with a secured listener, and the operations of its clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use triad_runtime::Bus;
 
 use crate::authority::Authority;
 
-/// How long a test waits for what should happen soon: a bound against hanging, not a measure.
+/// Time limit of each wait in a test, against hanging.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a client is given that has to be refused.
+/// Time limit of a client that must be refused.
 pub const LOOK: Duration = Duration::from_secs(3);
 pub const USER: &str = "ada";
 pub const PASSWORD: &str = "made-up";
 const TOPIC: &str = "things";
 const RECORDS: usize = 20;
 
-/// A broker, and the authority that its clients trust.
+/// A broker, and the certificate authority that its clients trust.
 pub struct Place {
     pub authority: Authority,
     pub broker: BrokerHandle,
 }
 
-/// What clients of a place must show.
+/// The credentials that the broker requires of its clients.
 #[derive(Default)]
 pub struct Asks {
-    /// A certificate of the place's authority.
+    /// A certificate signed by the authority.
     pub certificate: bool,
-    /// A user's password.
+    /// The password of [`USER`].
     pub password: bool,
-    /// A token that this takes.
+    /// A token that this check accepts.
     pub token: Option<Arc<dyn TokenCheck>>,
 }
 
@@ -45,7 +45,7 @@ impl Place {
         Self::at("127.0.0.1", asks)
     }
 
-    /// With a certificate for this name.
+    /// A broker whose certificate is for this host name.
     pub fn at(name: &str, asks: Asks) -> Self {
         let authority = Authority::new();
         let server = authority.server(name);
@@ -73,7 +73,7 @@ impl Place {
         }
     }
 
-    /// A client that trusts the place's authority and shows these credentials.
+    /// Configuration of a client that trusts the authority and has these credentials.
     pub fn client(&self, credentials: Credentials) -> KafkaConfig {
         let addr = self.broker.secured_addr().expect("a secured listener");
         let mut config = KafkaConfig::new(addr.to_string());
@@ -103,7 +103,7 @@ pub fn record(number: usize) -> Envelope {
     }
 }
 
-/// Makes the topic of the records.
+/// Creates the topic of the records.
 pub async fn make_topic(config: &KafkaConfig) -> Result<(), KafkaError> {
     let topic = Topic {
         name: TOPIC.to_owned(),
@@ -117,7 +117,7 @@ pub async fn publish(bus: &KafkaBus, number: usize) {
     assert_eq!(sent, [Ok(())]);
 }
 
-/// The next record of a member, as its number.
+/// Reads the next record of a consumer group member; returns its number.
 pub async fn next(member: &Member) -> usize {
     let found = async {
         loop {
@@ -135,8 +135,8 @@ pub fn member(config: &KafkaConfig) -> Member {
     Member::join(config, "group", TOPIC).expect("a member")
 }
 
-/// Everything that Triad does with Kafka: asks for brokers, makes a topic, sends, reads in a group
-/// and without one.
+/// Does everything that Triad does with Kafka: queries the brokers, creates a topic, sends, and reads with and
+/// without a group.
 pub async fn all_works(config: KafkaConfig) {
     look(&config, PATIENCE).await.expect("a broker");
     make_topic(&config).await.expect("a topic");
@@ -157,13 +157,13 @@ pub async fn all_works(config: KafkaConfig) {
     }
 }
 
-/// Asks for the brokers.
+/// Queries the brokers.
 pub async fn look(config: &KafkaConfig, within: Duration) -> Result<(), KafkaError> {
     let config = config.clone();
     blocking(move || wait_for_broker(&config, within)).await
 }
 
-/// Opens a reader at the beginning.
+/// Opens a reader at the first record.
 pub async fn open(config: &KafkaConfig, within: Duration) -> Result<Reader, KafkaError> {
     let config = config.clone();
     blocking(move || Reader::open(&config, &[TOPIC], ReaderStart::Beginning, within)).await
@@ -174,7 +174,7 @@ async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) 
     within("a call returns", called).await.expect("no panic")
 }
 
-/// Waits, but not for ever.
+/// Awaits `future`; panics after [`PATIENCE`].
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let ended = tokio::time::timeout(PATIENCE, future).await;

@@ -1,4 +1,4 @@
-//! Who does not get in is told why, and soon.
+//! A refused login is reported soon, with its reason.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::logins::encrypted;
 use crate::place::{Asks, LOOK, PASSWORD, Place, look, make_topic, open, scram};
 use crate::renewal::{Short, Signed};
 
-/// What a user is told by each call that asks the brokers something.
+/// The error message of a client whose login must be refused. Querying the brokers and opening a reader must fail in
+/// the same way.
 async fn refused(config: &KafkaConfig) -> String {
     let said = look(config, LOOK).await.expect_err("a refusal");
     println!("{said}");
@@ -39,13 +40,13 @@ fn password_asked() -> Asks {
 async fn a_wrong_password() {
     let place = Place::new(password_asked());
     let config = place.client(scram("another"));
-    // At once: whoever waits for its time to be over waits in vain.
+    // The refusal comes at once, although the call has an hour.
     let said = look(&config, Duration::from_secs(3_600)).await;
     assert!(matches!(said, Err(KafkaError::Login { .. })), "{said:?}");
     let said = refused(&config).await;
     let expected = ["cannot log in", "the user name or the password is wrong"];
     assert_says(&said, &expected);
-    // An admin client keeps its reasons to itself.
+    // An admin client reports no reason of its own; the message must still name it.
     let said = make_topic(&config).await.expect_err("a refusal");
     assert_says(&said.to_string(), &expected);
 }
@@ -132,7 +133,7 @@ async fn a_token_that_the_broker_finds_dead() {
         token: Some(Arc::new(MskTokenForm::new(Short::KEY_ID))),
         ..Asks::default()
     });
-    // It ends later by the client's reckoning than by what is signed.
+    // The client believes that the token is valid for an hour; by its signed times it expired 30 s ago.
     let dead = Short::new(Signed {
         ago_s: 60,
         life_s: 30,

@@ -1,4 +1,4 @@
-//! Tokens that end: while the client works, and before it has had its first.
+//! Tokens that expire while the client works, and a source that has no token yet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,17 +17,17 @@ use crate::place::{
     Asks, LOOK, Place, all_works, look, make_topic, member, next, publish, record, within,
 };
 
-/// Times of a token, in seconds.
+/// Signature time and lifetimes of a token, in seconds.
 pub struct Signed {
     /// How long ago it was signed.
     pub ago_s: u64,
-    /// How long it lives since then.
+    /// Its lifetime from the signature, as signed.
     pub life_s: u64,
-    /// How long the client believes that it does.
+    /// Its lifetime as the source reports it to the client.
     pub said_life_s: u64,
 }
 
-/// A source of tokens in MSK's form, with other lives than MSK's 15 minutes.
+/// A source of tokens in the form of Amazon MSK, with lifetimes other than MSK's 15 minutes.
 pub struct Short {
     signed: Signed,
     absent: AtomicBool,
@@ -52,7 +52,7 @@ impl TokenSource for Short {
         if self.absent.load(Ordering::SeqCst) {
             return Err(TokenError("the credentials are away".to_owned()));
         }
-        // A token's times have whole seconds.
+        // The times in a token are whole seconds.
         let at_s = SystemClock.now().0 / 1000 - self.signed.ago_s;
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(at_s);
         let date = humantime::format_rfc3339_seconds(at).to_string();
@@ -74,7 +74,7 @@ impl TokenSource for Short {
     }
 }
 
-/// Counts what it takes.
+/// Counts the tokens that it accepts.
 struct Counted {
     form: MskTokenForm,
     taken: Arc<AtomicUsize>,
@@ -100,8 +100,8 @@ fn token_place() -> (Place, Arc<AtomicUsize>) {
     (place, taken)
 }
 
-/// The broker closes a connection whose token has ended, so records that keep coming show that the
-/// client has logged in again in time.
+/// The broker closes a connection whose token has expired. So if records keep arriving, the client has logged in
+/// again in time.
 #[tokio::test]
 async fn nothing_is_lost_when_tokens_end_while_records_flow() {
     let (place, taken) = token_place();
@@ -145,8 +145,8 @@ async fn a_source_that_fails_at_first_is_asked_again() {
         assert!(said.contains("cannot log in"), "{said}");
         assert!(said.contains("token: the credentials are away"), "{said}");
     }
-    // What is sent meanwhile waits until there is one, and fails for now after a while: the token is
-    // asked for again after ten seconds. It is sent once, however often it is tried.
+    // A message that is published meanwhile waits for a token and fails as late; the client requests a token again
+    // after ten seconds. The message arrives once, although it is published repeatedly.
     let bus = KafkaBus::new(&config).expect("a bus");
     let member = member(&config);
     let before = *source.asked.borrow();
@@ -156,7 +156,7 @@ async fn a_source_that_fails_at_first_is_asked_again() {
         }
     };
     tokio::join!(within("a record is taken", sent), async {
-        // Both clients have asked in vain.
+        // The clients of the bus and of the member have each requested a token and got none.
         let mut asked = source.asked.subscribe();
         let twice = asked.wait_for(|asked| *asked >= before + 2);
         within("tokens are asked for", twice)

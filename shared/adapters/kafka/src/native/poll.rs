@@ -121,7 +121,7 @@ impl Drop for Polling {
         // group. Such a client is leaked; the process ends soon.
         let can_end = self.consumer.client().fatal_error().is_none();
         if can_end && self.consumer.closed() {
-            // SAFETY: it is not used any more.
+            // SAFETY: the consumer is not used after this.
             unsafe { ManuallyDrop::drop(&mut self.consumer) };
         } else {
             tracing::warn!(

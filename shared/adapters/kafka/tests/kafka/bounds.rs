@@ -1,5 +1,5 @@
-//! A bus while the leader of a partition is away: it fails in time, and the other partitions continue. Also the
-//! partition of each key.
+//! A bus while the leader of one partition is down: its publishes fail in time, and those to other partitions
+//! succeed. Also the partition of each key.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ async fn a_partition_whose_leader_is_away_holds_up_no_other_and_gets_each_messag
     let both = |n: usize| vec![message("dead", "first"), message("alive", &n.to_string())];
     assert_eq!(bus.publish(both(0)).await, [Ok(()), Ok(())]);
     mock.broker_down(2).expect("it goes");
-    // The first publish takes the whole bound, the later ones do not.
+    // The first publish waits for the whole time limit; the later ones fail at once.
     for n in 1..=4 {
         let late = vec![
             message("dead", "second"),
@@ -48,8 +48,8 @@ async fn a_partition_whose_leader_is_away_holds_up_no_other_and_gets_each_messag
         assert_eq!(sent[1], Ok(()));
         assert!(matches!(sent[2], Err(BusError::Late(_))), "{sent:?}");
     }
-    // Published before the broker is back, and again at once: an acknowledgement without a waiting publish is
-    // dropped, and the message would be sent again.
+    // Messages that were late before are published while the broker comes back, and again until all are acknowledged.
+    // An acknowledgement for which no publish waits is dropped, so that message would be sent again.
     let late = || bus.publish(vec![message("dead", "second"), message("dead", "third")]);
     let back = async { mock.broker_up(2).expect("it comes back") };
     let (mut sent, ()) = tokio::join!(late(), back);
@@ -86,7 +86,7 @@ async fn a_partition_whose_leader_is_away_holds_up_no_other_and_gets_each_messag
     assert_eq!(read_all(&brokers, &["alive"]).await.len(), 5);
 }
 
-/// Keys and their hashes from the test of Kafka's own clients (`UtilsTest.testMurmur2`).
+/// Keys and hashes from the tests of Kafka's own Java client (`UtilsTest.testMurmur2`).
 const HASHES: [(&str, i32); 6] = [
     ("21", -973_932_308),
     ("foobar", -790_332_482),
@@ -99,7 +99,7 @@ const HASHES: [(&str, i32); 6] = [
     ("abc", 479_470_107),
 ];
 
-/// All messages of an order are in one partition, whichever producer sent them.
+/// An order's messages must be in one partition, whichever client sends them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_lie_where_the_java_clients_put_them() {
     let broker = Broker::start(BrokerConfig {

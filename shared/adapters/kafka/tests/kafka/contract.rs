@@ -1,5 +1,5 @@
-//! The contract of a bus: the worker's loops with the production producer over the embedded broker, in memory and
-//! durable, and over librdkafka's own mock cluster; and the same loops over the in-process client.
+//! The contract of a bus: the worker's loops and the production producer over the embedded broker (in memory and on
+//! disk) and over librdkafka's mock cluster; and the same loops over the in-process client.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_sim::contract::bus::{Answers, BusUnderTest, Next, PARTITIONS, TOPICS, all, answer};
 use triad_tests::engines::loopback;
 
-/// The worker's loop under test.
+/// Which of the worker's loops is under test.
 #[derive(Clone, Copy)]
 enum Loop {
     Batches,
     Stream,
 }
 
-/// A broker, and the loop that reads it.
+/// A broker, and the loop that reads from it.
 struct Over<B: Broker> {
     broker: B,
     bus: B::Bus,
     reads: Loop,
-    /// Client for creating topics; `None` if they exist: a mock cluster does not let clients create them.
+    /// Client that creates topics; `None` for a mock cluster, whose topics exist already.
     admin: Option<KafkaConfig>,
 }
 
@@ -55,7 +55,7 @@ fn lanes(topic: &str) -> [String; 2] {
     [topic.to_owned(), format!("{topic}.high")]
 }
 
-/// How a loop ends.
+/// Why and when a loop ends.
 #[derive(Default)]
 struct End {
     leave: CancellationToken,
@@ -136,7 +136,7 @@ async fn handle(record: &InputRecord, answers: &Answers, end: &End) -> Handled {
 async fn handle_all(records: Vec<InputRecord>, answers: Answers, end: Arc<End>) -> Vec<Handled> {
     let mut handled = Vec::with_capacity(records.len());
     for record in &records {
-        // Records behind a redelivered one are not handled.
+        // A record is handled only after the redelivered record before it.
         if handled.last().is_some_and(|h: &Handled| !h.is_done()) {
             handled.push(Handled::Redeliver(Redelivery::Behind));
             continue;

@@ -1,4 +1,4 @@
-//! Foreign records and panicking handlers do not stop a loop.
+//! A loop continues after records that Triad did not write, and after a panic of its handler.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,14 +22,14 @@ use triad_tests::topics::{header, read_until};
 const TOPIC: &str = "t";
 const PARTITIONS: i32 = 2;
 
-/// The worker's loop under test.
+/// Which of the worker's loops is under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loop {
     Batches,
     Stream,
 }
 
-/// A broker with topics, and the values that a loop's handler got.
+/// A broker with topics, and the values that the loop's handler has received.
 struct Kafka {
     _broker: BrokerHandle,
     config: KafkaConfig,
@@ -98,7 +98,7 @@ impl Kafka {
         }
     }
 
-    /// Waits until the handler has got this many different values.
+    /// Waits until the handler has received this many different values.
     async fn values(&self, count: usize) -> BTreeSet<String> {
         until(&format!("{count} values are there"), async || {
             let values: BTreeSet<String> = self.seen().iter().map(value).collect();
@@ -147,7 +147,7 @@ fn plain(value: &str) -> Foreign {
     }
 }
 
-/// Headers with names that are barely or not text.
+/// A record with headers whose names are empty or hardly text.
 fn odd(value: &str) -> Foreign {
     Foreign {
         headers: vec![
@@ -231,7 +231,7 @@ async fn panics_put_one_record_aside(reads: Loop) {
     assert_eq!(kafka.told("alerts", 2).await.len(), 2);
     let seen = kafka.seen();
     let times = seen.iter().filter(|r| value(r) == "panic").count();
-    // Once more if it was in a batch with others first.
+    // A batch that panics is handled again record by record, so the bad record may be handled twice.
     let once_more = usize::from(reads == Loop::Batches);
     assert!((1..=1 + once_more).contains(&times), "{times}");
     reading.end().await;
@@ -247,7 +247,7 @@ async fn a_record_that_makes_its_handler_panic_is_put_aside_and_its_stream_goes_
     panics_put_one_record_aside(Loop::Stream).await;
 }
 
-/// A compressible value.
+/// A long text that compresses well.
 fn long(n: usize) -> String {
     format!("{n:04}").repeat(200)
 }
@@ -315,7 +315,7 @@ async fn unreadable_batches_are_passed_over(reads: Loop) {
     let letters = kafka.told("dead-letter", bad.len()).await;
     let why = |l: &InputRecord| header(l, "triad-cause-message").map(str::to_owned);
     let mut told: Vec<String> = letters.iter().filter_map(why).collect();
-    // Dead letters of one batch may be sent twice; both are equal.
+    // The dead letter of one batch may be sent twice, with the same content.
     told.sort();
     told.dedup();
     for bad in &bad {
@@ -326,7 +326,7 @@ async fn unreadable_batches_are_passed_over(reads: Loop) {
         assert_eq!(header(letter, "triad-cause"), Some("unreadable-batch"));
     }
     kafka.told("alerts", bad.len()).await;
-    // A record behind all of it.
+    // The loop continues with the record behind the unreadable batches.
     kafka.put(0, &[plain("6")]);
     kafka.values(6).await;
     reading.end().await;
@@ -407,7 +407,7 @@ async fn a_partition_that_cannot_get_on_holds_up_no_other() {
             .then_some(())
     })
     .await;
-    // One after the other, each when the previous one has been seen.
+    // Each record is written when the previous one has been handled.
     for n in 0..20 {
         kafka.put(1, &[plain(&format!("free {n}"))]);
         until("the other partition goes on", async || {
@@ -434,14 +434,14 @@ async fn a_partition_that_cannot_get_on_holds_up_no_other() {
     reading.end().await;
 }
 
-/// Larger than the bound of a decompressed Zstandard batch: 32 MiB.
+/// More than the limit of a decompressed Zstandard batch, 32 MiB.
 const TOO_MUCH: usize = 40 * 1024 * 1024;
 
-/// A Zstandard frame of this many zeros: run-length blocks (RFC 8878, 3.1.1.2).
+/// A Zstandard frame that decompresses to this many zeros, made of run-length blocks (RFC 8878, 3.1.1.2).
 fn zstd_bomb(bytes: usize) -> Vec<u8> {
     const BLOCK: usize = 128 * 1024;
     let blocks = bytes / BLOCK;
-    // Magic number, an empty frame header, a window of 128 KiB.
+    // Magic number, frame header without options, window of 128 KiB.
     let mut out = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x38];
     for n in 1..=blocks {
         let header = u32::from(n == blocks) | 1 << 1 | (BLOCK as u32) << 3;

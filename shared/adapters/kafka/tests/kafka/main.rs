@@ -1,4 +1,4 @@
-//! Kafka under the loops, over real brokers: the contract of a bus, its bounds, and foreign records.
+//! The Kafka adapter over real brokers: the contract of a bus, its time limits, and records that Triad did not write.
 
 mod bounds;
 mod contract;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 #[serde(rename_all = "camelCase")]
 struct Event {
     version: String,
-    /// As sent, with its percent-encoding.
+    /// The path as sent, with its percent-encoding.
     raw_path: String,
     #[serde(default)]
     raw_query_string: String,

@@ -1,4 +1,4 @@
-//! Answers of a function, without the Runtime API and in virtual time.
+//! Answers of a function to a batch, without the Runtime API and in virtual time.
 
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -77,7 +77,7 @@ async fn without_partial_responses_any_failure_fails_the_function() {
 #[tokio::test(start_paused = true)]
 async fn what_is_unfinished_at_the_deadline_is_failed_and_what_is_finished_is_not() {
     let stuck = |_: Vec<ParsedRecord>, invocation: Invocation| async move {
-        // 15 of orders-0, and the one record of orders-1.
+        // The handler finishes offset 15 of `orders-0` and the only record of `orders-1`.
         invocation.progress.done(0);
         invocation.progress.done(2);
         assert!(invocation.deadline.remaining() < Duration::from_secs(60));
@@ -93,7 +93,7 @@ async fn what_is_unfinished_at_the_deadline_is_failed_and_what_is_finished_is_no
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_uses_its_whole_time_still_gets_to_answer() {
     let slow = |records: Vec<ParsedRecord>, invocation: Invocation| async move {
-        // The last call ends at the deadline; its result is stored after that.
+        // The handler's last call ends at the deadline, and storing its result takes 400 ms more.
         tokio::time::sleep_until(invocation.deadline.instant()).await;
         tokio::time::sleep(Duration::from_millis(400)).await;
         vec![RecordOutcome::Done; records.len()]

@@ -1,4 +1,4 @@
-//! Golden files: an event as Lambda sends it, and the records that come out of it.
+//! Golden files: an event as Lambda sends it, and the records that the adapter reads from it.
 
 use serde_json::{Value, json};
 use triad_lambda::{BatchResponse, ParsedRecord, RecordId, parse_event};

@@ -1,4 +1,4 @@
-//! Events and requests in, answers out, without the Runtime API.
+//! The Lambda adapter's answers to events and to HTTP requests, without the Runtime API.
 
 mod answers;
 mod golden;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use triad_lambda::url::MAX_ANSWER_BYTES;
 use triad_lambda::{FunctionError, Invocation, RunConfig, answer_http};
 
-/// Most bytes of a body in these tests.
+/// Limit of a body in these tests, in bytes.
 const MOST: usize = 4;
 
 /// A context whose deadline is `remaining` ahead of the wall clock.
@@ -46,7 +46,7 @@ where
     answer.map(|answer| serde_json::from_str(answer.get()).unwrap())
 }
 
-/// Answers with the request.
+/// A handler that answers with the request's body.
 async fn echo(request: Request<Bytes>, _: Invocation) -> Response<Bytes> {
     let (head, body) = request.into_parts();
     let said = format!(

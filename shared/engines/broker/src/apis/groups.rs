@@ -154,7 +154,7 @@ pub(crate) fn answer(header: &Header, answer: GroupAnswer) -> Vec<u8> {
 }
 
 fn join_response(answer: GroupAnswer) -> JoinGroupResponse {
-    // Not nullable before version 7, so never null.
+    // The field is not nullable before version 7, so it is never null.
     let response = JoinGroupResponse::default()
         .with_generation_id(-1)
         .with_protocol_name(Some(StrBytes::new()));

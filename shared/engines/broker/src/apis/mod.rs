@@ -29,9 +29,9 @@ use crate::wire::frame::{Header, Malformed};
 pub(crate) enum Reply {
     /// No answer (produce with acks 0).
     Silent,
-    /// With this frame.
+    /// This frame is the answer.
     Ready(Vec<u8>),
-    /// With this frame, once everything up to the position is durable.
+    /// This frame is the answer, once everything up to the position is durable.
     Durable(Lsn, Vec<u8>),
     /// The answer of the group for this ticket.
     Group(Ticket),

@@ -39,7 +39,7 @@ pub enum LineError {
     /// The bytes are no record batch of the present format (magic 2).
     #[error("the bytes are no record batch")]
     NoBatch,
-    /// The group has no name.
+    /// The name of the group is empty, so no offset can be committed for it.
     #[error("the group takes no such offset")]
     NoOffset,
     /// The disk failed or is full, or a bound of the broker is reached: on bytes, or on the groups with committed

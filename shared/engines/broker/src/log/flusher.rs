@@ -41,7 +41,7 @@ pub enum Flush {
 #[derive(Debug)]
 pub(crate) struct NextFile {
     pub(crate) wal: wal::Writer,
-    /// Its present name and its final one. The final name means that the file before it is finished.
+    /// The file's present name and its final one. The final name means that the file before it is finished.
     pub(crate) names: [PathBuf; 2],
 }
 

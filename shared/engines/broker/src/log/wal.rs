@@ -38,7 +38,7 @@ pub(crate) fn path_of(dir: &Path, generation: u64) -> PathBuf {
     dir.join(format!("wal-{generation:016}"))
 }
 
-/// By how many bytes a file is extended.
+/// Number of bytes by which a file is extended.
 const AHEAD: u64 = 1 << 20;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 

@@ -217,7 +217,7 @@ async fn at(until: Option<Instant>) {
 enum InputNeed {
     /// The rest of a small request, or a new one.
     Bytes,
-    /// The rest of a large request of this many bytes.
+    /// This many bytes of a large request are still to be read.
     Large(usize),
     /// Room to begin requests that were read already.
     Room,

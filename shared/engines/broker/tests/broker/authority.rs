@@ -1,4 +1,4 @@
-//! A certificate authority for one test. Its keys, and those that it signs, are generated on demand.
+//! A certificate authority for one test. It generates its keys and those of its certificates on demand.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -22,7 +22,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let key = KeyPair::generate().expect("a key");
-        // A distinct name, so that it is not mistaken for another authority.
+        // A random name, so that clients do not mistake one authority for another.
         let name = format!("Authority {:?}", key.public_key_raw().get(1..9));
         params.distinguished_name.push(DnType::CommonName, name);
         let pem = params.self_signed(&key).expect("a root").pem();
@@ -32,12 +32,12 @@ impl Authority {
         }
     }
 
-    /// Identity of a broker with this address or name.
+    /// Certificate of a broker with this address or host name.
     pub fn server(&self, name: &str) -> Identity {
         self.sign(name, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// Identity of a client.
+    /// Certificate of a client.
     pub fn client(&self, name: &str) -> Identity {
         self.sign(name, ExtendedKeyUsagePurpose::ClientAuth)
     }

@@ -1,4 +1,4 @@
-//! Short helpers for clients, with bounded waits.
+//! Kafka clients for tests; each wait has a limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::OwnedMessage;
 use rdkafka::producer::FutureProducer;
 
-/// Longest wait of a test.
+/// Limit of each wait.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A unique name, across processes.
+/// A name that no other test or process uses.
 pub fn fresh(what: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!(
@@ -31,7 +31,7 @@ pub fn config(bootstrap: &str) -> ClientConfig {
     config
 }
 
-/// Runs async client calls from plain tests.
+/// Runs an asynchronous client call in a synchronous test.
 pub fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -48,7 +48,7 @@ pub fn producer(bootstrap: &str, settings: &[(&str, &str)]) -> FutureProducer {
     config.create().expect("a producer")
 }
 
-/// A consumer in its own group, or in the named one.
+/// A consumer with these settings in the group `group`.
 pub fn consumer(bootstrap: &str, group: &str, settings: &[(&str, &str)]) -> BaseConsumer {
     let mut config = config(bootstrap);
     config
@@ -73,7 +73,7 @@ pub fn options() -> AdminOptions {
         .request_timeout(Some(PATIENCE))
 }
 
-/// Creates a topic and waits until it is visible.
+/// Creates a topic and waits until the broker lists it.
 pub fn create_topic(bootstrap: &str, name: &str, partitions: i32) {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
     let results = run(admin(bootstrap).create_topics([&topic], &options())).expect("an answer");
@@ -87,7 +87,7 @@ pub fn create_topic(bootstrap: &str, name: &str, partitions: i32) {
     });
 }
 
-/// Polls until `check` returns something; `check` must wait or yield.
+/// Polls until `check` returns a value. `check` itself must wait or yield.
 pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -99,7 +99,7 @@ pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Polls `count` messages.
+/// Reads `count` messages.
 pub fn take(consumer: &BaseConsumer, count: usize) -> Vec<OwnedMessage> {
     let mut taken = Vec::with_capacity(count);
     eventually("all messages arrive", || {

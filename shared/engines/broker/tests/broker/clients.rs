@@ -1,8 +1,7 @@
-//! Clients in other languages, if there is a Python that has them: the interpreter in
-//! `TRIAD_PYTHON`, or `.venv/bin/python` at the workspace's root, with the packages of
-//! `tests/python-requirements.txt`.
+//! Clients in Python. Skipped if there is no interpreter with their packages: the interpreter in `TRIAD_PYTHON`, or
+//! `.venv/bin/python` at the workspace's root, with the packages of `tests/python-requirements.txt`.
 
-// The crate of the tests depends on this one, so its module is included by path.
+// Included by path: the crate of the workspace's tests depends on this crate.
 #[path = "../../../../../tests/src/skipped.rs"]
 mod skipped;
 

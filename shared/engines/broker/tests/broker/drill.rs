@@ -21,7 +21,7 @@ use crate::process::{Process, free_port};
 pub struct Drill {
     /// The broker's program.
     pub program: PathBuf,
-    /// An empty directory for its data.
+    /// An empty directory for the broker's data.
     pub data: PathBuf,
     pub messages: usize,
     pub kills: usize,
@@ -58,7 +58,7 @@ struct Tally {
 struct Counting(Arc<Tally>);
 
 impl ClientContext for Counting {
-    // Ignored: the kills are intended, and so are the client's errors about them.
+    // Logs nothing: the client's errors about the kills are expected.
     fn log(&self, _: rdkafka::config::RDKafkaLogLevel, _: &str, _: &str) {}
     fn error(&self, _: KafkaError, _: &str) {}
 }
@@ -103,7 +103,7 @@ pub fn run(drill: &Drill) -> Outcome {
         let killer = scope.spawn(move || {
             let mut broker = broker;
             let mut kills = 0;
-            // One kill after each further part of acknowledged messages.
+            // Kills the broker once after each further share of the messages has been acknowledged.
             while kills < drill.kills {
                 let due = (kills + 1) * drill.messages / (drill.kills + 1);
                 while tally.delivered.load(Ordering::Acquire) < due {
@@ -220,7 +220,7 @@ fn verify(bootstrap: &str, drill: &Drill) {
     assert_eq!(seen, drill.messages);
 }
 
-/// As `eventually`, with a longer bound, for a million messages.
+/// `eventually` with a longer time limit, for a million messages.
 fn eventually_long(what: &str, mut check: impl FnMut() -> Option<()>) {
     let end = Instant::now() + Duration::from_secs(600);
     loop {

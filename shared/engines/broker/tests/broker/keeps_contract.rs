@@ -1,4 +1,4 @@
-//! The contract suite on this broker: in memory, on disk, and on disk without syncing.
+//! Runs the contract suite on this broker: in memory, on disk, and on disk without fsync.
 
 use crate::{client, contract};
 use triad_broker::{Broker, BrokerConfig, FlushPolicy};

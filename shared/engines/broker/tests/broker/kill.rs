@@ -1,4 +1,4 @@
-//! The kill drill at a small size. The full one: `cargo run -p triad-broker --release --example kill_drill --
+//! The kill drill with few messages. At full size: `cargo run -p triad-broker --release --example kill_drill --
 //! --messages 1000000 --kills 30`.
 
 use crate::drill::{Drill, run};

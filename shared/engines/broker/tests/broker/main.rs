@@ -1,5 +1,5 @@
-//! The broker in this process and as a program: with librdkafka, with clients in other languages, with hand-made
-//! requests.
+//! The broker in this process and as a program, with librdkafka, with clients in other languages, and with requests
+//! built by hand.
 
 mod authority;
 mod client;

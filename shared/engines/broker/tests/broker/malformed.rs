@@ -1,4 +1,4 @@
-//! Malformed input: the connection may end, the broker must not.
+//! Malformed requests may end the connection, but not the broker.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,7 +22,7 @@ fn connect(addr: SocketAddr) -> TcpStream {
     stream
 }
 
-/// A request with this body and no client id.
+/// A request with this API key, version and body, without a client id.
 fn request(key: i16, version: i16, body: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     frame.extend_from_slice(&key.to_be_bytes());
@@ -38,7 +38,7 @@ fn request(key: i16, version: i16, body: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// The next response without its length; `None` if the broker closed the connection.
+/// The next response without its length prefix; `None` if the broker has closed the connection.
 fn response(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     match stream.read_exact(&mut length) {
@@ -115,7 +115,7 @@ fn malformed_requests_end_their_connection_only() {
 #[test]
 fn every_prefix_and_every_flipped_byte_of_a_request_is_survived() {
     let broker = broker();
-    // Metadata version 9 for one topic, flexible.
+    // A Metadata request, version 9 (a flexible one), for one topic.
     let good = request(3, 9, &[0, 2, 2, b't', 0, 0, 0, 0, 0]);
     for i in 4..good.len() {
         let mut bytes = good.clone();
@@ -142,7 +142,7 @@ fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
     let mut stream = connect(broker.addr());
     stream.write_all(&request(18, 99, &[0])).expect("sent");
     let answer = response(&mut stream).expect("an answer");
-    // Correlation id, then UNSUPPORTED_VERSION, then the list.
+    // The answer begins with the correlation id and UNSUPPORTED_VERSION; the list of versions follows.
     assert_eq!(answer[..6], [0, 0, 0, 7, 0, 35]);
     assert!(answer.len() > 100);
     // The connection stays open.
@@ -187,7 +187,7 @@ fn one_connection_too_many_is_closed() {
 fn an_old_record_format_is_refused_with_its_own_error() {
     let broker = broker();
     let mut stream = connect(broker.addr());
-    // Metadata version 1 creates the topic "t".
+    // A Metadata request, version 1, creates the topic "t".
     stream
         .write_all(&request(3, 1, &[0, 0, 0, 1, 0, 1, b't']))
         .expect("sent");
@@ -201,7 +201,7 @@ fn an_old_record_format_is_refused_with_its_own_error() {
     body.extend_from_slice(&old);
     stream.write_all(&request(0, 3, &body)).expect("sent");
     let answer = response(&mut stream).expect("an answer");
-    // Correlation id, one topic "t", one partition 0, UNSUPPORTED_FOR_MESSAGE_FORMAT.
+    // The expected answer: correlation id, one topic "t", one partition 0, UNSUPPORTED_FOR_MESSAGE_FORMAT.
     let expected = [
         0, 0, 0, 7, 0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 1, 0, 0, 0, 0, 0, 43,
     ];

@@ -42,14 +42,14 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// SIGKILL, and wait for the end.
+    /// Sends SIGKILL and waits until the process has ended.
     fn drop(&mut self) {
         self.child.kill().expect("a kill");
         self.child.wait().expect("an end");
     }
 }
 
-/// A port that is free now; the broker reuses it after each kill.
+/// A port that is free now. The test starts the broker on it again after each kill.
 pub fn free_port() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     listener.local_addr().expect("an address")

@@ -1,4 +1,4 @@
-//! Clients across a restart of the broker.
+//! Clients while the broker is restarted.
 
 use std::io::Read;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn a_group_member_goes_on_after_the_broker_was_killed() {
     drop(broker);
     let _broker = Process::start(program, listen, Some(dir.path()));
     send(&bootstrap, "after");
-    // The client reports the lost connection as an event, which is no message.
+    // The client first reports the lost connection as an error event, which is skipped.
     let got = eventually("the next message arrives", || {
         reader
             .poll(std::time::Duration::from_millis(100))?
@@ -96,7 +96,8 @@ fn a_group_member_goes_on_after_the_broker_was_killed() {
     assert_eq!(payloads(&[got]), ["after"]);
 }
 
-/// A log that fails and recovers: a limit on the size of files simulates a full disk.
+/// The disk is simulated by a limit on file sizes: the log's write fails, and succeeds after a restart without the
+/// limit.
 #[test]
 fn a_disk_that_is_full_ends_the_broker_and_a_start_with_room_goes_on_with_all_that_was_acknowledged()
  {

@@ -38,7 +38,7 @@ pub(crate) fn encode(records: &[&Envelope], timestamp_ms: i64) -> Vec<u8> {
     out[23..27].copy_from_slice(&(count - 1).to_be_bytes());
     out[27..35].copy_from_slice(&timestamp_ms.to_be_bytes());
     out[35..43].copy_from_slice(&timestamp_ms.to_be_bytes());
-    // No producer id, epoch and sequence: nobody sends it twice.
+    // Producer id, epoch and sequence are -1: the batch is not of an idempotent producer.
     out[43..57].fill(0xff);
     out[57..61].copy_from_slice(&count.to_be_bytes());
     let crc = crc32c::crc32c(&out[CRC_FROM..]);
@@ -47,7 +47,7 @@ pub(crate) fn encode(records: &[&Envelope], timestamp_ms: i64) -> Vec<u8> {
 }
 
 fn put_record(out: &mut Vec<u8>, delta: i64, record: &Envelope) {
-    // No attributes, and no time behind the batch's.
+    // The record has no attributes, and the time of its batch.
     out.push(0);
     put_varint(out, 0);
     put_varint(out, delta);

@@ -1,4 +1,4 @@
-//! Access control.
+//! Access control by tokens.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use triad_runtime::system::SystemClock;
 use crate::common::client::Said;
 use crate::common::{Made, WITHIN, World, order};
 
-/// A file of tokens in its own directory.
+/// A file of tokens in a temporary directory.
 struct File {
     dir: TempDir,
 }
@@ -36,7 +36,7 @@ impl File {
         self.dir.path().join("tokens")
     }
 
-    /// Replaces the file atomically, as an editor does.
+    /// Replaces the file by a rename, as editors do.
     fn write(&self, text: &str) {
         let new = self.dir.path().join("new");
         fs::write(&new, text).unwrap();
@@ -112,7 +112,7 @@ async fn a_token_permits_what_its_roles_say() {
     }
 }
 
-/// Waits until requests with a token get this status.
+/// Waits until a request with this token gets this status.
 async fn answered(world: &World, token: &NewToken, status: u16) {
     let answered = async {
         while get(world, token).await.status != status {
@@ -133,7 +133,7 @@ async fn a_changed_file_counts_and_a_wrong_one_does_not() {
     file.write(&format!("{}\n{}\n", old.line, new.line));
     answered(&world, &new, 404).await;
     file.write("not a token\n");
-    // A later valid file shows that the invalid one was read.
+    // When a later valid file has taken effect, the invalid file before it was read.
     for _ in 0..20 {
         answered(&world, &new, 404).await;
     }

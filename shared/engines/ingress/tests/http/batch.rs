@@ -1,4 +1,4 @@
-//! Batches: one answer for each line.
+//! Batches of orders: one answer for each line.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Concurrent orders are submitted together, within the bound of a group.
+//! Orders of concurrent requests are submitted in groups of limited size.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ async fn what_waits_is_written_together_and_beyond_the_bound_it_is_429() {
     let mut made = Made::default();
     made.settings.limits.orders = 64;
     let world = World::with(made).await;
-    // No acknowledgements: the first groups hang on the bus, the others wait behind them.
+    // Nothing is acknowledged: the first groups wait for the bus, and the later orders wait for the groups.
     world.heard.open(false);
     let before = world.sqlite.counted().writes;
     let asked: Vec<_> = (0..64)
@@ -38,7 +38,7 @@ async fn one_id_in_one_group_is_taken_once() {
     let mut made = Made::default();
     made.settings.limits.orders = 64;
     let world = World::with(made).await;
-    // Each of the four concurrent groups hangs on the bus with an order of its own.
+    // Each of the four concurrent groups has one order and waits for the bus.
     world.heard.open(false);
     let mut held = Vec::new();
     for n in 0..4 {

@@ -1,4 +1,4 @@
-//! A hidden field is in no answer to an application, although every part of the order has it.
+//! No answer to an application contains the value of a hidden field, although each part of the order has it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use triad_workflow::StepId;
 use crate::common::client::Said;
 use crate::common::{Made, World, order};
 
-/// The value of fields named `card`.
+/// The value of the hidden field `card`.
 const SECRET: &str = "4929000000006";
 
 fn shows_nothing(way: &str, said: &Said) {
@@ -40,7 +40,7 @@ async fn change(world: &World, id: &str, change: impl FnOnce(&mut Order)) {
     assert_eq!(written, [Ok(Written::Written)]);
 }
 
-/// A failed order whose record has a service's answer that repeats its request.
+/// Ends an order in Error by a service's answer that repeats its request.
 fn fails_with_it(order: &mut Order) {
     let at = SystemClock.now();
     let text = format!("422{ANSWERED}{{\"card\": \"{SECRET}\"}}");
@@ -63,7 +63,7 @@ fn fails_with_it(order: &mut Order) {
     order.state = ProcessState::Error { at, cause };
 }
 
-/// An operator resubmits the step with a correction.
+/// Resubmits the step with another input, as an operator does.
 async fn correct(world: &World, id: &str) {
     let settings = triad_runtime::settings::Settings::default();
     let (store, bus) = (world.sqlite.clone(), world.heard.clone());

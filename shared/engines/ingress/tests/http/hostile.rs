@@ -1,4 +1,4 @@
-//! Hostile input: it is answered or the connection is closed, and the next client is served.
+//! Hostile requests are answered or their connection is closed, and the next client is served.
 
 use crate::common::World;
 use crate::common::client::raw;

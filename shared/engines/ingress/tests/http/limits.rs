@@ -1,4 +1,4 @@
-//! Requests that are too many, too long or too slow.
+//! Limits on the number, length and duration of requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use triad_core::submission::MAX_SUBMISSION_BYTES;
 use crate::common::client::{parse, raw, read};
 use crate::common::{Made, WITHIN, World, order};
 
-/// An order of exactly this many bytes.
+/// An order whose JSON has exactly this many bytes.
 fn of_bytes(id: &str, bytes: usize) -> Vec<u8> {
     let empty = format!(r#"{{"order_id":"{id}","workflow":"w","details":{{"x":""}}}}"#);
     let fill = "x".repeat(bytes - empty.len());
@@ -51,7 +51,7 @@ async fn an_order_has_256_kib_at_most_however_its_length_is_told() {
         let said = raw(world.client.address, &request).await.unwrap();
         assert_eq!(said.status, status);
     }
-    // A declared length above the bound is refused before the body is read.
+    // A request whose declared length exceeds the limit is refused before its body is read.
     let huge = b"POST /v1/orders HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
         content-type: application/json\r\ncontent-length: 1000000000000000\r\n\r\n{";
     assert_eq!(raw(world.client.address, huge).await.unwrap().status, 413);
@@ -71,7 +71,7 @@ async fn who_sends_slowly_is_left() {
         content-type: application/json\r\ncontent-length: 100\r\n\r\n{\"order_id\"";
     let said = raw(world.client.address, half).await.unwrap();
     assert_eq!(said.is(), (408, "body-timeout".into()));
-    // An idle connection after one request is closed, too.
+    // A connection that stays idle after one request is closed, too.
     let once = raw(
         world.client.address,
         b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
@@ -93,7 +93,7 @@ async fn a_connection_beyond_the_bound_waits_for_its_turn() {
     world.waiting(1).await;
     let client = world.client.clone();
     let mut second = tokio::spawn(async move { client.send("GET", "/healthz", &[], b"").await });
-    // With a free place it would be answered at once.
+    // The server has one place for a connection, which is taken; otherwise the answer would come at once.
     let early = tokio::time::timeout(Duration::from_millis(50), &mut second).await;
     assert!(early.is_err(), "{early:?}");
     world.finish("7").await;
@@ -108,10 +108,10 @@ async fn who_does_not_read_is_left() {
     made.settings.limits.body_within = Duration::from_millis(50);
     let world = World::with(made).await;
     let mut deaf = world.client.connect().await;
-    // More answers than fit into the system's buffers of a connection.
+    // The answers are larger than the operating system's buffers of a connection.
     let requests = "GET /v1/openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1_000);
     deaf.write_all(requests.as_bytes()).await.unwrap();
-    // The only place becomes free when that connection is closed.
+    // The server answers again when it has closed that connection, which took its only place.
     assert_eq!(world.get("/healthz").await.status, 200);
 }
 
@@ -126,7 +126,7 @@ async fn bodies_share_a_bounded_memory() {
     half.write_all(begun).await.unwrap();
     let large = of_bytes("1", 99_000);
     assert_eq!(world.client.post_bytes(&large).await.status, 201);
-    // A declared length takes no memory.
+    // The server allocates memory for bytes received, not for the declared length.
     half.write_all(&[b' '; 60_000]).await.unwrap();
     let said = async {
         loop {
@@ -152,7 +152,7 @@ async fn bodies_share_a_bounded_memory() {
         .expect("it is given back");
 }
 
-/// Operators, all of whom are known.
+/// An authenticator that accepts everybody as an operator.
 #[derive(Debug)]
 struct Operators;
 

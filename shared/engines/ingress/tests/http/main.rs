@@ -1,4 +1,4 @@
-//! The HTTP interface over real sockets, with the SQLite store.
+//! The HTTP interface of Submission over real sockets, with the SQLite store.
 
 mod access;
 mod batch;

@@ -1,5 +1,5 @@
-//! The OpenAPI document agrees with the handlers: every answer of every test is checked against it, and the tests
-//! here produce every documented answer.
+//! The OpenAPI document agrees with the handlers: the client of all tests checks every answer against it, and the
+//! tests here produce every documented answer.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn documented() -> BTreeSet<(String, String, String)> {
     all
 }
 
-/// Answers for a single order, with both methods.
+/// Requests an order with GET and HEAD.
 async fn read_both(client: &Client, path: &str, headers: &[(&str, &str)]) {
     for method in ["GET", "HEAD"] {
         client.send(method, path, headers, b"").await;
@@ -74,7 +74,7 @@ async fn every_answer_of_the_document_is_given() {
     assert!(missing.is_empty(), "never given: {missing:?}");
 }
 
-/// A body that does not arrive.
+/// Sends a request whose body does not arrive.
 async fn slow(client: &Client) {
     let mut stream = client.connect().await;
     let half = b"POST /v1/orders HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
@@ -87,7 +87,7 @@ async fn slow(client: &Client) {
     check("POST", "/v1/orders", &said);
 }
 
-/// A store that fails.
+/// Produces the answers of a failing store.
 async fn failing(world: &World) {
     for why in [
         StoreError::Transient("x".into()),
@@ -105,7 +105,7 @@ async fn failing(world: &World) {
     *world.store.panics.lock().unwrap() = true;
     world.submit("3").await;
     *world.store.panics.lock().unwrap() = false;
-    // A readiness result is cached for a second: another server has none.
+    // The readiness result is cached for a second, so a second server is used.
     let other = World::start().await;
     other
         .store
@@ -113,7 +113,7 @@ async fn failing(world: &World) {
     read_both(&other.client, "/readyz", &[]).await;
 }
 
-/// All permits to wait are taken.
+/// Produces the answers when all permits to wait are taken.
 async fn crowded(world: &World) {
     let client = world.client.clone();
     let asked =
@@ -126,7 +126,7 @@ async fn crowded(world: &World) {
     world.client.post("/v1/orders?wait=1s", &order("1")).await;
 }
 
-/// Callers without a token, or with one that lacks the role.
+/// Produces the answers to callers without a token, and to those whose token lacks the role.
 async fn strangers() {
     let dir = tempfile::tempdir().unwrap();
     let token = NewToken::make("op", &[Role::Operate]).unwrap();

@@ -1,4 +1,4 @@
-//! Operators over real sockets: the listener's checks before a request reaches the console, and the stop.
+//! Requests of operators over real sockets: what the listener checks before the console gets a request, and its stop.
 
 #[path = "../../../../operations/console/tests/console/common/mod.rs"]
 #[expect(dead_code, reason = "the console's own tests use more of it")]
@@ -13,7 +13,7 @@ use crate::common::client::{Client, Said};
 use console::World;
 use console::document::DOCUMENT;
 
-/// A server of the console with the tokens of these lines, in its own world.
+/// A server of the console with the given tokens.
 struct Listener {
     server: Server,
     client: Client,

@@ -1,4 +1,4 @@
-//! The stop of a server: requests under way are answered, within its time.
+//! A stopping server answers the requests under way, within its time limit.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn an_order_under_way_is_answered_and_nothing_more_is_taken() {
     let heard = world.heard.clone();
     let address = world.client.address;
     let opens = tokio::spawn(async move {
-        // It listens no more, and one order is still being submitted.
+        // Waits until the server no longer listens; one order is still being submitted.
         while TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -67,7 +67,7 @@ async fn what_takes_too_long_is_broken_off() {
     world.until_stored("7").await;
     world.stop().await;
     assert!(read(&mut asked).await.is_none());
-    // The order is stored, and a repeated submission says so.
+    // The order is stored, so that a second submission is answered as a repetition.
     assert!(world.stored("7").await.is_some());
 }
 

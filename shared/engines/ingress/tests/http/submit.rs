@@ -39,7 +39,7 @@ async fn the_same_again_is_200_and_other_content_is_409_without_a_dead_letter() 
     other["details"]["n"] = json!(2);
     let said = world.client.post("/v1/orders", &other).await;
     assert_eq!(said.is(), (409, "conflicting-submission".into()));
-    // The lane is part of the submission.
+    // The same order in another lane is another submission.
     let said = world
         .client
         .post("/v1/orders?priority=high", &order("7"))
@@ -296,7 +296,7 @@ async fn it_is_ready_while_the_store_answers() {
     );
 }
 
-/// A storage that cannot be written while the test says so.
+/// A data directory that becomes full when the test sets it.
 #[derive(Debug, Default)]
 struct Full(AtomicBool);
 

@@ -1,4 +1,4 @@
-//! TLS from files.
+//! HTTPS with certificates from files.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn files(dir: &Path) -> TlsFiles {
     }
 }
 
-/// Sends a request over TLS that trusts one certificate; `None` if the handshake fails.
+/// Sends a request over TLS and trusts only the certificate `trusted`; `None` if the handshake fails.
 async fn get(world: &World, trusted: &str) -> Option<Said> {
     let mut roots = RootCertStore::empty();
     roots

@@ -1,4 +1,4 @@
-//! `?wait`: the answer comes with the end.
+//! Requests with `?wait` are answered when the order ends.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn who_submits_and_waits_is_answered_with_the_end_when_its_status_passes()
     assert_eq!(said.json()["result"], "accepted");
     assert_eq!(said.json()["order"]["state"], "Processed");
     world.waiting(0).await;
-    // The order has ended, so the answer does not wait.
+    // The order has already ended, so the request is answered at once.
     let said = world.client.post("/v1/orders?wait=60s", &order("7")).await;
     assert_eq!(
         (said.status, &said.json()["order"]["state"]),
@@ -106,7 +106,7 @@ async fn an_end_is_told_once_its_record_is_written_whatever_becomes_of_its_statu
     world.waiting(1).await;
     let order = world.stored("7").await.expect("it is stored");
     world.tell(&order, Status::Completed).await;
-    // A woken request would have read the end by the time that others are answered.
+    // Meanwhile, a request woken by the status would have read the store.
     for _ in 0..20 {
         assert_eq!(world.get("/v1/orders/7").await.json()["state"], "Pending");
     }
@@ -140,7 +140,7 @@ async fn beyond_the_bound_nobody_waits_and_nothing_is_submitted() {
         201,
         "without waiting there is room"
     );
-    // A client that disconnects frees its permit.
+    // The permit of a client that disconnects is freed.
     drop(waits);
     world.waiting(0).await;
 }

@@ -1,4 +1,4 @@
-//! A store with several processes: one owner and guests.
+//! A store that several processes share: one owner and its guests.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn join(dir: &Path) -> SqliteStore<Hand> {
     SqliteStore::join(dir, Hand::at(10_000), RETENTION).unwrap()
 }
 
-/// The owner and its guests as one store: each call goes to the next of them.
+/// The owner and its guests as one store: the calls go to each in turn.
 #[derive(Clone)]
 struct Turns(Arc<[SqliteStore<Hand>]>, Arc<AtomicUsize>);
 
@@ -109,13 +109,13 @@ async fn a_guest_keeps_the_contracts_of_expiry_and_of_a_control_store() {
     contract::control::all(&timed, "control").await;
 }
 
-/// Orders that several processes write, until each process has won a number of races for each.
+/// Ids of the orders that several processes write at the same time.
 const SHARED: [&str; 3] = ["one", "two", "three"];
 const WINS: u64 = 60;
-/// Their first due time; each write moves it later.
+/// The orders' first due time; each write moves it later.
 const DUE: u64 = 5_000;
 
-/// Writes each of the shared orders until it has won enough races for each.
+/// Writes each shared order until this process has written it [`WINS`] times.
 async fn compete(store: &SqliteStore<Hand>, token: u64) {
     for round in 0..WINS {
         for (at, name) in SHARED.into_iter().enumerate() {
@@ -139,11 +139,11 @@ async fn compete(store: &SqliteStore<Hand>, token: u64) {
     }
 }
 
-/// Environment variable for a second process of this binary: the store to join, and the write tokens to use.
+/// Environment variable for a second process of this binary: the store to join, and the first write token.
 const JOINS: &str = "TRIAD_SQLITE_TEST_JOINS";
 const TOKEN: &str = "TRIAD_SQLITE_TEST_TOKEN";
 
-/// Not a test: a guest process of [`no_update_of_any_process_is_lost`].
+/// Not a test by itself: a guest process of [`no_update_of_any_process_is_lost`].
 #[tokio::test]
 async fn competes_as_a_guest() {
     let Some(dir) = std::env::var_os(JOINS) else {
@@ -191,7 +191,7 @@ async fn no_update_of_any_process_is_lost() {
     }
 }
 
-/// Another process that writes.
+/// Opens a connection to the file, as another process would.
 fn other(dir: &Path) -> Connection {
     let other = Connection::open(triad_sqlite::file(dir)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -207,7 +207,7 @@ async fn a_write_waits_for_another_process_that_writes() {
         let owner = owner.clone();
         async move { owner.create(vec![new("1")]).await }
     });
-    // A store with a short timeout: by then it has tried for the lock.
+    // With a timeout of 50 ms, its answer comes after it has tried to get the lock.
     let hasty = owner.clone().answering_within(Duration::from_millis(50));
     let given_up = hasty.create(vec![new("2")]).await;
     assert!(given_up[0].is_err(), "{given_up:?}");
@@ -234,7 +234,7 @@ async fn the_log_stays_bounded_beside_a_guest() {
     let dir = tempfile::tempdir().unwrap();
     let owner = own(dir.path());
     let guest = join(dir.path());
-    // Three times the bound of the log on disk.
+    // Three times as much as the write-ahead log may hold.
     for batch in 0..50 {
         let orders = (0..50).map(|n| {
             let mut new = new(&format!("{batch}-{n}"));
@@ -278,7 +278,7 @@ fn a_guest_makes_nothing_where_there_is_no_store() {
     none(dir.path());
     none(&dir.path().join("no-such-directory"));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    // As after a process that died before it created the tables.
+    // An empty file, as a process leaves it that died before it created the tables.
     std::fs::write(triad_sqlite::file(dir.path()), "").unwrap();
     none(dir.path());
     assert_eq!(std::fs::read(triad_sqlite::file(dir.path())).unwrap(), b"");

@@ -1,4 +1,4 @@
-//! The SQLite store: alone, and with guests.
+//! The SQLite store in one process, and shared with guest processes.
 
 mod common;
 mod guests;

@@ -1,4 +1,5 @@
-//! The store keeps the contracts of the ports, survives `kill -9`, and reports damaged and foreign files.
+//! The store fulfils the ports' contracts, loses nothing when its process is killed, and reports damaged and foreign
+//! files.
 
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -104,8 +105,8 @@ async fn it_keeps_the_contract_of_an_operators_store() {
     contract::operator::all(&open(dir.path()), "contract").await;
 }
 
-/// Before 3.51.3 two connections that write or checkpoint at once may corrupt the file, and a guest process has one
-/// beside the owner's: <https://sqlite.org/wal.html>, the WAL-reset bug.
+/// SQLite before 3.51.3 may corrupt the file when two connections write or checkpoint at once, which an owner and a
+/// guest process do: <https://sqlite.org/wal.html>, the WAL-reset bug.
 #[test]
 fn the_bundled_sqlite_does_not_have_the_wal_reset_bug() {
     let db = Connection::open_in_memory().unwrap();
@@ -191,8 +192,8 @@ async fn what_is_stored_is_there_after_a_restart() {
 /// killed.
 const WRITES_IN: &str = "TRIAD_SQLITE_TEST_WRITES_IN";
 
-/// Not a test: the process that [`no_answered_write_is_lost_by_kill`] kills. It prints the id of each order that the
-/// store has answered.
+/// Not a test by itself: the process that [`no_answered_write_is_lost_by_kill`] kills. It prints the id of each order
+/// whose write was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_until_it_is_killed() {
     let Some(dir) = std::env::var_os(WRITES_IN) else {
@@ -203,7 +204,7 @@ async fn writes_until_it_is_killed() {
     let writers = (0..8).map(|writer| {
         let store = store.clone();
         tokio::spawn(async move {
-            // Bounded, in case no test kills it.
+            // Limited, in case the process is not killed.
             for n in 0..100_000 {
                 let id = format!("{from}-{writer}-{n}");
                 let created = store.create(vec![new(&id)]).await;
@@ -238,12 +239,12 @@ async fn no_answered_write_is_lost_by_kill() {
         for (n, id) in answered.enumerate() {
             kept.push(id);
             if n == wanted {
-                // Ids that it prints before it dies are read, and count as answered.
+                // Ids that the process prints before it dies count as answered.
                 child.kill().unwrap();
             }
         }
         child.wait().unwrap();
-        // No process has it open, and its log is as the killed process left it.
+        // A guest joins while no process has the file open; the write-ahead log is as the killed process left it.
         let guest = SqliteStore::join(dir.path(), Hand::at(10_000), Millis(86_400_000)).unwrap();
         let seen = guest.load(kept.iter().map(|kept| id(kept)).collect()).await;
         assert!(seen.iter().all(|seen| matches!(seen, Ok(Some(_)))));
@@ -302,7 +303,7 @@ async fn what_has_expired_is_deleted_in_bounded_parts() {
     timed.pass(Millis(2_000)).await;
     assert_eq!(store.delete_expired().await, Ok(true), "500 of 620");
     assert_eq!(store.delete_expired().await, Ok(false));
-    // Its id is free again, because its details are gone too.
+    // The expired order's id can be used again, because its details are deleted as well.
     assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
 }
 
@@ -338,7 +339,7 @@ async fn what_expires_while_it_runs_is_deleted_by_the_sweep() {
     sweep.abort();
 }
 
-/// Holds the write lock of a file, like a process that is stopped in the middle of a write.
+/// Holds the write lock of the file, as a process would that hangs within a write.
 fn blocked(dir: &Path) -> Connection {
     let other = Connection::open(triad_sqlite::file(dir)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -383,8 +384,8 @@ fn a_directory_that_cannot_be_made_is_named() {
     assert!(why.to_string().contains("file"), "{why}");
 }
 
-/// The file of a closed store, with all its data. The store's two connections may close at the same time; then
-/// neither is the last, and the writes are still in the write-ahead log.
+/// The file of a closed store with all its data. The store's two connections may close at the same time; then neither
+/// is the last, and the latest writes are still in the write-ahead log.
 fn whole_file(dir: &Path) -> PathBuf {
     let file = dir.join("state.sqlite");
     let db = Connection::open(&file).unwrap();
@@ -435,13 +436,13 @@ async fn a_record_that_was_damaged_is_reported_and_the_others_are_read() {
     let store = open(dir.path());
     create(&store, ["one", "two-is-damaged", "three"].map(String::from)).await;
     drop(store);
-    // The file is small: the id is in it as plain text, in the table and in its indexes.
+    // The order's id occurs as plain text in the table and in its indexes.
     let bytes = std::fs::read(whole_file(dir.path())).unwrap();
     let steps = b"\"step\":\"a\"";
     let places: Vec<usize> = (0..bytes.len() - steps.len())
         .filter(|at| &bytes[*at..*at + steps.len()] == steps)
         .collect();
-    // The last record is the first one on its page.
+    // SQLite fills a page from its end, so the page's last record is the first one written.
     let [_, middle, _] = places[..] else {
         panic!("three records: {places:?}")
     };
@@ -484,8 +485,8 @@ async fn a_page_that_is_none_is_refused() {
 /// Environment variable for a second process of this binary with a limit on file sizes: the directory to write to.
 const FILLS: &str = "TRIAD_SQLITE_TEST_FILLS";
 
-/// Not a test: the process with a full disk. It writes until a write is refused, and reports that; then it reads its
-/// records.
+/// Not a test by itself: the process with a full disk. It writes until a write is refused, prints that, and then
+/// reads its records.
 #[tokio::test]
 async fn writes_until_the_disk_is_full() {
     let Some(dir) = std::env::var_os(FILLS) else {
@@ -514,8 +515,8 @@ async fn writes_until_the_disk_is_full() {
 async fn a_full_disk_is_said_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let own = std::env::current_exe().unwrap();
-    // A file may have 2 MiB, or 4 if the shell counts in kilobytes; a larger write is an error, as on a full disk,
-    // and not a signal.
+    // The limit is 2 MiB, or 4 MiB if the shell counts in kilobytes. SIGXFSZ is ignored, so a larger write fails as
+    // on a full disk.
     let child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\""])
         .arg(own)
@@ -577,7 +578,7 @@ async fn what_is_counted_is_what_is_listed_whatever_was_written() {
         let of = "SELECT count(*) FROM order_state WHERE ProcessState = 'Processed'";
         read.query_row(of, [], |row| row.get(0)).unwrap()
     };
-    // They have expired, and are deleted later.
+    // Two seconds later the records have expired, and the store deletes them.
     Timed(store.clone(), clock).pass(Millis(2_000)).await;
     assert_eq!((count("Processed").await, rows()), (0, 600));
     assert!(store.delete_expired().await.unwrap());

@@ -125,7 +125,7 @@ pub(super) fn advance(
         set_complete_by(order, now);
         return Ok(());
     }
-    // Bounded: each iteration takes one step out of those that are due.
+    // The loop ends: each iteration takes one step out of those that are due.
     loop {
         let due = startable(ctx, order).next();
         let Some(index) = due else { break };

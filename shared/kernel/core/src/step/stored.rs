@@ -72,10 +72,11 @@ struct StoredState {
     /// The record's own `calls` is the sum of all attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt_calls: Option<u32>,
-    /// Of a failed attempt: it was a probe.
+    /// For a failed attempt: whether it was a probe.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     of_probe: bool,
-    /// Of a completed step: no attempt at the action was answered with success, so `started` belongs to no attempt.
+    /// For a completed step: whether no attempt at the action was answered with success, so that `started` belongs to
+    /// no attempt.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     indirect: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

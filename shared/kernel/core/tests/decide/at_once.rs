@@ -11,7 +11,7 @@ const EAGER: &str = r#"{"workflow": "eager",
     {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a", "failure_threshold": 1}},
     {"id": "b", "agent": "x", "action": "do-b", "compensation": "none"}]}"#;
 
-/// The same step with a longer wait after the threshold.
+/// The step of the other workflow, with a longer wait after the threshold.
 const PATIENT: &str = r#"{"workflow": "patient",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 1},
     "supervisor": {"failure_threshold": 1, "retry_at_once": true, "wait": {"delay": "1m", "attempts": 1}}},

@@ -1,5 +1,5 @@
-//! The promised numbers: what is stored, sent and admitted at most. A changed constant fails here, where its effect
-//! is visible, and not only at its definition.
+//! The documented limits of what is stored, sent and admitted. They are checked by their effect, so that a changed
+//! constant fails here.
 
 use serde_json::json;
 use triad_core::breaker::{Breaker, BreakerGate, BreakerSettings, Window as Calls};
@@ -60,7 +60,7 @@ fn an_operators_name_and_reason_are_kept_in_256_bytes_each_and_a_note_in_1024() 
     let at = s.order.incidents.len() - 1;
     let note = |s: &Story| s.order.incidents[at].note.as_ref().unwrap().len();
     assert_eq!(note(&s), 1_024);
-    // The line is among the newest 20, and later it is not.
+    // A note keeps its length while its line is among the newest 20, and is shortened afterwards.
     for lines in 1..=20 {
         assert_eq!(note(&s), 1_024, "{lines}");
         s.acts(match lines % 2 {
@@ -118,7 +118,7 @@ fn a_record_carries_on_all_that_may_be_unsent() {
     }
 }
 
-/// A step that fails a hundred times, while no status can be sent to the application.
+/// The step fails a hundred times while no status can be sent to the application.
 #[test]
 fn while_nothing_can_be_sent_the_sequence_has_no_gap_and_the_record_has_a_bound() {
     let mut s = Story::of(
@@ -170,7 +170,7 @@ fn an_outbox_beyond_its_bound_is_a_breach() {
         at: Timestamp(0),
         cause: None,
     };
-    // The bound, two for each of the three steps, and twelve of the order's own.
+    // The limit: 64 statuses, two messages for each of the three steps, and twelve of the order itself.
     for (count, is_breach) in [(64 + 6 + 12, false), (64 + 6 + 13, true)] {
         s.order.outbox.entries = (1..=count).map(status).collect();
         let breaches = triad_core::invariants::of_record(&s.order, &s.workflow);
@@ -242,7 +242,7 @@ fn a_submission_has_256_kib_at_most() {
 
 #[test]
 fn details_have_256_kib_at_most_as_they_are_stored() {
-    // A number of 4 bytes in the message is stored in 18 bytes: the message itself is well below its limit.
+    // A number of 4 bytes in the message takes 18 bytes when stored, so the message is well below the limit.
     let of = |bytes: usize| {
         let details = |number: &str, text: &str| {
             format!(r#"{{"m":[{}],"n":"{text}"}}"#, [number; 10].join(","))
@@ -260,7 +260,7 @@ fn details_have_256_kib_at_most_as_they_are_stored() {
 
 #[test]
 fn what_is_in_the_due_index_stays_in_its_shard() {
-    // FNV-1a by its definition, mixed with the finalizer of MurmurHash3. The upper half counts.
+    // FNV-1a, mixed with the finalizer of MurmurHash3; the upper half is the result.
     let fnv = |text: &str| {
         let prime = 0x0100_0000_01b3_u64;
         text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -320,7 +320,7 @@ fn a_second_of_a_rate_is_granted_in_eighths() {
     assert_eq!((grant.calls, grant.record.second), (100, 5));
 }
 
-// Windows before downstreams.
+// Windows, which limit the orders under way to a service.
 
 const NO_SKEW: Millis = Millis(0);
 
@@ -332,7 +332,7 @@ fn waited(waited_ms: u64, took_ms: u64) -> Pace {
     Pace { waited_ms, took_ms }
 }
 
-/// Replies to a full window's requests, without a wait.
+/// Answers `times` requests of a full window; none of them has waited.
 fn grow(w: &mut Window, times: u32) {
     for _ in 0..times {
         w.answered(waited(0, 20), w.bound(), NO_SKEW, at(0));
@@ -377,11 +377,11 @@ fn a_window_is_shut_for_a_minute_at_most() {
 fn after_slow_start_a_window_grows_by_8_orders_a_turn() {
     let mut w = Window::default();
     grow(&mut w, 1_008);
-    // Three quarters of 1,024 remain; each of them is answered once.
+    // A wait of 101 ms reduces the bound of 1,024 to three quarters. Then each request of one window is answered.
     w.answered(waited(101, 20), 1, NO_SKEW, at(0));
     assert_eq!(w.bound(), 768);
     grow(&mut w, 768);
-    // A little less than eight, because the bound grows meanwhile.
+    // The bound grows by seven, not eight, because the window gets larger during the turn.
     assert_eq!(w.bound(), 775);
     grow(&mut w, 780);
     assert_eq!(w.bound(), 783);
@@ -397,7 +397,8 @@ fn a_span_beyond_a_day_is_taken_for_a_day() {
 #[test]
 fn the_distance_of_two_clocks_is_taken_from_the_last_two_minutes() {
     let skew = Millis(500);
-    // While the shortest wait is remembered, all of 500 ms count as a queue; afterwards none of it does.
+    // As long as the shortest wait of the last two minutes is zero, the wait of 500 ms counts as time in the queue;
+    // afterwards it counts as a difference between the clocks.
     let smoothed = |asked_at: u64| {
         let mut w = Window::default();
         w.answered(waited(500, 20), 1, skew, at(0));
@@ -411,7 +412,7 @@ fn the_distance_of_two_clocks_is_taken_from_the_last_two_minutes() {
     assert_eq!(smoothed(120_000), Millis(500 * 7 / 8), "forgotten");
 }
 
-// The defaults of an installation's settings, as documented.
+// The documented defaults of an installation's settings.
 
 #[test]
 fn a_breaker_opens_when_half_of_the_last_20_orders_failed_and_10_calls_were_made() {
@@ -455,7 +456,7 @@ fn a_breaker_opens_when_half_of_the_last_20_orders_failed_and_10_calls_were_made
 fn a_breaker_is_open_for_a_second_at_first_and_for_a_minute_at_most() {
     let settings = BreakerSettings::default();
     let now = at(0);
-    // The longest possible time.
+    // The longest time for which the breaker may open, over all random values.
     let open_for = |opens: u32, asked: Option<Millis>| {
         let since = Timestamp(now.0 - 1);
         let closed = Breaker::Closed { opens, since };

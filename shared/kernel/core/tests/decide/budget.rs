@@ -1,16 +1,17 @@
-//! Totals of calls: attempts, probes, waits and runs together make no more calls than declared.
+//! Limits on the calls of a run: attempts, probes, waits and operators' runs together make no more calls than the
+//! workflow declares.
 
 use triad_core::{Action, Direction, Event, budget};
 
 use crate::support::{Story, Then, deferred_until, done, failed, failed_cleanly, found};
 
-/// Five calls in all, three per attempt, and a long `defer_for`; three in all for its compensation.
+/// Five calls per run, three per attempt, and a long `defer_for`; three calls per run for the compensation.
 const TOTAL: &str = r#"{"workflow": "w", "defaults": {"attempt_timeout": "10s", "supervisor": {"failure_threshold": 9}}, "steps": [
     {"id": "a", "agent": "x", "action": "go", "retry": {"calls_per_attempt": 3, "calls_per_run": 5},
      "compensation": {"action": "compensate", "retry": {"calls_per_attempt": 2, "calls_per_run": 3}}},
     {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
 
-/// Four calls in all, probes included.
+/// Four calls per run, including probes.
 const ASKED: &str = r#"{"workflow": "w", "steps": [
     {"id": "a", "agent": "x", "action": "go", "retry": {"calls_per_attempt": 1, "calls_per_run": 4}, "attempt_timeout": "10s",
      "probe": {"action": "ask"}, "supervisor": {"failure_threshold": 9}, "compensation": {"action": "compensate"}}]}"#;

@@ -1,4 +1,4 @@
-//! Claims, starting steps, joins, conditions and inputs.
+//! Claims of an order, the steps that a claim starts, joins, conditions and inputs.
 
 use serde_json::json;
 use triad_core::status::Status;
@@ -115,8 +115,8 @@ fn an_order_whose_steps_are_all_skipped_is_processed_by_its_claim() {
     assert_eq!(s.statuses(), [(2, Status::Started), (3, Status::Completed)]);
 }
 
-/// Another process may acknowledge another announcement of the order while this one cannot be sent: then only a sweep
-/// can send that the order has ended.
+/// The claim itself ends the order. While its status cannot be sent, another process may acknowledge another wake of
+/// the order; after that, only a sweep can send the status.
 #[test]
 fn an_end_by_a_claim_is_looked_after_until_it_is_known_to_be_told() {
     let none = r#"{"workflow": "w", "steps": [

@@ -9,7 +9,7 @@ use triad_core::{Action, Event, FailureKind, Overdue, Timestamp};
 
 use crate::support::{BEGIN, ONCE, Story, Then, failed};
 
-/// A sale that ships after its point of no return.
+/// A sale with a point of no return; shipping comes after it.
 const SALE: &str = r#"{"workflow": "sale",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 3}},
   "steps": [
@@ -31,7 +31,7 @@ fn looks(s: &mut Story) -> Then {
     s.when(Event::Overdue(Overdue::default()))
 }
 
-/// The Supervisor checks the order after the deadline has passed on every clock.
+/// The Supervisor checks the order when the deadline has passed by every clock.
 fn looks_beyond(s: &mut Story) -> Then {
     s.now = s.order.deadline.expect("there is one");
     s.after(SKEW);

@@ -1,5 +1,5 @@
-//! The due hint: never later than the true due time, checked after every write of a story, and moved as seldom as
-//! that allows.
+//! The due hint is never later than the order's true due time (checked after every write of a story), and is written
+//! as seldom as that allows.
 
 use serde_json::json;
 use triad_core::decide::{Decision, true_due};
@@ -145,7 +145,7 @@ fn an_order_that_is_set_aside_is_in_no_shard_that_a_sweep_reads_and_lies_there_b
     s.order = s.order.aside();
     assert!(s.order.due_shard() >= SHARDS);
     assert_eq!(s.order.due, Some(s.order.submitted_at));
-    // A pause and a resume by an operator do not move the hint.
+    // Neither a pause nor a resume moves the hint.
     s.after(500).acts(Action::Pause);
     s.acts(Action::Resume);
     assert_eq!(s.order.due, Some(s.order.submitted_at));

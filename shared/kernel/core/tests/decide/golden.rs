@@ -1,4 +1,5 @@
-//! Golden files of every message and of a record's parts: a change on the wire or in the store cannot go unnoticed.
+//! Golden files of every message and of the parts of a record, so that a change of a stored or sent form fails a
+//! test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -41,13 +42,14 @@ fn to_value(body: &impl Serialize) -> Value {
     serde_json::to_value(body).unwrap()
 }
 
-/// An agent's measurements, in every reply below.
+/// An agent's measurements; every reply below has them.
 const PACE: Pace = Pace {
     waited_ms: 40,
     took_ms: 210,
 };
 
-/// Replies of third-party agents, without a send time and without measurements. The code here never writes them.
+/// Replies of third-party agents, which have no send time and no measurements. They are only read here, never
+/// written.
 const FOREIGN: [&str; 2] = ["reply-success", "reply-failure"];
 
 /// The reply of an agent of this release.
@@ -118,7 +120,7 @@ fn all() -> Vec<(String, Value)> {
         all[4].1,
         "the agent's answer is that very message"
     );
-    // The records below are of an order that begins when it was submitted.
+    // The order was submitted at the story's beginning.
     s.now = Timestamp(BEGIN);
     s.when(Event::Reply(s.reply("a", reply.outcome)));
     s.refuse("b");
@@ -196,13 +198,13 @@ fn all() -> Vec<(String, Value)> {
     all
 }
 
-/// An agent's mark in the call ledger.
+/// The mark that an agent writes into the call ledger.
 const TAKEN: Mark = Mark {
     allowance: 2,
     revoked: false,
 };
 
-/// The parts of an order that the store keeps as JSON, besides its plain columns.
+/// The parts of an order that the store keeps as JSON; the rest are plain columns.
 fn parts(s: &Story) -> Value {
     let order = &s.order;
     json!({"state": order.state, "steps": order.steps, "outbox": order.outbox, "incidents": order.incidents, "dropped": order.dropped})
@@ -220,7 +222,7 @@ fn messages_are_as_the_golden_files_have_them() {
     }
 }
 
-/// A form that a release has written stays readable: a form that differs gets a file with another name
+/// Writes the golden files. A released form must stay readable, so a form that differs gets a new file name
 /// (`tests/tests/golden.rs`).
 #[test]
 #[ignore = "writes the golden files"]
@@ -231,7 +233,7 @@ fn write_golden_files() {
     }
 }
 
-/// Decodes a stored message and encodes it to the same value.
+/// Decodes a golden message and checks that it encodes to the same value.
 fn round_trip<T: Serialize + DeserializeOwned>(name: &str) -> T {
     let text = std::fs::read_to_string(path(name)).unwrap();
     let decoded: T = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -256,7 +258,7 @@ fn stored_messages_still_decode() {
     }
 }
 
-/// Decodes a stored record's parts and encodes them to the same value.
+/// Decodes a golden record's parts and checks that they encode to the same values.
 fn record_round_trip(name: &str) {
     let parts: BTreeMap<String, Value> = round_trip(name);
     fn again<T: Serialize + DeserializeOwned>(part: &Value) -> Value {

@@ -1,4 +1,4 @@
-//! Every attempt is recorded in every state: by its step's state, or by a line of the timeline.
+//! Every attempt stays recorded: in its step's state, or in a line of the timeline.
 
 use serde_json::json;
 use triad_core::history::untold;
@@ -7,7 +7,7 @@ use triad_core::{Action, Attempt, Direction, StepState};
 
 use crate::support::{FORK, LINE, ONCE, PROBED, Story, counted, failed, found, timed_out};
 
-/// Records of one step: kind, direction, first and last attempt; oldest first.
+/// The records of one step, oldest first: kind, direction, first and last attempt.
 fn told(s: &Story, step: &str) -> Vec<(Is, Direction, u32, u32)> {
     let lines = s.order.incidents.iter();
     let lines = lines.filter(|line| line.step.as_ref().is_some_and(|id| id.as_str() == step));
@@ -82,7 +82,7 @@ fn a_wait_is_one_line_with_all_of_its_attempts() {
     }
     assert_eq!(told(&s, "a"), [(Is::Deferred, FORWARD, 1, 3)]);
     assert_eq!(untold(&s.order), []);
-    // A failure in between ends the wait.
+    // A failure ends the series of waits.
     s.answer("a", failed()).overdue().claim();
     s.deferred("a", minute);
     let all = [
@@ -149,7 +149,7 @@ fn an_operators_word_invents_no_attempt() {
     assert_eq!((*started, *attempt), (None, Attempt(1)));
 }
 
-/// Two calls are allowed per attempt.
+/// The step may make two calls per attempt.
 #[test]
 fn calls_that_were_made_are_told_from_those_that_may_have_been() {
     let mut s = Story::of(&counted(LINE)).claimed();
@@ -161,7 +161,7 @@ fn calls_that_were_made_are_told_from_those_that_may_have_been() {
     assert_eq!((leg.calls, leg.made, leg.unreported), (3, 1, 2));
 }
 
-/// The retry budget reads `repeats`: a wait is not a call.
+/// `repeats` of a request counts towards the retry budget, so it must be false after a mere wait.
 #[test]
 fn a_request_repeats_a_call_only_where_one_was_made_or_may_have_been() {
     let repeats = |s: &Story| s.requests()[0].repeats;
@@ -181,7 +181,7 @@ fn a_request_repeats_a_call_only_where_one_was_made_or_may_have_been() {
     assert!(repeats(&silent), "nobody knows");
 }
 
-/// A new run counts from zero; the total of calls made stays.
+/// An operator's new run counts calls from zero; the total of all calls stays.
 #[test]
 fn calls_of_an_earlier_round_are_still_told() {
     let mut s = Story::of(LINE).claimed();
@@ -189,7 +189,7 @@ fn calls_of_an_earlier_round_are_still_told() {
     s.acts(Action::Resubmit { input: None }).claim();
     let leg = s.record("a").action;
     assert_eq!((leg.calls, leg.made, leg.unreported), (0, 2, 0));
-    // The operator decides how often to resubmit, so the retry budget does not apply.
+    // The retry budget does not apply to a resubmission, which an operator decides.
     assert!(!s.requests()[0].repeats);
     s.answer_after(1, "a", failed()).overdue().claim();
     assert!(s.requests()[0].repeats);

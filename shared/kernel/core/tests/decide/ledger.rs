@@ -5,7 +5,7 @@ use triad_core::{Event, Overdue, Untaken};
 
 use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, failed};
 
-/// The Supervisor has found the attempt over, and has waited long enough for a reply.
+/// The Supervisor finds an attempt beyond its complete-by, and has waited long enough for a reply.
 #[track_caller]
 fn silent(s: &mut Story) {
     s.now = s.now.max(s.ripe());

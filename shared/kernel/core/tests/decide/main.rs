@@ -1,4 +1,4 @@
-//! Decisions: every event on every order.
+//! Decisions of the core for every event.
 
 mod at_once;
 mod bounds;

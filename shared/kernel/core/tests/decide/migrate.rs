@@ -12,13 +12,13 @@ use crate::support::{
     FORK, LINE, ONCE, PROBED, Story, Then, compile, counted, done, failed, failed_cleanly, refused,
 };
 
-/// The line workflow, with a step `z` after its three.
+/// The workflow `line` with a fourth step, `z`, at its end.
 fn longer() -> String {
     let z = r#""compensate-c"}}, {"id": "z", "agent": "z", "action": "do-z", "compensation": "none"}]}"#;
     LINE.replace(r#""compensate-c"}}]}"#, z)
 }
 
-/// The line workflow's version with one text replaced.
+/// The workflow `line` with one text replaced.
 fn changed(from: &str, to: &str) -> String {
     let text = LINE.replace(from, to);
     assert_ne!(text, LINE, "{from}");
@@ -31,7 +31,7 @@ fn tried(s: &Story, to: &Workflow) -> Result<Vec<Change>, Vec<String>> {
     moved.map(|(_, changes)| changes).map_err(|e| e.0)
 }
 
-/// Moves the order; its story continues on the new version.
+/// Migrates the order to the version `to`; the story continues on it.
 #[track_caller]
 fn moved(s: &mut Story, to: &str) -> Vec<Change> {
     let to = compile(to);
@@ -44,7 +44,7 @@ fn moved(s: &mut Story, to: &str) -> Vec<Change> {
     changes
 }
 
-/// The obstacles, one per line.
+/// The reasons that prevent the migration, one a line.
 #[track_caller]
 fn against(s: &Story, to: &str) -> Vec<String> {
     tried(s, &compile(to)).expect_err("something stands against it")
@@ -310,12 +310,12 @@ fn what_may_have_been_done_is_compensated_where_it_was_done() {
     let as_written = r#"{"action": "compensate-a", "input": {"of": "${output}"}}"#;
     let none = changed(as_written, r#""none""#);
     one_against(&s, &none, "in the new version nobody");
-    // A step that has not been started may run, and be compensated, at another service.
+    // A step that has not started may have another service in the new version, for its compensation too.
     moved(
         &mut s,
         &changed(r#""compensate-c""#, r#""compensate-c", "agent": "other""#),
     );
-    // If an effect has no compensation, one at the same service may be added.
+    // The new version may add a compensation to a completed step, at the same service.
     let mut s = Story::of(&none).claimed();
     s.succeed("a");
     one_against(&s, &elsewhere, "which nobody compensates");

@@ -1,4 +1,4 @@
-//! Operators' acts: cancel, retry a compensation, close, and the acts refused in each state.
+//! Operators' acts: cancel, retry a compensation, close; and which acts each state refuses.
 
 use triad_core::order::IncidentKind;
 use triad_core::outbox::Writer;
@@ -12,13 +12,13 @@ use crate::support::{
     FORK, LINE, ONCE, Story, Then, counted, done, failed, failed_cleanly, refused,
 };
 
-/// `pivot` is the point of no return between two others.
+/// Three steps; the second, `pivot`, is the point of no return.
 const PIVOT: &str = r#"{"workflow": "pivot", "defaults": {"attempt_timeout": "10s", "supervisor": {"failure_threshold": 1}}, "steps": [
     {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "compensate"}},
     {"id": "pivot", "agent": "x", "action": "go", "point_of_no_return": true},
     {"id": "z", "agent": "x", "action": "go"}]}"#;
 
-/// In CompensationFailed because of `a`.
+/// An order in CompensationFailed: the compensation of `a` has failed.
 fn half_compensated() -> Story {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").overdue().claim();
@@ -379,7 +379,7 @@ fn a_campaign_acts_once_on_an_order() {
     assert_eq!(s.order.campaign, Some(CampaignId::new(7)));
     let refusal = OperationRefusal::ActedOn(CampaignId::new(7));
     assert_eq!(s.when(resubmit(7)), Then::Refused(refusal));
-    // Another campaign may act in an allowed state, and so may an operator outside a campaign.
+    // The order has been acted on by one campaign. Another campaign may act on it, and so may an operator alone.
     let then = s.when(Event::Operate(Operation {
         action: Action::Cancel,
         act: act(8),
@@ -388,7 +388,7 @@ fn a_campaign_acts_once_on_an_order() {
         (then, s.order.campaign.clone()),
         (Then::Written, Some(CampaignId::new(8)))
     );
-    // The first campaign may have been stopped, and is resumed now.
+    // The first campaign, stopped and resumed, may not act on the order a second time.
     let refusal = OperationRefusal::ActedOn(CampaignId::new(7));
     assert_eq!(s.when(resubmit(7)), Then::Refused(refusal));
 }

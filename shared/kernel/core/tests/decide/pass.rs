@@ -1,4 +1,4 @@
-//! The commit protocol: the tasks after a decision, and their order.
+//! The commit protocol: the tasks of a pass after a decision, and their order.
 
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ fn nothing_is_left_compensated_on_the_word_of_a_copy() {
     assert!(matches!(other.task(), Task::Read));
     decide(&mut other, &taken, Source::Record, event());
     assert_eq!(end(&other), &PassEnd::Ignored(Reason::Claimed));
-    // Nor on an absence in an eventually consistent read.
+    // An order that an eventually consistent read does not find is read again consistently.
     let mut none = Pass::new(WriterOrder::InLine, 0);
     none.absent(Source::Copy);
     assert!(matches!(none.task(), Task::Read));
@@ -128,7 +128,7 @@ fn nothing_is_left_compensated_on_the_word_of_a_copy() {
 fn a_writer_beside_the_line_sends_what_it_tells_before_what_lets_others_go_on() {
     let mut story = Story::of(&counted(LINE)).claimed();
     story.overdue();
-    // The Supervisor wrote last: it counted a failure, and wakes the Scheduler for the next claim.
+    // The record as the Supervisor wrote it: a failure is counted, and a wake is to be sent to the Scheduler.
     let effects = effect::status_effects(&story.order);
     let change = Transition {
         next: story.order.clone(),

@@ -1,4 +1,4 @@
-//! Pausing an order: replies to requests that are out are taken, and no step starts until it is resumed.
+//! A paused order: replies to requests under way are taken, and no step starts until the order is resumed.
 
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
@@ -20,7 +20,7 @@ fn compensating() -> Story {
     s
 }
 
-/// A wake and a claim of the paused order change nothing.
+/// Checks that a wake and a claim of the paused order change nothing.
 #[track_caller]
 fn is_held(s: &mut Story) {
     let claim = s.claim_event();

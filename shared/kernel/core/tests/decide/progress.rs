@@ -1,4 +1,4 @@
-//! Statuses of single steps for the submitting application, if the workflow asks for them.
+//! Statuses of single steps, sent to the submitting application if the workflow declares them.
 
 use serde_json::json;
 use triad_core::message::StatusMessage;

@@ -1,5 +1,5 @@
-//! Effects that may not be repeated: no second call while the effect is in doubt, and a service with a probe is
-//! probed.
+//! Steps that may not be repeated: while their effect is in doubt no second call is made, and a service that has a
+//! probe is probed.
 
 use serde_json::{Value, json};
 use triad_core::order::IncidentKind;
@@ -11,28 +11,28 @@ use crate::support::{
     ONCE, PROBED, QUEUE, Story, Then, deferred_until, done, failed, failed_cleanly, found, refused,
 };
 
-/// The step that may not be repeated is running.
+/// An order whose step `once`, which may not be repeated, is running.
 fn once() -> Story {
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a").sent();
     s
 }
 
-/// The step with the probe is running.
+/// An order whose step `pay`, which has a probe, is running.
 fn paying() -> Story {
     let mut s = Story::of(PROBED).claimed();
     s.succeed("a").sent();
     s
 }
 
-/// An agent took it and sent no reply, and its service is being probed.
+/// An agent took the attempt at `pay` and sent no reply; the service is being probed.
 fn probing() -> Story {
     let mut s = paying();
     s.overdue().claim().sent();
     s
 }
 
-/// `once` or `pay` beside a step that can fail.
+/// A workflow with `once` or `pay` in parallel with a step that can fail.
 fn beside(step: &str) -> String {
     format!(
         r#"{{"workflow": "w", "defaults": {{"attempt_timeout": "10s", "supervisor": {{"failure_threshold": 1}}}}, "steps": [
@@ -42,7 +42,7 @@ fn beside(step: &str) -> String {
     )
 }
 
-/// Stopped in Error until an operator has resolved the doubt.
+/// Checks that the order is in Error, and stays there until an operator resolves the doubt.
 #[track_caller]
 fn is_stopped_in_doubt(s: &Story, step: &str) {
     assert_eq!(s.state(), "Error");

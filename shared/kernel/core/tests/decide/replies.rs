@@ -1,4 +1,4 @@
-//! Replies: which are taken, which are fenced off, and the result of a failure.
+//! Replies of agents: which are taken, which are refused as outdated, and the effect of a failure.
 
 use triad_core::{
     Action, Attempt, Direction, Event, Illegal, Overdue, Reason, StepState, Timestamp, Work,
@@ -63,7 +63,7 @@ fn a_late_reply_raises_the_version_so_that_a_write_that_took_it_in_time_conflict
     assert_eq!(s.failures("a"), 1);
 }
 
-/// The latest moment at which a reply to the first attempt is in time.
+/// The latest time at which a reply to the first attempt is in time.
 const LAST: Timestamp = Timestamp(BEGIN + QUEUE + 10_000);
 
 #[test]
@@ -72,7 +72,7 @@ fn a_reply_that_one_scheduler_has_found_late_is_late_to_one_whose_clock_is_behin
     let reply = s.reply("a", done());
     s.now = LAST.plus(Millis(1));
     assert_eq!(s.when(Event::Reply(reply.clone())), Then::Written);
-    // Another actor writes, so the record no longer holds the dedup key of the reply.
+    // Another write replaces the dedup key of the reply in the record.
     s.acts(Action::Pause);
     let mut sent_in_time = reply.clone();
     sent_in_time.sent_at = Some(LAST);

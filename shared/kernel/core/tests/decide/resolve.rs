@@ -1,4 +1,4 @@
-//! Resolution of an effect in doubt by an operator: it happened, or it did not.
+//! An operator resolves an effect in doubt: it happened, or it did not.
 
 use serde_json::json;
 use triad_core::doubt::open_until;
@@ -10,21 +10,21 @@ use triad_core::{
 
 use crate::support::{LINE, ONCE, PROBED, Story, Then, refused};
 
-/// `p` and `q` may not be repeated, and run side by side after `first`.
+/// After `first`, the steps `p` and `q` run in parallel; neither may be repeated.
 const TWO: &str = r#"{"workflow": "two", "defaults": {"attempt_timeout": "10s"}, "steps": [
     {"id": "first", "agent": "x", "action": "go", "compensation": {"action": "compensate"}},
     {"id": "p", "agent": "x", "action": "go", "after": ["first"], "at_most_once": true, "compensation": {"action": "compensate"}},
     {"id": "q", "agent": "y", "action": "go", "after": ["first"], "at_most_once": true, "compensation": {"action": "compensate"}},
     {"id": "join", "agent": "x", "action": "go", "after": ["p", "q"], "compensation": "none"}]}"#;
 
-/// In Error: it is not known whether `once` happened.
+/// An order in Error, because the effect of `once` is in doubt.
 fn stopped() -> Story {
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a").overdue();
     s
 }
 
-/// In CompensationFailed: it is not known whether `once` happened.
+/// An order in CompensationFailed, because the effect of `once` is in doubt.
 fn half_compensated() -> Story {
     let mut s = stopped();
     s.acts(Action::Cancel).claim();
@@ -32,7 +32,7 @@ fn half_compensated() -> Story {
     s
 }
 
-/// In Error: both `p` and `q` are in doubt.
+/// An order in Error with both `p` and `q` in doubt.
 fn both_in_doubt() -> Story {
     let mut s = Story::of(TWO).claimed();
     s.succeed("first").answer("p", refused(true));
@@ -249,7 +249,7 @@ fn an_ambiguous_step_of_a_half_compensated_order_is_resolved_without_setting_it_
 
 #[test]
 fn nobody_can_say_that_it_has_not_happened_while_its_request_may_still_be_carried_out() {
-    // An order in Error, and one in CompensationFailed.
+    // Resolves one effect of an order in Error and of one in CompensationFailed.
     let out = both_in_doubt();
     let mut half = both_in_doubt();
     half.acts(Action::Cancel).claim();
@@ -261,7 +261,7 @@ fn nobody_can_say_that_it_has_not_happened_while_its_request_may_still_be_carrie
         assert_eq!(s.resolve("q", None), Then::Written);
         assert_eq!(open_until(s.record("q")), None);
     }
-    // An effect that happened stays so.
+    // An effect that was resolved as having happened cannot be resolved otherwise.
     let mut s = both_in_doubt();
     assert_eq!(s.resolve("q", Some(json!(1))), Then::Written);
 }
@@ -277,7 +277,7 @@ fn an_answer_leaves_nothing_open_where_calls_are_counted() {
         ),
         (true, None)
     );
-    // Another delivery of the same request may have been taken by another agent.
+    // The request may have been delivered twice, and another agent may have taken the second delivery.
     let mut s = Story::of(LINE).claimed();
     let until = s.step("a").complete_by();
     s.answer("a", refused(true));

@@ -1,4 +1,4 @@
-//! Resubmission: an operator starts a new run of a finished order.
+//! Resubmission: an operator starts a new run of an order that has ended.
 
 use serde_json::{Value, json};
 use triad_core::order::IncidentKind;
@@ -12,7 +12,7 @@ use triad_workflow::bounds::MAX_NESTING;
 
 use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, failed, refused};
 
-/// A line of three steps that ends in Error because of `b`.
+/// Three steps in a line; a refusal of `b` ends the order in Error.
 fn line() -> String {
     LINE.replace(
         "\"failure_threshold\": 1",
@@ -20,7 +20,7 @@ fn line() -> String {
     )
 }
 
-/// In Error: `b` was refused.
+/// An order in Error: the service refused `b`.
 fn stopped() -> Story {
     let mut s = Story::of(&line()).claimed();
     s.succeed("a").refuse("b");
@@ -28,7 +28,7 @@ fn stopped() -> Story {
     s
 }
 
-/// Compensated: `a` was completed, `b` refused.
+/// An order in Compensated: `a` was completed, and the service refused `b`.
 fn compensated() -> Story {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").succeed("a");
@@ -244,7 +244,7 @@ fn no_reply_of_an_earlier_round_fits_a_later_one() {
     let compensation = s.reply("a", failed());
     assert_eq!(compensation.attempt, Attempt(2));
     s.succeed("a").resubmit().claim();
-    // Even if everything happens at the same moment.
+    // The outdated reply is refused even if everything happens at the same moment.
     let then = s.when(Event::Reply(forward));
     assert_eq!(then, Then::Ignored(Reason::OlderAttempt));
     s.succeed("a").refuse("b");

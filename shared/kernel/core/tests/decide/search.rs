@@ -1,4 +1,4 @@
-//! Search keys in the stored form of a record.
+//! Search keys in the stored form of an order.
 
 use triad_core::Order;
 use triad_core::stored::{self, Scalar, attribute as attr};
@@ -11,7 +11,7 @@ fn keys(texts: &[&str]) -> Vec<SearchKey> {
     keys.collect::<Result<_, _>>().expect("search keys")
 }
 
-/// The attributes of the order, and the order that they decode to.
+/// The order's stored attributes, and the order decoded from them.
 fn stored(order: &Order) -> (Vec<(&'static str, Scalar)>, Order) {
     let attributes = stored::encode(order, 7, Millis(0));
     let read = |name: &str| {

@@ -1,5 +1,5 @@
-//! Attempts without a reply beyond their complete-by: the Supervisor first waits for an unread reply, and counts only
-//! attempts that an agent is known to have taken, or that waited for too long.
+//! Attempts without a reply at their complete-by. The Supervisor first waits for a reply that may be unread, and then
+//! counts only attempts that an agent has taken, or that waited too long.
 
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
@@ -13,7 +13,7 @@ use crate::support::{
     found, out_of,
 };
 
-/// One retry, at once, and ten minutes of `defer_for`.
+/// One retry, without a delay, and ten minutes of `defer_for`.
 const PATIENT: &str = r#"{"workflow": "w",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1, "defer_for": "10m"}},
   "steps": [
@@ -24,20 +24,20 @@ const PATIENCE: Millis = Millis(10 * 60_000);
 /// How long the Supervisor waits for an unread reply, in milliseconds.
 const HEAR: u64 = 5_000;
 
-/// The Supervisor checks the order. By the call ledger no agent has taken the attempts at these steps.
+/// The Supervisor checks the order. By the call ledger, no agent has taken the attempts at the steps `untaken`.
 fn looks(s: &mut Story, untaken: &[&str]) -> Then {
     let steps = untaken.iter().map(|u| (*u).to_owned().try_into().unwrap());
     s.when(Event::Overdue(steps.collect::<Untaken>().into()))
 }
 
-/// The Supervisor finds the order as soon as it is due, and so waits for an unread reply.
+/// The Supervisor finds the order as soon as it is due, and begins to wait for an unread reply.
 #[track_caller]
 fn met(s: &mut Story) {
     s.now = s.now.max(s.ripe());
     assert_eq!(looks(s, &[]), Then::Written);
 }
 
-/// No reply comes for the requests that are out, and the Supervisor has waited long enough.
+/// No reply comes to the requests under way, and the Supervisor has waited long enough.
 #[track_caller]
 fn silent(s: &mut Story, untaken: &[&str]) {
     met(s);
@@ -45,7 +45,7 @@ fn silent(s: &mut Story, untaken: &[&str]) {
     assert_eq!(looks(s, untaken), Then::Written);
 }
 
-/// The order's wait before another attempt.
+/// How long the order waits for another attempt.
 fn wait(s: &Story) -> Millis {
     match s.announces() {
         true => Millis(0),
@@ -53,7 +53,7 @@ fn wait(s: &Story) -> Millis {
     }
 }
 
-/// The waits before `attempts` attempts, none of which an agent takes.
+/// The waits before each of `attempts` attempts; no agent takes any of them.
 fn waits(s: &mut Story, attempts: usize) -> Vec<u64> {
     let mut waits = Vec::new();
     for _ in 0..attempts {
@@ -68,7 +68,7 @@ fn waits(s: &mut Story, attempts: usize) -> Vec<u64> {
     waits
 }
 
-/// `a` is completed and is being compensated.
+/// An order whose completed step `a` is being compensated.
 fn compensating(workflow: &str) -> Story {
     let mut s = Story::of(workflow).claimed();
     s.succeed("a").refuse("b").sent();
@@ -121,7 +121,7 @@ fn while_it_listens_an_order_that_waits_to_run_is_not_announced() {
     let mut s = Story::of(FORK).claimed();
     s.answer("p", failed()).overdue().overdue();
     assert!(s.announces(), "the delay of p is over");
-    // The order is announced repeatedly, and no Scheduler has claimed it when q's complete-by comes.
+    // The Supervisor wakes the Scheduler repeatedly, and no Scheduler claims the order before q's complete-by.
     while s.record("q").state.unheard_since().is_none() {
         met(&mut s);
         s.sent();
@@ -354,7 +354,7 @@ fn a_reply_sent_after_complete_by_says_that_the_attempt_is_over_and_changes_noth
         out_of(&mut expected.steps[0])
             .unheard_since
             .get_or_insert(s.now);
-        // The reply is recognised when it is redelivered.
+        // The outbox keeps the dedup key, by which a redelivered reply is recognised.
         expected.outbox = s.order.outbox.clone();
         expected.due = s.order.due;
         assert_eq!(s.order, expected);
@@ -632,7 +632,7 @@ fn a_supervisor_whose_clock_is_far_ahead_has_nobody_listen_until_then() {
     s.sent();
     met(&mut s);
     let met_at = s.now;
-    // Written by a Supervisor whose clock is a day ahead.
+    // As a Supervisor writes it whose clock is a day ahead.
     out_of(&mut s.order.steps[0]).unheard_since = Some(met_at.plus(Millis(86_400_000)));
     assert_eq!(looks(&mut s, &["a"]), Then::Written);
     assert_eq!(s.record("a").state.out(), None, "it is asked for again");

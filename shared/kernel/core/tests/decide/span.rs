@@ -1,4 +1,5 @@
-//! An agent's time for a request: from when it takes the request, and never beyond complete-by.
+//! The time that an agent has for a request: it begins when the agent takes it, and ends at complete-by at the
+//! latest.
 
 use triad_core::agent::{Budget, Span, budget};
 use triad_core::{StepRequest, Timestamp};
@@ -8,7 +9,7 @@ use crate::support::{BEGIN, LINE, QUEUE, Story};
 
 const SKEW: Millis = Millis(500);
 
-/// A request with ten seconds for the step, made when the story begins.
+/// A request of the story's beginning, with an attempt timeout of ten seconds.
 fn request() -> StepRequest {
     Story::of(LINE).claimed().requests().remove(0)
 }

@@ -1,4 +1,4 @@
-//! The Supervisor: counting, delays, waits, giving up, announcing again.
+//! The Supervisor: it counts failures, delays attempts, waits, gives up, and wakes the Scheduler again.
 
 use triad_core::status::Status;
 use triad_core::{Attempt, Direction, Event, Overdue, ProcessState, Reason, StepState, Work};

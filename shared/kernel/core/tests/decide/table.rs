@@ -98,7 +98,7 @@ ambiguous             | doubt    doubt   state  state      state state so     C 
 not-compensated            | state    state   state  U          F     state so     step    step
 not-compensated in doubt   | state    state   state  doubt      F     state so     U       step";
 
-/// The order of a row, and the step that the events are about.
+/// The order in the state of a row, and the step that the events are about.
 fn given(row: &str) -> (Story, &'static str) {
     if let Some(out) = row.strip_suffix(" unheard") {
         let (mut s, step) = given(out);
@@ -209,7 +209,7 @@ fn given(row: &str) -> (Story, &'static str) {
     (s, "b")
 }
 
-/// The step's request that is out, or one that was never made.
+/// Direction, attempt and complete-by of the step's request, or those of a request that was never made.
 fn request(s: &Story, step: &str) -> (Direction, Attempt, Timestamp) {
     match s.step(step).out() {
         Some(out) => (out.direction, out.attempt, out.complete_by),
@@ -364,7 +364,7 @@ fn cells(table: &'static str) -> Vec<(&'static str, &'static str, &'static str)>
         .collect()
 }
 
-/// Runs a table and prints the rows that differ.
+/// Runs all cells of a table, and prints the rows that differ.
 fn check(table: &'static str, run: fn(&mut Story, &str, &str) -> Then) {
     let mut wrong: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut rows = BTreeMap::new();
@@ -418,7 +418,7 @@ fn the_tables_have_every_state() {
     assert_eq!(steps.len(), 16, "every state of a step: {steps:?}");
 }
 
-/// A value that is stored as JSON text and read again.
+/// The value after a round trip through JSON text, as in the store.
 pub fn read_again<T: Serialize + DeserializeOwned>(value: &T) -> T {
     let text = serde_json::to_string(value).unwrap();
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))

@@ -1,4 +1,4 @@
-//! Messages that an unfinished order waits for, made from its record alone.
+//! The messages that an unfinished order waits for, built from its record alone.
 
 use triad_core::effect::{self, Unmade, under_way};
 use triad_core::operate::Action;
@@ -7,7 +7,7 @@ use triad_core::{Context, Effect, Timestamp};
 
 use crate::support::{FORK, LINE, PROBED, Story, failed_cleanly};
 
-/// The messages that are sent again, in short: `received`, `wake`, or step and attempt of a request.
+/// The messages that are sent again, in short: `received`, `wake`, or a request's step and attempt.
 fn sent_again(s: &Story) -> Vec<String> {
     let effects = under_way(&s.ctx(), &s.order, s.now).expect("a sound record");
     let short = |effect: &Effect| match effect {
@@ -50,7 +50,7 @@ fn every_attempt_that_is_out_is_asked_for_as_it_was() {
     let requests: Vec<_> = again.into_iter().map(request_of).collect();
     assert_eq!(requests, first);
     let (one, other) = (first[0].step.to_string(), first[1].step.to_string());
-    // The next write has one request to send; both requests are out.
+    // The next write has one request to send, but the requests of both steps are under way.
     s.succeed(&one);
     let out = sent_again(&s);
     assert!(out.contains(&format!("{other} forward 1")), "{out:?}");

@@ -1,4 +1,4 @@
-//! Unsent messages of a write, and the writes that carry them over.
+//! Messages of a write that could not be sent, and the later writes that carry them over.
 
 use triad_core::effect::{SendOrder, status_effects};
 use triad_core::outbox::{Emission, Writer};
@@ -7,7 +7,7 @@ use triad_core::{Effect, Event, Order, Overdue};
 
 use crate::support::{LINE, Story, Then, counted, failed};
 
-/// The sequences that a reader of the record alone could send.
+/// The sequence numbers of the statuses that the record holds unsent.
 fn sequences(order: &Order) -> Vec<u32> {
     let entries = order.outbox.entries.iter();
     entries

@@ -1,4 +1,4 @@
-//! Waits before another attempt: each belongs to its step, and neither shortens nor lengthens another's.
+//! Waits before another attempt: the wait of one step does not change that of another.
 
 use triad_core::{Action, Direction, Event, Overdue, Timestamp};
 
@@ -6,7 +6,7 @@ use crate::support::{BEGIN, Story, failed};
 
 const MINUTE: u64 = 60_000;
 
-/// `slow` waits ten minutes after each failure, `quick` not at all; `next` comes after `quick` alone.
+/// Workflow: `slow` waits ten minutes after each failure, `quick` does not wait; `next` follows `quick` alone.
 const UNLIKE: &str = r#"{"workflow": "unlike",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}},
   "steps": [
@@ -16,7 +16,7 @@ const UNLIKE: &str = r#"{"workflow": "unlike",
      "compensation": {"action": "back"}},
     {"id": "next", "agent": "y", "action": "go", "after": ["quick"], "compensation": "none"}]}"#;
 
-/// `slow` has failed, and waits for ten minutes; `quick` is out.
+/// `slow` has failed and waits ten minutes; the request of `quick` is under way.
 fn slow_waits() -> Story {
     let mut s = Story::of(UNLIKE).claimed();
     s.answer("slow", failed());
@@ -71,7 +71,7 @@ fn what_comes_after_a_parallel_step_does_not_wait() {
 #[test]
 fn what_becomes_ready_while_nobody_holds_the_order_asks_for_a_claim() {
     let mut s = slow_waits();
-    // No Scheduler claimed the order after the resume, and the next check is a while away.
+    // After the resume no Scheduler claims the order, and the Supervisor's next check is later.
     s.acts(Action::Pause).acts(Action::Resume).sent();
     s.after(1_000).succeed("quick");
     assert_eq!((s.state(), s.announces()), ("Pending", true));

@@ -1,4 +1,5 @@
-//! The stated worst case, compared with orders that reach it, for every possible start of the sweeps.
+//! The documented worst case of an order's duration, compared with orders that reach it, for every offset of the
+//! sweeps.
 
 use triad_core::worst_case::WorstCase;
 use triad_core::{Event, Overdue, Timestamp};
@@ -8,10 +9,10 @@ use crate::support::{LINE, Story, Then, compile, counted};
 
 /// Time between two sweeps, in milliseconds.
 const SWEEP: u64 = 10_000;
-/// Differences between the moments at which the first sweep begins.
+/// Distance between the tested offsets of the first sweep, in milliseconds.
 const PHASE: u64 = 250;
 
-/// One step with retries at once and after a delay.
+/// Workflow of one step, with retries at once and after a delay.
 const STEP: &str = r#"{"workflow": "w",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2, "calls_per_run": 100},
     "supervisor": {"failure_threshold": 2, "delay": "3s", "wait": {"delay": "1m", "attempts": 1}}},
@@ -21,7 +22,7 @@ fn stated(s: &Story) -> WorstCase {
     WorstCase::of(&s.workflow, &s.timing, Millis(SWEEP))
 }
 
-/// The first sweep at or after a moment, if sweeps begin at `phase`.
+/// The time of the first sweep at or after `at`, if the sweeps begin at `phase`.
 fn sweep_from(at: Timestamp, phase: u64) -> Timestamp {
     let behind = (at.0 + SWEEP - phase % SWEEP) % SWEEP;
     Timestamp(if behind == 0 {
@@ -31,7 +32,7 @@ fn sweep_from(at: Timestamp, phase: u64) -> Timestamp {
     })
 }
 
-/// Sweeps until the Supervisor wakes the Scheduler, which then claims at once.
+/// Runs sweeps until the Supervisor wakes the Scheduler, which claims at once.
 fn sweeps_until_asked(s: &mut Story, phase: u64) {
     loop {
         s.now = sweep_from(s.now, phase);
@@ -61,7 +62,8 @@ fn a_silent_attempt_is_counted_within_the_stated_detection() {
     let stated = stated(&Story::of(LINE)).detection.0;
     assert_eq!(stated, 2 * (SWEEP + 500) + 5_000);
     assert!(longest <= stated, "{longest} of {stated}");
-    // At most one sweep too long: the second one starts where the first one did.
+    // The documented time is at most one sweep interval too long, because the second sweep starts at the same offset
+    // as the first.
     assert!(longest + SWEEP >= stated, "{longest} of {stated}");
 }
 
@@ -97,7 +99,7 @@ fn steps_side_by_side_count_once_and_compensations_from_the_back() {
         );
         Story::with_workflow(compile(&text), serde_json::json!({}))
     };
-    // In the queue and at the service, once each.
+    // The longest time of one attempt: 60 s in the queue and 10 s at the service.
     let one = 60_000 + 10_000;
     let beside = stated(&workflow(""));
     assert_eq!((beside.processed.0, beside.compensated.0), (one, one));

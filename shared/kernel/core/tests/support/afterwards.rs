@@ -1,4 +1,4 @@
-//! Checks after every write of a story that need the event, or later events, and so are not invariants of a record.
+//! Checks after each write of a story that need the event or later events, and so cannot be invariants of a record.
 
 use serde_json::json;
 use triad_core::decide::true_due;
@@ -9,11 +9,11 @@ use triad_core::{
 
 use super::{Story, Then};
 
-/// Most events until a resubmitted order has ended.
+/// Limit on the events until a resubmitted order has ended.
 const MOST: usize = 60;
 
 impl Story {
-    /// Checks what the event made of the order `before`.
+    /// Checks the change that the event made to the order `before`.
     #[track_caller]
     pub(super) fn check_afterwards(&mut self, before: &Order, event: &Event) {
         match event {
@@ -22,7 +22,7 @@ impl Story {
             Event::Claim(_) | Event::Operate(_) | Event::Admit | Event::Confirmed => {}
         }
         self.check_hint(event);
-        // If an expression has no value, only another input or another version of the workflow helps.
+        // An expression without a value fails again, unless its input or the workflow's version changes.
         let cause = self.order.state.cause();
         let can_be_mended = cause.is_none_or(|cause| cause.kind != FailureKind::Definition);
         if is_bad(&self.order) && can_be_mended {
@@ -34,7 +34,7 @@ impl Story {
         }
     }
 
-    /// The hint of the due index is no later than the true due time, and there is one if there is a true due time.
+    /// The due hint is no later than the true due time, and exists if the true due time exists.
     #[track_caller]
     fn check_hint(&self, event: &Event) {
         let (hint, due) = (self.order.due, true_due(&self.ctx(), &self.order));
@@ -42,13 +42,13 @@ impl Story {
             (Some(hint), Some(due)) => {
                 assert!(hint <= due || due <= self.now, "hint {hint:?}, due {due:?}");
             }
-            // If the order's claim ended it, its last status must still be confirmed.
+            // The order ended within a claim, so the sending of its last status must still be confirmed.
             (Some(_), None) => assert!(matches!(event, Event::Claim(_)), "{:?}", self.order),
             (None, _) => assert!(self.order.state.is_finished(), "it is alive"),
         }
     }
 
-    /// The calls of a leg are those that its agents reported, each attempt counted once.
+    /// The calls counted for a step's direction are those that agents reported, each attempt counted once.
     #[track_caller]
     fn check_reported(&self, before: &Order, reply: &Reply) {
         for (was, is) in before.steps.iter().zip(&self.order.steps) {
@@ -65,7 +65,7 @@ impl Story {
         }
     }
 
-    /// A second check by the Supervisor at the same moment changes nothing.
+    /// A second check by the Supervisor at the same time changes nothing.
     #[track_caller]
     fn check_second_pass(&self, event: &Event) {
         let wanted = match self.order.state.is_finished() {
@@ -79,8 +79,8 @@ impl Story {
         );
     }
 
-    /// After a failure, an operator can bring the order to a good end, whether an effect in doubt happened or not, if
-    /// everything succeeds from then on.
+    /// After a failure, an operator can bring the order to Processed or Compensated if all later calls succeed,
+    /// whether or not an effect in doubt happened.
     #[track_caller]
     fn comes_to_a_good_end(&mut self, happened: bool) {
         for _ in 0..MOST {

@@ -1,4 +1,4 @@
-//! Given, when, then: an order's story, event by event, each write checked against every invariant.
+//! Given, when, then: an order's story is applied event by event, and each write is checked against every invariant.
 
 mod afterwards;
 
@@ -16,7 +16,7 @@ use triad_core::{
 use triad_core::{doubt, effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
 
-/// Three steps in a line, each compensable; one retry, at once.
+/// Three steps in a line, each with a compensation; one retry, without a delay.
 pub const LINE: &str = r#"{"workflow": "line",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
   "steps": [
@@ -24,7 +24,7 @@ pub const LINE: &str = r#"{"workflow": "line",
     {"id": "b", "agent": "x", "action": "do-b", "input": {"from": "${steps.a}"}, "compensation": {"action": "compensate-b"}},
     {"id": "c", "agent": "y", "action": "do-c", "compensation": {"action": "compensate-c"}}]}"#;
 
-/// `p` and `q` side by side, then `join`; three retries with a growing delay.
+/// `p` and `q` in parallel, then `join`; three retries with a growing delay.
 pub const FORK: &str = r#"{"workflow": "fork",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 3, "delay": "4s", "max_delay": "10s"}},
   "steps": [
@@ -32,7 +32,7 @@ pub const FORK: &str = r#"{"workflow": "fork",
     {"id": "q", "agent": "y", "action": "do-q", "after": [], "attempt_timeout": "30s", "compensation": {"action": "compensate-q"}},
     {"id": "join", "agent": "x", "action": "do-join", "after": ["p", "q"], "compensation": "none"}]}"#;
 
-/// `once` may not be repeated and has no probe; one retry, at once.
+/// `once` may not be repeated and has no probe; one retry, without a delay.
 pub const ONCE: &str = r#"{"workflow": "once",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
   "steps": [
@@ -40,7 +40,7 @@ pub const ONCE: &str = r#"{"workflow": "once",
     {"id": "once", "agent": "y", "action": "do-once", "at_most_once": true, "compensation": {"action": "compensate-once"}},
     {"id": "c", "agent": "x", "action": "do-c", "compensation": {"action": "compensate-c"}}]}"#;
 
-/// `pay` may not be repeated and has a probe; two retries, at once.
+/// `pay` may not be repeated and has a probe; two retries, without a delay.
 pub const PROBED: &str = r#"{"workflow": "probed",
   "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 2}},
   "steps": [
@@ -49,7 +49,7 @@ pub const PROBED: &str = r#"{"workflow": "probed",
      "probe": {"action": "find-pay", "attempt_timeout": "4s"}, "compensation": {"action": "compensate-pay"}},
     {"id": "c", "agent": "x", "action": "do-c", "input": {"paid": "${steps.pay}"}, "compensation": {"action": "compensate-c"}}]}"#;
 
-/// Result of one event on the order.
+/// The result of an event.
 #[derive(Debug, PartialEq)]
 pub enum Then {
     Written,
@@ -69,14 +69,14 @@ pub struct Story {
     claims: u32,
 }
 
-/// How long a request may wait for its agent, in milliseconds.
+/// How long a request may wait in the queue of its agent, in milliseconds.
 pub const QUEUE: u64 = 60_000;
 
-/// When every story begins.
+/// The time at which each story begins, in milliseconds.
 pub const BEGIN: u64 = 1_000_000;
 
 impl Story {
-    /// An order of a workflow, just accepted.
+    /// A new order of this workflow, just accepted.
     pub fn of(workflow: &str) -> Self {
         Self::with_details(workflow, json!({"amount": 7}))
     }
@@ -116,12 +116,12 @@ impl Story {
         self
     }
 
-    /// The decision of the core, without applying it.
+    /// The core's decision on an event, which is not applied.
     pub fn asked(&self, event: Event) -> Result<Decision, Illegal> {
         decide(&self.ctx(), &self.order, event, self.now)
     }
 
-    /// Applies an event; a write must keep every invariant, and the checks afterwards run.
+    /// Applies an event, and checks the invariants and [`Story::check_afterwards`] after a write.
     #[track_caller]
     pub fn when(&mut self, event: Event) -> Then {
         let before = self.order.clone();
@@ -172,7 +172,7 @@ impl Story {
         self
     }
 
-    /// The answer to the step's running attempt, in either direction.
+    /// A reply to the running attempt at a step, in either direction.
     pub fn reply(&self, step: &str, outcome: ReplyOutcome) -> Reply {
         let state = self.step(step);
         let Some(Out {
@@ -197,7 +197,7 @@ impl Story {
         }
     }
 
-    /// The bus has acknowledged everything: the next decision is made on a copy with an empty outbox.
+    /// The bus has acknowledged all messages: the outbox is empty in the copy for the next decision.
     pub fn sent(&mut self) -> &mut Self {
         self.order.outbox = self.order.outbox.acknowledged();
         self
@@ -217,8 +217,8 @@ impl Story {
         self.answer(step, refused(false))
     }
 
-    /// Every request that is out fails by time, and the Supervisor checks the order: attempts whose calls are counted
-    /// get no reply although an agent took them; for others the agent reports a timeout.
+    /// All requests under way time out, and the Supervisor checks the order. Attempts with counted calls get no
+    /// reply, although an agent took them; for the others the agent replies with a timeout.
     #[track_caller]
     pub fn overdue(&mut self) -> &mut Self {
         let out = |s: &Self| -> Vec<(String, bool)> {
@@ -240,7 +240,7 @@ impl Story {
         for (step, _) in out(self).into_iter().filter(|(_, counted)| !counted) {
             let mut reply = self.reply(&step, timed_out());
             reply.calls = self.allowance(&step);
-            // The agent sends it before complete-by, whenever it is read.
+            // The agent sends the reply before complete-by, even if it is read later.
             reply.sent_at = Some(self.now.min(reply.complete_by));
             assert_eq!(self.when(Event::Reply(reply)), Then::Written);
         }
@@ -257,7 +257,7 @@ impl Story {
             assert_eq!(then, Then::Written);
             return self;
         };
-        // If a late reply was read before, there was nothing to write yet.
+        // If a late reply was read before, this check writes nothing.
         assert!(matches!(
             then,
             Then::Written | Then::Ignored(Reason::NotDue)
@@ -267,7 +267,7 @@ impl Story {
         self
     }
 
-    /// The Supervisor checks the order at this moment.
+    /// The Supervisor checks the order now.
     #[track_caller]
     pub fn overdue_now(&mut self) -> &mut Self {
         self.now = self.now.max(self.ripe());
@@ -275,7 +275,7 @@ impl Story {
         self
     }
 
-    /// No reply comes for the requests that are out, and no agent has taken them.
+    /// No agent takes the requests under way, so no reply comes.
     #[track_caller]
     pub fn untaken(&mut self) -> &mut Self {
         self.now = self.now.max(self.ripe());
@@ -287,7 +287,7 @@ impl Story {
         self
     }
 
-    /// The first moment at which the Supervisor may act on the order.
+    /// The earliest time at which the Supervisor may act on the order.
     pub fn ripe(&self) -> Timestamp {
         let due = triad_core::decide::true_due(&self.ctx(), &self.order).expect("it is alive");
         due.plus(self.timing.skew)
@@ -329,7 +329,7 @@ impl Story {
         })
     }
 
-    /// Advances the time until no request in doubt can be carried out any more.
+    /// Advances the time until no request in doubt can take effect any more.
     pub fn silent(&mut self) -> &mut Self {
         let open = self.order.steps.iter().filter_map(doubt::open_until).max();
         self.now = open.map_or(self.now, |until| self.now.max(until));
@@ -346,13 +346,13 @@ impl Story {
         })
     }
 
-    /// The agent defers the running attempt, without a call.
+    /// The agent defers the running attempt without a call.
     pub fn deferred(&mut self, step: &str, ms: u64) -> &mut Self {
         let until = Timestamp(self.now.0 + ms);
         self.answer_after(0, step, deferred_until(until, false))
     }
 
-    /// The reply to the running attempt after `calls` calls.
+    /// The agent replies to the running attempt after `calls` calls.
     pub fn answer_after(&mut self, calls: u32, step: &str, outcome: ReplyOutcome) -> &mut Self {
         let mut reply = self.reply(step, outcome);
         reply.calls = calls;
@@ -369,7 +369,7 @@ impl Story {
         &self.record(step).state
     }
 
-    /// Kinds of the timeline's lines.
+    /// The kinds of the timeline's lines.
     pub fn timeline(&self) -> Vec<IncidentKind> {
         self.order.incidents.iter().map(|i| i.what).collect()
     }
@@ -387,7 +387,7 @@ impl Story {
         self.order.state.name()
     }
 
-    /// Statuses in the outbox, with their sequences.
+    /// The statuses in the outbox, with their sequence numbers.
     pub fn statuses(&self) -> Vec<(u32, Status)> {
         let entries = self.order.outbox.entries.iter();
         entries
@@ -400,7 +400,7 @@ impl Story {
             .collect()
     }
 
-    /// Requests in the outbox: step, direction, attempt.
+    /// The requests in the outbox: step, direction, attempt.
     pub fn asks(&self) -> Vec<(String, Direction, u32)> {
         let entries = self.order.outbox.entries.iter();
         entries
@@ -427,7 +427,7 @@ impl Story {
         messages.collect()
     }
 
-    /// The requests that would be sent.
+    /// The requests that a pass would send.
     pub fn requests(&self) -> Vec<StepRequest> {
         let sent = self.messages().into_iter();
         sent.filter(|m| m.topic.starts_with("agent."))
@@ -459,8 +459,7 @@ impl Story {
     }
 }
 
-/// The same workflow with its calls counted over redeliveries: a reply about one delivery then holds for all
-/// deliveries.
+/// The workflow with calls counted across redeliveries, so that a reply to one delivery holds for all deliveries.
 pub fn counted(json: &str) -> String {
     let mut definition: Value = serde_json::from_str(json).expect("a definition");
     definition["defaults"]["retry"] = json!({"calls_per_attempt": 2, "calls_per_run": 20});
@@ -485,7 +484,7 @@ pub fn refused(maybe_applied: bool) -> ReplyOutcome {
     }
 }
 
-/// A transient failure of calls that cannot have had an effect.
+/// A transient failure whose calls cannot have had an effect.
 pub fn failed_cleanly() -> ReplyOutcome {
     ReplyOutcome::Failed {
         failure: Failure::new(FailureKind::Transient, "http-503", "busy"),
@@ -493,7 +492,7 @@ pub fn failed_cleanly() -> ReplyOutcome {
     }
 }
 
-/// An agent took it and had no answer within the step's attempt timeout.
+/// An agent took the attempt, and got no answer within the step's attempt timeout.
 pub fn timed_out() -> ReplyOutcome {
     ReplyOutcome::Failed {
         failure: Failure::new(FailureKind::TimedOut, "no-answer", "no answer in time"),
@@ -510,7 +509,7 @@ pub fn deferred_until(until: Timestamp, maybe_applied: bool) -> ReplyOutcome {
     }
 }
 
-/// A service's answer to a probe.
+/// A service's answer to a probe: whether the effect happened.
 pub fn found(applied: bool) -> ReplyOutcome {
     ReplyOutcome::Succeeded {
         output: match applied {
@@ -527,7 +526,7 @@ pub fn failed() -> ReplyOutcome {
     }
 }
 
-/// The attempt at this step that is out.
+/// The step's attempt that is under way.
 pub fn out_of(record: &mut StepRecord) -> &mut Out {
     match &mut record.state {
         StepState::Acting(Work::Out(out))

@@ -45,7 +45,7 @@ impl Drop for Holding<'_> {
     fn drop(&mut self) {
         let mut all = self.all.lock();
         self.held = None;
-        // No other delivery waits for it: those that do have cloned the entry under the same lock.
+        // No other delivery waits for this attempt: those that wait have cloned the entry under the same lock.
         if all
             .get(&self.key)
             .is_some_and(|turn| Arc::strong_count(turn) == 1)

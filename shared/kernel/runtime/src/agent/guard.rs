@@ -511,7 +511,7 @@ impl Guard {
             }
             Err(e) => {
                 tracing::warn!(agent = %self.agent, error = %e, "the downstream's record could not be written");
-                // In force in this process at least, until the record is read again.
+                // The change is in force at least in this process, until the record is read again.
                 self.learn(next, expected, ports.clock.now());
                 true
             }

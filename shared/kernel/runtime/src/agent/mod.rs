@@ -302,11 +302,11 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let remembered = self.lock().get(&done).cloned();
         let worked = match remembered {
             Some((calls, outcome)) => Worked::Answer(calls, outcome),
-            // Before the claim, which would use up the allowance without an attempt.
+            // Checked before the claim, which would use up the allowance without a call.
             None if ends.is_some_and(|ends| !ends.leaves_a_call(request, span, taken)) => {
                 Worked::Interrupted { called: false }
             }
-            // Another delivery may have taken it. The Supervisor checks the ledger.
+            // Another delivery may have taken the attempt. The Supervisor checks the call ledger.
             None if span.is_cut_short(request, taken) && request.counted => Worked::Silence,
             None if span.is_cut_short(request, taken) => Worked::Answer(0, waited_too_long(taken)),
             None => match self.claim(request, span).await {

@@ -49,7 +49,7 @@ impl Rate {
         patience: Millis,
     ) -> Result<(), Timestamp> {
         let ends = clock.now().plus(patience);
-        // Bounded: every iteration takes a call, or waits, within the patience.
+        // The loop ends: each iteration takes a call, or waits, within the patience.
         loop {
             if self.take_own(clock.now()) {
                 return Ok(());

@@ -120,7 +120,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             ),
         };
         let guard = self.guards.get(&request.agent);
-        // Bounded: each iteration makes a call of the allowance, or ends.
+        // The loop ends: each iteration makes a call of the allowance, or returns.
         loop {
             let room = match self.room(request, span, tries.calls, until) {
                 Ok(room) => room,
@@ -176,7 +176,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                         let wait = guard.after_refusal(why, attempt, now, &self.entropy);
                         return tries.deferred(wait);
                     }
-                    // No further call of this attempt is allowed, or possible before its end.
+                    // No further call of this attempt is allowed, or possible before the attempt ends.
                     Called::Failed(Some(asked))
                         if self.clock.now() < span.silent_from
                             && (tries.calls >= request.allowance
@@ -425,7 +425,7 @@ impl Tries {
             Ended::Interrupted => Worked::Interrupted {
                 called: self.calls > 0,
             },
-            // It waited for permission all that time.
+            // The whole time went by while the attempt waited for a call permission.
             Ended::TimedOut if self.calls == 0 => Worked::Answer(0, super::waited_too_long(now)),
             Ended::TimedOut => {
                 let text = "no answer within the time of the step";

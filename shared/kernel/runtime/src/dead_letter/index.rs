@@ -50,7 +50,7 @@ pub struct Group {
 /// Which letters a topic holds, with their causes and replays, and without their content.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// By topic and partition, then by offset.
+    /// The known letters, by topic and partition, and then by offset.
     known: HashMap<(String, i32), HashMap<i64, LetterState>>,
     len: usize,
     causes: Vec<(String, Timestamp)>,

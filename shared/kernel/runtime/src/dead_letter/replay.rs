@@ -36,7 +36,7 @@ pub enum ReplayRefusal {
         "the letter is about a batch that could not be read, and holds no record of it; give the value to send"
     )]
     OfABatch,
-    /// The record came from this topic, from which Triad takes no input: a value does not help.
+    /// The record came from this topic, from which Triad takes no input, so no corrected value can be replayed.
     #[error("Triad reads no topic {0:?}, so nothing can be replayed to it")]
     Elsewhere(String),
 }

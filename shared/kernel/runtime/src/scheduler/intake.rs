@@ -136,11 +136,12 @@ impl Intake {
         if let Some(known) = lane.under_way.get(id) {
             let begins = known.at.is_empty() && known.heard_at.is_near(now, BEGUN_WITHIN);
             if begins {
-                // Another task of this process is about to write it.
+                // Another task of this process is about to write the order.
                 return InboxEntry::Waits;
             }
-            // It is at no downstream any more, and waits for its turn like all others. If it kept its room, orders
-            // whose requests no agent takes would be woken again and again, and leave no room to those that wait.
+            // The order is at no downstream any more, and waits for its turn like all others. If it kept its room,
+            // orders whose requests no agent takes would be woken again and again, and leave no room to waiting
+            // orders.
             lane.end(id);
         }
         if lane.ids.contains(id) {
@@ -547,7 +548,7 @@ mod tests {
             enter(&intake, "next", &["bank"], 1, at(1)),
             InboxEntry::Waits
         );
-        // No agent has taken its request: it is woken before it is forgotten.
+        // No agent has taken the order's request: it is woken before it is forgotten.
         let again = enter(&intake, "first-0", &["bank"], 1, at(20_000));
         assert_eq!(again, InboxEntry::Waits, "its room is the next one's");
         assert_eq!(intake.next(LANE, 9, at(20_000)).len(), 1);
@@ -583,7 +584,7 @@ mod tests {
             }
             assert_eq!(intake.next(LANE, 99, at(30_000)).len(), 16);
             if reads {
-                // Only the announcement of another order.
+                // The record read here is only the wake of another order.
                 intake.reads(LANE, 7, at(30_001));
             }
             let _ = intake.next(LANE, 0, at(60_000));

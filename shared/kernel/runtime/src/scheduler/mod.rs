@@ -155,7 +155,7 @@ where
         metric::taken_up(HANDLER, records, self.clock.now());
         let answers = self.handle_all(records, false).await;
         for lane in [Priority::High, Priority::Normal] {
-            // Bounded: started orders are under way, and there is room only for a limited number.
+            // The loop ends: started orders are under way, and there is room only for a limited number.
             for _ in 0..MAX_STARTS {
                 let ready = self.intake.next(lane, STARTED_AT_ONCE, self.clock.now());
                 if ready.is_empty() {
@@ -442,14 +442,14 @@ where
                 batch.letters.push((index, cause));
                 None
             }
-            // Only operators' acts can be refused.
+            // Not possible here: only operators' acts can be refused.
             Task::Ended(PassEnd::Refused(_) | PassEnd::Absent) => None,
             Task::Ended(PassEnd::Raced) => {
                 self.cache.forget(&work.id);
                 batch.redeliver(index, Redelivery::Raced);
                 None
             }
-            // Another process was faster: the copy is stale.
+            // Another process has written the order, so the copy is outdated.
             Task::Read
             | Task::ReadDetails
             | Task::Write { .. }
@@ -553,7 +553,7 @@ fn wake(order: &OrderId) -> Vec<u8> {
 fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, NoMessage> {
     let not_one = "not-a-scheduler-message";
     let mut message: SchedulerMessage = crate::decode::message(record, not_one, now)?;
-    // From any sender: the record, statuses and alerts keep it.
+    // Replies may come from any sender, and the record, statuses and alerts keep this part.
     if let SchedulerMessage::Reply(Reply {
         outcome: ReplyOutcome::Failed { failure, .. } | ReplyOutcome::Deferred { failure, .. },
         ..
@@ -566,7 +566,7 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, No
         SchedulerMessage::Wake(r) => &r.order_id,
         SchedulerMessage::Reply(r) => &r.order_id,
     };
-    // From any sender: a record with a larger output could be written and not be read.
+    // Replies may come from any sender, and a record with a larger output could be written but not read.
     if let SchedulerMessage::Reply(Reply {
         outcome: ReplyOutcome::Succeeded { output },
         ..

@@ -64,7 +64,7 @@ where
         let needs = needs(&read.context(self.settings.timing), order)?;
         work.is_passed = true;
         if needs.is_empty() {
-            // Its claim ends it: there is nothing to wait for.
+            // The order needs no service, and ends with its claim, so there is nothing to wait for.
             return Ok(true);
         }
         let candidate = Candidate {
@@ -109,7 +109,8 @@ where
                 ..
             } => match failure.code.as_str() {
                 "breaker-open" | "downstream-paused" => {
-                    // Not until this order's own next attempt, which may be long after that.
+                    // The window is shut until the downstream opens, and not until this order's own next attempt,
+                    // which may be long after that.
                     self.intake.shut(lane, agent, opens.unwrap_or(*until), now);
                 }
                 // Only one step type is paused, and other orders need the same downstream.

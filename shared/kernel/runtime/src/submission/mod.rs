@@ -230,7 +230,7 @@ where
                     event.workflow.to_string(),
                 )));
             }
-            // There is no version that it could wait for.
+            // The definition cannot be read, and there is no version of the workflow for which the order could wait.
             Err(StoreError::Item(why)) => return Ok(Err(SubmissionRefusal::Unstorable(why))),
             Err(e) => return Err((event.order_id, e)),
         };

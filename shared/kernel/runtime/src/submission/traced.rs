@@ -110,8 +110,8 @@ where
             let is_announced = opened.announced.contains(&index);
             let (is_root, failure) = match answer {
                 Submitted::Accepted(_) => (true, None),
-                // It was submitted before and no Scheduler has claimed it: the process that stored it may have died
-                // first.
+                // The order was submitted before and no Scheduler has claimed it: the process that stored it may have
+                // died first.
                 Submitted::Repeated(_) => (is_announced, None),
                 Submitted::Refused(refusal) => (false, Some(refusal.code())),
                 Submitted::Rejected(_) => (false, Some("too-many-in-flight")),

@@ -22,7 +22,7 @@ pub(super) struct Acknowledged(Mutex<AcknowledgedVersions>);
 #[derive(Debug, Default)]
 struct AcknowledgedVersions {
     versions: HashMap<OrderId, Version>,
-    /// Their orders, the longest remembered first.
+    /// The orders of these versions, the longest remembered first.
     orders: VecDeque<OrderId>,
 }
 

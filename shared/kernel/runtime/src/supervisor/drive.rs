@@ -37,7 +37,7 @@ pub struct Driven {
 
 /// The messages that one order waits for.
 struct Messages {
-    /// Acknowledged before the others are sent.
+    /// The messages that must be acknowledged before those of `then` are sent.
     first: Vec<Envelope>,
     then: Vec<Envelope>,
 }

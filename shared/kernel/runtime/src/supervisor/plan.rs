@@ -33,7 +33,7 @@ pub(super) struct Policy<'a, R> {
 /// The plan for the orders of one page. Each candidate is in exactly one of the first four fields.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// Nothing: the record is gone, or it is not due.
+    /// Number of orders for which nothing is done: the record is gone, or it is not due.
     pub(super) left: usize,
     /// Logged, and left for a later sweep. Operators get an alert about a record or definition that can never be
     /// read, if it is named here.
@@ -94,7 +94,7 @@ impl Plan {
             let waits = read.order.state.locked_by().is_none();
             let rest = waits.then(|| policy.rests.next()).flatten();
             let rest = rest.unwrap_or_default();
-            // After a lost race the winner handles the order.
+            // No retry after a lost race: the process that won handles the order.
             let mut pass = Pass::new(WriterOrder::Beside, 0);
             let event = Event::Overdue(Overdue { untaken, rest });
             let breaches = pass.decide(read.clone(), Source::Record, event, policy.timing, now);

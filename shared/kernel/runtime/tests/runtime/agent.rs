@@ -1,4 +1,4 @@
-//! Requests that an agent takes, caches and works on at once.
+//! How an agent takes requests, caches, and works on several at once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use triad_workflow::{AgentName, Millis};
 
 use crate::support::{BEGIN, World};
 
-/// A service's reaction to a call.
+/// How a service reacts to calls.
 #[derive(Clone)]
 pub enum Answers {
     With(Result<Value, Fault>),
-    /// These answers one after the other, and no further call.
+    /// Gives these answers in turn; a further call is an error of the test.
     InTurn(Arc<Mutex<VecDeque<Result<Value, Fault>>>>),
-    /// No answer, until the call's time is over.
+    /// Gives no answer, so that the call times out.
     TimedOut,
     Never,
 }
@@ -67,7 +67,7 @@ impl Service {
         }
     }
 
-    /// Times of the calls since the last query.
+    /// The times of the calls since the previous query.
     pub fn called(&self) -> Vec<u64> {
         std::mem::take(&mut self.called.lock().expect("no panic"))
     }
@@ -79,14 +79,14 @@ pub fn name() -> AgentName {
     AgentName::new("bank").expect("a name")
 }
 
-/// The agent `bank` in a new process.
+/// A new process of the agent `bank`.
 pub fn bank(world: &World, service: &Service, settings: Settings) -> Bank {
     let w = || world.clone();
     let remotes = Remotes::new().with(name(), service.clone());
     Agent::new(remotes, w(), w(), w(), w(), settings)
 }
 
-/// A request for one call within ten minutes.
+/// A request that allows one call, with a complete-by ten minutes away.
 pub fn request(order: &str) -> InputRecord {
     let request = json!({"order_id": order, "step": "pay", "direction": "forward", "attempt": 1,
         "complete_by": BEGIN + 100_000_000, "attempt_timeout_ms": 600_000, "allowance": 1,
@@ -100,7 +100,7 @@ pub fn request(order: &str) -> InputRecord {
     }
 }
 
-/// The agent's replies since the last query: time since the start, and content.
+/// The agent's replies since the previous query: milliseconds since the start, and content.
 pub fn replies(world: &World) -> Vec<(u64, Value)> {
     let replies = world.sent("scheduler").into_iter();
     replies
@@ -172,7 +172,7 @@ fn requests_are_worked_on_64_at_once_where_nothing_is_set() {
     assert_eq!(at_once.count(), 64);
 }
 
-/// A service that fails `times` times and then answers, and its agent; the failures are transient.
+/// A service with `times` transient failures before it succeeds, and its agent.
 fn failing(world: &World, times: usize) -> (Service, Bank) {
     let failure = Fault::Transient {
         code: "busy".to_owned(),
@@ -187,7 +187,7 @@ fn failing(world: &World, times: usize) -> (Service, Bank) {
     (service, bank)
 }
 
-/// A request with an allowance of `allowance` calls and a backoff of 1 s at first and 1.5 s at most.
+/// A request that allows `allowance` calls, with a backoff of 1 s at first and 1.5 s at most.
 fn patient(allowance: u32) -> InputRecord {
     let mut record = request("o-1");
     let value = record.value.as_deref().expect("a value");
@@ -201,7 +201,7 @@ fn patient(allowance: u32) -> InputRecord {
 
 #[test]
 fn within_one_attempt_a_call_that_failed_is_repeated_after_a_wait_that_grows_to_its_bound() {
-    // Each wait is a random part of its bound: here all of it, or nothing.
+    // Each wait is a random part of its upper limit: here all of it, or nothing.
     for (random, called) in [(u64::MAX, [0, 1_000, 2_500, 4_000]), (0, [0; 4])] {
         let world = World::new();
         world.inner().random = random;
@@ -313,7 +313,7 @@ fn calls_that_are_being_made_and_work_that_is_deferred_are_counted_too() {
     assert_eq!((usage.room, usage.under_way, usage.deferred), (1, 1, 1));
 }
 
-/// The same request with counted calls.
+/// The same request, with calls counted across redeliveries.
 fn counted(order: &str) -> InputRecord {
     let record = request(order);
     let mut request: Value = serde_json::from_slice(&record.value.expect("a value")).expect("JSON");
@@ -326,7 +326,7 @@ fn counted(order: &str) -> InputRecord {
 
 #[test]
 fn a_counted_attempt_is_taken_only_where_ten_seconds_are_left_or_half_of_the_time() {
-    // One record of the batch after the other: the first leaves this time to the second.
+    // The records of a batch are handled in turn: `whole` ms minus the time of the first are left for the second.
     for (whole, first_takes, is_taken) in [
         (60_000, 50_000, true),
         (60_000, 50_001, false),
@@ -360,7 +360,7 @@ fn a_counted_attempt_that_has_to_end_without_a_call_is_given_back_and_may_be_tak
     let service = Service::new(&world, Answers::With(Ok(json!({}))));
     let bank = || bank(&world, &service, Settings::default());
     let until = Some(world.now().plus(Millis(20_000)));
-    // The claim takes all the available time.
+    // Writing the claim takes all the time of the request.
     world.inner().faults.control_takes = 20_000;
     let handled = world.run(bank().handle_one(&counted("o-1"), until));
     assert_eq!(handled, Handled::Redeliver(Redelivery::OutOfTime));

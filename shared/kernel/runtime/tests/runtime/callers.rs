@@ -1,4 +1,4 @@
-//! Submission's answers to callers.
+//! What Submission answers its callers.
 
 use triad_core::submission::SubmissionRefusal;
 use triad_runtime::settings::Settings;
@@ -61,12 +61,12 @@ fn it_is_told_what_is_new_what_was_there_and_what_is_refused_and_nobody_else_is(
     assert_eq!(said[4], Submitted::Accepted(id("2")));
     assert_eq!(world.sent("dead-letter").len(), 0);
     assert_eq!(world.sent("alerts").len(), 0);
-    // The status of the first order is sent again: no Scheduler has claimed it.
+    // The first order's status is sent again, because no Scheduler has claimed the order.
     assert_eq!(world.sent("status").len(), 3);
     assert_eq!(world.sent("scheduler").len(), 3);
 }
 
-/// A Scheduler claims every stored order.
+/// Claims every stored order, as a Scheduler does.
 fn take_up(world: &World) {
     for order in world.inner().orders.values_mut() {
         order.sequence = 2;
@@ -115,7 +115,7 @@ fn callers_who_all_look_in_vain_at_once_make_the_next_look_no_later() {
     assert_eq!(looks, [0, 0, 0, 250, 750]);
 }
 
-/// How many of 300 new orders are let in at a moment.
+/// How many of 300 new orders Submission admits at this time.
 fn let_in_at(world: &World, submission: &One, at: u64) -> usize {
     world.at(at);
     let new = (0..300).map(|n| order(&format!("{at}-{n}")));

@@ -1,4 +1,4 @@
-//! Contents of a dead letter, and the index of letters.
+//! The content of a dead letter, and the index of dead letters.
 
 use triad_core::{Envelope, Timestamp, topics};
 use triad_runtime::InputRecord;
@@ -9,7 +9,7 @@ use triad_runtime::dead_letter::{Cause, Letter, LetterEntry, LetterId, dead_lett
 
 use crate::support::{World, record as record_of};
 
-/// The letter of a record, decoded again.
+/// The dead letter of a record, after encoding and decoding.
 fn letter(of: &InputRecord) -> Letter {
     let [letter, _] = dead_letter(of, &Cause::new("too-large", "because"), Timestamp(0));
     match LetterEntry::read(record_of(letter)) {
@@ -73,7 +73,7 @@ fn a_letter_is_below_what_a_producer_sends_whatever_the_record_is() {
         64
     );
     let size = |message: &Envelope| {
-        // Each header also has its two lengths, and a record has an envelope.
+        // Each header takes two lengths beside its content, and each record an envelope.
         let headers = message.headers.iter();
         let headers = headers.map(|(name, v)| name.len() + v.as_ref().map_or(0, Vec::len) + 10);
         message.key.as_ref().map_or(0, Vec::len)
@@ -81,7 +81,7 @@ fn a_letter_is_below_what_a_producer_sends_whatever_the_record_is() {
             + headers.sum::<usize>()
             + 100
     };
-    // librdkafka's message.max.bytes.
+    // The limit is librdkafka's message.max.bytes.
     assert!(size(&letter) < 1_000_000, "{}", size(&letter));
     assert!(size(&alert) < 4_096, "{}", size(&alert));
 }
@@ -129,7 +129,7 @@ fn of_a_letter_that_its_topic_does_not_take_8_kib_are_sent() {
 #[test]
 fn a_letter_keeps_64_headers_of_16_kib_together() {
     let kept = |count: usize, bytes: usize| {
-        // A name of three bytes, and the rest in the value.
+        // The header's name has three bytes; its value has the rest.
         let header = |n| (format!("h{n:02}"), Some(vec![b'x'; bytes - 3]));
         let headers = (0..count).map(header).collect();
         let letter = letter(&InputRecord {

@@ -1,4 +1,4 @@
-//! Cache of compiled definitions.
+//! The cache of compiled definitions.
 
 use triad_core::Timestamp;
 use triad_runtime::definitions::Definitions;

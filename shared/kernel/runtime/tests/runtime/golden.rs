@@ -1,4 +1,4 @@
-//! Golden file of a dead letter and its alert.
+//! Golden file of a dead letter and of its alert.
 
 use std::path::PathBuf;
 

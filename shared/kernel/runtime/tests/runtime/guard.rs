@@ -1,4 +1,4 @@
-//! Checks before a call: how long work waits for permission, and when it is due again.
+//! An agent's checks before a call: how long work waits for a call permission, and when deferred work is due again.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ fn limited(downstream: DownstreamSettings) -> Settings {
     }
 }
 
-/// Stores the downstream's record in the control store.
+/// Stores the record of a downstream in the control store.
 fn known(world: &World, record: &Downstream) {
     let record = ControlRecord {
         version: 1,
@@ -45,7 +45,7 @@ fn asks_to_be_left_alone() -> Answers {
     }))
 }
 
-/// How long the only reply defers its work, in milliseconds from when it was sent.
+/// For how long the only reply defers its work, in milliseconds from its send time.
 fn deferred(world: &World) -> u64 {
     let [(at, outcome)] = &replies(world)[..] else {
         panic!("one answer")
@@ -57,7 +57,7 @@ fn deferred(world: &World) -> u64 {
 #[test]
 fn who_finds_the_limit_reached_waits_for_two_seconds_and_comes_back_within_five() {
     let world = World::new();
-    // Its remainders distinguish 5,000 from 2,500 and 10,000.
+    // A random number whose remainders distinguish 5,000 from 2,500 and 10,000.
     world.inner().random = 9_999;
     let service = Service::new(&world, Answers::Never);
     let one = DownstreamSettings {
@@ -91,7 +91,7 @@ fn what_waits_for_the_same_moment_is_spread_over_half_a_minute() {
     assert_eq!(deferred(&world), 100_000 + 29_999);
 }
 
-/// `triad resume` promises this: the longest wait is `recheck_held`, for every random number.
+/// `triad resume` prints this limit: work waits at most `recheck_held`, whatever the random number.
 #[test]
 fn what_an_operator_holds_back_is_spread_over_the_half_before_it_is_looked_at_again() {
     for (random, waits) in [
@@ -131,7 +131,7 @@ fn what_waits_says_when_its_downstream_may_be_called_again_without_the_spread() 
         ..Downstream::default()
     };
     assert_eq!(says(&open), (30_000, 30_000 + 29_999));
-    // The end of a pause is unknown: all waiting orders are due again when this one is.
+    // The end of a pause is unknown, so the Scheduler gets the same due time for all waiting orders.
     assert_eq!(says(&paused()), (30_000 - 14_999, 30_000 - 14_999));
 }
 
@@ -175,7 +175,7 @@ fn a_change_that_was_not_told_is_told_after_five_seconds_by_whoever_reads_it() {
     let service = Service::new(&world, Answers::With(Ok(json!({}))));
     let told = |at: u64| {
         world.at(at);
-        // Another process.
+        // A new process of the agent.
         let bank = bank(&world, &service, Settings::default());
         world.run(bank.handle_one(&request("o-1"), None));
         world.sent("alerts").len()
@@ -261,7 +261,7 @@ fn refused() -> Fault {
     }
 }
 
-/// A request for a later attempt.
+/// A request for the given attempt.
 fn attempt(order: &str, attempt: u32) -> InputRecord {
     let mut record = request(order);
     let first = record.value.take().expect("a request");
@@ -271,7 +271,8 @@ fn attempt(order: &str, attempt: u32) -> InputRecord {
     record
 }
 
-/// An expired token must not compensate every order: the refusal says nothing about an order.
+/// A service that refuses every caller's credentials, as with an expired token, says nothing about the orders: they
+/// must not be compensated.
 #[test]
 fn a_service_that_accepts_its_caller_for_no_order_is_left_alone_and_operators_are_told() {
     let world = World::new();
@@ -336,7 +337,7 @@ fn an_order_that_is_refused_while_others_are_served_fails_by_itself_and_opens_no
     assert_eq!(world.sent("alerts").len(), 0);
 }
 
-/// Only one order calls the service: its token may have expired, so the order waits.
+/// Only one order calls the service. Its token may have expired, so the order waits.
 #[test]
 fn an_order_that_is_refused_three_times_while_nothing_succeeds_is_told_of_and_holds_up_nobody_for_long()
  {

@@ -1,4 +1,4 @@
-//! The promised bounds of handlers on reads, writes, caches and waits, observed at their ports.
+//! The documented limits of the handlers on reads, writes, caches and waits, observed at their ports.
 
 mod agent;
 mod callers;

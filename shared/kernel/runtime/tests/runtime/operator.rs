@@ -1,4 +1,4 @@
-//! Retries of acts that race with other writers.
+//! Operators' acts that race with other writers are tried again.
 
 use serde_json::json;
 use triad_core::downstream::{DownstreamAction, ForcedTo};
@@ -32,7 +32,8 @@ fn an_act_on_an_order_is_tried_eight_times() {
     assert_eq!(world.times(|asked| matches!(asked, Asked::Commit(_))), 8);
 }
 
-/// Another operator has said the same before, the step was attempted again, and is in doubt again.
+/// Another operator has resolved the same effect before; the step was attempted again, and its effect is in doubt
+/// again. The act must not apply to the new attempt.
 #[test]
 fn what_is_said_of_one_attempt_is_not_taken_for_another_one_when_a_race_is_lost() {
     let world = World::new();
@@ -74,7 +75,7 @@ fn what_is_said_of_one_attempt_is_not_taken_for_another_one_when_a_race_is_lost(
     };
     assert!(why.starts_with("attempt 2"), "{why}");
     assert_eq!(world.inner().orders[&id], again);
-    // With any other change that another process has written meanwhile.
+    // Another process has meanwhile written some other change.
     let noted = at(1, stopped.version.next());
     let done = resolve(Some(noted));
     assert!(matches!(done, Operated::Done(_)), "{done:?}");

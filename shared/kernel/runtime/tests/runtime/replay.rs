@@ -1,4 +1,4 @@
-//! Messages in the topic `dead-letter` are decoded to what was written, and a replay sends the record unchanged.
+//! Messages in the topic `dead-letter` decode to what was written, and a replay sends the record unchanged.
 
 use triad_core::{Envelope, Timestamp};
 use triad_runtime::InputRecord;
@@ -30,7 +30,7 @@ fn record(headers: Headers) -> InputRecord {
     }
 }
 
-/// A message as the topic stores it.
+/// A message as a reader of the topic gets it.
 fn stored(message: Envelope) -> InputRecord {
     InputRecord {
         topic: message.topic,

@@ -1,4 +1,4 @@
-//! A Scheduler's bounds on tries, caches and starts, and its reports of held-back orders.
+//! A Scheduler's limits on tries, caches and starts of orders, and its reports on orders that it holds back.
 
 use serde_json::{Value, json};
 use triad_core::message::{Pace, ReplyOutcome, SchedulerMessage};
@@ -28,7 +28,7 @@ fn announced(
         .collect()
 }
 
-/// Number of orders in each write of the store.
+/// For each write of the store, the number of its orders.
 fn commits(world: &World) -> Vec<usize> {
     let asked = world.asked().into_iter();
     asked
@@ -83,7 +83,7 @@ fn an_order_that_has_ended_well_and_may_not_be_told_is_put_into_the_due_index_on
     let due = order().due.expect("a sweep finds it");
     assert_eq!(due, Timestamp(world.inner().now + 30_000));
     assert_eq!(world.sent("alerts")[0]["kind"], "misconfigured");
-    // The reply is redelivered: it is acknowledged, and the order is in the index.
+    // The redelivered reply is acknowledged, because the index already has the order.
     assert_eq!(world.run(scheduler.handle(&replies)), [Handled::Done]);
     assert_eq!((order().due, commits(&world)), (Some(due), vec![]));
     world.inner().faults.refused_topic = None;
@@ -186,7 +186,7 @@ fn of_2048_orders_a_copy_is_kept_where_nothing_is_set() {
         let workflow = world.workflow("w");
         let scheduler = scheduler(&world);
         let records = announced(&world, &workflow, 0..orders);
-        // After half a minute without an event an order takes no room from others.
+        // After half a minute without an event, an order no longer counts towards the limit.
         for some in records.chunks(16) {
             assert!(
                 world
@@ -211,7 +211,7 @@ fn waiting_orders_are_started_eight_times_after_a_batch() {
     let records = announced(&world, &workflow, 0..300);
     world.inner().faults.unwritten = true;
     world.run(scheduler(&world).handle(&records));
-    // An order that cannot be written frees its room at once: 16 of the batch, and then 16 each time.
+    // Orders that cannot be written free their room at once, so all orders are tried in writes of 16.
     assert_eq!(commits(&world), [16; 9]);
 }
 
@@ -221,14 +221,14 @@ fn of_waiting_orders_256_are_started_at_once() {
     let workflow = world.workflow("w");
     let scheduler = scheduler(&world);
     world.run(scheduler.handle(&announced(&world, &workflow, 0..6_000)));
-    // Every reply comes at once, so the window grows each time.
+    // Each reply comes at once, so the window grows each time.
     let mut under_way = world.replies();
     while under_way.len() < 300 {
         world.after(1);
         world.run(scheduler.handle(&under_way));
         under_way = world.replies();
     }
-    // No reply comes for half a minute, and there is room for as many others.
+    // After half a minute without a reply, as many other orders may start.
     world.after(1);
     world.run(scheduler.handle(&announced(&world, &workflow, 6_000..6_001)));
     world.asked();
@@ -256,7 +256,7 @@ fn what_is_held_back_is_told_every_five_seconds_and_kept_for_an_hour() {
     }
 }
 
-/// Number of waiting orders in the present report.
+/// The number of waiting orders in the latest report.
 fn told_to_wait(world: &World) -> usize {
     let now = Timestamp(world.inner().now);
     let told = world.run(present(world, now)).expect("it can be read");
@@ -270,12 +270,12 @@ fn what_is_told_to_wait_is_taken_back_when_it_no_longer_does() {
     let scheduler = scheduler(&world);
     world.run(scheduler.handle(&announced(&world, &workflow, 0..20)));
     assert!(told_to_wait(&world) > 0);
-    // Every request under way is answered, and the waiting orders start.
+    // All requests under way are answered, and the waiting orders start.
     world.after(1);
     world.run(scheduler.handle(&world.replies()));
     assert!(!scheduler.is_waiting());
     assert_eq!(told_to_wait(&world), 0);
-    // It is reported once.
+    // The end of the waiting is reported once.
     world.asked();
     world.after(10_000);
     world.run(scheduler.handle(&[]));
@@ -316,7 +316,7 @@ fn what_is_held_back_is_told_in_eight_places_and_counts_for_20_seconds() {
     assert!(read.is_ok_and(|found| found.is_some()));
 }
 
-/// The sent requests, each answered in the same way.
+/// Takes the sent requests and answers each of them in the same way.
 fn answered(world: &World, outcome: &ReplyOutcome, pace: Pace) -> Vec<InputRecord> {
     let now = Timestamp(world.inner().now);
     let requests = world.sent("agent.bank").into_iter();
@@ -328,7 +328,7 @@ fn answered(world: &World, outcome: &ReplyOutcome, pace: Pace) -> Vec<InputRecor
         .collect()
 }
 
-/// The present report on the window before the agent.
+/// The latest report on the window of the agent.
 fn window(world: &World) -> Pressure {
     let now = Timestamp(world.inner().now);
     let told = world.run(present(world, now)).expect("it can be read");
@@ -382,7 +382,7 @@ fn an_answer_that_comes_again_says_nothing_of_its_downstream() {
     let done = ReplyOutcome::Succeeded { output: json!({}) };
     let first = answered(&world, &done, Pace::default()).remove(0);
     world.run(scheduler.handle(std::slice::from_ref(&first)));
-    // Its request was redelivered, and seems to have waited all the time.
+    // The redelivered request seems to have waited since the first delivery.
     let mut again: Value =
         serde_json::from_slice(first.value.as_deref().expect("a value")).expect("JSON");
     again["pace"]["waited_ms"] = json!(4_000);

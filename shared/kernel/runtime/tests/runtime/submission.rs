@@ -1,4 +1,5 @@
-//! Bounds of Submission: its lead over the Schedulers, the caps, and the number of checks.
+//! Limits of Submission: how many orders it admits ahead of the Schedulers, the workflows' caps, and the number of
+//! its checks.
 
 use triad_core::due::aside_shard;
 use triad_runtime::settings::{AdmissionSettings, Settings};
@@ -33,14 +34,14 @@ fn capped(in_flight: Option<u32>, of_w: Option<u32>) -> Settings {
     }
 }
 
-/// Submits orders one by one, at most `most`, until one is not let in; returns the number of those let in. (One by
-/// one, because the orders of one batch are not checked separately.)
+/// Submits up to `most` orders until one is refused; returns the number admitted. Each is a batch of its own, because
+/// the orders of one batch are checked together.
 fn goes_on(world: &World, submission: &One, most: usize) -> usize {
     let let_in = (0..most).take_while(|_| submits(world, submission, 1) == 1);
     let_in.count()
 }
 
-/// Submits `orders` new orders in one batch; returns the number of those let in.
+/// Submits `orders` new orders in one batch; returns the number admitted.
 fn submits(world: &World, submission: &One, orders: usize) -> usize {
     let known = world.inner().orders.len();
     let record = |n| InputRecord {
@@ -97,7 +98,7 @@ fn looks(asked: &Asked) -> bool {
     matches!(asked, Asked::LoadEventually(_))
 }
 
-/// The Schedulers have claimed every order.
+/// Claims every stored order, as the Schedulers do.
 fn all_claimed(world: &World) {
     for order in world.inner().orders.values_mut() {
         order.sequence = 2;
@@ -165,7 +166,7 @@ fn where_the_schedulers_are_idle_the_bound_grows_to_four_times() {
     let submission = submission(&world, ahead(40));
     let mut let_in = vec![goes_on(&world, &submission, 300)];
     for _ in 0..4 {
-        // The last check found nothing.
+        // The previous check found no claimed order.
         all_claimed(&world);
         world.after(2_000);
         let_in.push(goes_on(&world, &submission, 300));
@@ -173,7 +174,7 @@ fn where_the_schedulers_are_idle_the_bound_grows_to_four_times() {
     assert_eq!(let_in, [40, 80, 160, 160, 160]);
 }
 
-/// Number of pages read from the due index, of the wanted shards.
+/// The number of pages read from the due index, of the shards that `wanted` accepts.
 fn pages(world: &World, wanted: impl Fn(u32) -> bool) -> usize {
     let asked = world.asked().into_iter();
     asked
@@ -202,7 +203,7 @@ fn two_counts_are_a_quarter_of_a_second_apart_however_near_the_cap_is() {
         assert_eq!(submits(&world, &submission, orders), orders);
         pages(&world, |_| true)
     };
-    // Three is more than a quarter of the room for eight.
+    // Three orders are more than a quarter of the room for eight, so all shards are counted.
     assert_eq!(counts(0, 3), 16);
     assert_eq!((counts(249, 1), counts(250, 1)), (0, 16));
 }
@@ -272,7 +273,7 @@ fn a_reply_topic_that_is_not_on_the_list_is_refused_where_others_are_on_it() {
     }
 }
 
-/// The letter and an alert report it: no record behind in the partition needs the status.
+/// The refused order has a dead letter and an alert, so later records of the partition do not wait for its status.
 #[test]
 fn a_refused_order_whose_status_topic_is_refused_holds_up_no_other() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Bounds on a sweep's reads of the due index.
+//! Limits on what a sweep reads of the due index.
 
 use serde_json::json;
 use triad_core::due::aside_shard;
@@ -22,7 +22,7 @@ fn sweep(world: &World, settings: Settings) -> Report {
     world.run(supervisor.sweep(Millis(60_000)))
 }
 
-/// The workflow `w` may have one order in flight.
+/// Settings that allow one order of the workflow `w` in flight.
 fn one_of_w() -> Settings {
     let w = triad_workflow::WorkflowName::new("w").expect("a name");
     Settings {
@@ -93,7 +93,7 @@ fn orders_that_are_announced_again_rest_for_longer_the_more_there_are() {
     assert_eq!(rests, apart);
 }
 
-/// Orders that have ended in Error and whose last status is unsent; all in one shard.
+/// Stores orders that have ended in Error with their last status unsent, all in one shard.
 fn untold(world: &World, orders: std::ops::Range<usize>, reply_topic: Option<&str>) {
     let workflow = world.workflow("w");
     for n in orders {
@@ -159,7 +159,7 @@ fn ends_that_a_topic_refuses_have_one_page_of_a_sweep_and_are_deferred_for_longe
     assert_eq!(sweep(&world, Settings::default()).confirmed, 500);
 }
 
-/// An order with a failed step that waits 5 s before another attempt.
+/// Stores an order whose failed step waits 5 s for another attempt.
 fn failed(world: &World) -> OrderId {
     let workflow = compiled_from(json!({"workflow": "w", "steps": [
         {"id": "pay", "agent": "bank", "action": "take", "compensation": "none",
@@ -261,7 +261,7 @@ fn a_sweep_begins_no_page_once_its_time_is_over_and_says_so() {
         let read = world.times(|asked| matches!(asked, Asked::Due { .. }));
         assert_eq!(read, pages, "{time}");
     }
-    // 16 shards, and 16 for orders that are set aside.
+    // One page for each of the 16 shards, and for each of the 16 of orders that are set aside.
     let report = world.run(supervisor.sweep(Millis(32_000)));
     assert!(!report.truncated && report.is_whole());
 }
@@ -324,7 +324,7 @@ fn of_orders_that_are_set_aside_100_are_passed_over_that_cannot_be_let_in() {
 fn of_a_shard_12_pages_are_read_in_search_of_one_workflows_orders() {
     let world = World::new();
     let shard = aside_shard(&world.workflow("w").name);
-    // They are orders of another workflow, and are gone.
+    // The index still has rows of orders of another workflow, whose records are deleted.
     let other = world.workflow("other");
     let of_other = |row: DueRow| DueRow {
         workflow: Some(other.name.clone()),
@@ -337,11 +337,11 @@ fn of_a_shard_12_pages_are_read_in_search_of_one_workflows_orders() {
     sweep(&world, one_of_w());
     let asked = world.asked();
     let of_shard = |asked: &&Asked| matches!(asked, Asked::Due { shard: s, .. } if *s == shard);
-    // One more page shows which workflows wait there.
+    // One further page shows which workflows have orders set aside.
     assert_eq!(asked.iter().filter(of_shard).count(), 1 + 12);
 }
 
-/// Alerts about unreadable records since the last query, by order.
+/// The alerts about unreadable records since the previous query, by order.
 fn unreadable(world: &World) -> Vec<String> {
     let alerts = world.sent(triad_core::topics::ALERTS);
     let about = alerts.iter().filter(|a| a["kind"] == "unreadable");

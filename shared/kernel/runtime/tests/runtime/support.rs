@@ -1,5 +1,5 @@
-//! Ports that answer at once, record their calls, and fail on demand; and a clock that moves only when nothing else
-//! can continue.
+//! Ports that answer at once, record their calls, and fail on demand; and a clock that advances only when every
+//! future waits.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,7 +19,7 @@ use triad_runtime::{
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{DefinitionHash, Limits, Millis, Workflow, WorkflowName};
 
-/// Start time of every world.
+/// The start time of every world, in milliseconds.
 pub const BEGIN: u64 = 1_000_000;
 
 /// A recorded call of a port.
@@ -37,22 +37,22 @@ pub enum Asked {
     Slept(u64),
 }
 
-/// Faults of the ports.
+/// The faults that the test injects into the ports.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// Every conditional write of an order loses its race.
+    /// Every conditional write of an order fails as overtaken by another writer.
     pub raced: bool,
-    /// The next conditional write loses its race to a writer that stores this record.
+    /// The next conditional write fails, because another writer has stored this record.
     pub overtaken: Option<Order>,
     /// Every write of an order fails.
     pub unwritten: bool,
-    /// Every write of the control store loses its race.
+    /// Every write of the control store fails as overtaken by another writer.
     pub control_raced: bool,
     /// Every publish is refused.
     pub refused: bool,
-    /// A topic that refuses messages.
+    /// This topic refuses messages.
     pub refused_topic: Option<&'static str>,
-    /// A topic, and its limit on the bytes of key and value together.
+    /// This topic accepts at most this many bytes of key and value together.
     pub small_topic: Option<(&'static str, usize)>,
     /// Publishes to the topic `alerts` are never answered.
     pub silent_alerts: bool,
@@ -62,13 +62,13 @@ pub struct Faults {
     pub undurable: bool,
     /// Every record is unreadable.
     pub unreadable: bool,
-    /// Records that eventually consistent reads do not find.
+    /// Eventually consistent reads find no record.
     pub absent_eventually: bool,
     /// How long an eventually consistent read takes, in milliseconds.
     pub eventually_takes: u64,
-    /// Every page of the due index has a next page.
+    /// Every page of the due index claims that another follows.
     pub endless: bool,
-    /// How long a page of the due index takes, in milliseconds.
+    /// How long reading a page of the due index takes, in milliseconds.
     pub page_takes: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct Inner {
     definitions: BTreeMap<String, String>,
     current: BTreeMap<WorkflowName, DefinitionHash>,
     pub control: BTreeMap<String, ControlRecord>,
-    /// When records of the control store expire.
+    /// The expiry times of the control store's records.
     pub expires: BTreeMap<String, Option<Timestamp>>,
     /// The due index, by shard.
     pub due: BTreeMap<u32, Vec<DueRow>>,
@@ -95,7 +95,7 @@ pub struct Inner {
 }
 
 impl Inner {
-    /// A record of the control store that has not expired.
+    /// A record of the control store, unless it has expired.
     fn kept(&self, key: &str) -> Option<&ControlRecord> {
         let expires = self.expires.get(key).copied().flatten();
         let is_kept = expires.is_none_or(|at| self.now < at.0);
@@ -103,7 +103,7 @@ impl Inner {
     }
 }
 
-/// All ports of one world.
+/// All ports over one shared state.
 #[derive(Clone)]
 pub struct World(Arc<Mutex<Inner>>);
 
@@ -128,7 +128,7 @@ impl World {
         self.0.lock().expect("no test panics with it")
     }
 
-    /// Runs a future to its end. When nothing can continue, the clock jumps to the end of the shortest sleep.
+    /// Runs a future to its end. When it waits, the clock jumps to the end of the shortest sleep.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let woken = Arc::new(Woken(AtomicBool::new(false)));
@@ -177,20 +177,20 @@ impl World {
         inner
     }
 
-    /// The calls of the ports since the last query, in their order.
+    /// The calls of the ports since the previous query, in order.
     pub fn asked(&self) -> Vec<Asked> {
         let asked = std::mem::take(&mut self.inner().asked);
         asked.into_iter().map(|(_, asked)| asked).collect()
     }
 
-    /// Times of the wanted calls since the last query, in milliseconds since the start.
+    /// The times of the matching calls since the previous query, in milliseconds since the start.
     pub fn moments(&self, wanted: fn(&Asked) -> bool) -> Vec<u64> {
         let asked = std::mem::take(&mut self.inner().asked);
         let wanted = asked.into_iter().filter(|(_, asked)| wanted(asked));
         wanted.map(|(at, _)| at).collect()
     }
 
-    /// Number of wanted calls since the last query.
+    /// The number of matching calls since the previous query.
     pub fn times(&self, wanted: fn(&Asked) -> bool) -> usize {
         self.asked().iter().filter(|asked| wanted(asked)).count()
     }
@@ -202,7 +202,8 @@ impl World {
         workflow
     }
 
-    /// Publishes a definition with a field that this version of Triad does not know, as a newer version would.
+    /// Publishes a definition with a field that this version of Triad does not support, as a newer version would
+    /// write it.
     pub fn of_a_newer_version(&self, workflow: &Workflow) {
         let mut newer = serde_json::to_value(&workflow.definition).expect("JSON");
         newer["steps"][0]["of_a_newer_version"] = json!(true);
@@ -232,7 +233,7 @@ impl World {
         }
     }
 
-    /// Stores a new order, as Submission does; returns the record that announces it.
+    /// Stores a new order as Submission does; returns the record that wakes the Scheduler.
     pub fn announced(&self, workflow: &Workflow, id: &str, details: Value) -> InputRecord {
         let accepted = self.accepted(workflow, id, details);
         let order = Order::new(&accepted, workflow, accepted.due);
@@ -260,7 +261,7 @@ impl World {
         }
     }
 
-    /// Stores an order that is set aside, and its row. An unreadable one has only the row.
+    /// Stores an order that is set aside, with its row in the index. For an unreadable order, only the row exists.
     pub fn aside(&self, workflow: &Workflow, id: &str, readable: bool) {
         let accepted = self.accepted(workflow, id, json!({}));
         let order = Order::new(&accepted, workflow, accepted.due).aside();
@@ -276,7 +277,7 @@ impl World {
         }
     }
 
-    /// The messages sent to a topic since the last query, as JSON.
+    /// The messages sent to a topic since the previous query, as JSON.
     pub fn sent(&self, topic: &str) -> Vec<Value> {
         let mut inner = self.inner();
         let sent = inner.sent.extract_if(.., |m| m.topic == topic);
@@ -284,7 +285,7 @@ impl World {
             .collect()
     }
 
-    /// An agent's replies to the requests that were sent since the last query.
+    /// Successful replies to the requests sent since the previous query.
     pub fn replies(&self) -> Vec<InputRecord> {
         let requests = self.sent("agent.bank");
         requests
@@ -334,7 +335,7 @@ pub fn record(message: Envelope) -> InputRecord {
     }
 }
 
-/// A record with a message to the Scheduler of exactly `bytes` bytes.
+/// The record's message to the Scheduler, padded to exactly `bytes` bytes.
 pub fn padded(record: &InputRecord, bytes: usize) -> InputRecord {
     let mut value = record.value.clone().expect("it has a value");
     assert!(serde_json::from_slice::<SchedulerMessage>(&value).is_ok());
@@ -345,7 +346,7 @@ pub fn padded(record: &InputRecord, bytes: usize) -> InputRecord {
     }
 }
 
-/// A sleep until a moment.
+/// A sleep that ends at a time of the world's clock.
 struct Sleep {
     world: World,
     until: u64,

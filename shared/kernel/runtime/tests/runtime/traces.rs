@@ -1,4 +1,4 @@
-//! Spans of the handlers: none without a sink, all of a sampled order, and only failures of others.
+//! Spans of the handlers: none without a sink, all for a sampled order, and only failures for others.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use triad_runtime::{Handled, InputRecord};
 
 use crate::support::{World, order_id, record};
 
-/// A sink that keeps its spans.
+/// A sink that collects spans.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<TraceSpan>>>);
 
@@ -24,7 +24,7 @@ impl TraceSink for Kept {
 }
 
 impl Kept {
-    /// The spans since the last query.
+    /// The spans since the previous query.
     fn take(&self) -> Vec<TraceSpan> {
         std::mem::take(&mut *self.0.lock().expect("no panic"))
     }
@@ -92,7 +92,7 @@ fn the_decision_about_an_order_is_stored_with_its_context() {
     }
 }
 
-/// Parents of a batch of spans that are not in the batch.
+/// The parents in a batch of spans that are not themselves in the batch.
 fn missing(spans: &[TraceSpan]) -> Vec<TraceContext> {
     let parents = spans.iter().filter_map(|span| span.parent);
     let is_there = |parent: &TraceContext| spans.iter().any(|span| span.context == *parent);
@@ -143,8 +143,8 @@ fn a_submission_a_claim_and_an_operators_act_are_one_tree() {
     assert!(!shown.contains("a secret") && !shown.contains("somebody"));
 }
 
-/// A redelivery after a crash exports the root again, as the same span; one that comes when the order is under way is
-/// a submission beside it.
+/// After a crash, the redelivery exports the root as the same span again. A redelivery of an order that is under way
+/// exports another submission span beside it.
 #[test]
 fn a_submission_that_comes_again_has_the_same_root() {
     let world = World::new();

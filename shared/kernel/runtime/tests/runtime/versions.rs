@@ -1,4 +1,4 @@
-//! Two versions of Triad side by side: the older one cannot read everything that the newer one writes.
+//! Two versions of Triad in one installation: the older one cannot read everything that the newer one writes.
 
 use serde_json::{Value, json};
 use triad_core::Order;
@@ -25,7 +25,7 @@ fn submits(world: &World, orders: &[Value]) -> Vec<Handled> {
     world.run(submission.handle(&records))
 }
 
-/// A sweep of a process that has just been started.
+/// One sweep of a newly started process.
 fn sweep(world: &World) -> Report {
     world.index();
     let w = || world.clone();
@@ -45,7 +45,7 @@ fn stored(world: &World, id: &str) -> Order {
     order.cloned().expect("it is stored")
 }
 
-/// Starts a process of the newer version.
+/// A process of the newer version writes the order.
 fn upgrade(world: &World, workflow: &Workflow) {
     world.publish(workflow, canonical_json(&workflow.definition));
 }
@@ -68,7 +68,7 @@ fn orders_wait_for_a_definition_that_only_a_newer_version_can_read_and_no_others
     let waits = stored(&world, "a");
     assert!(waits.is_unread() && waits.set_aside.is_some(), "{waits:?}");
 
-    // Processes of the older version report it once, and leave the order.
+    // Processes of the older version report the order once, and do not change it.
     for _ in 0..3 {
         assert_eq!(sweep(&world).admitted, 0);
     }
@@ -122,7 +122,7 @@ fn orders_under_way_wait_without_letters_and_with_one_alert() {
         .into();
     assert_eq!(handle(&world, &announced), [Handled::Done, Handled::Done]);
     let replies = world.replies();
-    // The functions are rolled back; the newer version has published the current definition.
+    // The functions are rolled back to the older version after the newer one has published the current definition.
     world.of_a_newer_version(&workflow);
     let before = stored(&world, "a");
     assert_eq!(handle(&world, &replies), [Handled::Done, Handled::Done]);

@@ -33,7 +33,7 @@ fn refused(at: Path, written: &str, reason: String) -> Problem {
     let problem = Problem::new(at.clone(), reason);
     let value = Value::String(written.to_owned());
     match template::pieces(&value, &at).as_slice() {
-        // It does not compile, or is not closed: the reason says so.
+        // The expression does not compile, or is not closed: the reason says so.
         [(_, Piece::Expression(source))] if Expression::compile(source).is_err() => {
             problem.on_text([source.clone()])
         }

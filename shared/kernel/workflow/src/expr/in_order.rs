@@ -19,7 +19,7 @@ const KEYS: usize = 8;
 
 /// Adds [`IN_ORDER`] to the language.
 pub(super) fn declare(env: &mut Env) {
-    // It fails only for a name that the language has already.
+    // Fails only for a name that the language already has.
     let _ = env.add_overload(IN_ORDER, "in_order_dyn", vec![DYN_TYPE], in_order);
 }
 

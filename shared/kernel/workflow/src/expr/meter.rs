@@ -18,7 +18,7 @@ const GOES_ON: &str = "@goes_on";
 pub(super) fn declare(context: &mut Context<'static, 'static>) {
     let counted = |value: CelValue| count(&value).map(|()| value);
     let goes_on = |condition: CelValue| take_units(1).map(|()| condition);
-    // They fail only for a name that the language has already.
+    // These calls fail only for a name that the language already has.
     let _ = context.add_function(COUNTED, counted);
     let _ = context.add_function(GOES_ON, goes_on);
 }
@@ -137,7 +137,7 @@ fn rewrite_step(step: &mut IdedExpr, accumulator: &str) {
     }
 }
 
-/// Whether a call joins the accumulator with an author's part.
+/// Whether a call has the accumulator as an argument, directly or within one further call.
 fn joins(call: &CallExpr, accumulator: &str) -> bool {
     let names = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == accumulator);
     let nested = |part: &IdedExpr| match &part.expr {

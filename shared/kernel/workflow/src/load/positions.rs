@@ -10,11 +10,11 @@ use crate::problem::{Focus, Path, Problem, Segment, TextPosition};
 /// A range of characters within a line.
 #[derive(Debug, Clone, Copy)]
 struct Spot {
-    /// From 1.
+    /// The line, from 1.
     line: usize,
-    /// From 1, in characters.
+    /// The column of the first character, from 1, in characters.
     column: usize,
-    /// In characters; further lines are not counted.
+    /// The number of characters; those in further lines are not counted.
     width: usize,
 }
 

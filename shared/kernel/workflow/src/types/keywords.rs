@@ -85,7 +85,7 @@ pub(super) fn check(schema: &Map<String, Value>, at: &Path, problems: &mut Probl
     of_schema(schema, at, problems);
 }
 
-/// Bounded: the schema's nesting was checked.
+/// Checks the keywords of a schema. The recursion ends, because the schema's nesting was checked.
 fn of_schema(schema: &Map<String, Value>, at: &Path, problems: &mut Problems) {
     for (key, value) in schema {
         let (key, at) = (key.as_str(), at.key(key));

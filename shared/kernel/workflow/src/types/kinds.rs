@@ -82,9 +82,9 @@ impl Kinds {
 #[derive(Debug, Clone)]
 pub(crate) struct Type {
     pub(crate) kinds: Kinds,
-    /// Of a list: the type of its elements; `None`: any.
+    /// For a list, the type of its elements; `None` for any type.
     pub(crate) elements: Option<Rc<Type>>,
-    /// Of a mapping: its fields; `None`: any.
+    /// For a mapping, its fields; `None` for any fields.
     pub(crate) fields: Option<Rc<Fields>>,
     /// Id of the step whose unchanged output this is, which is null if the step was skipped.
     pub(crate) may_be_skipped: Option<String>,

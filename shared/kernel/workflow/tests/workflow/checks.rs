@@ -1,4 +1,4 @@
-//! Every check of a definition: one invalid file for each problem, with the author's message.
+//! Every check of a definition: for each problem an invalid file and the message to its author.
 #![cfg(feature = "load")]
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ fn limits() -> Limits {
     }
 }
 
-/// The messages about a file.
+/// The problems of a file, as messages.
 fn told(text: &str) -> Vec<String> {
     match load::from_yaml(FILE, text, &limits()) {
         Ok(_) => Vec::new(),
@@ -28,12 +28,12 @@ fn told(text: &str) -> Vec<String> {
     }
 }
 
-/// A file with one step that has these further lines.
+/// A file with one step that has these additional lines.
 fn one(more: &str) -> String {
     format!("workflow: w\nsteps:\n  - {{id: a, agent: shop, action: go, compensation: none{more}}}")
 }
 
-/// Exactly one problem, naming the file, the step and the reason.
+/// Checks that there is exactly one problem, and that it names the file, the step and the reason.
 #[track_caller]
 fn refused(text: &str, step: Option<&str>, reason: &str) {
     let told = told(text);
@@ -489,7 +489,7 @@ fn all_problems_of_a_file_are_told_at_once() {
     assert!(told.iter().all(|t| t.starts_with(FILE)));
 }
 
-/// The problems with their places, `LINE:COLUMN: what is wrong`.
+/// The problems with their positions, as `LINE:COLUMN: message`.
 fn placed(text: &str) -> Vec<String> {
     let error = load::from_yaml(FILE, text, &limits()).expect_err("it is not sound");
     let start = format!("{FILE}:");
@@ -677,8 +677,8 @@ fn problems_are_given_to_programs_whole() {
     );
 }
 
-/// For every change to a value of a valid file, the checks of the form and the model agree: whatever passes the
-/// checks can be read by the model, so that no author sees the model's own messages.
+/// For every change of a value in a valid file: whatever passes the form's checks, the model can read. So no author
+/// sees an error of the model.
 #[test]
 fn what_the_form_takes_the_model_takes() {
     let sound = serde_json::json!({

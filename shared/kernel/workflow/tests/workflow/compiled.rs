@@ -1,4 +1,4 @@
-//! Compilation of a step: declared, inherited and default values.
+//! The compiled form of a step: declared, inherited and default values.
 
 use serde_json::{Value, json};
 use triad_workflow::{Limits, Millis, Repeat, Step, Workflow};

@@ -1,4 +1,4 @@
-//! The content hash and the published schema.
+//! The content hash of a definition, and the published schema.
 #![cfg(feature = "load")]
 
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ fn a_published_definition_compiles_to_the_same_identity() {
 #[test]
 fn a_published_definition_is_known_by_the_bytes_that_are_stored() {
     let workflow = load(FILE);
-    // As another version of a library would have written it.
+    // The same JSON with other spaces, as another version of a library might write it.
     let json = hash::canonical_json(&workflow.definition).replace("\":", "\": ");
     let stored = Workflow::from_published(&json).expect("it was checked");
     assert_eq!(stored.definition, workflow.definition);

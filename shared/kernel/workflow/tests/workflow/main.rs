@@ -1,4 +1,4 @@
-//! Definitions: problems and warnings, compilation, and identity.
+//! Tests of definitions: problems and warnings, compilation, and identity.
 
 mod checks;
 mod compiled;

@@ -1,4 +1,4 @@
-//! Search keys: rules for their declaration, and the keys of an order.
+//! Search keys: the rules for their declarations, and the keys of an order.
 #![cfg(feature = "load")]
 
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn read(search: &str) -> Result<Workflow, Vec<String>> {
     read.map_err(|e| e.problems.iter().map(ToString::to_string).collect())
 }
 
-/// The keys of an order with these details, if the key `k` has this expression.
+/// The keys of an order with these details, if the search key `k` is declared with this expression.
 fn keys(expression: &str, details: &Value) -> Vec<String> {
     let declared = json!({"k": format!("${{{expression}}}")}).to_string();
     let workflow = read(&declared).expect("a sound file");

@@ -1,10 +1,10 @@
-//! Problems of expressions that compile and fail for every order, and expressions that pass.
+//! Expressions that compile but fail for every order are reported as problems; valid ones are not.
 #![cfg(feature = "load")]
 
 use serde_json::{Value, json};
 use triad_workflow::{Expression, Limits, Scope, load};
 
-/// Three steps: `first`, `gift` that may be skipped, and `last` with these lines.
+/// A file of three steps: `first`, `gift`, which may be skipped, and `last` with the given lines.
 fn file(last: &str) -> String {
     format!(
         "workflow: w
@@ -340,8 +340,8 @@ fn the_output_of_a_step_that_may_be_skipped_needs_a_guard() {
     refused(&told, "compensation.input.x: step gift is skipped");
 }
 
-/// The rule about guards relies on this: the library itself fails for the refused expressions, and not for the
-/// others.
+/// The check of guards assumes that evaluation fails for exactly the refused expressions. This runs the CEL library
+/// itself.
 #[test]
 fn guards_are_what_the_language_makes_of_them() {
     let computed = |source: &str| {

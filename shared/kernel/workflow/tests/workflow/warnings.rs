@@ -1,4 +1,4 @@
-//! Warnings: compensations that have no value if the step has no output.
+//! Warnings about compensations whose input has no value if the step has no output.
 
 use serde_json::{Value, json};
 use triad_workflow::{Limits, Problem, Workflow};
@@ -15,7 +15,7 @@ fn warnings(step: &Value, input: &Value) -> Vec<Problem> {
     workflow.expect("a sound definition").warnings()
 }
 
-/// How many warnings there are about one expression.
+/// The number of warnings about one expression.
 fn about(expression: &str) -> usize {
     warnings(&json!({}), &json!({"v": format!("${{{expression}}}")})).len()
 }
@@ -34,7 +34,7 @@ fn reading_inside_an_output_that_may_be_missing_is_warned_of() {
         "size(output.items)",
         "output + 1",
         "output.contains(\"x\")",
-        // Null is not a map without the field: a test for a field of null fails.
+        // Null is not a map: `has` of a field of null is an error, not false.
         "has(output.reference)",
         "has(output.reference) ? output.reference : \"none\"",
     ] {

@@ -236,7 +236,7 @@ fn table(rates: &[Rate]) -> Markup {
     }
 }
 
-/// Prefix of a count that was cut at a bound.
+/// The words before a count that was cut at a limit.
 fn least(more: bool) -> &'static str {
     if more { "≥ " } else { "" }
 }

@@ -1,4 +1,4 @@
-//! Finding orders page by page, acting on them, the record of acts, and bounds.
+//! Finding orders page by page, acts on them, the record of acts, and limits.
 
 use serde_json::{Value, json};
 use triad_core::{Applied, Attempt, Doubt, Failure, FailureKind, ProcessState, StepState, Work};
@@ -292,7 +292,7 @@ async fn letters_are_replayed_with_a_corrected_value_and_dismissed() {
         .json();
     assert_eq!(shown["replays"][0]["by"], "ann");
 
-    // The link from the list opens the letter without reading the whole topic.
+    // The link in the list names the letter's position, so the page opens without a scan of the topic.
     let list = text(&world.get("/console/dead-letters?dismissed=yes").await);
     let written = shown["at"].as_str().expect("a moment");
     let link = format!("/console/dead-letters/orders/3/0?written={written}");
@@ -372,7 +372,7 @@ async fn of_orders_that_are_half_compensated_the_first_act_is_to_retry_the_compe
     }
 }
 
-/// Acts on one order (no dry run by default); returns its result line.
+/// Acts on one order, by default without a dry run; returns its line of the result.
 async fn act_on(world: &World, order: &str, more: Value) -> Value {
     let mut body = json!({"orders": [order], "why": "as agreed", "by": "ann", "dry_run": false});
     for (name, value) in more.as_object().unwrap() {
@@ -425,7 +425,7 @@ async fn an_effect_in_doubt_is_resolved_with_the_output_that_an_operator_found()
     assert_eq!(act.unwrap().by, "ann");
 }
 
-/// Both by the API and by the form of a page that was opened earlier.
+/// Checked with the API, and with the form of a page that was loaded before the other attempt.
 #[tokio::test]
 async fn what_is_said_of_an_effect_is_refused_where_there_has_been_another_attempt_since() {
     let world = World::start().await;

@@ -65,7 +65,7 @@ async fn a_campaign_is_started_from_a_list_of_orders_and_its_page_says_what_came
     let form = [
         ("word", &*word),
         ("filter_state", "Error"),
-        // The chosen orders do not count.
+        // The campaign acts on all matching orders; the orders chosen on the page are not sent.
         ("scope", "chosen"),
         ("orders", "a-0"),
         ("act", "close"),
@@ -79,7 +79,7 @@ async fn a_campaign_is_started_from_a_list_of_orders_and_its_page_says_what_came
     world.carry_on().await;
     let list = world.get(ROOT).await.json();
     let campaign = &list["campaigns"][0];
-    // The campaign's page has its own address and can be reloaded.
+    // The answer redirects to the campaign's page, which can be reloaded.
     let page = format!("/console/campaigns/{}", campaign["id"].as_str().unwrap());
     assert_eq!(said.header("location"), Some(&*page));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The API and the pages over a SQLite store, called as a server calls them.
+//! The console's API and pages over a SQLite store, called without a listener.
 
 mod acts;
 mod campaigns;

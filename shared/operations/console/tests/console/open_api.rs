@@ -1,5 +1,5 @@
-//! The OpenAPI document agrees with the handlers: every answer of every test is checked against it. The tests here
-//! produce every documented answer, except for those of a failing store and those of a listener.
+//! The OpenAPI document agrees with the handlers: every test checks each answer against it. The tests here produce
+//! every documented answer, except those of a failing store and those of a listener.
 
 use std::collections::BTreeSet;
 
@@ -105,7 +105,7 @@ async fn every_answer_of_the_document_is_given() {
     strangers().await;
     let seen = SEEN.lock().unwrap().clone();
     let missing: Vec<_> = documented().difference(&seen).cloned().collect();
-    // A caller who may read may read everything: only a listener refuses a read.
+    // Only a listener refuses a read: a caller who may read may read everything.
     let elsewhere = |(_, method, status): &&(String, String, String)| {
         status == "503" || status == "403" && method != "post"
     };
@@ -113,7 +113,7 @@ async fn every_answer_of_the_document_is_given() {
     assert!(missing.is_empty(), "never given: {missing:?}");
 }
 
-/// Counts, starts, shows, stops and resumes a campaign; no Supervisor runs beside this test.
+/// Counts, starts, shows, stops and resumes a campaign. No Supervisor runs in this test.
 async fn campaigns(world: &World) {
     let (client, root) = (&world.client, "/v1/operate/campaigns");
     world.failed("c-1", "y").await;
@@ -217,11 +217,11 @@ async fn events(world: &World) {
     assert!(text.contains("event: counts"), "{text}");
     world.client.answers.stop();
     stream.until(None).await;
-    // A stream that begins later ends at once, so the whole answer can be checked.
+    // A stream that is opened after the stop ends at once, so its whole answer can be checked.
     assert_eq!(world.get(path).await.status, 200);
 }
 
-/// Callers who are unknown, or may not act.
+/// Produces the answers to callers who are unknown or may not act.
 async fn strangers() {
     let reader = NewToken::make("reader", &[Role::Read]).unwrap();
     let world = World::with(triad_console::Settings::default(), Some(&reader.line)).await;

@@ -1,4 +1,4 @@
-//! Every page: text from outside is escaped, all resources are local, hidden fields are hidden.
+//! Every page: foreign text is escaped, all resources are local, and hidden fields are hidden.
 
 use serde_json::{Value, json};
 use triad_console::{Hidden, Settings};
@@ -133,7 +133,7 @@ async fn what_others_wrote_is_text_on_every_page() {
         let said = world.get(&path).await;
         assert!(matches!(said.status, 200 | 404), "{path}: {}", said.status);
         let page = text(&said);
-        // The only script is this server's file; there is no inline script.
+        // The only script is a file of this server; the page has no inline script.
         assert_eq!(page.matches("<script").count(), 1, "{path}");
         assert!(
             page.contains("<script src=\"/console/assets/console.js\""),
@@ -293,7 +293,7 @@ async fn what_an_order_has_to_send_is_told_with_its_keys_on_its_page_and_by_the_
 #[tokio::test]
 async fn from_the_list_of_versions_each_leads_to_what_it_changed() {
     let world = World::start().await;
-    // Records of the same millisecond have no order.
+    // Records of the same millisecond are in no fixed order, so each gets another time.
     let at = SystemClock.now();
     while SystemClock.now() <= at {
         tokio::task::yield_now().await;
@@ -331,7 +331,7 @@ async fn what_a_service_has_said_is_shown_and_obeyed_by_no_browser() {
     assert!(page.contains(shown), "{page}");
 }
 
-/// The list of all orders at a moment, from which every figure is computed.
+/// All orders, as the test computes every figure from them.
 struct Listed(Vec<Order>);
 
 impl Listed {
@@ -351,13 +351,13 @@ impl Listed {
         self.0.iter().filter(|order| is(order)).count() as u64
     }
 
-    /// Number of orders in a state, as lists show them: without closed ones.
+    /// The number of orders in a state as lists show them, which omit closed orders.
     fn in_state(&self, name: &str) -> u64 {
         self.count(|order| order.state.name() == name && order.closed.is_none())
     }
 }
 
-/// Compares every figure of the console and its API with the list of all orders.
+/// Compares each figure of the console and of its API with the list of all orders.
 async fn figures_are_those_of_the_list(world: &World) {
     let (all, now) = (Listed::of(world).await, world.clock.now());
     let closed = all.count(|order| order.closed.is_some());
@@ -456,10 +456,10 @@ async fn every_figure_is_what_is_stored_also_a_minute_later_and_beyond_a_thousan
             order.state = ProcessState::Processed { at };
         }
     };
-    // Old orders that finished quickly.
+    // Old orders, which finished quickly.
     let old = (0..1_500).map(|n| (format!("old-{n}"), processed(ago(2_700), ago(2_697))));
     world.orders(old.collect()).await;
-    // Recent orders take longer, on a newer version.
+    // Recent orders on a newer version, which take longer.
     world.workflow = publish(&world.store, "w", "other").await;
     let new = (0..40).map(|n| (format!("new-{n}"), processed(ago(25), ago(3))));
     world.orders(new.collect()).await;

@@ -1,4 +1,4 @@
-//! From an order to its trace: the id, the link if a trace tool is set, and whether the trace is complete.
+//! An order's trace on its page: the id, the link if a trace viewer is configured, and whether the trace is complete.
 
 use serde_json::json;
 use triad_console::Settings;
@@ -7,7 +7,7 @@ use crate::common::{World, text};
 
 const ID: &str = "00000000000000000000000000004711";
 
-/// An order in a trace that is sampled, one in a trace that is not, and one in none.
+/// Three orders: one in a sampled trace, one in a trace that is not sampled, and one without a trace.
 async fn world(trace_url: Option<&str>) -> World {
     let settings = Settings {
         trace_url: trace_url.map(|url| url.parse().unwrap()),

@@ -111,7 +111,7 @@ async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
     let done = send_form(&world, "/console/act", &session, &act).await;
     assert!(text(&done).contains("1 done, 0 refused"), "{}", text(&done));
     assert_eq!(world.stored("e").await.closed.unwrap().act.by, "ann");
-    // The API ignores cookies for acts: any site could have the browser send them.
+    // The API accepts no cookie for an act, because any web site could make the browser send one.
     let json = [
         ("cookie", session.as_str()),
         ("content-type", "application/json"),
@@ -136,7 +136,7 @@ async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
             .status,
         401
     );
-    // The pages offer no acts to a read-only caller.
+    // Pages of a read-only caller have no forms for acts.
     let page = world.get("/console/").await;
     let (jar, form) = (cookie(&page), csrf_token(&text(&page)));
     let right = [

@@ -1,4 +1,4 @@
-//! The protocol beside the console of a store in this process: over HTTP, over a pipe.
+//! The MCP server over HTTP and over pipes, with a console and a store in this process.
 
 #[path = "../../../console/tests/console/common/mod.rs"]
 #[expect(dead_code, reason = "the console's own tests use more of it")]

@@ -1,4 +1,4 @@
-//! The Model Context Protocol over HTTP: authentication, and acts by the ids of dry runs.
+//! The Model Context Protocol over HTTP: authentication, and acts that name the id of a dry run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,7 +98,7 @@ impl Talk {
         said.json()
     }
 
-    /// A tool's result, and whether it is an error.
+    /// Calls a tool; returns whether the result is an error, and the result.
     async fn call(&self, token: &str, tool: &str, arguments: Value) -> (bool, Value) {
         let params = json!({"name": tool, "arguments": arguments});
         let said = self.ask(token, "tools/call", params).await;
@@ -119,7 +119,7 @@ impl Talk {
         shown["code"].as_str().expect("a code").to_owned()
     }
 
-    /// The id of a new dry run that closes an order.
+    /// Makes a dry run of closing an order; returns its id.
     async fn tried(&self, token: &str) -> String {
         let (is_error, shown) = self.call(token, "dry_run", closing()).await;
         assert!(!is_error, "{shown}");

@@ -1,4 +1,4 @@
-//! One message a line, as over standard input and output.
+//! The protocol over pipes, as over standard input and output: one message a line.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// Opens the pipes, with a read-only caller; sends nothing.
+    /// Opens the pipes for a read-only caller, and sends nothing.
     fn open(world: &World) -> Self {
         let settings = Settings { acts: false };
         let mcp = Mcp::new(SystemClock, SystemEntropy, settings, NoPages);
@@ -46,7 +46,7 @@ impl Talk {
         }
     }
 
-    /// Does the handshake as a client of the revision of June 2025.
+    /// Opens the pipes and does the handshake as a client of the revision of June 2025.
     async fn begin(world: &World) -> Self {
         let mut talk = Self::open(world);
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
@@ -76,7 +76,7 @@ impl Talk {
         said
     }
 
-    /// Calls a tool: its answer, or the code of its problem.
+    /// Calls a tool; returns its answer, or the error.
     async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, Value> {
         let params = json!({"name": tool, "arguments": arguments});
         let said = self.ask("tools/call", params).await;
@@ -87,7 +87,7 @@ impl Talk {
         }
     }
 
-    /// Closes the input: the conversation ends without an error and without unread output.
+    /// Closes the input: the server ends without an error and without further output.
     async fn end(mut self) {
         self.input.shutdown().await.unwrap();
         let mut left = String::new();
@@ -109,7 +109,7 @@ async fn rubbish_ends_nothing_and_is_answered_where_it_can_be() {
     for rubbish in [&b"{"[..], b"", b"\xff\xfe\x00", b"plain words", b"[1, 2"] {
         talk.say(rubbish).await;
     }
-    // Longer than the bound, so the whole line is skipped.
+    // The line exceeds the limit, so the server skips all of it.
     let long = vec![b' '; 2 * MAX_LINE_BYTES];
     talk.say(&long).await;
     let unknown = talk.ask("orders/destroy", json!({})).await;

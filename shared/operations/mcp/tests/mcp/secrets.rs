@@ -1,4 +1,4 @@
-//! A secret in every place of an order is in no answer to operators and models.
+//! A secret value in every part of an order must not appear in any answer to operators and models, nor in the log.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use triad_workflow::{Limits, Workflow};
 
 use crate::console::{Heard, World, identity, text};
 
-/// The value of fields named `card`.
+/// The value of the hidden field `card`.
 const SECRET: &str = "4929000000006";
 
 /// The captured log.
@@ -49,7 +49,7 @@ fn hidden() -> Hidden {
     Hidden::of(["card".to_owned()])
 }
 
-/// A console with the secret in its records, and with tools that act.
+/// A console whose records contain the secret, with tools that act.
 async fn world() -> World {
     let settings = Settings {
         hidden: hidden(),
@@ -87,7 +87,7 @@ async fn world() -> World {
             };
         })
         .await;
-    // An operator's correction is stored as text, too.
+    // An operator's corrected input is stored as text, and contains the secret too.
     world.failed("f", "x").await;
     let set = format!("card=\"{SECRET}\"");
     let correct = json!({"act": "resubmit", "orders": ["f"], "step": "pay", "set": [set], "why": "w",
@@ -106,7 +106,7 @@ async fn world() -> World {
     world
 }
 
-/// Dead letters of records with the secret; Submission makes one of them.
+/// Sends dead letters of records that contain the secret; Submission writes one of them.
 async fn letters(world: &World, card: &Value) {
     world.letter(0, &card.to_string()).await;
     world.letter(1, &format!("card {SECRET}")).await;
@@ -157,7 +157,7 @@ fn shows_nothing(way: &str, said: &str) {
     assert!(!said.contains(SECRET), "{way}: {said}");
 }
 
-/// The parts of a dead letter that Triad wrote: without the value and the headers of the record.
+/// The parts of a dead letter that Triad wrote, without the record's own value and headers.
 fn own(headers: &[(String, Option<Vec<u8>>)]) -> String {
     let own = headers.iter().filter(|(name, _)| name != "card");
     let text = own.map(|(name, value)| {
@@ -200,7 +200,7 @@ async fn a_secret_in_every_place_of_an_order_is_in_no_way_out() {
     ] {
         for root in ["/v1/operate", "/console"] {
             let said = world.get(&format!("{root}/{path}")).await;
-            // Alerts and counts are on the first page, not on pages of their own.
+            // Alerts and counts are shown on the first page, and have no pages.
             let is_page = root == "/v1/operate" || !["counts", "alerts"].contains(&path);
             assert_eq!(
                 said.status == 200,
@@ -218,7 +218,7 @@ async fn a_secret_in_every_place_of_an_order_is_in_no_way_out() {
         match message.topic.as_str() {
             topics::DEAD_LETTER => shows_nothing("letter", &own(&message.headers)),
             topics::ALERTS => shows_nothing("alert", &value),
-            // Messages for others: replayed records, and the statuses of the order.
+            // Messages that operators and models do not read: replayed records and the order's statuses.
             _ => {}
         }
     }
@@ -251,7 +251,7 @@ async fn nobody_finds_out_what_is_hidden_by_searching_for_it() {
     }
 }
 
-/// Calls every reading tool, and the dry run.
+/// Calls every tool that reads, and the one that makes a dry run.
 async fn models(world: &World, campaign: &str) {
     let correction = format!("card=\"{SECRET}\"");
     for (tool, arguments) in [

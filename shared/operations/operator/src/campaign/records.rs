@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn one_that_stopped_by_itself_is_over_once_operators_were_told_of_that_time() {
         let stalled = in_phase(json!({"phase": "ended", "at": 9, "end": "stalled", "open": 1}));
-        // It had also stopped at 5, and an operator resumed it.
+        // The campaign had also stopped at 5, and an operator resumed it.
         for (told, is_over) in [(None, false), (Some(5), false), (Some(9), true)] {
             let listed = listed(&stalled, told.map(Timestamp));
             assert_eq!(listed.is_over, is_over, "told of {told:?}");

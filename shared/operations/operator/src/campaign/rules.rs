@@ -81,7 +81,7 @@ pub fn take_over(stored: &mut Batch, own: &Batch) -> bool {
 /// and resume have no later result and always give [`OrderAfterAct::Well`].
 #[must_use]
 pub fn came_of(what: &CampaignAct, order: Option<&Order>) -> Option<OrderAfterAct> {
-    // These acts have no later result.
+    // The acts close, pause and resume have no later result.
     if matches!(
         what,
         CampaignAct::Close | CampaignAct::Pause | CampaignAct::Resume
@@ -142,12 +142,12 @@ pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timest
         of: judged.of,
     });
     let open = done - came.of;
-    // They do not count here, but the batch stays open while they are under way.
+    // The orders of earlier portions do not count in this verdict, but the batch stays open while they are under way.
     let (done_before, came_before) = form::came(&batch.orders[..portion(campaign, batch).start]);
     let is_before_open = done_before > came_before.of;
     let is_late = now.since(since) >= campaign.pace.patience;
     match open {
-        // Even if all orders that are under way end well.
+        // The campaign is over even if all orders that are under way end well.
         _ if fails_again(judged.of + open) => over,
         0 if !is_before_open => Verdict::GoOn,
         _ if !is_late => Verdict::Watch,

@@ -251,7 +251,7 @@ where
     /// Runs step by step, until the turn ends.
     async fn go_on(&self, turn: &mut CampaignPass) -> Pause {
         let mut empty = 0;
-        // Bounded by the turn's time, and by the number of empty pages.
+        // The loop ends: the turn has a time limit, and the number of empty pages is limited.
         loop {
             if self.clock.now() >= turn.until || empty >= EMPTY_PAGES {
                 return Pause::Turn;

@@ -1,4 +1,4 @@
-//! Bulk acts: one order after the other, at a rate, until a stop.
+//! Bulk acts: orders are acted on one by one, at a limited rate, until the act is stopped.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! The audit has every stored act: on orders, on downstreams, on campaigns.
+//! The audit lists every stored act: on orders, on downstreams and on campaigns.
 
 use std::convert::Infallible;
 
@@ -30,7 +30,7 @@ async fn audit(ports: &Ports, since: Timestamp) -> Vec<Value> {
     lines
 }
 
-/// A line without its moment.
+/// An audit line without its time.
 fn said(line: &Value) -> Value {
     let mut line = line.clone();
     line.as_object_mut().expect("an object").remove("at");

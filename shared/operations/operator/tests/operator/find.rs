@@ -1,4 +1,4 @@
-//! Finds orders by state, cause, workflow and age, oldest first, and no more than asked for.
+//! Finding orders by state, cause, workflow and age: oldest first, at most the requested number.
 
 use triad_core::{Order, ProcessState, Timestamp};
 use triad_operator::causes::causes;
@@ -24,7 +24,7 @@ async fn found(store: &Ports, filter: &Filter, limit: usize) -> (Vec<String>, bo
     (ids.collect(), found.more)
 }
 
-/// Forty orders in Error, the last one the oldest; one closed, one processed, one paused.
+/// Stores forty orders in Error, of which the last is the oldest, and one each that is closed, processed and paused.
 async fn world(store: &Ports) {
     let (first, other) = (workflow("first", "go"), workflow("other", "go"));
     for n in 0..40_u64 {

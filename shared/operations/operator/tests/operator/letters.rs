@@ -1,4 +1,4 @@
-//! Lists, shows and replays dead letters of a topic in memory.
+//! Listing, showing and replaying the dead letters of a topic in memory.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -18,17 +18,17 @@ use triad_sim::Ports;
 
 use super::support::run;
 
-/// A topic and a bus in one: records sent to `dead-letter` can be read.
+/// A bus that is also its own topic reader: records sent to `dead-letter` can be read.
 #[derive(Clone, Default)]
 pub struct Topic {
     sent: Arc<Mutex<Vec<Envelope>>>,
-    /// Whether the topic never answers.
+    /// Whether reads of the topic never return.
     is_silent: bool,
-    /// The `since` of each reading.
+    /// For each read of the topic, the time from which it was read (`since`).
     read: Arc<Mutex<Vec<Option<Timestamp>>>>,
 }
 
-/// One reading of the topic.
+/// The records of one read of the topic.
 pub struct Records(std::vec::IntoIter<Envelope>);
 
 impl TopicReader for Topic {
@@ -82,7 +82,7 @@ impl Topic {
         self.lock().clone()
     }
 
-    /// Writes the letter of a record of `orders`.
+    /// Writes the dead letter of a record in the topic `orders`.
     fn letter(&self, offset: i64, cause: &'static str, value: &[u8]) {
         let record = InputRecord {
             topic: topics::orders(triad_core::Priority::Normal).to_owned(),
@@ -102,7 +102,7 @@ impl Topic {
             let cause = if offset < 4 { "early" } else { "late" };
             topic.letter(offset, cause, b"{}");
         }
-        // A redelivered record writes its letter twice; the topic may also hold records of other programs.
+        // A redelivered record has two equal letters, and the topic may hold records of other programs.
         topic.letter(0, "early", b"{}");
         topic.lock().push(Envelope {
             topic: topics::DEAD_LETTER.to_owned(),
@@ -310,7 +310,7 @@ fn a_dismissed_letter_is_not_shown_and_not_replayed_with_the_others() {
         assert_eq!(act(dismiss(5)).await, (0, 1), "it was dismissed before");
         let left: Vec<i64> = before.iter().copied().filter(|o| *o != 5).collect();
         assert_eq!(listed(all(), 10).await, (left.clone(), 5, false));
-        // The newest of the letters that are shown.
+        // A limit of one shows the newest letter that is not dismissed.
         assert_eq!(listed(all(), 1).await, (vec![4], 5, true));
         let too = LetterFilter {
             dismissed: true,

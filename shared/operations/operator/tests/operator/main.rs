@@ -1,4 +1,4 @@
-//! Reading and acting as an operator, over the simulated store and bus.
+//! An operator's reads and acts, over the simulated store and bus.
 
 mod acts;
 mod audit;

@@ -1,4 +1,5 @@
-//! Pages of orders list each order once, stay within their bounds, and continue where the previous page ended.
+//! Paging through orders: each order appears once, a page keeps its limits, and the next page continues where the
+//! previous one ended.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ fn in_state(name: &str) -> Filter {
     }
 }
 
-/// The ids on all pages, and the number of pages. Each cursor is serialized and parsed again.
+/// Reads all pages; returns the ids and the number of pages. Each cursor is serialized and parsed, as in a link.
 async fn all(store: &Ports, filter: &Filter, limit: usize) -> (Vec<String>, usize) {
     let (mut ids, mut pages, mut from) = (Vec::new(), 0, None);
     loop {
@@ -39,7 +40,7 @@ async fn all(store: &Ports, filter: &Filter, limit: usize) -> (Vec<String>, usiz
     }
 }
 
-/// Orders in Error, three of each moment; others under way and processed.
+/// Stores orders in Error, three at each time, and others that are under way, processed and paused.
 async fn world(store: &Ports) {
     let workflow = workflow("w", "go");
     for n in 0..45_u64 {
@@ -109,7 +110,7 @@ fn a_cursor_of_another_question_is_refused() {
     });
 }
 
-/// Moves an order's row behind all others, as a new deadline does.
+/// Gives an order's row in the index a later due time, as a new deadline does.
 async fn moves(store: &Ports, name: &str, due: u64) {
     let read = store.load(vec![id(name)]).await.swap_remove(0);
     let stored = read.expect("the store works").expect("it is stored");
@@ -129,7 +130,7 @@ fn an_order_that_moves_while_a_page_is_made_is_on_it_once() {
     run(async |store: Ports| {
         let workflow = workflow("w", "go");
         let names = (0..).map(|n| format!("m{n}"));
-        // More rows of one shard than one read returns.
+        // More rows in one shard than a single read returns.
         let names = names.filter(|name| shard_of(&id(name)) == 0).take(150);
         let names: Vec<String> = names.collect();
         for name in &names {
@@ -137,7 +138,7 @@ fn an_order_that_moves_while_a_page_is_made_is_on_it_once() {
         }
         let pending = in_state("Pending");
         let mut twice = 0;
-        // At each read the first order moves, earlier or later.
+        // Between the reads, one order after another moves to another place in the index.
         for (due, name) in (5_000..).zip(&names[..20]) {
             let read = page(&store, &pending, 500, None, NOW);
             let (found, ()) = futures::join!(read, moves(&store, name, due));
@@ -165,7 +166,7 @@ fn counts_of_the_indexes_say_where_they_end() {
         );
         assert_eq!(counted.needing[0].oldest, Some(Timestamp(50_000)));
         assert_eq!(counted.under_way.orders, 46);
-        // A count that would need the whole table is missing.
+        // The count is omitted if it would need a scan of the whole table.
         assert_eq!(counted.orders, None);
         assert_eq!(rates(&store, NOW).await, Ok(None));
         let few = among(&store, &Filter::default(), NOW, 9)
@@ -182,7 +183,7 @@ fn counts_of_the_indexes_say_where_they_end() {
 #[test]
 fn orders_that_are_set_aside_are_found_paged_and_counted() {
     run(|store| async move {
-        // Two workflows whose orders are in different shards.
+        // Two workflows whose orders lie in different shards.
         for (name, orders) in [("w", 3), ("x", 4)] {
             let workflow = workflow(name, "go");
             for n in 0..orders {

@@ -1,4 +1,4 @@
-//! Recent alerts and dead letters are counted at a bounded cost.
+//! Counting recent alerts and dead letters has a limited cost.
 
 use triad_core::message::{Alert, AlertKind};
 use triad_core::{Envelope, Timestamp, topics};

@@ -1,5 +1,4 @@
-//! Finds orders by their exact search keys, the last submitted first; a search without a result names the declared
-//! keys.
+//! Finding orders by an exact search key, last submitted first. A search without a result names the declared keys.
 
 use triad_core::{Order, Timestamp};
 use triad_operator::find::{self, Filter};
@@ -23,7 +22,7 @@ fn by(text: &str) -> Filter {
     }
 }
 
-/// The ids on all pages. Each cursor is serialized and parsed again.
+/// Reads all pages; returns the ids. Each cursor is serialized and parsed, as in a link.
 async fn all(store: &Ports, filter: &Filter, limit: usize) -> Vec<String> {
     let (mut ids, mut from) = (Vec::new(), None);
     loop {
@@ -44,8 +43,9 @@ async fn found(store: &Ports, filter: &Filter, limit: usize) -> (Vec<String>, bo
     (ids.collect(), found.more)
 }
 
-/// Orders of one customer, three of each moment; the key is the first of some and the second of others. Also one of
-/// another workflow, and orders that match only the value or only the name.
+/// Stores orders of one customer, three submitted at each time; the customer is the first search key of some and the
+/// second of others. Also an order of another workflow, and orders whose key has only the same value or only the same
+/// name.
 async fn world(store: &Ports) {
     let (w, v) = (workflow("w", "go"), workflow("v", "go"));
     for n in 0..30_u64 {

@@ -1,4 +1,4 @@
-//! A simulated store with orders in it.
+//! A simulated store, and orders to fill it with.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use triad_sim::{Ports, calm_ports, run_on};
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{Limits, Workflow};
 
-/// Runs a test in a simulated world without faults, to its end.
+/// Runs a test to its end in a simulated world without faults.
 pub fn run<F>(test: impl FnOnce(Ports) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -34,7 +34,7 @@ pub fn workflow(name: &str, action: &str) -> Workflow {
     Workflow::compile(definition, &Limits::published()).expect("a sound definition")
 }
 
-/// The workflow's name and hash.
+/// The name and hash of a workflow.
 pub fn identity(workflow: &Workflow) -> WorkflowRef {
     WorkflowRef {
         name: workflow.name.clone(),
@@ -42,7 +42,6 @@ pub fn identity(workflow: &Workflow) -> WorkflowRef {
     }
 }
 
-/// Publishes a workflow.
 pub async fn publish(store: &Ports, workflow: &Workflow) {
     let json = canonical_json(&workflow.definition);
     let published = store_publish(store, identity(workflow), json).await;
@@ -62,7 +61,7 @@ pub fn cause(code: &str) -> Failure {
     Failure::new(FailureKind::Permanent, code, "")
 }
 
-/// The state Error since a moment.
+/// The state Error, entered at the time `at` because of a failure with this code.
 pub fn error(at: u64, code: &str) -> ProcessState {
     ProcessState::Error {
         at: Timestamp(at),
@@ -70,7 +69,7 @@ pub fn error(at: u64, code: &str) -> ProcessState {
     }
 }
 
-/// Stores an order of a workflow, then its changed form.
+/// Stores an order of a workflow, applies `change`, and stores the result.
 pub async fn order(
     store: &Ports,
     workflow: &Workflow,
@@ -80,7 +79,7 @@ pub async fn order(
     searched(store, workflow, name, (1_000, &[]), change).await
 }
 
-/// As [`order`], with a submission time and search keys.
+/// The same with a submission time and search keys.
 pub async fn searched(
     store: &Ports,
     workflow: &Workflow,
@@ -113,7 +112,7 @@ pub async fn searched(
     first.id
 }
 
-/// A hold by an operator.
+/// An operator's pause since the time `at`.
 pub fn hold(at: u64) -> Hold {
     Hold {
         at: Timestamp(at),
@@ -121,7 +120,6 @@ pub fn hold(at: u64) -> Hold {
     }
 }
 
-/// An order id.
 pub fn id(name: &str) -> OrderId {
     OrderId::new(name).expect("an id")
 }

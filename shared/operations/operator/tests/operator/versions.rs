@@ -1,4 +1,4 @@
-//! Versions are kept while they are present, new, or needed by an order.
+//! A workflow version is kept while it is the current one, is new, or is needed by an order.
 
 use triad_core::{ProcessState, Timestamp};
 use triad_operator::versions::{
@@ -49,7 +49,7 @@ fn what_no_order_needs_can_be_removed_an_hour_after_it_was_replaced() {
             (second.finished, third.under_way, third.present),
             (Some(1), Some(1), true)
         );
-        // Without counts, an order may need any of them.
+        // Without counting orders, any version may still be needed.
         let uncounted = versions(&store, now.plus(SAFE_TO_REMOVE_AFTER), Uncounted::Leave).await;
         let uncounted = uncounted.expect("the store works");
         assert!(uncounted.iter().all(|v| v.needed && v.under_way.is_none()));

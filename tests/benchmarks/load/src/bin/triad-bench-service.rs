@@ -1,8 +1,8 @@
-//! The service that does the steps of every system that is measured: one thread, and it counts.
+//! The service that carries out the steps of every measured system, in one thread, and counts them.
 //!
-//! `POST /…/{step}` with an `Idempotency-Key` does a step. `GET /_counted` says how many calls came, under how
-//! many keys, and how many orders have had their last step; `POST /_missing` takes order ids, one a line, and
-//! says how many of them have not; `POST /_forget` begins anew.
+//! `POST /…/{step}` with an `Idempotency-Key` carries out a step. `GET /_counted` returns the number of calls, of
+//! distinct keys, and of orders whose last step is done. `POST /_missing` takes order ids, one a line, and returns
+//! how many of them have not had their last step. `POST /_forget` resets the counts.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -36,8 +36,7 @@ struct Args {
     listen: SocketAddr,
 }
 
-/// What was asked for. Of keys and ids their hashes alone are kept: of ten million, two have the same one
-/// once in 300,000 runs.
+/// What was called. Of keys and ids only hashes are kept; among ten million, two are equal in one of 300,000 runs.
 #[derive(Default)]
 struct Asked {
     hash: RandomState,
@@ -64,7 +63,7 @@ async fn serve(listen: SocketAddr) -> Result<()> {
         spawn_local(async move {
             let service = service_fn(move |request| answer(asked.clone(), request));
             let http = http1::Builder::new();
-            // A client that goes away is no error.
+            // A client that closes the connection is not an error.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
         });
     }

@@ -1,7 +1,7 @@
-//! The three steps as an apalis workflow on PostgreSQL, with a way in by HTTP in the same process.
+//! The three steps as an apalis workflow on PostgreSQL, with an HTTP endpoint for orders in the same process.
 //!
-//! Whoever waits for an order is told when its last step has been called; apalis records that a moment
-//! later, which the figures so leave out, in its favour.
+//! A request that waits for an order is answered when the last step has been called. apalis stores that step's result
+//! a moment later, so the figures are slightly in its favour.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use clap::Parser;
 use common::{Ends, Service, id_of};
 use serde_json::Value;
 
-/// Longest time until a worker looks for tasks by itself; it is told of new ones.
+/// Interval at which a worker polls for tasks; it is also notified of new ones.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 
 /// A worker, and the way in

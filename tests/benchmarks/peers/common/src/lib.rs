@@ -1,4 +1,4 @@
-//! What every engine of the benchmark needs: the call of a step, and a way in by HTTP.
+//! What the peers of the benchmark share: the call of a step, and an HTTP endpoint for orders.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -16,18 +16,18 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// The steps of every order, one after the other.
+/// The steps of every order, in order.
 pub const STEPS: [&str; 3] = ["reserve", "charge", "ship"];
 
 /// The id of an order.
 ///
 /// # Errors
-/// If it has none.
+/// If the order has none.
 pub fn id_of(order: &Value) -> Result<&str> {
     order["order_id"].as_str().context("an order without an id")
 }
 
-/// The service that does the steps.
+/// The service that carries out the steps.
 #[derive(Clone)]
 pub struct Service {
     http: reqwest::Client,
@@ -38,7 +38,7 @@ impl Service {
     /// The service at this URL.
     ///
     /// # Errors
-    /// If no client can be made.
+    /// If no HTTP client can be created.
     pub fn at(url: &str) -> Result<Self> {
         let http = reqwest::Client::builder().pool_max_idle_per_host(1_024);
         Ok(Self {
@@ -47,10 +47,10 @@ impl Service {
         })
     }
 
-    /// Has a step of an order done: one call, under a key by which a repetition is known.
+    /// Calls the service for a step of an order, once, with an idempotency key.
     ///
     /// # Errors
-    /// If there is no answer, or one that is not good.
+    /// If there is no answer, or an error status.
     pub async fn call(&self, step: &str, order: &Value) -> Result<Value> {
         let id = id_of(order)?;
         let answer = self
@@ -69,12 +69,12 @@ impl Service {
     }
 }
 
-/// Who waits for the end of which order.
+/// The requests that wait for the end of an order, by order id.
 #[derive(Clone, Default)]
 pub struct Ends(Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>);
 
 impl Ends {
-    /// Is told once this order has ended.
+    /// Registers a wait for the order; the receiver completes when the order has ended.
     #[must_use]
     pub fn of(&self, id: &str) -> oneshot::Receiver<()> {
         let (told, end) = oneshot::channel();
@@ -82,7 +82,7 @@ impl Ends {
         end
     }
 
-    /// Tells who waits that this order has ended.
+    /// Completes the wait for this order, if there is one.
     pub fn tell(&self, id: &str) {
         if let Some(told) = self.lock().remove(id) {
             let _ = told.send(());
@@ -94,12 +94,11 @@ impl Ends {
     }
 }
 
-/// Takes orders by HTTP: `POST /orders` answers once an order is durable, `POST /orders?wait` once it has
-/// ended, and `GET` at any path says that it listens. `take` is given the order and whether its end is
-/// waited for.
+/// Accepts orders over HTTP: `POST /orders` is answered once the order is durable, `POST /orders?wait` once it has
+/// ended, and `GET` at any path while the server listens. `take` gets the order, and whether to wait for its end.
 ///
 /// # Errors
-/// If the address cannot be had.
+/// If the address cannot be bound.
 pub async fn serve<F, A>(listen: SocketAddr, take: F) -> Result<()>
 where
     F: Fn(Value, bool) -> A + Clone + Send + Sync + 'static,
@@ -113,7 +112,7 @@ where
         tokio::spawn(async move {
             let service = service_fn(move |request| answer(request, take.clone()));
             let http = hyper::server::conn::http1::Builder::new();
-            // A client that goes away is no error.
+            // A client that closes the connection is not an error.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
         });
     }

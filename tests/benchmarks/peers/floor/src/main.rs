@@ -1,9 +1,9 @@
-//! The three steps written by hand on SQLite: the least that a durable run of them does.
+//! The three steps written by hand on SQLite: the least work of any durable run.
 //!
-//! An order is stored and synced before it is accepted, and the answer of each step before the next one is
-//! called. One thread writes, in groups that share a transaction and a sync. After a start it goes on with
-//! what has not ended. It has no retries, no deadlines, no compensation, no conditions and nobody to look
-//! at it: what it costs is what none of those cost.
+//! An order is stored and synced before it is accepted, and each step's answer before the next step is called. One
+//! thread writes, in groups that share a transaction and a sync. After a start, unfinished orders are resumed. There
+//! are no retries, deadlines, compensations or conditions, and no way to inspect orders: the figures are the cost
+//! without any of those.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// Bound on the writes of one transaction.
+/// Limit on the writes in one transaction.
 const GROUP: usize = 512;
-/// Bound on the writes that wait.
+/// Limit on the writes that wait.
 const QUEUE: usize = 4_096;
 /// Most unfinished orders that are resumed concurrently after a start.
 const AT_ONCE: usize = 64;
@@ -40,7 +40,7 @@ struct Args {
     listen: Option<SocketAddr>,
 }
 
-/// A write, and who is told once it is synced.
+/// A write, and the channel that is notified once it is synced.
 struct Stored {
     order: String,
     write: Write,
@@ -71,7 +71,7 @@ impl Saga {
         Ok(stored.await?)
     }
 
-    /// Does the steps of an order from this one on.
+    /// Carries out an order's steps from step number `from` on.
     async fn go_on(&self, order: &Value, from: usize) -> Result<()> {
         for (number, step) in STEPS.iter().enumerate().skip(from) {
             let answer = self.service.call(step, order).await?;
@@ -125,7 +125,7 @@ fn open(dir: &Path) -> Result<Connection> {
     Ok(db)
 }
 
-/// The orders that have not ended, each with how many of its steps are done.
+/// The unfinished orders, each with the number of its completed steps.
 fn alive(db: &Connection) -> Result<Vec<(Value, usize)>> {
     let mut rows = db.prepare("SELECT body, done FROM orders WHERE done < 3")?;
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -184,8 +184,7 @@ fn write(db: &mut Connection, group: &[Stored]) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// What is below every engine: how many syncs a second the disk makes, and how many calls a second the
-/// loopback.
+/// The limits of the machine: syncs per second of the disk, and HTTP calls per second over the loopback.
 async fn below(dir: &Path, service: &Service) -> Result<Value> {
     let mut file = File::create(dir.join("sync"))?;
     file.write_all(&[0; 1 << 20])?;
@@ -232,7 +231,7 @@ async fn below(dir: &Path, service: &Service) -> Result<Value> {
     }))
 }
 
-/// Seconds of processor time of this process.
+/// CPU seconds that this process has used.
 fn processor_time() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit(')').next().context("no fields")?;
@@ -242,6 +241,6 @@ fn processor_time() -> Result<f64> {
         .take(2)
         .map(str::parse)
         .collect::<Result<_, _>>()?;
-    // The kernel counts in hundredths of a second for every program.
+    // Linux counts in hundredths of a second.
     Ok(ticks.iter().sum::<f64>() / 100.0)
 }

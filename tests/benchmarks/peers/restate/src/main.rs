@@ -1,4 +1,4 @@
-//! The three steps as a Restate workflow: one run an order, each step a journaled `ctx.run`.
+//! The three steps as a Restate workflow: each order is a run, and each step a journaled `ctx.run`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -56,8 +56,8 @@ impl Orders {
 async fn main() -> Result<()> {
     let args = Args::parse();
     let listener = TcpListener::bind(args.listen).await?;
-    // The SDK leaves Nagle's algorithm on, which costs some 40 ms an exchange; sockets that are accepted
-    // inherit this.
+    // The SDK leaves Nagle's algorithm on, which costs some 40 ms for each exchange. Accepted sockets inherit this
+    // option.
     socket2::SockRef::from(&listener).set_tcp_nodelay(true)?;
     let orders = Orders(Service::at(&args.service)?);
     let endpoint = Endpoint::builder().bind(orders).build();

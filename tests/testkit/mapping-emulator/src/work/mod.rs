@@ -1,12 +1,12 @@
-//! A batch, until every record of it is done or given up. No IO: this module decides the next step, and `poller`
-//! executes it.
+//! The handling of a batch until every record is done or given up. This module decides the next step, without IO;
+//! `poller` carries it out.
 //!
-//! - Within a batch no record passes an unfinished record of its partition.
-//! - A batch that fails as a whole is tried again; with bisection it is halved first, and halving
-//!   does not count as a retry.
+//! - Within a batch, a record is done only after the records before it in its partition.
+//! - A batch that fails as a whole is tried again; with bisection it is halved first, and halving does not count as a
+//!   retry.
 //! - A partial answer completes the records before the first failed one of each partition. An answer that completes
-//!   none is a failure of the whole batch, so that bisection finds a bad record at its head, and good records behind
-//!   it are not given up with it.
+//!   none is a failure of the whole batch, so that bisection finds a bad record at its head, and good records behind it
+//!   are not given up with it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -37,7 +37,8 @@ pub struct GivenUp {
     /// How often the function was invoked with these records, alone or together with others of their batch.
     /// Invocations whose payload was too large are not counted.
     pub invocations: u32,
-    /// Why the last invocation failed, for people. Empty if the records were too large to be invoked with.
+    /// The reason for which the last invocation failed, as text. Empty if the records alone were too large for an
+    /// invocation.
     pub cause: String,
 }
 
@@ -49,8 +50,7 @@ pub struct Resolved {
     /// Records that are given up, which must be stored before their offsets are committed. `None` if none
     /// are.
     pub given_up: Option<GivenUp>,
-    /// Whether the next invocation is with records that have just failed. If so, the caller must wait before
-    /// it.
+    /// Whether the next invocation has records that have just failed. If so, the caller must wait before it.
     pub again: bool,
 }
 
@@ -61,7 +61,7 @@ struct Chunk {
     invocations: u32,
 }
 
-/// One batch, split into parts that are not done or given up yet, and the rules for each part.
+/// One batch, split into parts that are neither done nor given up, with the rules for each part.
 #[derive(Debug)]
 pub struct Work {
     chunks: VecDeque<Chunk>,
@@ -87,20 +87,20 @@ impl Work {
         }
     }
 
-    /// The records to invoke the function with next; `None` once all are done or given up.
+    /// The records of the next invocation; `None` once all are done or given up.
     #[must_use]
     pub fn next(&self) -> Option<&[InputRecord]> {
         self.chunks.front().map(|chunk| &*chunk.records)
     }
 
-    /// How many failures are counted for the records that are next; 0 if there are none.
+    /// Number of failures counted for the records of the next invocation; 0 if there are none.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.chunks.front().map_or(0, |chunk| chunk.failures)
     }
 
-    /// Records the result of the invocation with the records of [`next`](Self::next), and returns which of them are
-    /// done or given up by it. `now` is the time by which their age is judged. Does nothing if no records are left.
+    /// Applies the result of an invocation with the records of [`next`](Self::next); returns those that are now done
+    /// or given up. The records' age is measured at `now`. Does nothing if no records are left.
     pub fn resolve(&mut self, verdict: Verdict, now: Timestamp) -> Resolved {
         let Some(mut chunk) = self.chunks.pop_front() else {
             return Resolved::default();
@@ -119,7 +119,7 @@ impl Work {
                 let mut resolved = if chunk.records.is_empty() {
                     Resolved::default()
                 } else if moved {
-                    // Another record is at its head: failures count from zero.
+                    // The part begins with another record now, so its failures count from zero.
                     chunk.failures = 0;
                     self.count(chunk, cause, now)
                 } else {
@@ -132,9 +132,9 @@ impl Work {
         }
     }
 
-    /// Records that the event with the records of [`next`](Self::next) is too large. Several records are cut into two
-    /// halves, of which the first is next; nothing is resolved then. A single record is given up: it is in
-    /// [`Resolved::given_up`], with [`Why::PayloadTooLarge`]. Does nothing if no records are left.
+    /// Notes that the event with the records of [`next`](Self::next) is too large. Several records are split into
+    /// halves, of which the first comes next; none is resolved then. A single record is given up, in
+    /// [`Resolved::given_up`] with [`Why::PayloadTooLarge`]. Does nothing if no records are left.
     pub fn too_large(&mut self) -> Resolved {
         match self.chunks.pop_front() {
             None => Resolved::default(),
@@ -193,7 +193,7 @@ impl Work {
     }
 }
 
-/// Splits records into those to redeliver, and those that are done.
+/// Splits records into those to deliver again and those that are done.
 fn part(
     records: Vec<InputRecord>,
     from: &HashMap<String, i64>,

@@ -30,10 +30,10 @@ fn offsets(records: &[InputRecord]) -> Vec<i64> {
     records.iter().map(|r| r.offset).collect()
 }
 
-/// Offsets of each invocation, offsets that were done, and those that were given up and why, in order.
+/// The offsets of each invocation, the offsets that were done, and those that were given up with the reason.
 type Course = (Vec<Vec<i64>>, Vec<i64>, Vec<(Vec<i64>, Why)>);
 
-/// Works a batch against a function.
+/// Handles a batch with a function.
 fn run(
     settings: &Settings,
     records: Vec<InputRecord>,
@@ -86,7 +86,7 @@ fn halving_finds_the_one_bad_record_and_gives_up_it_alone() {
         retries: Some(2),
         ..Settings::default()
     };
-    // Whether the function fails as a whole, or names the bad record and all after it.
+    // The function fails as a whole, or names the bad record and all records after it.
     for partial in [false, true] {
         let (handed, mut done, given_up) = run(&settings, batch(8), |next| {
             match (next.iter().any(|r| r.offset == 5), partial) {
@@ -100,7 +100,8 @@ fn halving_finds_the_one_bad_record_and_gives_up_it_alone() {
             [(vec![5], Why::RetryAttemptsExhausted)],
             "{handed:?}"
         );
-        // One try and two retries; the first of them as the head of a longer batch, if it was named.
+        // One invocation and two retries. If the function names records, one of these invocations had the bad record
+        // at the head of a longer batch.
         let alone = handed.iter().filter(|h| **h == [5]).count();
         assert_eq!(alone, if partial { 2 } else { 3 }, "{handed:?}");
         assert!(done.is_sorted(), "in the partition's order: {done:?}");
@@ -179,7 +180,7 @@ fn a_failure_is_counted_anew_when_another_record_is_at_the_head() {
         retries: Some(2),
         ..Settings::default()
     };
-    // The answer before names each record once, the record fails once alone, then succeeds.
+    // For each record at the head, the first answer names it as failed, and the second one completes it alone.
     let mut head = -1;
     let (_, done, given_up) = run(&settings, batch(3), |next| {
         if next[0].offset != head {

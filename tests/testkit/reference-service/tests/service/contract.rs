@@ -1,4 +1,4 @@
-//! Each point of the contract, over HTTP.
+//! Every rule of the contract, over HTTP.
 
 use crate::support::start;
 use axum::http::Method;
@@ -269,7 +269,7 @@ async fn what_an_action_is_said_to_answer_is_answered_each_time_and_to_a_probe()
         .send(Method::POST, "/payment/charge-status", &headers, "{}")
         .await;
     assert_eq!(probed.json(), json!({"applied": true, "output": said}));
-    // Other actions are answered as before, and a refusal stays one.
+    // Other actions have their normal answers, and a refusal stays a refusal.
     assert_eq!(client.compensation("u", "k").await.json()["reversed"], true);
     let late = client.forward("k", json!({"amount": 9})).await;
     assert_eq!(late.code(), (409, "compensated".to_owned()));

@@ -1,4 +1,4 @@
-//! Misbehaviour over HTTP, and that the contract holds under it.
+//! Faults over HTTP, and the contract while they occur.
 
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ async fn a_stop_ends_a_stall() {
     assert!(call.await.is_ok());
 }
 
-/// Runs a fixed series of calls, one after the other, and gives the statuses.
+/// Makes a fixed series of calls, one after the other; returns the statuses.
 async fn series(client: &Client) -> Vec<u16> {
     let mut statuses = Vec::new();
     for n in 0..40 {

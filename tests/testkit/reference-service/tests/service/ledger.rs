@@ -1,4 +1,4 @@
-//! The durable ledger: restarts, torn lines, damage.
+//! The durable ledger: restarts, incomplete lines, and damage.
 
 use std::io::Write;
 

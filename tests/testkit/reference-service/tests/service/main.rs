@@ -1,4 +1,4 @@
-//! The service over HTTP.
+//! The reference service over HTTP.
 
 mod contract;
 mod faults;

@@ -1,4 +1,4 @@
-//! The binary, killed without warning.
+//! The program of the reference service, killed without warning.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::support::Client;
 
-/// A child process that does not outlive its test.
+/// A child process that is killed when the test ends.
 struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended already.
+        // Fails if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -78,7 +78,7 @@ async fn a_kill_under_load_loses_no_acknowledged_effect() {
     let summary = client.send(Method::GET, "/_ledger/summary", &[], "").await;
     let total: Value = summary.json()["total"].clone();
     assert_eq!(total["replayed"], effects.len());
-    // Each caller may have one more effect in place without an answer.
+    // Each caller may have one effect in place whose answer the kill has lost.
     let applied = total["applied"].as_u64().unwrap() as usize;
     assert!(
         (effects.len()..=effects.len() + 4).contains(&applied),

@@ -61,7 +61,7 @@ impl Client {
         self.try_send(request).await.unwrap()
     }
 
-    /// None when the connection fails.
+    /// `None` if the connection fails.
     async fn try_send(&self, request: Request<Body>) -> Option<Answered> {
         let (parts, body) = self.http.request(request).await.ok()?.into_parts();
         Some(Answered {
@@ -75,7 +75,7 @@ impl Client {
         self.try_forward(key, input).await.unwrap()
     }
 
-    /// None when the connection fails.
+    /// `None` if the connection fails.
     pub async fn try_forward(&self, key: &str, input: Value) -> Option<Answered> {
         let request = Request::post(format!("{}/payment/charge", self.base))
             .header("idempotency-key", key)

@@ -1,4 +1,4 @@
-//! Checks of calls to remote services, when they are made and when they land.
+//! Checks of calls to remote services, when they are made and when they arrive.
 
 use triad_core::Direction;
 use triad_core::downstream::{Downstream, ForcedTo};
@@ -13,7 +13,7 @@ use crate::setup::REFRESH_DOWNSTREAMS;
 use crate::world::State;
 
 impl State {
-    /// Counts a call that is being made, and checks it.
+    /// Counts and checks a call when it is made.
     pub(crate) fn note_call(&mut self, who: InstanceId, call: &Arriving, time_left: Millis) {
         let made = self.remote.count(call);
         self.watch_call(who, call.service, made > 1);
@@ -23,8 +23,8 @@ impl State {
         self.check_rate(call.service);
     }
 
-    /// The agent calls before complete-by minus the skew, on its own clock, and gives the call no
-    /// more time than that.
+    /// By its own clock, the agent must make the call before complete-by minus the skew, and give it no more time
+    /// than that.
     fn check_deadline(&mut self, who: InstanceId, call: &Arriving, time_left: Millis) {
         let id = (call.key.clone(), named(call.direction), call.attempt);
         let Some(delivered) = self.bus.deliveries.get(&id) else {
@@ -39,7 +39,8 @@ impl State {
             });
     }
 
-    /// An effect is compensated at the service where it happened: no definition of these worlds differs.
+    /// An effect must be compensated at the service where it happened: no definition of these worlds uses another
+    /// one.
     fn check_place(&mut self, call: &Arriving) {
         if call.direction == Direction::Forward {
             self.history.places.insert(call.key.clone(), call.service);
@@ -55,8 +56,8 @@ impl State {
             });
     }
 
-    /// No agent calls a downstream, or a step type, that an operator paused long enough ago for every instance to
-    /// have read it.
+    /// No agent may call a downstream, or make a step's calls, that an operator paused so long ago that every
+    /// instance has read the pause.
     fn check_downstream(&mut self, who: InstanceId, call: &Arriving) {
         if !self.kernel.faults_at_first.control_is_clear()
             || self.kernel.faults_at_first.remote_late > 0
@@ -84,7 +85,7 @@ impl State {
             });
     }
 
-    /// The calls of a second of true time belong to at most four seconds of the instances' clocks.
+    /// At most four seconds of the instances' clocks fall into one second of true time, so its calls are limited.
     fn check_rate(&mut self, service: &'static str) {
         let second = self.kernel.now / 1_000;
         let made = self.remote.in_second.entry((service, second)).or_default();
@@ -100,7 +101,7 @@ impl State {
         }
     }
 
-    /// A call lands: its effect happens, it is checked against the guarantees, and it is answered.
+    /// Applies a call when it arrives, checks it against the guarantees, and answers it.
     pub(crate) fn land(&mut self, call: &Arriving, mishap: Mishap) -> Answer {
         let (kind, answer) = self.remote.land(&mut self.kernel, call, mishap);
         if matches!(kind, Kind::Compensated | Kind::Tombstoned) {
@@ -109,7 +110,7 @@ impl State {
         answer
     }
 
-    /// G3: when a compensation lands, every later step has been compensated.
+    /// G3: when a compensation arrives, all later steps must be compensated.
     fn check_compensation(&mut self, call: &Arriving) {
         let Some(order) = self.store.order(&call.order).cloned() else {
             return;

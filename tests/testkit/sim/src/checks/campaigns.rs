@@ -44,8 +44,8 @@ pub(super) fn check(state: &State, found: &mut Findings) {
     }
 }
 
-/// Operators got an alert about each campaign that stopped without a command, once the list shows it as over; and
-/// about no other.
+/// Each campaign that stopped by itself must have an alert once the list shows it as ended, and no other campaign may
+/// have one.
 pub(super) fn check_alerts(state: &State, told: &BTreeSet<String>, found: &mut Findings) {
     for id in told {
         let has_stopped = state.control.stopped_campaigns.contains(id);
@@ -70,8 +70,8 @@ pub(super) fn check_alerts(state: &State, told: &BTreeSet<String>, found: &mut F
     }
 }
 
-/// Every order that the campaign acted on is in its batches exactly once as acted on; it may have refused before. A
-/// campaign that was stopped, or is under way, may not have recorded the last ones.
+/// Each order on which the campaign acted must be in its batches exactly once with this result; an earlier entry may
+/// be a refusal. The last entries may be missing if the campaign was stopped or is still running.
 fn lists(campaign: &Campaign, batches: &[Batch], acted: &[OrderId], found: &mut Findings) {
     let finished = matches!(
         campaign.phase,
@@ -99,7 +99,7 @@ fn lists(campaign: &Campaign, batches: &[Batch], acted: &[OrderId], found: &mut 
     }
 }
 
-/// A campaign's sums are those of its batches.
+/// The counts of a campaign must be the sums of its batches.
 fn sums(campaign: &Campaign, batches: &[Batch], found: &mut Findings) {
     let behind = campaign.batch as usize - usize::from(campaign.is_open);
     let batches = batches.iter().take(behind);

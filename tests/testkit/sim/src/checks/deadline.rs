@@ -10,8 +10,8 @@ use crate::definitions::TIMING;
 use crate::world::State;
 
 impl State {
-    /// The Supervisor compensates an order beyond its deadline, or marks it late. It waits while an effect is in
-    /// doubt that may not be repeated.
+    /// The Supervisor must compensate an order after its deadline, or mark it as late. While an effect that may not
+    /// be repeated is in doubt, it waits.
     pub(super) fn check_order_deadline(
         &mut self,
         before: &Order,
@@ -68,15 +68,14 @@ impl State {
     }
 }
 
-/// Longest interval until an order's next announcement: behind each other order, which may have been released and
-/// announced again.
+/// Longest time until an order's next wake: it may come after the wakes of all other orders, which may be repeated.
 fn rest_at_most(state: &State) -> Millis {
     let orders = state.sent.orders.len() as u64;
     Millis(TIMING.announce_within.0 + 8 * orders * state.setup.announce_apart().0)
 }
 
-/// When a write was decided, by the Supervisor's clock: as far as it shows, and never too late. It may have landed
-/// long after.
+/// The time at which a write was decided, by the Supervisor's clock, if the write shows it; the result is never too
+/// late. The write itself may have come long after.
 fn decided_at(before: &Order, after: &Order, rest: Millis) -> Option<Timestamp> {
     let new = |i: &&Incident| !before.incidents.contains(i);
     let noted = after.incidents.iter().filter(new).map(|i| i.at).max();

@@ -1,4 +1,4 @@
-//! The guarantees, checked in a world that has come to rest.
+//! Checks the guarantees in a world in which all work has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::definitions;
 use crate::service::named;
 use crate::world::State;
 
-/// Whether an order may stay in its state.
+/// Whether an order may stay in its present state for ever.
 pub(crate) fn is_at_rest(state: &State, id: &OrderId) -> bool {
     match state.store.order(id) {
         None => is_rejected(state, id),
@@ -23,7 +23,7 @@ pub(crate) fn is_at_rest(state: &State, id: &OrderId) -> bool {
     }
 }
 
-/// Whether an order was refused for lack of room, and none of its messages is under way.
+/// Whether the order was refused for lack of room, which its status reports.
 fn is_rejected(state: &State, id: &OrderId) -> bool {
     let of_order = |s: &&Stored| {
         serde_json::from_slice::<StatusMessage>(&s.envelope.value)
@@ -35,7 +35,7 @@ fn is_rejected(state: &State, id: &OrderId) -> bool {
             .any(|t| state.bus.all(t).find(of_order).is_some())
 }
 
-/// Steps of a stopped order whose effect is in doubt and may not be repeated.
+/// The steps of a stopped order whose effects are in doubt and may not be repeated.
 pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
     let stopped = matches!(order.state.name(), "Error" | "CompensationFailed");
     if !stopped || order.closed.is_some() {
@@ -52,7 +52,7 @@ pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
     (0..order.steps.len()).filter(in_doubt).collect()
 }
 
-/// Unfinished work of these orders and in the topics.
+/// The unfinished work of these orders, and in the topics.
 pub(crate) fn unfinished<'a>(
     state: &State,
     orders: impl Iterator<Item = &'a OrderId>,
@@ -80,7 +80,7 @@ pub(crate) fn unfinished<'a>(
     open
 }
 
-/// Every guarantee that is visible from outside.
+/// Checks every guarantee that is visible from outside.
 pub(crate) fn check_final_state(state: &State) -> Findings {
     let mut found = Findings::default();
     for order in state.store.orders() {
@@ -105,13 +105,13 @@ pub(crate) fn check_final_state(state: &State) -> Findings {
     found
 }
 
-/// G2, G10: the effects in place are those of the record.
+/// G2 and G10: the effects in place are exactly those in the record.
 fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     for (index, (record, step)) in order.steps.iter().zip(&workflow.steps).enumerate() {
         let in_place = state.remote.effects_of(order, index, workflow);
         let told = |what: &str| format!("{}/{} {what}; {:?}", order.id, step.id, record);
-        // A step without a compensation leaves its effect behind when its order is compensated, and an operator may
-        // resubmit the order.
+        // The effect of a step without a compensation stays when its order is compensated, and the step may run again
+        // after an operator resubmits the order.
         let has_compensation = step.compensation.is_some();
         if has_compensation {
             found.check("g2-one-effect-of-a-step", in_place <= 1, || {
@@ -147,11 +147,10 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findin
     }
 }
 
-/// G3: steps take effect after their predecessors. The reverse order of compensations is checked when a compensation
-/// lands.
+/// G3: steps take effect after their predecessors. The order of compensations is checked when each one arrives.
 fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     if state.history.moved.contains(&order.id) {
-        // Its steps had another order under another version.
+        // Not checked: the steps had another order in another version of the workflow.
         return;
     }
     let mut applied: BTreeSet<&str> = BTreeSet::new();
@@ -172,8 +171,8 @@ fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &m
     }
 }
 
-/// G5: attempts within the threshold; calls within the allowance of each delivered request, and if a total is
-/// declared, within that for every run, however often requests were delivered.
+/// G5: attempts stay within the threshold, and calls within the allowance of each delivered request. If the workflow
+/// declares calls per run, all calls of a run stay within that, however often requests were delivered.
 fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     let runs = 1 + state.history.resets.get(&order.id).copied().unwrap_or(0);
     let uneven = state.history.uneven.contains(&order.id);
@@ -221,10 +220,10 @@ fn deliveries(
     }
 }
 
-/// The declared total of a step, counted at the service.
+/// The declared calls per run of a step, compared with the calls that arrived at the service.
 fn totals(state: &State, order: &Order, step: &Step, runs: u32, found: &mut Findings) {
     for compensation in [false, true] {
-        // An order may have been moved between versions: the largest total of them counts.
+        // An order may have been migrated: the largest limit of all versions applies.
         let of = |s: &Step| {
             let compensation_total = s
                 .compensation
@@ -260,7 +259,8 @@ fn totals(state: &State, order: &Order, step: &Step, runs: u32, found: &mut Find
     }
 }
 
-/// G8: first occurrences in order, from 1 to the last recorded sequence, without a gap; a sequence has one meaning.
+/// G8: the first occurrences of an order's statuses are in sequence, from 1 to the last recorded number, without a
+/// gap. A sequence number has one meaning.
 fn statuses(state: &State, found: &mut Findings) {
     let mut told: BTreeMap<OrderId, Vec<Status>> = BTreeMap::new();
     for topic in [topics::STATUS, "reply.app"] {
@@ -322,8 +322,8 @@ fn statuses(state: &State, found: &mut Findings) {
     }
 }
 
-/// G6: an alert for every bad end, with its cause, and none without one; one for every dead letter; none about a
-/// breaker's change that no instance decided.
+/// G6: every bad end has an alert with its cause, and no other order has one. Every dead letter has an alert. Each
+/// alert about a breaker is about a change that an instance decided.
 fn alerts(state: &State, found: &mut Findings) {
     let alerts: Vec<Alert> = state
         .bus
@@ -357,7 +357,7 @@ fn alerts(state: &State, found: &mut Findings) {
             AlertKind::CampaignStopped => {
                 of_campaigns.insert(alert.alert_id);
             }
-            // `checks::lone` checks the alerts about unreadable definitions.
+            // Checked by `checks::lone`.
             AlertKind::Unreadable => {
                 unreadable.extend(alert.order_id.map(|id| format!("{id}: {}", alert.cause)));
             }
@@ -392,8 +392,8 @@ fn alerts(state: &State, found: &mut Findings) {
     }
 }
 
-/// G7: an order whose details do not fit is never stored, and its application gets the status `rejected` in its reply
-/// topic, and no other.
+/// G7: an order whose details do not fit is never stored. Its application gets the status `rejected`, in the reply
+/// topic that the order names, and no other status.
 fn misfits(state: &State, found: &mut Findings) {
     for (id, told_in) in &state.sent.misfits {
         let is_stored = state.store.order(id).is_some() || state.store.is_gone(id);
@@ -408,7 +408,7 @@ fn misfits(state: &State, found: &mut Findings) {
             }
         }
         let wanted = BTreeSet::from([(*told_in, Status::Rejected.as_str(), 0)]);
-        // If the topic is refused, only the letter reports it.
+        // While writes to the topic are refused, only the dead letter reports the order.
         let is_right = match state.kernel.refused_since {
             Some(_) => told.is_subset(&wanted),
             None => told == wanted,
@@ -419,7 +419,7 @@ fn misfits(state: &State, found: &mut Findings) {
     }
 }
 
-/// G7: every record that cannot be handled is in the dead-letter topic with its cause, and no other record is.
+/// G7: exactly the records that cannot be handled are in the dead-letter topic, each with its cause.
 fn letters(state: &State, found: &mut Findings) {
     let mut kept = BTreeSet::new();
     for stored in state.bus.all(topics::DEAD_LETTER) {
@@ -437,9 +437,9 @@ fn letters(state: &State, found: &mut Findings) {
     }
 }
 
-/// G7: operators get an alert about a letter after it is stored, and no more alerts than letters: a dead-letter topic
-/// that refuses everything does not cause an alert at each redelivery. An alert that the bus itself has stored twice,
-/// in the same moment, counts once; two processes may make the same letter in the same moment.
+/// G7: an alert about a dead letter comes after the letter, and there are no more alerts than letters: if the topic
+/// refuses everything, redeliveries do not cause alerts. An alert that the bus has stored twice at the same time
+/// counts once; two processes may write the same letter at the same time.
 fn letters_first(state: &State, found: &mut Findings) {
     let mut letters: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for stored in state.bus.all(topics::DEAD_LETTER) {
@@ -464,7 +464,7 @@ fn letters_first(state: &State, found: &mut Findings) {
     }
 }
 
-/// The first value of a header, as text.
+/// The first value of a header as text.
 fn header(stored: &Stored, name: &str) -> Option<String> {
     let mut headers = stored.envelope.headers.iter();
     let (_, value) = headers.find(|(n, value)| n == name && value.is_some())?;

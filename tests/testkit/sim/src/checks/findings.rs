@@ -1,15 +1,15 @@
-//! Checked invariants and breaches of a whole world.
+//! The results of checks of a whole world.
 
 use std::collections::BTreeMap;
 
 use crate::kernel::Kernel;
 
-/// Checked invariants, and breaches.
+/// The invariants that were checked, and the breaches found.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// How often each invariant was checked, by its name.
     looked: BTreeMap<&'static str, u64>,
-    /// Names of the broken invariants, and what was seen.
+    /// The violated invariants, each with a description.
     breaches: Vec<(&'static str, String)>,
 }
 

@@ -1,9 +1,9 @@
 //! G9: the bound on the time that everything in flight takes once the faults have stopped.
 //!
-//! The bound depends on the world: its orders, their steps and policies, the spans of [`TIMING`], the caps and limits
-//! of its setup, and the remains of its faults. After the faults only permanent refusals fail. So each order may lose
-//! one attempt, that of the steps that are out when the faults stop; everything else succeeds at the first try, or is
-//! refused at each.
+//! The bound depends on the world: its orders, their steps and policies, the times in [`TIMING`], the caps and limits
+//! of its setup, and what its faults leave behind. Once they have stopped, a call fails only if its service refuses
+//! it for good. So each order may lose only the attempts that are under way when the faults stop. Every later attempt
+//! succeeds at once, or is refused each time.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::definitions::{self, TIMING};
 use crate::setup::{ASKED_WITHIN_MS, ASKS_LATE_AFTER_MS, ROUND_MS, SWEEP_MS};
 use crate::world::State;
 
-/// From one process to the next: a few calls of ports, one call of a service, and the pause before the next batch, in
-/// milliseconds.
+/// Time from one process to the next, in milliseconds: a few calls of ports, one call of a service, and the pause
+/// before the next batch.
 pub(super) const HOP_MS: u64 = 2_500;
 /// Largest clock error in a world of wild clocks, in milliseconds.
 const WILD_MS: u64 = 90_000;
-/// Two intervals between sweeps, because a sweep may just have missed a row.
+/// Two intervals between sweeps, because one sweep may just have missed a row.
 const LOOK_MS: u64 = 2 * SWEEP_MS;
 
-/// Until a sweep has found an order and a Scheduler has claimed it.
+/// Time until a sweep has found an order and a Scheduler has claimed it, in milliseconds.
 const NOTICED_MS: u64 = LOOK_MS + 2 * TIMING.skew.0 + HOP_MS;
 
 /// The bound of a world whose faults stop now, in milliseconds.
 pub(crate) fn bound_ms(state: &State) -> u64 {
     let kernel = &state.kernel;
     let until = kernel.instances.iter().map(|i| i.frozen_until);
-    // The only Supervisor may be a frozen one.
+    // All Supervisors may be frozen until then.
     let wakes = until.max().unwrap_or(0).saturating_sub(kernel.now);
     let (wild, asks) = match state.setup.wild_clocks {
         true => (WILD_MS, ASKS_LATE_AFTER_MS),
@@ -39,25 +39,25 @@ pub(crate) fn bound_ms(state: &State) -> u64 {
     let compensations_fail = kernel.faults.decline_compensation > 0;
     let clean = |w: &Workflow| clean_ms(w, compensations_fail);
     let one = |w: &Arc<Workflow>| {
-        // An operator resolves an effect in doubt that may not be repeated, and the order begins a new run.
+        // After an operator has resolved an effect that may not be repeated, the order begins a new run.
         let may_need_one = w.steps.iter().any(|s| !s.repeat.is_safe());
         let resolved = asks + ROUND_MS + NOTICED_MS + clean(w);
         lost_ms(w) + clean(w) + u64::from(may_need_one) * resolved
     };
     let open = open(state);
-    // An operator that was frozen in the middle of an act may start an order at rest once more.
+    // An operator that was frozen within an act may start an order once more.
     let all = state.store.orders().map(|o| &o.workflow);
     let all: Vec<_> = all.filter_map(definitions::compiled).collect();
     let longest = all.iter().chain(&open).map(one).max().unwrap_or(0);
     let turns = in_turns_ms(state, &open, clean);
     // A refused order is deferred before its end is sent again.
     let confirmed = TIMING.confirm_within.max(CONFIRM_AT_MOST).0 + LOOK_MS;
-    // An order whose announcement was lost waits until those of all others were repeated.
+    // An order whose wake was lost may wait until those of all other orders were repeated.
     let rests = state.setup.announce_apart().0 * open.len() as u64;
     wakes + wild + longest + turns + limited_ms(state, &open) + rests + confirmed
 }
 
-/// The workflows of the orders that are not at rest. An order that is not stored yet may have any.
+/// The workflows of the unfinished orders. An order that is not stored yet may have any.
 fn open(state: &State) -> Vec<Arc<Workflow>> {
     let open = state.sent.orders.iter();
     let open: Vec<_> = open.filter(|id| !super::is_at_rest(state, id)).collect();
@@ -71,9 +71,9 @@ fn open(state: &State) -> Vec<Arc<Workflow>> {
     all
 }
 
-/// Time for the attempt of a step, or of its compensation, that is out when the faults stop: it times out, a sweep
-/// finds it, waits for a reply under way, and finds it again; then another attempt follows after the longest delay.
-/// Or it is deferred, and due again.
+/// Time that is lost with an attempt that is under way when the faults stop: the attempt times out, a sweep finds it,
+/// waits for an unread reply and finds it again, and another attempt follows after the longest delay. Or the attempt
+/// is deferred until it is due again.
 fn lost_ms(workflow: &Workflow) -> u64 {
     let attempt = |within: u64, delay: u64| {
         let met = TIMING.queue_within.0 + within + TIMING.hear_within.0 + 2 * NOTICED_MS;
@@ -91,8 +91,8 @@ fn lost_ms(workflow: &Workflow) -> u64 {
     steps.max().unwrap_or(0)
 }
 
-/// Time of an order without a lost attempt: from process to process for each step, and the same way back if a step is
-/// declined; and if compensations are declined, one of them until it is given up.
+/// Time of an order that loses no attempt: from process to process for each step, and the same again for
+/// compensations if a step is refused. If compensations are refused, also the time until one of them is given up.
 fn clean_ms(workflow: &Workflow, compensations_fail: bool) -> u64 {
     let steps = workflow.steps.len() as u64;
     let refused = workflow
@@ -109,7 +109,8 @@ fn clean_ms(workflow: &Workflow, compensations_fail: bool) -> u64 {
     (3 + 2 * 2 * steps) * HOP_MS + refused
 }
 
-/// If orders in flight are capped, in total or of a workflow, they run in turns, and a sweep admits each turn.
+/// If the orders in flight are capped, in total or for a workflow, they run in several groups, and a sweep admits
+/// each group.
 fn in_turns_ms(state: &State, all: &[Arc<Workflow>], clean: impl Fn(&Workflow) -> u64) -> u64 {
     let admission = &state.setup.admission;
     let turns = |cap: u32, all: &mut dyn Iterator<Item = &Arc<Workflow>>| {

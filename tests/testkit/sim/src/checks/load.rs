@@ -1,4 +1,4 @@
-//! G12 and G11 in a world under load.
+//! Checks G12 and G11 in a world under load.
 
 use triad_core::breaker::BreakerSettings;
 use triad_core::{Order, ProcessState, StepState, Version};
@@ -10,16 +10,16 @@ use crate::world::State;
 /// Time without an event after which a Scheduler no longer counts an order as under way, in milliseconds
 /// (`FORGOTTEN_AFTER` of its intake).
 pub(super) const FORGOTTEN_MS: u64 = 30_000;
-/// Longest spread of orders that were deferred until the same moment, in milliseconds (`SPREAD` of the
+/// Longest random addition to the due time of orders that were deferred together, in milliseconds (`SPREAD` of the
 /// agents' guard).
 const SPREAD_MS: u64 = 30_000;
-/// In a world without a slow or unavailable service a started order ends within this.
+/// In a world without a slow or unavailable service, an order ends within this time after its start, in milliseconds.
 const STARTED_ENDS_WITHIN_MS: u64 = 15_000;
-/// Factor by which the bound of a Submission grows (`GROWTH` of its backlog).
+/// Factor by which the limit of a Submission can grow (`GROWTH` of its backlog).
 const GROWTH: usize = 4;
-/// How much younger an order with the same lane and needs may be that starts earlier. An order in the hands of a
-/// Scheduler that died is announced again once it has been due, after the longest time of a queue and of its first
-/// step (14 s of `line`); the sweep that finds it and the orders before it then need some seconds each.
+/// By how many milliseconds an older order may start later than a younger one with the same lane and needs. If the
+/// Scheduler of an order dies, the order is woken again when it is due, after the longest time in the queue and in
+/// its first step (14 s for `line`). The sweep that finds it, and the orders before it, then take some seconds each.
 const OVERTAKEN_BY_AT_MOST_MS: u64 = 24_000;
 
 impl State {
@@ -40,8 +40,8 @@ impl State {
             self.watched.rested.entry(after.id.clone()).or_insert(now);
         }
         if self.watched.load != Some(Load::Burst) {
-            // An order that needs a service in trouble is let in so that the others can be, and a restarted process
-            // does not remember its earlier ones.
+            // Under other loads, Submission admits orders of an unavailable service so that the others can be
+            // admitted, and a restarted process has forgotten its earlier orders.
             return;
         }
         let (waiting, most) = (self.waiting_for_schedulers(), self.most_waiting());
@@ -51,8 +51,8 @@ impl State {
         });
     }
 
-    /// Stored orders that are newer than every claimed one. Older ones do not stop Submission: one of three
-    /// Schedulers may be far ahead of the others.
+    /// Number of stored orders that are newer than every claimed one. Older unclaimed orders do not stop Submission,
+    /// because one of three Schedulers may be far ahead of the others.
     fn waiting_for_schedulers(&self) -> usize {
         let stored = || self.store.orders();
         let taken_up = stored().filter(|o| o.version != Version::FIRST);
@@ -61,8 +61,8 @@ impl State {
         newer.count()
     }
 
-    /// Their largest number: the bound of each Submission, with the wave that each of its partitions has in hand when
-    /// the bound is reached, and one that was accepted earlier and is stored later.
+    /// The largest allowed number of these orders: the limit of each Submission, the batch that each of its
+    /// partitions is handling when the limit is reached, and one batch that was admitted earlier and is stored later.
     fn most_waiting(&self) -> usize {
         let sizes = &self.setup.sizes;
         let wave = usize::try_from(sizes.batch).unwrap_or(usize::MAX);
@@ -94,22 +94,22 @@ impl State {
     }
 }
 
-/// Longest time for all orders after the trigger: four times what the slowest service needs for all of them, what the
-/// trigger has left waiting, and a few sweeps.
+/// Time limit of all orders after the trigger: four times the time that the slowest service needs for all of them,
+/// the wait that the trigger has caused, and a few sweeps.
 pub(crate) fn bound_ms(load: Load, count: usize) -> u64 {
-    // Two of three steps need the same service, of which eight calls at once take 40 ms each.
+    // Two of three steps need the same service, which handles eight calls at once in 40 ms each.
     let least = count as u64 * 2 * 40 / 8;
     let looks = match load {
         Load::Burst | Load::Slow | Load::Struggling => 4,
-        // The Supervisor finds orders that were left to it, and announces them once or twice more.
+        // The Supervisor finds the orders that are left, and wakes the Scheduler once or twice more.
         Load::Away | Load::Stop | Load::Kills => 24,
     };
     4 * least + left_waiting_ms(load) + looks * 2 * SWEEP_MS
 }
 
-/// Longest wait after the trigger. An order without events keeps its room in a Scheduler for a while. If a service
-/// fails, its breaker may have opened at the last moment, and its deferred orders are due again, spread over the same
-/// time again, up to a bound.
+/// Longest wait that the trigger causes. A Scheduler counts an order without events as under way for a while. If a
+/// service fails, its breaker may open at the last moment, and its deferred orders are due at random within the same
+/// time again, up to a limit.
 fn left_waiting_ms(load: Load) -> u64 {
     let opened = match load {
         Load::Struggling => longest_open_ms(STRUGGLES_MS),
@@ -119,8 +119,8 @@ fn left_waiting_ms(load: Load) -> u64 {
     (opened + opened.min(SPREAD_MS)).max(FORGOTTEN_MS)
 }
 
-/// Longest time that a breaker stays open after `trouble_ms` milliseconds of trouble. It opens for the upper half of
-/// a bound that doubles each time, and opens again only after that: 32 s after half a minute.
+/// Longest time for which a breaker stays open after `trouble_ms` of trouble. It opens for a random time in the upper
+/// half of a bound that doubles each time: 32 s after half a minute.
 fn longest_open_ms(trouble_ms: u64) -> u64 {
     let BreakerSettings { open, max_open, .. } = BreakerSettings::default();
     let (mut bound, mut at_least) = (open.0, 0);
@@ -131,7 +131,7 @@ fn longest_open_ms(trouble_ms: u64) -> u64 {
     bound
 }
 
-/// Checks the end of a world under load against the guarantees.
+/// Checks a world under load at its end.
 pub(crate) fn after(state: &mut State, load: Load, count: usize) {
     if load != Load::Struggling {
         nothing_failed(state, load, count);
@@ -145,12 +145,12 @@ pub(crate) fn after(state: &mut State, load: Load, count: usize) {
     }
 }
 
-/// Every order is Processed, without counted failures and compensations; and if no service was unavailable and no
-/// process died, without a second attempt.
+/// Every order must be Processed, without counted failures or compensations. If no service was unavailable and no
+/// process died, each step must have had one attempt.
 fn nothing_failed(state: &mut State, load: Load, count: usize) {
     let State { kernel, store, .. } = state;
     let mut counted = 0;
-    // Requests that were not begun in time, and were made again.
+    // Number of requests that were not begun in time and made again.
     let mut again = 0;
     for order in store.orders() {
         let is_processed = matches!(order.state, ProcessState::Processed { .. });
@@ -170,10 +170,10 @@ fn nothing_failed(state: &mut State, load: Load, count: usize) {
             });
         }
     }
-    // A service that has become fifty times slower does not begin all started orders before the windows have adapted.
-    // That happens once: half of the orders need it, and at most three of four of these are requested again, however
-    // long the service stays slow. (Of 64 worlds none needed more than 0.14 of all orders; if windows never shrink,
-    // one in ten needs more than 0.37.)
+    // When a service becomes fifty times slower, the orders already started are too many for it until the windows
+    // have adapted. That happens once, however long the service stays slow: half of the orders need the service, and
+    // at most three of four of these are requested again. (In 64 worlds it was at most 0.14 of all orders; if windows
+    // never shrink, one world in ten has more than 0.37.)
     let most = u32::try_from(count * 3 / 8).unwrap_or(u32::MAX);
     if load == Load::Slow {
         let name = "g12-no-more-is-started-than-is-answered-in-time";
@@ -181,15 +181,15 @@ fn nothing_failed(state: &mut State, load: Load, count: usize) {
             format!("{again} requests were not begun in time, {most} at most")
         });
     }
-    // Calls that a service refused before its breaker opened are its own failures, at most as many as were under way
-    // then.
+    // Calls that the unavailable service refused before its breaker opened count as failures: at most as many as were
+    // under way.
     let own = if load == Load::Away { 32 } else { 0 };
     kernel.check("g12-waiting-is-no-failure", counted <= own, || {
         format!("{counted} steps have failures, {own} at most are the service's")
     });
 }
 
-/// No more orders start than can be served in time.
+/// Every started order must end soon: no more orders may start than can be served in time.
 fn started_end_soon(state: &mut State) {
     let watched = &state.watched;
     let times = watched.started.iter().filter_map(|(id, started)| {
@@ -206,7 +206,7 @@ fn started_end_soon(state: &mut State) {
         .check("g12-started-orders-end-soon", is_soon, || seen);
 }
 
-/// Orders with the same needs start by age, except for concurrent instances.
+/// Orders with the same needs must start in order of age, apart from the tolerance for concurrent instances.
 fn none_is_overtaken(state: &mut State) {
     let mut starts: Vec<_> = (state.watched.started.iter())
         .filter_map(|(id, at)| state.store.order(id).map(|o| (o.submitted_at.0, *at)))
@@ -232,7 +232,7 @@ fn none_is_overtaken(state: &mut State) {
     }
 }
 
-/// Orders that do not need the service run at full speed, as if there were no others.
+/// Orders that do not need the affected service must be as fast as if they were alone.
 fn others_went_on(state: &mut State, count: usize) {
     let needs_it = |o: &Order| o.workflow.name.as_str() == "line";
     let others = state.store.orders().filter(|o| !needs_it(o));

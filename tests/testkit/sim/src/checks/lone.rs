@@ -1,4 +1,4 @@
-//! G11: a fault of one topic, partition, service, process or order does not stop work that does not need it.
+//! Checks G11: a fault of one topic, partition, service, process or order must not stop work that does not need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,16 @@ use crate::lone::{Lone, Older, Sample};
 use crate::setup::SWEEP_MS;
 use crate::world::State;
 
-/// From the first refusal to the alert about it: the rest of the batch, in milliseconds.
+/// Longest time from the first refusal to the alert about it, in milliseconds; the rest of the batch comes first.
 const TOLD_WITHIN_MS: u64 = 60_000;
 
-/// Longest time of an order that does not need the faulty part.
+/// Time limit of an order that does not need the faulty part, in milliseconds.
 ///
-/// If no call of a service fails, it goes from process to process: Submission, a Scheduler, and for each step an
-/// agent and a Scheduler again. If some fail, its steps may also be delayed, deferred and retried, as after any
-/// fault.
+/// If no calls fail, the order passes from process to process: Submission, a Scheduler, and for each step an agent
+/// and a Scheduler. If some calls fail, steps may also be delayed, deferred and retried.
 ///
-/// If records cannot be dead-lettered, it may first have to wait for room ([`room_ms`]), and a sweep then announces
-/// it once more.
+/// If dead letters cannot be written, the order may first have to wait for room ([`room_ms`]), and then for a sweep
+/// to wake the Scheduler.
 fn bound_ms(state: &State, lone: &Lone, orders: &[Sample], order: &Sample) -> u64 {
     let own = own_ms(state, order);
     match is_about_letters(lone) {
@@ -36,13 +35,12 @@ fn bound_ms(state: &State, lone: &Lone, orders: &[Sample], order: &Sample) -> u6
     }
 }
 
-/// Longest time that an order waits for room with its agents.
+/// Longest time for which an order waits for room in the windows of its agents, in milliseconds.
 ///
-/// A record that cannot be dead-lettered blocks one partition of every topic. An order with a request behind it keeps
-/// its room until its Scheduler forgets it, or until it is woken again if that is sooner; then it takes its turn
-/// behind all waiting orders. So each such order goes before another one at most once, as does each order that is not
-/// blocked, which keeps its room while it runs. No call fails in such a world, so no window is shut: each has room
-/// for at least two.
+/// A record whose dead letter cannot be written blocks one partition of every topic. An order with a request behind
+/// it counts as under way until its Scheduler forgets it or the order is woken again; then it must wait for its turn
+/// again. So each such order comes before another one at most once, and so does each order that is not blocked, which
+/// counts as under way while it runs. No call fails in such a world, so each window admits at least two orders.
 fn room_ms(state: &State, orders: &[Sample]) -> u64 {
     let behind = behind_letters(state);
     let kept = orders
@@ -54,7 +52,7 @@ fn room_ms(state: &State, orders: &[Sample]) -> u64 {
     kept.sum::<u64>().div_ceil(u64::from(window::FEWEST))
 }
 
-/// Longest time of an order that has its room.
+/// Longest time of an order once it has room, in milliseconds.
 fn own_ms(state: &State, order: &Sample) -> u64 {
     if state.kernel.faults.remote_fail > 0 {
         definitions::order_ms(order.workflow, SWEEP_MS * 2)
@@ -64,7 +62,7 @@ fn own_ms(state: &State, order: &Sample) -> u64 {
     }
 }
 
-/// Whether the fault keeps unreadable records from being dead-lettered.
+/// Whether the fault prevents dead letters of unreadable records.
 pub(crate) fn is_about_letters(lone: &Lone) -> bool {
     [topics::DEAD_LETTER, topics::ALERTS].contains(&match lone {
         Lone::Topic(topic) => topic.as_str(),
@@ -72,7 +70,7 @@ pub(crate) fn is_about_letters(lone: &Lone) -> bool {
     })
 }
 
-/// Longest time of all orders together that do not need the faulty part.
+/// Time limit of all orders together that do not need the faulty part, in milliseconds.
 pub(crate) fn longest_ms(state: &State, lone: &Lone, orders: &[Sample]) -> u64 {
     let others = orders.iter().filter(|o| !lone.is_needed_by(o, &state.bus));
     others
@@ -81,11 +79,11 @@ pub(crate) fn longest_ms(state: &State, lone: &Lone, orders: &[Sample]) -> u64 {
         .unwrap_or(0)
 }
 
-/// Every order that does not need the faulty part has ended within its bound during the fault, with all its messages
-/// sent.
+/// Checks during the fault that every order that does not need the faulty part has ended within its time limit, with
+/// all messages sent.
 pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_within_ms: u64) {
     let sent = state.watched.began + sent_within_ms;
-    // Not every order comes to need it.
+    // `None` if no order has needed the refused part.
     let refused = state.kernel.refused_since;
     if lone.is_told() && refused.is_some_and(|at| at + TOLD_WITHIN_MS < state.kernel.now) {
         let are_told = operators_are_told(state);
@@ -106,7 +104,7 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
         let told = alerts
             .filter(|alert| alert.kind == AlertKind::Unreadable)
             .count();
-        // Each Supervisor that finds it at the same time may send an alert.
+        // Each Supervisor that finds the definition at the same time may send an alert.
         let is_well = (1..=state.setup.sizes.supervisors).contains(&told);
         let name = "g6-operators-are-told-once-of-a-definition-that-cannot-be-read";
         state
@@ -160,9 +158,10 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
 
 /// The alerts about orders: kind, order, and how often one process sent the same alert.
 ///
-/// If no process dies and every answer arrives, the writer of an order's end sends its alert once and then confirms
-/// that it is sent; another process that reads the record in between may send it as well. A late order continues, and
-/// its next writer without a copy of the sent messages sends the alert again: that is not bounded here.
+/// If no process dies and every call is answered, the writer of an order's end sends its alert once and then confirms
+/// it; another process that reads the record in between may send it as well. An order that is only late continues,
+/// and its next writer sends the alert again if it has no copy of the sent messages: such alerts are not limited
+/// here.
 fn alerts_of_orders(state: &State) -> Vec<(AlertKind, String, usize)> {
     let mut sent: BTreeMap<_, (AlertKind, String, usize)> = BTreeMap::new();
     for stored in state.bus.all(topics::ALERTS) {
@@ -191,18 +190,18 @@ fn is_needed(state: &State, lone: &Lone, order: &Sample) -> bool {
             && state.store.order(&order.id).is_some_and(|o| is_told_of(o)))
 }
 
-/// Partitions with a record that cannot be finished before the fault is over, and those of its lane that the same
-/// Scheduler reads.
+/// The partitions with a record that cannot be finished during the fault, and the partitions of the topic `scheduler`
+/// that the same Scheduler reads.
 ///
-/// Later records of such a partition may have to wait behind it. Orders whose replies wait there count as under way
-/// for their Scheduler until it forgets them, half a minute each, and meanwhile it may have no room to start others
-/// that need the same agents. A service that does not answer blocks no partition: its agent gives the call up.
+/// Later records of such a partition may have to wait. Orders whose replies wait there count as under way until their
+/// Scheduler forgets them, after half a minute each. Meanwhile it may have no room to start other orders with the
+/// same agents. A service that does not answer blocks no partition, because its agent gives up the call.
 fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, usize)> {
     let mut held = BTreeSet::new();
     if matches!(lone, Lone::Service(_) | Lone::Refused(..)) {
         return held;
     }
-    // Messages that cannot be sent to an agent, to operators or to an application are left to a sweep.
+    // Unsent messages to agents, operators or applications do not block a partition: a sweep sends them later.
     let is_left = |topic: &str| {
         topic.starts_with("agent.")
             || topic.starts_with("reply.")
@@ -213,7 +212,8 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
         Lone::Service(_) | Lone::Refused(..) | Lone::Definition(..) => false,
         Lone::Process(_) | Lone::Order(_) | Lone::Control(_) => true,
     };
-    // If a rate limit cannot be read, its work is deferred; if calls cannot be claimed, the request is redelivered.
+    // If a rate limit cannot be read, the work is deferred. If calls cannot be claimed, the request is redelivered,
+    // which blocks its partition.
     let waits_in_line = |o: &&Sample| !matches!(lone, Lone::Control(_)) || o.is_counted();
     let needing = orders
         .iter()
@@ -234,7 +234,7 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
     held
 }
 
-/// Partitions that may have a record without a key, which is not an order, request or reply.
+/// The partitions to which records without a key go; such a record is not an order, request or reply.
 fn behind_letters(state: &State) -> BTreeSet<(String, usize)> {
     let topics = state.bus.topics.iter();
     topics
@@ -242,7 +242,7 @@ fn behind_letters(state: &State) -> BTreeSet<(String, usize)> {
         .collect()
 }
 
-/// Whether an alert reports that the installation needs a repair.
+/// Whether there is an alert that the installation needs a repair.
 fn operators_are_told(state: &State) -> bool {
     let alerts = state.bus.all(topics::ALERTS);
     let mut alerts = alerts.filter_map(|s| serde_json::from_slice::<Alert>(&s.envelope.value).ok());

@@ -1,5 +1,4 @@
-//! Checks of the guarantees in a world: every write and every call as it happens, and the whole world once it has
-//! come to rest.
+//! Checks of the guarantees: of every write and call when it happens, and of the whole world when all work has ended.
 
 mod calls;
 mod campaigns;

@@ -1,4 +1,4 @@
-//! Check of a start on one machine: the messages that each unfinished order waits for are sent again.
+//! Checks that after a start on one machine, the messages that each unfinished order waits for are sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use triad_core::{IdempotencyKey, Order, OrderId, ProcessState, Timestamp};
 use crate::kernel::InstanceId;
 use crate::world::State;
 
-/// Messages that must be sent again when a process started, by order and its version then: their ids, and until when
-/// a request is worth sending.
+/// The messages that a starting process must send again, by order and by the version that the order had: their ids,
+/// and the time until which each is useful.
 #[derive(Debug)]
 pub(crate) struct ExpectedSends {
     since: u64,
@@ -19,7 +19,7 @@ pub(crate) struct ExpectedSends {
 }
 
 impl ExpectedSends {
-    /// The messages that every order waits for at this moment, by its record.
+    /// The messages that each unfinished order waits for now, by its record.
     pub(crate) fn now(state: &State, who: InstanceId) -> Self {
         let alive = state.store.orders().filter(|o| !o.state.is_finished());
         let of = alive.map(|o| (o.id.clone(), (o.version.0, awaited(o))));
@@ -30,14 +30,14 @@ impl ExpectedSends {
         }
     }
 
-    /// Checks that they were sent since, for the orders without a later write. If the due index does not show what is
-    /// stored, no process can find them.
+    /// Checks that these messages were sent since, for orders that were not written later. Skipped if the due index
+    /// may be wrong, because then no process can find the orders.
     pub(crate) fn check(self, state: &mut State, who: InstanceId) {
         if !state.kernel.faults_at_first.index_is_true() {
             return;
         }
         let sent = sent_since(state, self.since);
-        // Its clock may have been set back after the request was found to be over.
+        // The clock may have been set back after the process had found the request to be over.
         let now = state.kernel.clock_of(who).max(self.clock);
         for (id, (version, awaited)) in self.of {
             let order = state.store.order(&id);
@@ -76,7 +76,7 @@ fn awaited(order: &Order) -> Vec<(String, Timestamp)> {
     ids
 }
 
-/// Ids of the messages sent since a moment.
+/// Ids of the messages sent since this time.
 fn sent_since(state: &State, since: u64) -> BTreeSet<String> {
     let partitions = state.bus.topics.values().flatten();
     let records = partitions.flat_map(|p| p.log.iter().filter(|s| s.at >= since));

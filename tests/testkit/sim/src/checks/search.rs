@@ -1,4 +1,4 @@
-//! Check that orders are found by their search keys, and by nothing else.
+//! Checks that orders are found by exactly their search keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,11 @@ use crate::definitions;
 use crate::ports;
 use crate::world::State;
 
-/// Longest value of a key in a world, in bytes, as promised.
+/// Longest value of a search key, in bytes, as documented.
 const LONGEST: usize = 256;
 
-/// Expected search keys of an order with these details. Every key of these definitions is a field of the details.
+/// The search keys that an order with these details must have. In these definitions, each key is a field of the
+/// details.
 fn expected(workflow: &Workflow, details: &Value) -> Vec<SearchKey> {
     let declared = workflow.definition.search.iter();
     let keys = declared.filter_map(|(name, written)| {
@@ -32,7 +33,7 @@ fn expected(workflow: &Workflow, details: &Value) -> Vec<SearchKey> {
     keys.collect()
 }
 
-/// The versions on which an order may have been submitted.
+/// The versions of the workflow on which the order may have been submitted.
 fn versions(order: &Order) -> Vec<&'static Workflow> {
     let mut lines = order.incidents.iter();
     let may_be_moved =
@@ -42,8 +43,8 @@ fn versions(order: &Order) -> Vec<&'static Workflow> {
     of_it.map(AsRef::as_ref).collect()
 }
 
-/// Every order has the keys of the version on which it was submitted, and only their orders are found by them.
-/// Deleted orders are not found.
+/// Every order must have the keys of the version on which it was submitted, and each key must find exactly its
+/// orders. Deleted orders must not be found.
 pub(super) fn searched(state: &State, found: &mut Findings) {
     let mut wanted: BTreeMap<&SearchKey, BTreeSet<&OrderId>> = BTreeMap::new();
     for order in state.store.orders() {

@@ -1,4 +1,4 @@
-//! Checks of waits before another attempt: each belongs to its own step.
+//! Checks of waits before another attempt, which apply only to their own step.
 
 use triad_core::outbox::Writer;
 use triad_core::{Direction, Order, ProcessState, StepState, Work};
@@ -9,12 +9,12 @@ use crate::history::Wait;
 use crate::world::State;
 
 impl State {
-    /// No attempt is made before its step's wait is over, and steps without a wait are requested.
+    /// No attempt may be made before its step's wait is over, and steps that do not wait must be requested.
     pub(crate) fn check_waits(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         if self.setup.wild_clocks {
             return;
         }
-        // An order that waited for its definition had no steps, and none has begun.
+        // An order that waited for its definition had no steps, so none has begun.
         for index in 0..before.steps.len().min(after.steps.len()) {
             for direction in [Direction::Forward, Direction::Compensate] {
                 self.check_wait(before, after, index, direction, workflow);
@@ -43,7 +43,7 @@ impl State {
                 Some(compensation) if compensates => &compensation.policy,
                 _ => &step.policy,
             };
-            // A write may land long after it was decided; the timeline says when it was decided.
+            // A write may happen long after it was decided; the timeline contains the time of the decision.
             let mut lines = after.incidents.iter().rev();
             let line = lines.find(|line| line.step.as_ref() == Some(&is.step));
             let decided = line.map_or(now, |line| line.at.0);
@@ -71,7 +71,7 @@ impl State {
         });
     }
 
-    /// A step that becomes ready while the order is unclaimed does not wait for other steps' waits.
+    /// A step that becomes ready while the order is unclaimed must not wait for the waits of other steps.
     fn check_ready(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         let is_held = after.state.locked_by().is_some() || after.paused.is_some();
         if is_held || after.state.is_finished() {

@@ -1,5 +1,5 @@
-//! Checks of every write; and the store's writes themselves, which run between the check of the state before and the
-//! update of the checker's memory.
+//! Checks every write, and carries it out: the check compares the states before and after, and then the checker's
+//! memory is updated.
 
 use triad_core::budget;
 use triad_core::decide::true_due;
@@ -20,11 +20,11 @@ use crate::kernel::InstanceId;
 use crate::store::NotCarriedOut;
 use crate::world::State;
 
-/// Longest time until the next check of an unfinished order: the review of a paused order.
+/// Longest time until the next check of an unfinished order, which is the check of a paused order.
 const LOOKED_AT_WITHIN: Millis = Millis(24 * 3_600_000);
 
 impl State {
-    /// The transaction that stores a new order.
+    /// Stores a new order in one transaction.
     pub(crate) fn create(&mut self, who: InstanceId, new: &NewOrder) -> Created {
         let id = &new.order.id;
         if let Some(digest) = self.store.digest(id) {
@@ -37,7 +37,7 @@ impl State {
         Created::Created
     }
 
-    /// One conditional write, by a writer with a given retention of finished records.
+    /// Carries out one conditional write of a writer with this retention of finished records.
     pub(crate) fn write(
         &mut self,
         who: InstanceId,
@@ -61,7 +61,7 @@ impl State {
         self.found(found);
     }
 
-    /// Breaches of a record or a write, for which the core has checked every invariant.
+    /// Reports the breaches that the core has found in a record or a write.
     fn found(&mut self, found: Vec<invariants::Breach>) {
         self.kernel.coverage.reach("invariants-of-the-core");
         for breach in found {
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// Every attempt is recorded, by its step's state or by a line of the timeline.
+    /// Every attempt must be recorded, in its step's state or in a line of the timeline.
     fn check_history(&mut self, after: &Order) {
         let holds = after.dropped.is_some() || untold(after).is_empty();
         self.kernel.check("the-history-is-whole", holds, || {
@@ -80,7 +80,7 @@ impl State {
     /// Checks a write.
     fn check_write(&mut self, who: InstanceId, before: &Order, after: &Order) {
         let Some(workflow) = definitions::compiled(&after.workflow) else {
-            // Not an order of a scenario.
+            // Not an order of a simulated workload.
             return;
         };
         if before.workflow == after.workflow {
@@ -89,7 +89,7 @@ impl State {
             self.check_steps(before, after, &workflow);
             self.check_waits(before, after, &workflow);
         } else {
-            // In the other version a step may have another position, so the steps are not compared one by one.
+            // In the other version a step may be at another position, so single steps are not compared.
             let found = invariants::of_record(after, &workflow);
             self.found(found);
             self.check_migration(before, after);
@@ -104,7 +104,7 @@ impl State {
         self.check_hint(after, &workflow);
     }
 
-    /// Counts what the Scheduler does only if a workflow asks for it.
+    /// Counts acts of the Scheduler that only some workflows cause.
     fn reach_writes(&mut self, before: &Order, after: &Order) {
         if after.outbox.writer != Writer::Scheduler {
             return;
@@ -178,8 +178,8 @@ impl State {
         }
     }
 
-    /// The Supervisor retries an attempt without a reply only after complete-by has passed on every clock, and a
-    /// deferral within `defer_for` is not a failure.
+    /// The Supervisor must retry an attempt without a reply only after its complete-by has passed by every clock; a
+    /// deferral within `defer_for` must not count as a failure.
     fn check_patience(&mut self, was: &StepRecord, is: &StepRecord, step: &Step) {
         let retried = matches!(
             is.state.work(),
@@ -189,7 +189,7 @@ impl State {
             return;
         }
         let slack = TIMING.skew.0 / 2;
-        // If an order begins its compensation, steps without a reply are compensated without waiting.
+        // When an order begins its compensation, steps without a reply are compensated at once.
         let turns = was.state.to_compensate().is_none() && is.state.to_compensate().is_some();
         let now = self.kernel.now;
         if let Some(at) = was.state.complete_by().filter(|_| !turns) {
@@ -210,8 +210,8 @@ impl State {
         }
     }
 
-    /// The Supervisor finds an attempt over when its complete-by has passed on every clock, a Scheduler with a late
-    /// reply when it has passed on its own.
+    /// The Supervisor may find an attempt to be over when complete-by has passed by every clock; a Scheduler with a
+    /// late reply, when it has passed by its own clock.
     fn check_first_meeting(&mut self, writer: Writer, was: &StepRecord, is: &StepRecord) {
         let met = was.state.unheard_since().is_none() && is.state.unheard_since().is_some();
         if !met || self.setup.wild_clocks {
@@ -232,8 +232,8 @@ impl State {
         }
     }
 
-    /// An attempt without a reply is not a failure, unless an agent is known to have taken it; and nothing is decided
-    /// about it before a reply sent in time could be read.
+    /// An attempt without a reply counts as a failure only if an agent has taken it, and only after a reply sent in
+    /// time could have been read.
     fn check_silence(
         &mut self,
         (order, after): (&Order, &Order),
@@ -255,7 +255,7 @@ impl State {
         let heard = out
             .unheard_since
             .map(|since| since.plus(TIMING.hear_within));
-        // If an order begins its compensation, steps without a reply are compensated without waiting.
+        // When an order begins its compensation, steps without a reply are compensated at once.
         let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
         let turns = turned(after) && !turned(order);
         let slack = TIMING.skew.0;
@@ -330,7 +330,7 @@ impl State {
         self.kernel.coverage.reach(reached);
     }
 
-    /// The hint in the due index: never later than the true due time, and at most a day away.
+    /// The due hint must not be later than the true due time, and at most a day away.
     fn check_hint(&mut self, after: &Order, workflow: &Workflow) {
         if after.state.is_finished() || self.setup.wild_clocks {
             return;
@@ -338,7 +338,7 @@ impl State {
         let Some(due) = true_due(&definitions::context(workflow), after) else {
             return;
         };
-        // Clocks differ by the skew; beyond that the hint must not be later than the true due time.
+        // Clocks may differ by the skew; apart from that the hint must not be later than the true due time.
         let hint = after.due.unwrap_or(Timestamp(u64::MAX));
         let now = Timestamp(self.kernel.now).plus(TIMING.skew);
         let holds = hint <= due || due <= now;
@@ -353,7 +353,7 @@ impl State {
             });
     }
 
-    /// A claim id is used once, for one order, and names its instance.
+    /// A claim id must be used once, for one order, and contain the claiming instance.
     fn check_claim(&mut self, who: InstanceId, before: &Order, after: &Order) {
         let (Some(new), old) = (after.state.locked_by(), before.state.locked_by()) else {
             return;
@@ -374,9 +374,9 @@ impl State {
         self.history.claims.insert(new.0.clone(), after.id.clone());
     }
 
-    /// G6: every bad end requires one alert, with the cause of that end.
+    /// G6: remembers that a bad end requires one alert, with its cause.
     fn remember_end(&mut self, before: &Order, after: &Order) {
-        // If one of several doubts is resolved, the cause changes, and it is no new end.
+        // Resolving one of several doubts changes the cause, but is not a new end.
         let same_end = before.state.finished_at() == after.state.finished_at();
         if before.state == after.state || same_end {
             return;
@@ -398,7 +398,7 @@ impl State {
     fn remember_acts(&mut self, before: &Order, after: &Order) {
         use IncidentKind as Is;
         for incident in &after.incidents {
-            // A line may be shortened, and a line of a wait may cover further attempts.
+            // A later write may shorten a line, and a line about a wait may come to cover further attempts.
             let is_same = |was: &Incident| {
                 (was.at, was.what, &was.step, was.attempt)
                     == (incident.at, incident.what, &incident.step, incident.attempt)
@@ -441,8 +441,8 @@ impl State {
         }
     }
 
-    /// If a service does not accept its callers, no attempt fails, unless the effect is in doubt from an earlier
-    /// attempt and may not be repeated.
+    /// If a service refuses its caller's credentials, no attempt may fail, unless an earlier attempt has left an
+    /// effect in doubt that may not be repeated.
     fn check_refused_caller(&mut self, after: &Order, incident: &Incident) {
         let is_failure = matches!(
             incident.what,
@@ -457,7 +457,7 @@ impl State {
             .check(name, holds, || format!("order {}: {incident:?}", after.id));
     }
 
-    /// The cap on orders in flight, if the index shows all of them.
+    /// Checks the cap on orders in flight, in worlds whose index shows all orders.
     fn check_admission(&mut self, id: &OrderId) {
         let f = &self.kernel.faults_at_first;
         let blurred = f.stall + f.freeze + f.late_write > 0 || self.setup.wild_clocks;
@@ -467,13 +467,14 @@ impl State {
         if blurred || !f.index_is_true() || self.setup.operators > 0 {
             return;
         }
-        // An order that is set aside is stored and not in flight. A new run by an operator needs no room from
-        // Submission.
+        // A set-aside order is stored but not in flight. Orders with an operator's new run are not counted, because a
+        // run is not subject to the cap.
         let was_acted_on = |o: &Order| o.incidents.iter().any(|i| i.act.is_some());
         let orders = self.store.orders().filter(|o| !was_acted_on(o));
         let in_flight = orders.filter(|o| o.due.is_some() && o.set_aside.is_none());
         let with_it = in_flight.count() + 1;
-        // A single Submission keeps to the cap; each of several may admit orders that the others do not see.
+        // A single Submission keeps the cap exactly; of several, each may admit orders that the others do not see
+        // yet.
         let is_alone =
             self.setup.sizes.submissions == 1 && self.setup.admission.per_workflow.is_empty();
         let side_by_side = match is_alone {

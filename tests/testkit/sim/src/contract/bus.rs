@@ -1,7 +1,7 @@
-//! The contract of a bus with consumer groups, to be run on every implementation.
+//! The contract of a bus with consumer groups. Every implementation is tested with it.
 //!
-//! Each function checks one behaviour and panics if the bus does not have it. `topic` must be a topic of
-//! [`PARTITIONS`] partitions that nothing else uses. [`all`] runs every one.
+//! Each function checks one behaviour and panics if the bus does not have it. `topic` must have [`PARTITIONS`]
+//! partitions, and nothing else may use it. [`all`] runs all functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -22,36 +22,36 @@ pub const TOPICS: [&str; 5] = [
     "contract.died",
 ];
 
-/// A reader's reaction to a record.
+/// What a reader does with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// The reader acknowledges the record and continues.
     Done,
     /// The reader does not acknowledge the record, which must be delivered again.
     Redeliver,
-    /// The reader acknowledges the record and leaves the group, as a process does that is stopped.
+    /// The reader acknowledges the record and leaves the group, as a stopping process does.
     Leave,
     /// The reader dies without acknowledging the record.
     Die,
 }
 
-/// The function that decides about each delivered record.
+/// The function that decides what the reader does with each delivered record.
 pub type Answers = Arc<Mutex<dyn FnMut(&InputRecord) -> Next + Send>>;
 
-/// The decision about this record.
+/// What the reader does with this record.
 pub fn answer(answers: &Answers, record: &InputRecord) -> Next {
     (answers.lock().unwrap_or_else(PoisonError::into_inner))(record)
 }
 
-/// A bus that the contract is run on, and the consumer loop that reads it.
+/// A bus to be tested, and the consumer loop that reads it.
 pub trait BusUnderTest: Send + Sync {
-    /// The type of the bus, as handlers send through it.
+    /// The type through which handlers send.
     type Bus: Bus;
 
-    /// The bus as handlers send through it.
+    /// The bus through which handlers send.
     fn bus(&self) -> &Self::Bus;
 
-    /// Makes a topic of [`PARTITIONS`] partitions, without records.
+    /// Creates a topic of [`PARTITIONS`] partitions, without records.
     fn create(&self, topic: &str) -> impl Future<Output = ()> + Send;
 
     /// Reads a topic as the only member of its consumer group, until `answers` says [`Next::Leave`]
@@ -77,7 +77,8 @@ async fn send<T: BusUnderTest>(bus: &T, messages: Vec<Envelope>) {
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
 }
 
-/// Reads until `enough`, with `decide` for the records before; returns all deliveries.
+/// Reads until `enough` is true of the deliveries; until then `decide` says what to do with each record. Returns all
+/// deliveries.
 async fn read<T: BusUnderTest>(
     bus: &T,
     topic: &str,
@@ -95,7 +96,7 @@ async fn read<T: BusUnderTest>(
     seen.clone()
 }
 
-/// Acknowledges everything up to the `count`th delivery, then leaves.
+/// Acknowledges everything up to the `count`th delivery, and then leaves.
 fn until(count: usize) -> impl FnMut(&[InputRecord]) -> Next + Send + 'static {
     move |seen| {
         if seen.len() < count {
@@ -118,11 +119,10 @@ fn numbered(topic: &str, keys: usize, count: usize) -> Vec<Envelope> {
     (0..count).map(one).collect()
 }
 
-/// Checks that a record has the key, the value and the headers that were sent: any bytes, headers
-/// in their order, null among them.
+/// Checks that a record has the key, value and headers that were sent: arbitrary bytes, and headers in order, some of
+/// them null.
 ///
-/// # Panics
-/// If the bus does not behave like this, or a message cannot be sent.
+/// # Panics If the bus behaves differently, or a message cannot be sent.
 pub async fn brings_what_was_sent<T: BusUnderTest>(bus: &T, topic: &str) {
     let sent = Envelope {
         topic: topic.to_owned(),
@@ -144,11 +144,11 @@ pub async fn brings_what_was_sent<T: BusUnderTest>(bus: &T, topic: &str) {
     assert_eq!(read[0].headers, sent.headers);
 }
 
-/// Checks that messages of one key are in one partition, in the order in which they were sent,
-/// whether by one `publish` or by several.
+/// Checks that messages of one key are in one partition, in the order in which they were sent, whether by one
+/// `publish` or by several.
 ///
 /// # Panics
-/// If the bus does not behave like this, or a message cannot be sent.
+/// If the bus behaves differently, or a message cannot be sent.
 pub async fn keeps_the_order_of_a_key<T: BusUnderTest>(bus: &T, topic: &str) {
     let all = numbered(topic, 7, 200);
     let (first, rest) = all.split_at(120);
@@ -178,11 +178,11 @@ pub async fn keeps_the_order_of_a_key<T: BusUnderTest>(bus: &T, topic: &str) {
     assert_eq!(distinct.len(), 200);
 }
 
-/// Checks that a record that is not acknowledged is delivered again, and that later records of its
-/// partition are not acknowledged in its place: in the end every record was delivered.
+/// Checks that a record that is not acknowledged is delivered again, and that later records of its partition are not
+/// acknowledged in its place: in the end every record was delivered.
 ///
 /// # Panics
-/// If the bus does not behave like this, or a message cannot be sent.
+/// If the bus behaves differently, or a message cannot be sent.
 pub async fn brings_again_what_is_not_done<T: BusUnderTest>(bus: &T, topic: &str) {
     send(bus, numbered(topic, 1, 12)).await;
     let mut left = 3;
@@ -211,11 +211,10 @@ pub async fn brings_again_what_is_not_done<T: BusUnderTest>(bus: &T, topic: &str
     assert_eq!(all.len(), 12, "{values:?}");
 }
 
-/// Checks that after a reader has left, the next one begins after the last acknowledged record and
-/// misses none.
+/// Checks that after a reader has left, the next one begins after the last acknowledged record and misses none.
 ///
 /// # Panics
-/// If the bus does not behave like this, or a message cannot be sent.
+/// If the bus behaves differently, or a message cannot be sent.
 pub async fn goes_on_behind_what_was_done<T: BusUnderTest>(bus: &T, topic: &str) {
     send(bus, numbered(topic, 1, 10)).await;
     let first = read(bus, topic, until(10)).await;
@@ -225,11 +224,10 @@ pub async fn goes_on_behind_what_was_done<T: BusUnderTest>(bus: &T, topic: &str)
     assert_eq!(values(&second), ["10", "11", "12", "13", "14"]);
 }
 
-/// Checks that after a reader has died, the next one gets the record that it had in hand and every
-/// later one.
+/// Checks that after a reader has died, the next one gets the record that it had in hand and every later one.
 ///
 /// # Panics
-/// If the bus does not behave like this, or a message cannot be sent.
+/// If the bus behaves differently, or a message cannot be sent.
 pub async fn loses_nothing_with_a_reader<T: BusUnderTest>(bus: &T, topic: &str) {
     send(bus, numbered(topic, 1, 20)).await;
     let die = |seen: &[InputRecord]| {

@@ -1,7 +1,7 @@
-//! The contract of a control store, to be run on every implementation.
+//! The contract of a control store. Every implementation is tested with it.
 //!
 //! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the keys of one
-//! run from those of another: it must be fresh. [`all`] runs every one.
+//! run from those of another: it must be new. [`all`] runs all functions.
 
 use serde_json::json;
 use triad_core::Timestamp;
@@ -10,9 +10,9 @@ use triad_workflow::Millis;
 
 use super::TimedStore;
 
-/// A store may round a moment to a second, and takes a moment to answer.
+/// Margin in checks of times: a store may round a time to seconds, and takes some time to answer.
 const MARGIN: Millis = Millis(3_000);
-/// Lifetime of the expiring records of these tests.
+/// Lifetime of the records that expire in these tests.
 const LIFE: Millis = Millis(20_000);
 
 fn write(key: &str, expected: Option<u64>, token: u64) -> ControlWrite {
@@ -37,12 +37,12 @@ fn record(version: u64, token: u64) -> ControlRecord {
     }
 }
 
-/// Checks that a record is written only if its version is the expected one, and that a write which is
-/// repeated with the same token is answered as written. `prefix` begins the ids that are made: it must be
-/// fit for an id, and new to this store.
+/// Checks that a record is written only if its version is the expected one, and that a write which is repeated with
+/// the same token is answered as written. All ids begin with `prefix`, which must be valid in an id and new to this
+/// store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
     store: &S,
     prefix: &str,
@@ -65,11 +65,11 @@ pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
     assert_eq!(read(store, &key).await, Some(record(2, 3)));
 }
 
-/// Checks that of several writes on the same version, made one after the other, exactly one is written.
-/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that of several writes on the same version, made one after the other, exactly one is written. All ids begin
+/// with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn lets_one_of_many_win<S: ControlStore>(store: &S, prefix: &str) {
     let key = format!("{prefix}/race");
     let mut won = Vec::new();
@@ -82,12 +82,12 @@ pub async fn lets_one_of_many_win<S: ControlStore>(store: &S, prefix: &str) {
     assert_eq!(read(store, &key).await, Some(record(1, won[0])));
 }
 
-/// Checks that a record that has expired is not read any more, and that a new one can be created in its
-/// place, whether or not the store has deleted it. `prefix` begins the ids that are made: it must be fit
-/// for an id, and new to this store.
+/// Checks that a record that has expired is not read any more, and that a new one can be created in its place,
+/// whether or not the store has deleted it. All ids begin with `prefix`, which must be valid in an id and new to this
+/// store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &str) {
     let store = timed.keeping(Millis(0));
     let expiring = |name: &str, at: Timestamp| ControlWrite {
@@ -111,11 +111,11 @@ pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &
     assert_eq!(read(&store, &key).await, Some(record(1, 3)), "for good");
 }
 
-/// Runs every function of this contract. `prefix` begins the ids that are made: it must be fit for an id,
-/// and new to this store.
+/// Runs every function of this contract. All ids begin with `prefix`, which must be valid in an id and new to this
+/// store.
 ///
 /// # Panics
-/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not valid in an id.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     let store = timed.keeping(Millis(0));
     writes_on_the_version_and_knows_its_own_write(&store, prefix).await;

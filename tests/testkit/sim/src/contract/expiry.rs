@@ -1,7 +1,7 @@
-//! The contract of a store's retention, to be run on every implementation.
+//! The contract of a store's retention of finished records. Every implementation is tested with it.
 //!
 //! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the ids of one run
-//! from those of another: it must be fresh and fit for an id. [`all`] runs every one.
+//! from those of another: it must be new and valid in an id. [`all`] runs all functions.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use triad_workflow::Millis;
 use super::TimedStore;
 use super::orders::{commit, create, id, load, new_order};
 
-/// Retention of one writer, and of another.
+/// The retention of one writer; the other one's is longer.
 const SHORT: Millis = Millis(20_000);
 const LONG: Millis = Millis(200_000);
-/// A store may round a moment down to a second, and takes a moment to answer.
+/// Margin in checks of times: a store may round a time down to seconds, and takes some time to answer.
 const MARGIN: Millis = Millis(3_000);
 
 fn cause() -> Failure {
     Failure::new(FailureKind::Permanent, "no", "")
 }
 
-/// The next version of an order, in a state, with all messages sent.
+/// The next version of an order in this state, with all messages sent.
 fn next(order: &Order, state: ProcessState) -> Order {
     Order {
         version: order.version.next(),
@@ -41,7 +41,7 @@ async fn put<S: StateStore>(store: &S, before: &Order, next: Order) -> Order {
     next
 }
 
-/// An order that has just ended in a state.
+/// Creates an order and ends it in this state.
 async fn ended<T: TimedStore>(
     timed: &T,
     retention: Millis,
@@ -59,11 +59,11 @@ async fn is_there<T: TimedStore>(timed: &T, order: &Order) -> bool {
     load(&timed.keeping(LONG), &order.id).await.is_some()
 }
 
-/// Checks that the record of an order that ended well is kept for the retention and not longer. `prefix`
-/// begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that the record of an order that ended well is kept for the retention and not longer. All ids begin with
+/// `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn keeps_a_finished_record_for_the_retention<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let order = ended(timed, SHORT, prefix, "kept", processed).await;
@@ -73,13 +73,12 @@ pub async fn keeps_a_finished_record_for_the_retention<T: TimedStore>(timed: &T,
     assert!(!is_there(timed, &order).await, "not longer");
 }
 
-/// Checks that a writer with a shorter retention than the writer before it does not shorten the time for
-/// which a record is kept, and that one with a longer retention lengthens it; conflicts and repeated writes
-/// are answered as ever. `prefix` begins the ids that are made: it must be fit for an id, and new to this
-/// store.
+/// Checks that a writer with a shorter retention than the writer before it does not shorten the time for which a
+/// record is kept, and that one with a longer retention lengthens it; conflicts and repeated writes are answered as
+/// ever. All ids begin with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn never_brings_the_end_nearer<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let first = ended(timed, LONG, prefix, "nearer", processed).await;
@@ -105,12 +104,11 @@ pub async fn never_brings_the_end_nearer<T: TimedStore>(timed: &T, prefix: &str)
     assert!(is_there(timed, &second).await, "a longer time counts");
 }
 
-/// Checks that the record of an order that needs an operator does not expire, and that it is kept for the
-/// retention from its closing on. `prefix` begins the ids that are made: it must be fit for an id, and new
-/// to this store.
+/// Checks that the record of an order that needs an operator does not expire, and that it is kept for the retention
+/// from its closing on. All ids begin with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
     timed: &T,
     prefix: &str,
@@ -150,11 +148,11 @@ pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
     }
 }
 
-/// Checks that the record of a finished order that an operator has set going again does not expire.
-/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that the record of a finished order that an operator has set going again does not expire. All ids begin
+/// with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &str) {
     let compensated = |at| ProcessState::Compensated { at, cause: cause() };
     let order = ended(timed, SHORT, prefix, "again", compensated).await;
@@ -167,12 +165,12 @@ pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &st
     assert!(is_there(timed, &alive).await);
 }
 
-/// Checks that an order is created with record and details or not at all: where the details are kept and
-/// the record has expired, the same id is known, and no record is written. `prefix` begins the ids that are
-/// made: it must be fit for an id, and new to this store.
+/// Checks that an order is created with record and details or not at all: where the details are kept and the record
+/// has expired, the same id is known, and no record is written. All ids begin with `prefix`, which must be valid in
+/// an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn creates_both_or_neither<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let order = ended(timed, SHORT, prefix, "neither", processed).await;
@@ -192,11 +190,11 @@ pub async fn creates_both_or_neither<T: TimedStore>(timed: &T, prefix: &str) {
 }
 
 /// Checks that an expired record is found by no kind of read, whether or not the store has deleted it: alone and
-/// among others, consistently and eventually, and in a list. `prefix` begins the ids that are made: it must be fit
-/// for an id, and new to this store.
+/// among others, consistently and eventually, and in a list. All ids begin with `prefix`, which must be valid in an
+/// id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn an_expired_record_is_read_on_no_way<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let expired = ended(timed, SHORT, prefix, "expired", processed).await.id;
@@ -227,11 +225,11 @@ pub async fn an_expired_record_is_read_on_no_way<T: TimedStore>(timed: &T, prefi
     assert_eq!(listed, only);
 }
 
-/// Runs every function of this contract. `prefix` begins the ids that are made: it must be fit for an id,
-/// and new to this store.
+/// Runs every function of this contract. All ids begin with `prefix`, which must be valid in an id and new to this
+/// store.
 ///
 /// # Panics
-/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not valid in an id.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     keeps_a_finished_record_for_the_retention(timed, prefix).await;
     never_brings_the_end_nearer(timed, prefix).await;

@@ -1,4 +1,4 @@
-//! Contracts of the ports, as functions to be run on every implementation.
+//! The contracts of the ports, as functions with which every implementation is tested.
 //!
 //! [`store`] is the contract of a state store and its definitions, [`expiry`] that of its retention, [`operator`]
 //! that of the operators' queries, [`control`] that of the control store, [`moving`] that of export and import,

@@ -1,4 +1,4 @@
-//! The contract of export and import, to be run on every implementation.
+//! The contract of export and import. Every implementation is tested with it.
 //!
 //! Each function checks one behaviour and panics if the stores do not have it. Both stores must be empty and used by
 //! one function only.
@@ -15,12 +15,12 @@ use triad_workflow::hash;
 
 use super::orders::{commit, create, every_state, id, life, load, workflow};
 
-/// Most pages of one part, empty ones included.
+/// Limit on the pages of one part, including empty pages.
 const MAX_PAGES: usize = 10_000;
-/// Orders, enough for every store to have several pages.
+/// Number of orders, so many that every store has several pages.
 const MANY: usize = 450;
 
-/// The ports that a store must implement so that this contract can be run on it.
+/// The ports that a store must implement to be tested with this contract.
 pub trait Whole: StateStore + DefinitionStore + ControlStore + MovingStore {}
 impl<T: StateStore + DefinitionStore + ControlStore + MovingStore> Whole for T {}
 
@@ -51,7 +51,7 @@ pub async fn everything<S: MovingStore>(store: &S) -> BTreeMap<String, StoredIte
 
 async fn put<S: MovingStore>(store: &S, all: &[StoredItem], dry_run: bool) -> Vec<Keeping> {
     let mut results = Vec::new();
-    // Each part after what it needs.
+    // In an order in which each item comes after the items that it needs.
     for part in [is_workflow, is_control, is_order] {
         let of_part: Vec<StoredItem> = all.iter().filter(|kept| part(kept)).cloned().collect();
         for batch in of_part.chunks(100) {
@@ -88,7 +88,7 @@ async fn fill<S: Whole>(store: &S) -> Vec<OrderId> {
             key: format!("call/{n}"),
             value: json!({"allowance": n}),
             expected: None,
-            // Far from any clock's time.
+            // A time far in the future, so that the record does not expire.
             expires: (n > 0).then_some(Timestamp(9_000_000_000_000 + n)),
             token: n + 1,
         };
@@ -120,12 +120,12 @@ async fn fill<S: Whole>(store: &S) -> Vec<OrderId> {
     ids
 }
 
-/// Fills the store `from`, puts everything that it keeps into the empty store `to`, and checks that the same
-/// is then read from either, by this port and by the others. Also checks that a dry run writes nothing, and
-/// that putting everything a second time finds each item to be there already.
+/// Fills the store `from`, puts everything that it keeps into the empty store `to`, and checks that the same is then
+/// read from either, by this port and by the others. Also checks that a dry run writes nothing, and that putting
+/// everything a second time finds each item to be there already.
 ///
 /// # Panics
-/// If a store does not behave like this, or a call to it fails.
+/// If a store behaves differently, or a call fails.
 pub async fn moves_everything_and_knows_it_again<S: Whole, T: Whole>(from: &S, to: &T) {
     let ids = fill(from).await;
     let all: Vec<StoredItem> = everything(from).await.into_values().collect();
@@ -160,12 +160,12 @@ pub async fn moves_everything_and_knows_it_again<S: Whole, T: Whole>(from: &S, t
     }
 }
 
-/// Checks that an order that is stored is not replaced by an earlier version of its record, by details with
-/// another digest, or by its record or its details alone; in a dry run and without one the answer is that
-/// the store has something different.
+/// Checks that an order that is stored is not replaced by an earlier version of its record, by details with another
+/// digest, or by its record or its details alone; in a dry run and without one the answer is that the store has
+/// something different.
 ///
 /// # Panics
-/// If a store does not behave like this, or a call to it fails.
+/// If a store behaves differently, or a call fails.
 pub async fn leaves_what_stands<S: Whole>(store: &S) {
     let id = id("stands", "1");
     let order = create(store, &id, 5_000).await;
@@ -209,7 +209,7 @@ pub async fn leaves_what_stands<S: Whole>(store: &S) {
 /// unchanged, and another version of it is refused; and that an invalid page token is refused.
 ///
 /// # Panics
-/// If a store does not behave like this, or a call to it fails.
+/// If a store behaves differently, or a call fails.
 pub async fn keeps_halves_and_control_records<S: Whole>(store: &S) {
     let details = KeptDetails {
         json: r#"{"n":1.10,"s":"\u00e9"}"#.to_owned(),

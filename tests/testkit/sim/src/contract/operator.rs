@@ -1,7 +1,7 @@
-//! The contract of an operators' store, to be run on every implementation.
+//! The contract of an operators' store. Every implementation is tested with it.
 //!
 //! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the ids of one run
-//! from those of another: it must be fresh and fit for an id. [`all`] runs every one, and those of
+//! from those of another: it must be new and valid in an id. [`all`] runs all functions, and those of
 //! [`search`](super::search).
 
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ use triad_workflow::{DefinitionHash, WorkflowName, hash};
 
 use super::orders::{commit, create, id, workflow};
 
-/// Queries of the attention index, which may lag, until a row must have appeared or gone.
+/// Number of queries after which the attention index, which may lag, must show a change.
 const PATIENCE: usize = 1_000;
-/// Most pages of one read, empty ones included.
+/// Limit on the pages of one read, including empty pages.
 const MAX_PAGES: usize = 10_000;
 
 fn cause(code: &str) -> Failure {
@@ -36,7 +36,7 @@ async fn put<S: StateStore>(store: &S, before: &Order, change: impl FnOnce(&mut 
     next
 }
 
-/// All rows of one shard, page by page.
+/// Reads all rows of one shard, page by page.
 async fn rows<S: OperatorStore>(store: &S, kind: Attention, shard: u32) -> Vec<AttentionRow> {
     let mut all = Vec::new();
     let mut page = None;
@@ -52,7 +52,7 @@ async fn rows<S: OperatorStore>(store: &S, kind: Attention, shard: u32) -> Vec<A
     panic!("the pages do not end");
 }
 
-/// Queries until the index, which may lag, has a row of an order, or has none.
+/// Queries the index, which may lag, until it has a row of the order, or until it has none.
 async fn eventually<S: OperatorStore>(
     store: &S,
     kind: Attention,
@@ -69,12 +69,12 @@ async fn eventually<S: OperatorStore>(
     panic!("{order} is in the attention index of {kind:?}: must be {wanted}");
 }
 
-/// Checks that an order in Error or CompensationFailed is in the attention index, with its cause and its
-/// workflow, until it is closed, and in no other part of the index. `prefix` begins the ids that are made:
-/// it must be fit for an id, and new to this store.
+/// Checks that an order in Error or CompensationFailed is in the attention index, with its cause and its workflow,
+/// until it is closed, and in no other part of the index. All ids begin with `prefix`, which must be valid in an id
+/// and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn has_what_stopped_until_it_is_closed<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -118,11 +118,11 @@ where
     }
 }
 
-/// Checks that a paused order is in the attention index, with the time of its pausing, and leaves it when
-/// it is resumed. `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that a paused order is in the attention index, with the time of its pausing, and leaves it when it is
+/// resumed. All ids begin with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn has_what_is_paused_until_it_goes_on<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -141,11 +141,11 @@ where
     eventually(store, Attention::Paused, &id, false).await;
 }
 
-/// Checks that the pages of one shard of the attention index have every row once, the oldest first.
-/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that the pages of one shard of the attention index have every row once, the oldest first. All ids begin
+/// with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn pages_of_the_attention_index_are_complete_and_ordered<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -156,7 +156,7 @@ where
         let id = id(prefix, &format!("page{n}"));
         if shard_of(&id) == shard {
             let order = create(store, &id, 5_000).await;
-            // Several orders share a moment.
+            // Several orders have the same time.
             let at = Timestamp(6_000 + (200 - n) / 60);
             let cause = cause("page");
             put(store, &order, |o| {
@@ -175,7 +175,7 @@ where
         read.windows(2).all(|pair| pair[0].at <= pair[1].at),
         "oldest first"
     );
-    // A page may begin behind any position.
+    // A page may begin after any row.
     for at in [0, read.len() / 2] {
         let behind = AttentionPage::behind(read[at].at, read[at].order.as_str());
         let page = store.attention(Attention::Error, shard, Some(behind)).await;
@@ -193,12 +193,12 @@ where
     assert_eq!(found, since);
 }
 
-/// Checks that every published version is listed, and which one is the present version; that the present
-/// version is not removed and others are; and that to remove a version that is not stored is no error.
-/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that every published version is listed, and which one is the present version; that the present version is
+/// not removed and others are; and that to remove a version that is not stored is no error. All ids begin with
+/// `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn lists_versions_and_removes_old_ones<S>(store: &S, prefix: &str)
 where
     S: DefinitionStore + OperatorStore,
@@ -248,7 +248,7 @@ where
 /// attention, and each submitted and each finished order. A store that does not count returns `None`.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store behaves differently, or a call fails.
 pub async fn counts_what_it_lists<S: StateStore + OperatorStore>(store: &S) {
     let late = Timestamp(5_500);
     let Some(tally) = store.tally(late).await.expect("the store works") else {
@@ -321,11 +321,11 @@ pub async fn counts_what_it_lists<S: StateStore + OperatorStore>(store: &S) {
     }
 }
 
-/// Runs every function of this contract. `prefix` begins the ids that are made: it must be fit for an id,
-/// and new to this store.
+/// Runs every function of this contract. All ids begin with `prefix`, which must be valid in an id and new to this
+/// store.
 ///
 /// # Panics
-/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not valid in an id.
 pub async fn all<S: StateStore + DefinitionStore + OperatorStore>(store: &S, prefix: &str) {
     has_what_stopped_until_it_is_closed(store, prefix).await;
     has_what_is_paused_until_it_goes_on(store, prefix).await;

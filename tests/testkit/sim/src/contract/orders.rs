@@ -1,4 +1,4 @@
-//! Orders for the contracts of the stores: of one small workflow, made without the handlers.
+//! Orders for the contracts of the stores: they have one small workflow and are built without the handlers.
 
 use std::sync::{Arc, LazyLock};
 
@@ -80,7 +80,7 @@ pub(super) async fn commit<S: StateStore>(
     all.remove(0).expect("the store works")
 }
 
-/// The order after a claim.
+/// The order after a Scheduler has claimed it.
 pub(super) fn claimed(order: &Order, claim: &str, now: u64) -> Order {
     after(order, Event::Claim(ClaimId(claim.into())), now)
 }
@@ -98,7 +98,7 @@ pub(super) fn after(order: &Order, event: Event, now: u64) -> Order {
     }
 }
 
-/// A life with every kind of write: claimed, released, given up, being compensated, failed.
+/// The versions of an order with every kind of write: claimed, released, ended in Error, compensating, failed.
 pub(super) fn life(order: &Order) -> Vec<Order> {
     let mut all = vec![order.clone()];
     let mut now = 1_000;
@@ -116,7 +116,7 @@ pub(super) fn life(order: &Order) -> Vec<Order> {
     all
 }
 
-/// Every process state. The contract reports a state that is missing here.
+/// Every process state; a test fails if one is missing here.
 pub(super) fn every_state() -> Vec<ProcessState> {
     let cause = |code| Failure::new(FailureKind::Permanent, code, "why");
     let at = Timestamp(6_000);

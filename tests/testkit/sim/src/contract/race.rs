@@ -1,4 +1,4 @@
-//! Concurrent calls: how a contract makes calls of a store race each other.
+//! Runs calls of a store concurrently, for contracts about races.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -7,18 +7,18 @@ use std::task::Poll;
 
 use tokio::sync::Barrier;
 
-/// One call of a store that runs at the same time as others. `T` is what the call returns.
+/// A call of a store that runs concurrently with others, and returns `T`.
 pub type Racer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A way to run several calls at the same time: [`TakingTurns`] for a store whose calls await something,
-/// [`OnThreads`] for a store whose calls never wait.
+/// A way to run several calls concurrently: [`TakingTurns`] for a store whose calls await something, [`OnThreads`]
+/// for a store whose calls never wait.
 pub trait Racers: Sync {
-    /// Runs all calls at the same time and returns their results, in the order of `all`.
+    /// Runs all calls concurrently; returns their results in the order of `all`.
     fn at_once<T: Send + 'static>(&self, all: Vec<Racer<T>>)
     -> impl Future<Output = Vec<T>> + Send;
 }
 
-/// Runs the calls on one thread, where each continues while another waits. It is for the simulated world.
+/// Runs the calls on one thread, where each continues while another waits. For the simulated world.
 #[derive(Debug)]
 pub struct TakingTurns;
 

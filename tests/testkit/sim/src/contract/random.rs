@@ -1,4 +1,4 @@
-//! Random calls of a store, for comparing one implementation with another: the results must be equal.
+//! Random calls of a store. Two implementations must give equal results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use triad_runtime::{ControlStore, ControlWrite, Created, NewOrder, StateStore, W
 use super::orders::{id, life, new_order};
 use crate::kernel::Rng;
 
-/// Number of order ids: few, so that calls collide.
+/// Number of order ids: small, so that calls concern the same orders.
 const IDS: u64 = 8;
-/// Most orders of one call.
+/// Most orders in one call.
 const BATCH: u64 = 5;
 
-/// State of an order, as its writers know it.
+/// The versions of an order that its writer has created.
 struct OrderHistory {
     life: Vec<Order>,
     at: usize,
@@ -53,7 +53,7 @@ fn some_id(prefix: &str, rng: &mut Rng) -> OrderId {
     id(prefix, &format!("o{}", rng.below(IDS)))
 }
 
-/// Ids of one call, which may exist or not, and may repeat.
+/// Random ids for one call; they may be missing from the store, and may repeat.
 fn some_ids(prefix: &str, rng: &mut Rng) -> Vec<OrderId> {
     let count = 1 + rng.below(BATCH);
     (0..count).map(|_| some_id(prefix, rng)).collect()
@@ -95,7 +95,7 @@ async fn create<S: StateStore>(
     format!("create {ids:?}: {created:?}")
 }
 
-/// Writes to several orders at once: the next version, one that is behind, or the last one again.
+/// Writes to several orders at once: the next version, an outdated version, or the last write again.
 async fn commit<S: StateStore>(
     store: &S,
     prefix: &str,

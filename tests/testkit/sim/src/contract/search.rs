@@ -1,7 +1,8 @@
-//! The contract of the search indexes, to be run on every store: a part of the contract of an operators' store.
+//! The contract of the search indexes, a part of the contract of an operators' store. Every implementation is tested
+//! with it.
 //!
 //! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the ids and keys
-//! of one run from those of another: it must be fresh and fit for an id. [`all`] runs every one.
+//! of one run from those of another: it must be new and valid in an id. [`all`] runs all functions.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +15,16 @@ use triad_workflow::SearchKey;
 
 use super::orders::{commit, id, new_order};
 
-/// Queries of an index, which may lag, until its rows must be the expected ones.
+/// Number of queries after which an index, which may lag, must have the expected rows.
 const PATIENCE: usize = 1_000;
-/// Most pages of one read, empty ones included.
+/// Limit on the pages of one read, including empty pages.
 const MAX_PAGES: usize = 10_000;
 
 fn key(text: &str) -> SearchKey {
     text.parse().expect("a search key")
 }
 
-/// Stores an order with these keys, submitted at this moment, and returns it.
+/// Stores an order with these keys, submitted at this time, and returns it.
 async fn store_with<S: StateStore>(store: &S, id: &OrderId, keys: &[SearchKey], at: u64) -> Order {
     let mut new = new_order(id, 5_000, json!({"n": 1}), "d");
     new.order.search = keys.to_vec();
@@ -33,7 +34,7 @@ async fn store_with<S: StateStore>(store: &S, id: &OrderId, keys: &[SearchKey], 
     order
 }
 
-/// All rows of a key in one index, page by page.
+/// Reads all rows of a key in one index, page by page.
 async fn rows_of<S: OperatorStore>(store: &S, key: &SearchKey, index: usize) -> Vec<SearchRow> {
     let mut all = Vec::new();
     let mut page = None;
@@ -50,7 +51,7 @@ async fn rows_of<S: OperatorStore>(store: &S, key: &SearchKey, index: usize) -> 
     panic!("the pages do not end");
 }
 
-/// All rows of a key, of all indexes.
+/// Reads all rows of a key in all indexes.
 async fn rows<S: OperatorStore>(store: &S, key: &SearchKey) -> Vec<SearchRow> {
     let mut all = Vec::new();
     for index in 0..SEARCH.len() {
@@ -59,7 +60,7 @@ async fn rows<S: OperatorStore>(store: &S, key: &SearchKey) -> Vec<SearchRow> {
     all
 }
 
-/// Queries until the indexes, which may lag, have rows of exactly these orders under a key.
+/// Queries the indexes, which may lag, until they have rows of exactly these orders for a key.
 async fn eventually<S: OperatorStore>(store: &S, key: &SearchKey, wanted: &[&OrderId]) {
     let mut found = Vec::new();
     for _ in 0..PATIENCE {
@@ -73,12 +74,12 @@ async fn eventually<S: OperatorStore>(store: &S, key: &SearchKey, wanted: &[&Ord
     panic!("{key} finds {found:?} and not {wanted:?}");
 }
 
-/// Checks that an order is found by each of its keys as a whole, byte by byte, under its own name, and in
-/// no other way; and that its row has the time of its submission and its workflow. `prefix` begins the ids
-/// that are made: it must be fit for an id, and new to this store.
+/// Checks that an order is found by each of its keys as a whole, byte by byte, under its own name, and in no other
+/// way; and that its row has the time of its submission and its workflow. All ids begin with `prefix`, which must be
+/// valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn finds_an_order_by_exactly_its_keys<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -89,7 +90,7 @@ where
         key(&format!("invoice={prefix}-10248")),
     ];
     let order = store_with(store, &one, &keys, 7_000).await;
-    // In this order the names have each other's values.
+    // This order has the same names and values of keys, but exchanged.
     let crossed = [
         key(&format!("customer={}", keys[1].value())),
         key(&format!("invoice={}", keys[0].value())),
@@ -121,12 +122,12 @@ where
     }
 }
 
-/// Checks that an order without keys is in no search index, and that one is found by the second of its keys
-/// where the first is the same as that of another order. `prefix` begins the ids that are made: it must be
-/// fit for an id, and new to this store.
+/// Checks that an order without keys is in no search index, and that one is found by the second of its keys where the
+/// first is the same as that of another order. All ids begin with `prefix`, which must be valid in an id and new to
+/// this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn finds_only_orders_with_the_key<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -136,17 +137,17 @@ where
     let (none, first, second) = (id(prefix, "none"), id(prefix, "s1"), id(prefix, "s2"));
     store_with(store, &none, &[], 7_000).await;
     store_with(store, &first, std::slice::from_ref(&shared), 7_000).await;
-    // The same key may be an order's first or its second one.
+    // In one order the key is the first, in the other the second.
     store_with(store, &second, &[own.clone(), shared.clone()], 7_000).await;
     eventually(store, &shared, &[&first, &second]).await;
     eventually(store, &own, &[&second]).await;
 }
 
 /// Checks that the keys of an order are read back as they were stored, and that it is found by them in every state.
-/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// All ids begin with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn finds_an_order_in_every_state<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -163,7 +164,7 @@ where
     let mut next = order.clone();
     next.version = order.version.next();
     next.due = None;
-    // Far in the future, so that it does not expire.
+    // Ended in the far future, so that the order does not expire.
     next.state = ProcessState::Processed {
         at: Timestamp(4_102_444_800_000),
     };
@@ -174,12 +175,12 @@ where
     }
 }
 
-/// Checks that the pages of one key in one index have every row once, the order that was submitted last
-/// first, and that a page may begin behind any place. `prefix` begins the ids that are made: it must be fit
-/// for an id, and new to this store.
+/// Checks that the pages of one key in one index have every row once, the order that was submitted last first, and
+/// that a page may begin behind any place. All ids begin with `prefix`, which must be valid in an id and new to this
+/// store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn pages_of_a_key_are_complete_and_newest_first<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -188,7 +189,7 @@ where
     let mut submitted = BTreeMap::new();
     for n in 0..12_u64 {
         let id = id(prefix, &format!("found{n}"));
-        // Several orders share a moment.
+        // Several orders have the same time.
         let at = 6_000 + n / 3;
         store_with(store, &id, std::slice::from_ref(&key), at).await;
         submitted.insert(id, Timestamp(at));
@@ -206,7 +207,7 @@ where
         let first = page.expect("the store works").rows.first().cloned();
         assert_eq!(first.as_ref(), read.get(at + 1), "behind a row");
     }
-    // The order of rows with the same moment is up to the store.
+    // Rows with the same time may come in any order.
     let nowhere = AttentionPage::behind(Timestamp(6_500), "\u{10FFFF}");
     let page = store.search(key.clone(), 0, Some(nowhere)).await;
     let first = page.expect("the store works").rows.first().cloned();
@@ -220,22 +221,22 @@ where
     assert_eq!(found, submitted);
 }
 
-/// Checks that there are as many indexes as an order may have keys, and no more. `prefix` begins the ids
-/// that are made: it must be fit for an id, and new to this store.
+/// Checks that there are as many indexes as an order may have keys, and no more. All ids begin with `prefix`, which
+/// must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn has_an_index_for_each_key<S: OperatorStore>(store: &S, prefix: &str) {
     let key = key(&format!("customer={prefix}-none"));
     let beyond = store.search(key, SEARCH.len(), None).await;
     assert!(matches!(beyond, Err(StoreError::Item(_))), "{beyond:?}");
 }
 
-/// Runs every function of this contract. `prefix` begins the ids that are made: it must be fit for an id,
-/// and new to this store.
+/// Runs every function of this contract. All ids begin with `prefix`, which must be valid in an id and new to this
+/// store.
 ///
 /// # Panics
-/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not valid in an id.
 pub async fn all<S: StateStore + OperatorStore>(store: &S, prefix: &str) {
     finds_an_order_by_exactly_its_keys(store, prefix).await;
     finds_only_orders_with_the_key(store, prefix).await;

@@ -1,4 +1,4 @@
-//! The simulated bus under its contract, with the loop of the simulated instances.
+//! Adapts the simulated bus, with the loop of the simulated instances, to the contract of a bus.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ impl SimulatedBus {
     }
 }
 
-/// How a read has ended.
+/// How a read ended.
 #[derive(Default)]
 struct Ended {
     left: AtomicBool,
@@ -62,7 +62,7 @@ impl BusUnderTest for SimulatedBus {
                 consume(&world, OUTSIDE, handle, assignment).await;
             });
         }
-        // Each check is a little later in virtual time; a commit follows its batch at once.
+        // Each check comes a little later in virtual time; a commit follows its batch immediately.
         while !ended.left.load(Ordering::SeqCst) && !ended.died.load(Ordering::SeqCst) {
             world.sleep(100).await;
         }
@@ -75,7 +75,7 @@ impl BusUnderTest for SimulatedBus {
     }
 }
 
-/// Answers a batch; a reader that dies never answers.
+/// Answers a batch. A reader that dies never answers.
 fn handle(
     batch: Vec<InputRecord>,
     answers: Answers,

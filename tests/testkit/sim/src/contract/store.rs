@@ -1,7 +1,7 @@
-//! The contract of a state store, to be run on every implementation.
+//! The contract of a state store. Every implementation is tested with it.
 //!
 //! Each function checks one behaviour and panics if the store does not have it. `prefix` separates the ids of one run
-//! from those of another on the same tables: it must be fresh and fit for an id. [`all`] runs every one.
+//! from those of another on the same tables: it must be new and valid in an id. [`all`] runs all functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -19,16 +19,16 @@ use super::orders::{
 };
 use super::race::{Racer, Racers};
 
-/// Queries of the due index, which may lag, until a row must have appeared or gone.
+/// Number of queries after which the due index, which may lag, must show a change.
 const PATIENCE: usize = 1_000;
-/// Most pages of one read, empty ones included.
+/// Limit on the pages of one read, including empty pages.
 const MAX_PAGES: usize = 10_000;
 
-/// Checks that a new order is read back as it was created, record and details. `prefix` begins the ids that
-/// are made: it must be fit for an id, and new to this store.
+/// Checks that a new order is read back as it was created, record and details. All ids begin with `prefix`, which
+/// must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn creates_record_and_details<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "whole");
     let details = json!({"text": "é \u{1f600} \"quoted\"", "n": 14.0, "i": -3, "none": null,
@@ -41,11 +41,11 @@ pub async fn creates_record_and_details<S: StateStore>(store: &S, prefix: &str) 
     assert_eq!(read, [Ok(Some(Arc::new(details)))]);
 }
 
-/// Checks that creating an order that exists writes nothing and answers with the digest that is stored.
-/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that creating an order that exists writes nothing and answers with the digest that is stored. All ids begin
+/// with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "twice");
     let order = create(store, &id, 5_000).await;
@@ -63,10 +63,10 @@ pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
     );
 }
 
-/// Checks that an order whose record or whose details are larger than an item of DynamoDB may be is created
-/// with both halves or not at all: a refused order leaves nothing behind. Returns true if the store has
-/// refused both orders, false if it has taken at least one, as a store without such a bound does. `prefix`
-/// begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that an order whose record or whose details are larger than an item of DynamoDB may be is created with both
+/// halves or not at all: a refused order leaves nothing behind. Returns true if the store has refused both orders,
+/// false if it has taken at least one, as a store without such a bound does. All ids begin with `prefix`, which must
+/// be valid in an id and new to this store.
 ///
 /// # Panics
 /// If one half is found without the other.
@@ -74,7 +74,7 @@ pub async fn creates_neither_where_one_half_is_refused<S: StateStore>(
     store: &S,
     prefix: &str,
 ) -> bool {
-    // Hexadecimal digits without a pattern: compressed they still exceed the limit.
+    // Hexadecimal digits of a random sequence, which exceed the limit even when compressed.
     let mut digits = String::new();
     let mut state = 1_u64;
     while digits.len() < 1_000_000 {
@@ -114,11 +114,11 @@ pub async fn creates_neither_where_one_half_is_refused<S: StateStore>(
     refused == 2
 }
 
-/// Checks that results come in the order of the arguments, of which there may be more than 100. `prefix`
-/// begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that results come in the order of the arguments, of which there may be more than 100. All ids begin with
+/// `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn answers_in_the_order_of_the_arguments<S: StateStore>(store: &S, prefix: &str) {
     let ids: Vec<OrderId> = (0..130).map(|n| id(prefix, &format!("many{n}"))).collect();
     for chunk in ids.chunks(60) {
@@ -147,11 +147,11 @@ pub async fn answers_in_the_order_of_the_arguments<S: StateStore>(store: &S, pre
     assert_eq!(results, [Ok(exists), Ok(Created::Created)]);
 }
 
-/// Checks that a record is read back as it was written, in every state of an order's life. `prefix` begins
-/// the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that a record is read back as it was written, in every state of an order's life. All ids begin with
+/// `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn keeps_every_state<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "life");
     let order = create(store, &id, 5_000).await;
@@ -173,11 +173,11 @@ pub async fn keeps_every_state<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(states, BTreeSet::from(wanted));
 }
 
-/// Checks that a write that expects an earlier version is a conflict and changes nothing. `prefix` begins
-/// the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that a write that expects an earlier version is a conflict and changes nothing. All ids begin with
+/// `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn refuses_a_stale_write<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "stale");
     let order = create(store, &id, 5_000).await;
@@ -188,11 +188,11 @@ pub async fn refuses_a_stale_write<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(load(store, &id).await, Some(next));
 }
 
-/// Checks that a write to a record that does not exist is a conflict and creates nothing. `prefix` begins
-/// the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that a write to a record that does not exist is a conflict and creates nothing. All ids begin with
+/// `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn never_creates_by_a_write<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "absent");
     let order = new_order(&id, 5_000, json!({}), "d").order;
@@ -202,11 +202,11 @@ pub async fn never_creates_by_a_write<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(store.details(vec![id]).await, [Ok(None)]);
 }
 
-/// Checks that a write that is repeated with the same token is answered as written. `prefix` begins the ids
-/// that are made: it must be fit for an id, and new to this store.
+/// Checks that a write that is repeated with the same token is answered as written. All ids begin with `prefix`,
+/// which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "own");
     let order = create(store, &id, 5_000).await;
@@ -222,12 +222,11 @@ pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) 
     assert_eq!(load(store, &id).await, Some(later));
 }
 
-/// Checks that a record of every process state is written, read as it was written, and found among those in
-/// its state and among no others. `prefix` begins the ids that are made: it must be fit for an id, and new
-/// to this store.
+/// Checks that a record of every process state is written, read as it was written, and found among those in its state
+/// and among no others. All ids begin with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn writes_reads_and_finds_every_state<S: StateStore>(store: &S, prefix: &str) {
     let mut written = BTreeMap::new();
     for state in every_state() {
@@ -256,12 +255,12 @@ pub async fn writes_reads_and_finds_every_state<S: StateStore>(store: &S, prefix
     }
 }
 
-/// Writers of one race.
+/// Number of writers in one race.
 const RACERS: u64 = 12;
-/// Races: enough that some writers meet inside the store on any machine.
+/// Number of races: enough that some calls overlap inside the store on any machine.
 const ROUNDS: u64 = 16;
 
-/// How many racers were inside the store at the same time.
+/// Counts how many calls are inside the store at the same time.
 #[derive(Debug, Default)]
 struct Inside {
     now: AtomicUsize,
@@ -278,17 +277,17 @@ impl Inside {
     }
 
     /// # Panics
-    /// If they always ran one after the other, without a race.
+    /// If no two calls overlapped, so that there was no race.
     fn assert_a_race(&self) {
         assert!(self.most.load(Ordering::SeqCst) > 1, "{self:?}");
     }
 }
 
-/// Checks that of several writes on the same version, which `racers` runs at the same time, exactly one is
-/// written. `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that of several writes on the same version, which `racers` runs at the same time, exactly one is written.
+/// All ids begin with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn lets_one_of_many_win<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + Clone + 'static,
@@ -301,7 +300,7 @@ where
         let nexts = (0..RACERS).map(|n| {
             let mut next = standing.clone();
             next.version = standing.version.next();
-            // The sequence identifies the winner.
+            // The sequence number shows which write has won.
             next.sequence = u32::try_from(100 * round + n).expect("a small number");
             next
         });
@@ -329,10 +328,10 @@ where
 }
 
 /// Checks that of several creations of one order, which `racers` runs at the same time, exactly one creates it, and
-/// the others get its digest. `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// the others get its digest. All ids begin with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn lets_one_of_many_create<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + Clone + 'static,
@@ -353,7 +352,7 @@ where
             match result {
                 Ok(Created::Created) => created.push(n),
                 Ok(Created::Exists { digest }) => told.push(digest),
-                // A transaction may be refused because of another one; that proves nothing.
+                // A transaction may fail because of a concurrent one; that shows nothing.
                 Err(_) => {}
             }
         }
@@ -367,11 +366,11 @@ where
     inside.assert_a_race();
 }
 
-/// Checks that the conflict of one write in a batch does not change the result of another. `prefix` begins
-/// the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that the conflict of one write in a batch does not change the result of another. All ids begin with
+/// `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn writes_of_a_batch_stand_alone<S: StateStore>(store: &S, prefix: &str) {
     let (first, second) = (id(prefix, "batch1"), id(prefix, "batch2"));
     let a = create(store, &first, 5_000).await;
@@ -387,7 +386,7 @@ pub async fn writes_of_a_batch_stand_alone<S: StateStore>(store: &S, prefix: &st
     assert_eq!(results, [Ok(Written::Conflict), Ok(Written::Written)]);
 }
 
-/// All rows of one shard up to a moment, page by page.
+/// Reads all rows of one shard up to this time, page by page.
 async fn due<S: StateStore>(store: &S, shard: u32, until: u64, limit: u32) -> Vec<OrderId> {
     let mut all = Vec::new();
     let mut page = None;
@@ -405,7 +404,7 @@ async fn due<S: StateStore>(store: &S, shard: u32, until: u64, limit: u32) -> Ve
     panic!("the pages do not end");
 }
 
-/// Queries until the due index, which may lag, has the expected row or none.
+/// Queries the due index, which may lag, until it has a row of the order, or until it has none.
 async fn eventually_due<S: StateStore>(store: &S, order: &OrderId, until: u64, wanted: bool) {
     for _ in 0..PATIENCE {
         let rows = due(store, shard_of(order), until, 50).await;
@@ -416,12 +415,12 @@ async fn eventually_due<S: StateStore>(store: &S, order: &OrderId, until: u64, w
     panic!("{order} is in the due index until {until}: must be {wanted}");
 }
 
-/// Checks that the due index has an order from its hint on, under the new hint after a write that changes
-/// it, and no more after a write without a hint. `prefix` begins the ids that are made: it must be fit for
-/// an id, and new to this store.
+/// Checks that the due index has an order from its hint on, under the new hint after a write that changes it, and no
+/// more after a write without a hint. All ids begin with `prefix`, which must be valid in an id and new to this
+/// store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn the_due_index_follows_the_hint<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "due");
     let order = create(store, &id, 5_000).await;
@@ -444,11 +443,11 @@ pub async fn the_due_index_follows_the_hint<S: StateStore>(store: &S, prefix: &s
     );
 }
 
-/// Checks that the pages of one shard of the due index have every row once, the earliest hint first.
-/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that the pages of one shard of the due index have every row once, the earliest hint first. All ids begin
+/// with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
     store: &S,
     prefix: &str,
@@ -458,7 +457,7 @@ pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
     for n in 0..400_u64 {
         let id = id(prefix, &format!("page{n}"));
         if shard_of(&id) == shard {
-            // Several orders share a hint.
+            // Several orders have the same hint.
             let hint = 3_000 + (400 - n) / 60;
             create(store, &id, hint).await;
             hints.insert(id, hint);
@@ -480,7 +479,7 @@ pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
     }
 }
 
-/// All records, or those in a state, page by page.
+/// Reads all records, or those in one state, page by page.
 pub(super) async fn listed<S: StateStore>(store: &S, state: Option<&str>) -> Vec<Order> {
     let mut all = Vec::new();
     let mut page = None;
@@ -496,11 +495,11 @@ pub(super) async fn listed<S: StateStore>(store: &S, state: Option<&str>) -> Vec
     panic!("the pages do not end");
 }
 
-/// Checks that listing, page by page, has every record once, and with a state only the records in it.
-/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that listing, page by page, has every record once, and with a state only the records in it. All ids begin
+/// with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
     let mut wanted = BTreeSet::new();
     for n in 0..9 {
@@ -526,11 +525,11 @@ pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(read[1].len(), 9);
 }
 
-/// Checks that a published definition is the present version of its name, and that earlier versions can
-/// still be read. `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
+/// Checks that a published definition is the present version of its name, and that earlier versions can still be
+/// read. All ids begin with `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
 pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str) {
     let name = WorkflowName::new(format!("w-{}", prefix.to_lowercase())).expect("a fit prefix");
     assert_eq!(store.current(name.clone()).await, Ok(None));
@@ -563,17 +562,17 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
     }
 }
 
-/// Runs every function of this contract. `racers` runs the calls that are made at the same time. `prefix`
-/// begins the ids that are made: it must be fit for an id, and new to this store.
+/// Runs every function of this contract. `racers` runs the calls that are made at the same time. All ids begin with
+/// `prefix`, which must be valid in an id and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not valid in an id.
 pub async fn all<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + DefinitionStore + Clone + 'static,
     R: Racers,
 {
-    // First, because it reads the whole table for each state.
+    // Runs first, because it reads the whole table for each state.
     writes_reads_and_finds_every_state(store, prefix).await;
     creates_record_and_details(store, prefix).await;
     never_creates_twice(store, prefix).await;

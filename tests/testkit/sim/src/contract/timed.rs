@@ -1,4 +1,4 @@
-//! A store with a clock that the contracts move.
+//! A store whose clock the contracts can move.
 
 use std::future::Future;
 
@@ -8,23 +8,22 @@ use triad_workflow::Millis;
 
 use crate::ports::Ports;
 
-/// A store for contracts that let time pass and that set the retention of finished records.
+/// A store for contracts in which time passes, and which set the retention of finished records.
 pub trait TimedStore: Send + Sync {
     /// The type of the store.
     type Store: StateStore + ControlStore;
 
-    /// A store over the same records whose own writes keep finished records for `retention`
-    /// milliseconds.
+    /// A store on the same records whose writes keep finished records for `retention` milliseconds.
     fn keeping(&self, retention: Millis) -> Self::Store;
 
-    /// The present time of the store's clock.
+    /// The current time of the store's clock.
     fn now(&self) -> Timestamp;
 
     /// Lets at least `span` milliseconds pass on the store's clock.
     fn pass(&self, span: Millis) -> impl Future<Output = ()> + Send;
 }
 
-/// The store of a simulated world, for contracts that let time pass.
+/// The store of a simulated world, for contracts in which time passes.
 #[derive(Debug)]
 pub struct SimulatedStore(Ports);
 

@@ -1,5 +1,5 @@
-//! Coverage of a run: faults, states, acts, refusals, policies, and checked invariants. A generator that does not
-//! reach something does not test it, and an invariant that was never checked proves nothing.
+//! Coverage of a run: which faults, states, acts, refusals, policies and checked invariants it has reached. What is
+//! not reached is not tested, and an invariant that was never checked proves nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -8,14 +8,14 @@ use std::hash::{Hash, Hasher};
 use foldhash::fast::FixedState;
 use triad_core::{Direction, Order, ProcessState, StepState, Work};
 
-/// How often each thing was reached in a run, by name.
+/// How often each name was reached in a run.
 ///
-/// It is counted some hundred times per order. So names are compared by their address, which costs less than
-/// comparing text; a name that occurs twice in the program is added up when the counts are read.
+/// Counting happens some hundred times per order. So names are compared by their address, which costs less than
+/// comparing text. Counts of equal names at different addresses are added up when they are read.
 #[derive(Clone, Default)]
 pub struct Coverage(HashMap<SourceName, u64, FixedState>);
 
-/// A name, equal to another if both are at the same address.
+/// A name. Two are equal if they are at the same address.
 #[derive(Clone, Copy)]
 struct SourceName(&'static str);
 
@@ -47,7 +47,7 @@ impl fmt::Debug for Coverage {
     }
 }
 
-/// The names of everything that the runs of CI must reach, all runs together.
+/// The names that the runs in CI must reach together.
 pub const WANTED: &[&str] = &[
     "fault: store throttled",
     "fault: store denied access",
@@ -240,7 +240,7 @@ pub const WANTED: &[&str] = &[
     "refusal: already",
     "refusal: no such order",
     "refusal: migration",
-    // Invariants: each was checked.
+    // Invariants: each must have been checked.
     "a-breakers-event-was-decided",
     "a-claim-names-who-made-it",
     "a-downstreams-record-is-readable",
@@ -355,17 +355,17 @@ fn of_step(state: &StepState) -> &'static str {
 }
 
 impl Coverage {
-    /// Adds 1 to the count of the thing with this name.
+    /// Adds 1 to the count of this name.
     pub fn reach(&mut self, what: &'static str) {
         self.reach_times(what, 1);
     }
 
-    /// Adds `times` to the count of this thing.
+    /// Adds `times` to the count of this name.
     pub(crate) fn reach_times(&mut self, what: &'static str, times: u64) {
         *self.0.entry(SourceName(what)).or_default() += times;
     }
 
-    /// Counts the states of a record.
+    /// Counts the states of a record's order and steps.
     pub(crate) fn reach_states(&mut self, order: &Order) {
         self.reach(of_order(&order.state));
         for step in &order.steps {
@@ -373,8 +373,7 @@ impl Coverage {
         }
     }
 
-    /// Adds `n` to the count of the thing with this name. Returns false, and counts nothing, if no thing
-    /// has this name.
+    /// Adds `n` to the count of this name. Returns false, and counts nothing, if the name is unknown.
     pub fn add_named(&mut self, name: &str, n: u64) -> bool {
         let known = WANTED.iter().chain(EXTRA).find(|w| **w == name);
         if let Some(what) = known {
@@ -383,7 +382,7 @@ impl Coverage {
         known.is_some()
     }
 
-    /// How often the thing with this name was reached; 0 for an unknown name.
+    /// How often this name was reached; 0 for an unknown name.
     #[must_use]
     pub fn count(&self, what: &str) -> u64 {
         let places = self.0.iter().filter(|(place, _)| place.0 == what);
@@ -416,5 +415,5 @@ impl Coverage {
     }
 }
 
-/// Names that are counted and may be missing from a short run.
+/// Names that are counted, but that a short run need not reach.
 const EXTRA: &[&str] = &["saw: write to a record that has gone"];

@@ -1,7 +1,7 @@
 //! A small deterministic executor with a virtual clock.
 //!
-//! Tasks are polled in the order of their wake-ups; if none is ready, time moves to the next timer. Killing an
-//! instance drops its tasks at once.
+//! Tasks are polled in the order of their wake-ups; if none is ready, the clock advances to the next timer. Killing
+//! an instance drops its tasks at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -14,7 +14,7 @@ use super::{InstanceId, Kernel, OnKernel};
 /// A task's future.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Owner of a task: a killed instance loses its tasks; the world itself loses none.
+/// The owner of a task. A killed instance loses its tasks; the world itself is never killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     World,
@@ -96,7 +96,7 @@ impl<W: OnKernel> Executor<W> {
     }
 
     fn poll(&mut self, id: TaskId) {
-        // The task may have ended or been killed before its wake-up.
+        // The task may have ended, or its owner may have been killed, before this wake-up.
         let Some(task) = self.tasks.get_mut(&id) else {
             return;
         };
@@ -123,7 +123,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Completes at a moment of virtual time.
+/// A future that completes at a time of the virtual clock.
 pub(crate) struct Sleep<W> {
     world: W,
     at: u64,

@@ -1,4 +1,4 @@
-//! The fault rates of a world: drawn once from its seed, and zero after the calm begins.
+//! The fault rates of a world: chosen once by its seed, and zero after the faults have stopped.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,8 @@ use super::Rng;
 
 /// Rates of faults, in thousandths.
 ///
-/// Each seed switches some off and some high, so that the seeds together reach combinations that evenly drawn rates
-/// would not.
+/// Each seed sets some to zero and others high, so that the seeds together reach combinations that evenly distributed
+/// rates would not.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Faults {
@@ -17,17 +17,17 @@ pub(crate) struct Faults {
     pub transaction: u32,
     /// A write takes effect and its answer is lost.
     pub lost_write: u32,
-    /// As before, and the client retries the same write.
+    /// As for `lost_write`, but the client then retries the same write.
     pub retried_write: u32,
-    /// A write fails for the caller and takes effect later.
+    /// A write fails for the caller but takes effect later.
     pub late_write: u32,
     /// A row of the due index is left out of an answer.
     pub index_miss: u32,
-    /// A page of the due index is empty and not the last.
+    /// A page of the due index is empty although another follows.
     pub empty_page: u32,
-    /// Longest lag of the due index behind the records.
+    /// Longest lag of the due index behind the records, in milliseconds.
     pub index_lag_ms: u64,
-    /// An eventually consistent read returns the version before.
+    /// An eventually consistent read returns the previous version.
     pub stale_read: u32,
     /// A send fails before its effect.
     pub publish_fail: u32,
@@ -39,9 +39,9 @@ pub(crate) struct Faults {
     pub duplicate: u32,
     /// An offset commit is lost.
     pub lost_offset: u32,
-    /// A port call takes seconds.
+    /// A call of a port takes seconds.
     pub stall: u32,
-    /// The process dies before or after the effect of a port call.
+    /// The process dies before or after the effect of a call of a port.
     pub die: u32,
     /// A call to a remote service fails before its effect.
     pub remote_fail: u32,
@@ -49,40 +49,41 @@ pub(crate) struct Faults {
     pub remote_lost: u32,
     /// A call gets an unreadable answer.
     pub remote_garbage: u32,
-    /// A call lands long after it was made.
+    /// A call arrives long after it was made.
     pub remote_late: u32,
     /// A call never reaches the service.
     pub remote_connect: u32,
-    /// Fault injection kills an instance, in thousandths of its turns.
+    /// In each round, fault injection kills an instance with this probability in thousandths.
     pub kill: u32,
-    /// Fault injection freezes an instance for minutes, in thousandths of its turns.
+    /// In each round, fault injection freezes an instance for minutes with this probability in thousandths.
     pub freeze: u32,
-    /// Fault injection moves a clock, in thousandths of its turns.
+    /// In each round, fault injection changes a clock with this probability in thousandths.
     pub jump: u32,
-    /// Fault injection moves a partition, in thousandths of its turns.
+    /// In each round, fault injection moves a partition with this probability in thousandths.
     pub rebalance: u32,
-    /// Fault injection takes a topic or a service down, in thousandths of its turns.
+    /// In each round, fault injection makes a topic or a service unavailable with this probability in thousandths.
     pub outage: u32,
-    /// A port call is never answered: its caller continues after the adapter's timeout.
+    /// A call of a port is never answered; its caller continues after the adapter's timeout.
     pub hang: u32,
-    /// A call to a remote service is never answered: its caller continues after its own timeout.
+    /// A call to a remote service is never answered; its caller continues after its own timeout.
     pub remote_hang: u32,
-    /// A publish loses its process the producer.
+    /// A publish makes its process lose the producer.
     pub producer: u32,
-    /// Fault injection has a topic refuse our writes, in thousandths of its turns.
+    /// In each round, fault injection makes a topic refuse Triad's writes with this probability in thousandths.
     pub refuse: u32,
-    /// A reply is that of an agent of an earlier version, without a send time. This rate stays when the faults stop.
+    /// A reply has no send time, like that of an agent of an earlier version. This rate stays when the faults stop.
     pub earlier: u32,
-    /// Declined keys; this rate stays when the faults stop.
+    /// Fraction of the keys of actions that services refuse for good, in thousandths. This rate stays when the faults
+    /// stop.
     pub decline: u32,
-    /// Declined keys of compensations.
+    /// Fraction of the keys of compensations that services refuse for good, in thousandths.
     pub decline_compensation: u32,
-    /// Steps are declined instead of keys: an attempt with another key is declined again.
+    /// Whether services refuse steps instead of keys, so that an attempt with another key is refused again.
     pub decline_again: bool,
 }
 
 impl Faults {
-    /// The faults of a seed.
+    /// The fault rates that a seed chooses.
     pub(crate) fn drawn(rng: &mut Rng) -> Self {
         let mut level = |high: u32| match rng.below(4) {
             0 | 1 => 0,
@@ -127,7 +128,8 @@ impl Faults {
         }
     }
 
-    /// Whether instances see the control store correctly, within their refresh: no read of it fails or hangs.
+    /// Whether instances read the control store correctly, apart from their refresh time: no read of it fails or
+    /// hangs.
     pub(crate) fn control_is_clear(&self) -> bool {
         self.throttle + self.stall + self.hang + self.freeze + self.jump + self.late_write == 0
     }
@@ -137,7 +139,7 @@ impl Faults {
         self.index_miss == 0 && self.empty_page == 0 && self.index_lag_ms == 0
     }
 
-    /// The faults of one machine, whose store has no lag.
+    /// The fault rates for one machine, whose store does not lag.
     pub(crate) fn on_one_machine(self) -> Self {
         Self {
             index_miss: 0,
@@ -148,7 +150,7 @@ impl Faults {
         }
     }
 
-    /// The remaining rates when the faults stop: refusals are no faults, and agents keep their version.
+    /// The rates after the faults have stopped: refusals do not count as faults, and agents keep their version.
     pub(crate) fn calm(self) -> Self {
         Self {
             earlier: self.earlier,

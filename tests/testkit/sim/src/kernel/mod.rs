@@ -1,5 +1,5 @@
 //! The kernel of a world: virtual time, the tasks, the random generator, the faults, the instances, and the counts.
-//! It does not depend on what runs on it.
+//! It does not depend on the parts that use it.
 //!
 //! Architecture invariant: no module of the kernel names one outside it. Store, bus and service have their own
 //! modules, which get the kernel as an argument; `crate::world` puts kernel and parts together.
@@ -21,13 +21,14 @@ pub(crate) use executor::{Executor, Owner, Sleep, Work};
 pub(crate) use faults::Faults;
 pub(crate) use rng::Rng;
 
-/// Start of a world's clock, in milliseconds. Not near zero, so that subtracting a span does not saturate.
+/// Start of a world's clock, in milliseconds. It is far from zero, so that the subtraction of a time span does not
+/// saturate.
 const BEGINNING_MS: u64 = 1_000_000_000;
 
 /// Index of an instance of an actor.
 pub(crate) type InstanceId = usize;
 
-/// The instance that stands for everything outside: never killed, without a clock error.
+/// The instance that stands for everything outside of the installation: it is never killed and has no clock error.
 pub(crate) const OUTSIDE: InstanceId = 0;
 
 /// The kind of an instance.
@@ -46,10 +47,10 @@ pub(crate) enum Kind {
 pub(crate) struct Instance {
     pub kind: Kind,
     pub name: String,
-    /// Its clock minus the true one.
+    /// The instance's clock minus the true time, in milliseconds.
     pub clock_error_ms: i64,
     pub alive: bool,
-    /// Until then the instance is frozen; 0 if it is not.
+    /// The time until which the instance is frozen; 0 if it is not.
     pub frozen_until: u64,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Instance {
 pub struct Crash {
     /// Number of the effect, counted from 1 over the effects of all instances.
     pub effect: u64,
-    /// Whether the instance is killed after the effect, and not before it.
+    /// Whether the instance is killed after the effect; if false, before it.
     pub after: bool,
 }
 
@@ -72,7 +73,7 @@ pub(crate) struct Beginning {
     pub crashes: Vec<Crash>,
 }
 
-/// State that all parts share.
+/// The state that all parts share.
 pub(crate) struct Kernel {
     /// Virtual time, in milliseconds.
     pub now: u64,
@@ -80,22 +81,22 @@ pub(crate) struct Kernel {
     timer_seq: u64,
     pub rng: Rng,
     pub faults: Faults,
-    /// The rates before the calm.
+    /// The fault rates before the faults stopped.
     pub faults_at_first: Faults,
-    /// Faults that may still happen.
+    /// Number of faults that may still happen.
     pub faults_left: u64,
-    /// Effects of the instances so far.
+    /// Number of effects of the instances so far.
     pub effects: u64,
-    /// Moments before and after effects that a living instance has passed since the last crash.
+    /// The points before and after effects that a living instance has passed since the last crash.
     pub passed: Vec<Crash>,
-    /// Effects at which an instance is killed.
+    /// The points at which an instance is to be killed.
     pub crashes: Vec<Crash>,
     pub instances: Vec<Instance>,
     pub coverage: Coverage,
     pub breaches: Vec<Breach>,
-    /// When the faults have stopped, if they have.
+    /// The time at which the faults stopped, if they have.
     pub calm_since: Option<u64>,
-    /// When an instance was first refused something that only an operator can repair.
+    /// The time at which an instance was first refused something that only an operator can repair.
     pub refused_since: Option<u64>,
     over: bool,
     tracing: bool,
@@ -104,7 +105,7 @@ pub(crate) struct Kernel {
     killed: Vec<InstanceId>,
 }
 
-/// A handle of a world on a kernel; it can be cloned.
+/// A handle of a world that is built on a kernel; it can be cloned.
 pub(crate) trait OnKernel: Clone + Unpin {
     /// Calls `act` with exclusive access to the kernel.
     fn on_kernel<T>(&self, act: impl FnOnce(&mut Kernel) -> T) -> T;
@@ -162,7 +163,7 @@ impl Kernel {
         }
     }
 
-    /// Whether a fault occurs, with this rate in thousandths; it is counted.
+    /// Whether a fault occurs, by this rate in thousandths. Counts it if it does.
     pub(crate) fn fault(&mut self, kind: &'static str, permille: u32) -> bool {
         let happens = self.rng.chance(permille) && self.faults_left > 0;
         if happens {
@@ -185,7 +186,7 @@ impl Kernel {
         }
     }
 
-    /// Records a broken invariant, which ends the run.
+    /// Records a violated invariant, which ends the run.
     pub(crate) fn breach(&mut self, invariant: &'static str, seen: String) {
         self.note(OUTSIDE, || format!("BREACH {invariant}: {seen}"));
         self.breaches.push(Breach { invariant, seen });
@@ -208,7 +209,7 @@ impl Kernel {
         instance.alive && instance.frozen_until <= self.now
     }
 
-    /// Spawns a task, which ends with its owner.
+    /// Starts a task, which is dropped when its owner dies.
     pub(crate) fn spawn(&mut self, owner: Owner, work: impl Future<Output = ()> + Send + 'static) {
         self.spawned.push((owner, Box::pin(work)));
     }
@@ -218,7 +219,7 @@ impl Kernel {
         std::mem::take(&mut self.spawned)
     }
 
-    /// Kills an instance, if it lives: its tasks are dropped before any other event.
+    /// Kills an instance if it is alive: its tasks are dropped before any other event.
     pub(crate) fn kill(&mut self, instance: InstanceId, why: &'static str) -> bool {
         if !self.instances[instance].alive {
             return false;
@@ -228,14 +229,14 @@ impl Kernel {
         self.killed.push(instance);
         self.coverage.reach(why);
         self.note(instance, || format!("DIES ({why})"));
-        // Its spawned tasks die with it.
+        // Also the tasks that have not started yet.
         self.spawned
             .retain(|(owner, _)| *owner != Owner::Instance(instance));
         true
     }
 
-    /// Whether an instance must die at this moment. If not, and it lives, it has passed the moment: the concurrent
-    /// work of a dead instance may still reach an effect at the moment of its death.
+    /// Whether an instance must die at this point. If not, and if it is alive, it has passed the point. (Concurrent
+    /// work of a dead instance may still reach an effect at the time of its death.)
     pub(crate) fn dies_at(&mut self, who: InstanceId, moment: Crash) -> bool {
         let dies = self.crashes.contains(&moment);
         if dies {
@@ -255,14 +256,14 @@ impl Kernel {
         self.timers.insert((at, self.timer_seq), waker);
     }
 
-    /// Moves time to the next timer and returns its waker; `None` if there is none.
+    /// Advances the clock to the next timer and returns its waker; `None` if there is no timer.
     fn advance(&mut self) -> Option<Waker> {
         let ((at, _), waker) = self.timers.pop_first()?;
         self.now = self.now.max(at);
         Some(waker)
     }
 
-    /// Until when an instance is frozen, if it is.
+    /// The time until which an instance is frozen, if it is.
     fn frozen_until(&self, who: InstanceId) -> Option<u64> {
         let until = self.instances[who].frozen_until;
         (until > self.now).then_some(until)

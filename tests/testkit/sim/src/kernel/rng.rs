@@ -14,7 +14,7 @@ impl Rng {
         Self(state)
     }
 
-    /// Its state.
+    /// The current state.
     pub(crate) fn state(&self) -> u64 {
         self.0
     }
@@ -27,22 +27,22 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Evenly from 0 to below `n`; 0 for 0.
+    /// A number from 0 up to but not including `n`, evenly distributed; 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         if n == 0 { 0 } else { self.next() % n }
     }
 
-    /// Evenly from `low` to `high`, both included.
+    /// A number from `low` to `high`, both included, evenly distributed.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True in `permille` of a thousand cases. Draws nothing for 0.
+    /// True with a probability of `permille` thousandths. For 0, the state does not change.
     pub(crate) fn chance(&mut self, permille: u32) -> bool {
         permille > 0 && self.below(1_000) < u64::from(permille)
     }
 
-    /// One of a slice.
+    /// A random item of the slice.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         let at = self.below(items.len() as u64);
         &items[usize::try_from(at).unwrap_or(0)]

@@ -1,4 +1,4 @@
-//! One instance's access to the bus.
+//! The bus as one instance reaches it.
 
 use triad_core::message::{Reply, ReplyOutcome, SchedulerMessage};
 use triad_core::{Envelope, Timestamp, topics};
@@ -9,8 +9,8 @@ use crate::bus::Sending;
 use crate::kernel::{Kernel, OUTSIDE, Owner};
 use crate::world::State;
 
-/// Longest time for which a publish waits while nothing of it is acknowledged, in milliseconds: that of
-/// the adapter for Kafka, `triad_kafka::PUBLISH_WITHIN`.
+/// Longest time for which a publish waits without any acknowledgement, in milliseconds, as in the Kafka adapter
+/// (`triad_kafka::PUBLISH_WITHIN`).
 pub(crate) const PUBLISH_WITHIN_MS: u64 = 10_000;
 /// Longest time for which a process cannot replace a lost producer, in milliseconds.
 const LOST_FOR_MS: u64 = 60_000;
@@ -59,7 +59,7 @@ impl Bus for Ports {
 }
 
 impl Ports {
-    /// Makes the producer usable; returns the message before which it is lost, if it is.
+    /// Makes the producer usable. Returns the number of the message before which it will be lost, if it will.
     fn takes_a_producer(&self, messages: usize) -> Option<usize> {
         let State { kernel, bus, .. } = &mut *self.world.state();
         bus.make_sound(kernel, self.who);
@@ -68,7 +68,7 @@ impl Ports {
         lost.then(|| usize::try_from(kernel.rng.below(messages as u64)).unwrap_or(0))
     }
 
-    /// Loses the producer: for this publish, or, if the brokers refuse this process, also new ones for a while.
+    /// Loses the producer: for this publish only or, as if the brokers refused the process, for a while.
     fn lose_producer(&self) {
         let State { kernel, bus, .. } = &mut *self.world.state();
         let span = match kernel.rng.chance(300) {
@@ -79,7 +79,7 @@ impl Ports {
         bus.lose_producer(kernel, self.who, until);
     }
 
-    /// Unacknowledged messages are appended later all the same.
+    /// Appends the unacknowledged messages later.
     fn land_late(&self, late: Vec<Envelope>) {
         if late.is_empty() {
             return;
@@ -106,14 +106,14 @@ impl Ports {
     }
 }
 
-/// A reply that arrives late may also have been sent late, by a third-party agent that does not stop at complete-by.
+/// A reply that arrives late may also have been sent late, because a third-party agent need not stop at complete-by.
 fn sent_now(message: Envelope, now: Timestamp) -> Envelope {
     with_reply(message, |reply| {
         reply.sent_at = reply.sent_at.and(Some(now));
     })
 }
 
-/// The reply may be that of an agent of an earlier version, without the newer fields.
+/// Removes the newer fields from some replies, as if an agent of an earlier version had sent them.
 fn as_earlier(message: Envelope, kernel: &mut Kernel) -> Envelope {
     if kernel.faults.earlier == 0 || !topics::is_scheduler(&message.topic) {
         return message;
@@ -129,7 +129,7 @@ fn as_earlier(message: Envelope, kernel: &mut Kernel) -> Envelope {
     })
 }
 
-/// The message with its reply changed, or unchanged if it is not a reply.
+/// The message with its reply changed; any other message stays as it is.
 fn with_reply(mut message: Envelope, change: impl FnOnce(&mut Reply)) -> Envelope {
     if let Ok(SchedulerMessage::Reply(mut reply)) = serde_json::from_slice(&message.value) {
         change(&mut reply);

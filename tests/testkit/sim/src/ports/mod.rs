@@ -1,4 +1,4 @@
-//! The ports of one instance: each call is a point where a fault may occur.
+//! The ports of one instance. At each call a fault may occur.
 
 mod bus;
 mod operator_store;
@@ -13,13 +13,12 @@ use crate::machine::kill;
 use crate::world::World;
 pub(crate) use operator_store::searched_by;
 
-/// The ports of one simulated instance: store, bus, clock and random numbers. At each call the
-/// world may let a fault happen.
+/// The ports of one simulated instance: store, bus, clock and random numbers. At each call a fault may occur.
 #[derive(Debug, Clone)]
 pub struct Ports {
     pub(crate) world: World,
     pub(crate) who: InstanceId,
-    /// Retention of finished records, if it differs from the world's.
+    /// The retention of finished records, if it differs from that of the world.
     kept: Option<Millis>,
 }
 
@@ -40,19 +39,18 @@ impl Ports {
         }
     }
 
-    /// Sets whether every access to the control records of this world is denied from now on. False
-    /// allows it again.
+    /// Denies every access to the control records of this world from now on, or allows it again.
     pub fn deny_control(&self, is_denied: bool) {
         self.world.state().control.is_denied = is_denied;
     }
 
-    /// How long finished records are kept, in milliseconds; `None`: for ever.
+    /// How long finished records are kept, in milliseconds; `None` for ever.
     fn retention(&self) -> Option<u64> {
         let of_world = || self.world.state().setup.retention_ms;
         self.kept.map(|kept| kept.0).or_else(of_world)
     }
 
-    /// The process may die here, between effects; messages sent before are under way all the same.
+    /// The process may die here, between two effects. Messages that it has sent stay sent.
     pub(crate) async fn perhaps_die(&self, when: &'static str) {
         let dies = {
             let mut state = self.world.state();
@@ -73,7 +71,7 @@ impl Ports {
         std::future::pending::<()>().await;
     }
 
-    /// Before an effect: gives it a number, and the process may die.
+    /// To be called before an effect: numbers it, and may kill the process.
     pub(crate) async fn before(&self, what: &'static str) -> u64 {
         let (number, dies) = {
             let mut state = self.world.state();
@@ -99,7 +97,7 @@ impl Ports {
         number
     }
 
-    /// After the effect with this number: the process may die.
+    /// To be called after the effect with this number; may kill the process.
     pub(crate) async fn after(&self, number: u64) {
         let dies = {
             let mut state = self.world.state();
@@ -115,7 +113,7 @@ impl Ports {
         self.perhaps_die("fault: died after an effect").await;
     }
 
-    /// The way of a call to the port.
+    /// The time until a call reaches the port.
     async fn enter(&self) {
         let delay = {
             let mut state = self.world.state();
@@ -129,7 +127,7 @@ impl Ports {
         self.world.sleep(delay).await;
     }
 
-    /// The way of the answer back.
+    /// The time until the answer reaches the caller.
     async fn leave(&self) {
         let delay = self.world.state().kernel.rng.between(0, 6);
         self.world.sleep(delay).await;

@@ -13,7 +13,7 @@ use triad_workflow::SearchKey;
 use super::Ports;
 use crate::store::StoreState;
 
-/// Rows of one page: few, so that there are several pages.
+/// Number of rows in a page: small, so that there are several pages.
 const PAGE: usize = 3;
 
 impl OperatorStore for Ports {
@@ -52,7 +52,7 @@ impl OperatorStore for Ports {
     }
 }
 
-/// One page of the index; a page's name is the position of the row before it.
+/// One page of the attention index. A page token is the position of the row before the page.
 fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>) -> AttentionPage {
     let mut rows: Vec<AttentionRow> = store
         .orders_there()
@@ -81,12 +81,12 @@ fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>
     }
 }
 
-/// The key under which one search index has an order.
+/// The search key under which this index has an order.
 pub(crate) fn searched_by(order: &Order, index: usize) -> Option<&SearchKey> {
     order.search.get(index)
 }
 
-/// One page of a search index; a page's name is the position of the row before it.
+/// One page of a search index. A page token is the position of the row before the page.
 fn search(store: &StoreState, key: &SearchKey, index: usize, page: Option<&str>) -> SearchPage {
     let mut rows: Vec<SearchRow> = store
         .orders_there()
@@ -111,7 +111,7 @@ fn search(store: &StoreState, key: &SearchKey, index: usize, page: Option<&str>)
     }
 }
 
-/// The position behind which a page begins.
+/// The position after which a page begins.
 fn place(page: &str) -> Option<(Timestamp, &str)> {
     let (at, id) = page.split_once('/')?;
     Some((Timestamp(at.parse().ok()?), id))

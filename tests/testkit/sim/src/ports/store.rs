@@ -1,4 +1,4 @@
-//! One instance's access to state store, definitions and control store.
+//! State store, definitions and control store as one instance reaches them.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use super::Ports;
 use crate::kernel::{InstanceId, Owner};
 use crate::world::State;
 
-/// Result of one write, as drawn.
+/// What happens to a write, chosen at random.
 enum Fate {
     Works,
     Refused(&'static str),
     LostAnswer,
     Retried,
     Late(u64),
-    /// It is never answered, and took effect or not.
+    /// It is never answered; it may have taken effect or not.
     Hangs {
         applied: bool,
     },
 }
 
-/// A written item, with its order.
+/// A write that concerns one order.
 trait OfOrder: Send + 'static {
     fn order(&self) -> Option<&OrderId>;
 }
@@ -51,11 +51,11 @@ impl OfOrder for ControlWrite {
     }
 }
 
-/// Longest time that a call of the store takes, its retries included, in milliseconds: that of the
-/// adapter for DynamoDB (`triad_aws::Account::load`).
+/// Longest time of a call of the store, including retries, in milliseconds, as in the DynamoDB adapter
+/// (`triad_aws::Account::load`).
 const CALL_WITHIN_MS: u64 = 8_000;
 
-/// An error that only an operator can repair.
+/// The error of a denied access, which only an operator can repair.
 fn denied(state: &mut State) -> StoreError {
     state.kernel.refuse();
     StoreError::Configuration("AccessDeniedException".to_owned())
@@ -99,7 +99,7 @@ impl Ports {
         }
     }
 
-    /// Reads items one by one, any of which may fail.
+    /// Reads items one by one; each read may fail.
     async fn read_each<T>(
         &self,
         orders: Vec<OrderId>,
@@ -122,8 +122,8 @@ impl Ports {
         results
     }
 
-    /// A store's refusal: in every other minute that access is denied, which concerns the item as little as
-    /// throttling does.
+    /// The error of a failed call: in every other minute a denied access, which like throttling does not depend on
+    /// the item.
     fn refusal(&self, why: &str) -> StoreError {
         let mut state = self.world.state();
         if (state.kernel.now / 60_000).is_multiple_of(2) {
@@ -139,20 +139,20 @@ impl Ports {
         state.kernel.fault("fault: store throttled", permille)
     }
 
-    /// Whether a call is never answered.
+    /// Whether this call is never answered.
     fn hangs(&self) -> bool {
         let mut state = self.world.state();
         let permille = state.kernel.faults.hang;
         state.kernel.fault("fault: store call hung", permille)
     }
 
-    /// Waits for the adapter's timeout.
+    /// Waits until the adapter's timeout.
     async fn wait_out(&self) {
         self.world.sleep(CALL_WITHIN_MS).await;
     }
 
-    /// Executes a batch of writes, each of which may fail. They run concurrently, so a write that is never answered
-    /// delays the batch only once.
+    /// Carries out a batch of writes, each of which may fail. They run concurrently, so that several writes without
+    /// an answer delay the batch only once.
     async fn write_each<W: OfOrder, T: 'static>(
         &self,
         what: &'static str,
@@ -174,7 +174,7 @@ impl Ports {
         results
     }
 
-    /// Executes a write by its drawn fate: not at all, now, twice, or later.
+    /// Carries out a write as chosen: not at all, now, twice, or later.
     async fn write_one<W: OfOrder, T: 'static>(
         &self,
         what: &'static str,
@@ -211,7 +211,7 @@ impl Ports {
         result
     }
 
-    /// A read: an answer made by `read`, or none.
+    /// A read, which returns the value of `read` or fails.
     pub(crate) async fn reading<T>(
         &self,
         read: impl FnOnce(&mut State) -> T + Send,

@@ -1,4 +1,4 @@
-//! Effects and answers of a call when it lands at a service.
+//! The effect and the answer of a call when it arrives at a service.
 
 use serde_json::json;
 use triad_core::Direction;
@@ -30,7 +30,8 @@ fn fail(status: u16, code: &'static str) -> Answer {
 }
 
 impl RemoteState {
-    /// A refusal depends on the key, or on the order's step: it is the same whenever the call comes.
+    /// Whether the service refuses the call for good. That depends only on the key, or on the order's step, so it is
+    /// the same whenever the call arrives.
     fn declines(k: &mut Kernel, call: &Arriving) -> bool {
         let (kind, permille) = match call.direction {
             Direction::Forward => ("fault: remote declined", k.faults.decline),
@@ -54,7 +55,7 @@ impl RemoteState {
         declined
     }
 
-    /// A call lands: its effect happens, and it is answered.
+    /// A call arrives: its effect happens, and it is answered.
     pub(crate) fn land(
         &mut self,
         k: &mut Kernel,
@@ -100,7 +101,7 @@ impl RemoteState {
         let direction = match call.direction {
             Direction::Forward => contract::Direction::Forward,
             Direction::Compensate => contract::Direction::Compensate,
-            // The idempotent services have no such action.
+            // The idempotent services offer no probe.
             Direction::Probe => return refuse("no-such-action"),
         };
         let call = contract::Call {
@@ -136,7 +137,7 @@ impl RemoteState {
         (judged.kind, judged.cause, judged.answer)
     }
 
-    /// The service that applies an effect for every call that arrives.
+    /// A call of the service that applies an effect for every call.
     fn land_once(
         &mut self,
         k: &mut Kernel,
@@ -198,8 +199,8 @@ impl RemoteState {
         }
     }
 
-    /// Answers whether an effect has happened. While a call with the key is under way it answers neither, because
-    /// "no" must stay true.
+    /// Answers a probe. While a call with this key is under way, neither "yes" nor "no" is answered, because "no"
+    /// must stay true.
     fn answer_probe(&mut self, k: &mut Kernel, call: &Arriving) -> (Kind, Option<Cause>, Answer) {
         let under_way = self.under_way.get(&call.key).copied().unwrap_or(0);
         if under_way > 0 {

@@ -1,7 +1,7 @@
 //! The simulated remote services: faults of calls, and the ledger of effects.
 //!
-//! The idempotent services keep the reference contract, with its own book. The service [`ONCE`] does not recognise
-//! keys: it applies an effect for every call that arrives, and answers probes truthfully.
+//! The idempotent services honour the contract with the code of the reference service. The service [`ONCE`] ignores
+//! keys: it applies an effect for every call, and answers probes with the truth.
 
 mod landing;
 
@@ -20,7 +20,7 @@ use crate::kernel::{InstanceId, Kernel};
 /// Most keys in the book of one world.
 const MAX_KEYS: usize = 1_000_000;
 
-/// One call on its way.
+/// A call on its way to a service.
 #[derive(Debug, Clone)]
 pub(crate) struct Arriving {
     pub service: &'static str,
@@ -34,31 +34,31 @@ pub(crate) struct Arriving {
     pub input: Value,
 }
 
-/// A service that is down or overloaded for now.
+/// A service that is unavailable or overloaded for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outage {
     pub service: &'static str,
     pub until: u64,
-    /// 503; 429; or 401, while it does not accept the agents as callers.
+    /// The answer's status: 503, 429, or 401 while it refuses the agents' credentials.
     pub status: u16,
-    /// Whether it sends `Retry-After`.
+    /// Whether its answers have `Retry-After`.
     pub says_when: bool,
 }
 
-/// The drawn fate of a call.
+/// What happens to a call, chosen at random.
 #[derive(Debug)]
 pub(crate) struct CallFate {
-    /// After which time it lands; `None`: never.
+    /// Time until it arrives, in milliseconds; `None` if it never does.
     pub travel: Option<u64>,
     /// The fault at the service.
     pub mishap: Mishap,
     /// The fault that its caller sees, if it differs from the service's answer.
     pub fault: Option<Fault>,
-    /// Whether it is answered at all.
+    /// Whether the caller gets an answer.
     pub answers: bool,
 }
 
-/// The effects of the service without keys under one key.
+/// The effects of the service [`ONCE`] under one key.
 #[derive(Debug, Default)]
 struct Once {
     applied: u32,
@@ -66,7 +66,7 @@ struct Once {
     output: Value,
 }
 
-/// A service's capacity, and the time of each call.
+/// The capacity of a service, and the duration of its calls.
 #[derive(Debug)]
 pub(crate) struct Servers {
     busy_until: Vec<u64>,
@@ -81,7 +81,7 @@ impl Servers {
         }
     }
 
-    /// When a call that arrives now will be finished.
+    /// The time at which a call that arrives now is finished.
     pub(crate) fn done_at(&mut self, now: u64) -> u64 {
         let takes = self.takes_ms;
         let free = self.busy_until.iter_mut().min();
@@ -98,22 +98,22 @@ pub(crate) struct RemoteState {
     book: Book,
     once: BTreeMap<String, Once>,
     compensations: BTreeSet<String>,
-    /// Steps in the order in which they took effect, by order.
+    /// The steps of each order, in the order in which they took effect.
     pub applied: BTreeMap<OrderId, Vec<String>>,
-    /// Calls made, by idempotency key and direction.
+    /// Number of calls made, by idempotency key and direction.
     pub calls: BTreeMap<(String, &'static str), u32>,
-    /// Calls made for a step, forward and probes together, or compensations, over all its keys.
+    /// Number of calls made for a step over all its keys: of the action with probes, or (true) of the compensation.
     pub of_step: BTreeMap<(OrderId, String, bool), u32>,
-    /// Forward calls that have been made and have not landed, by key.
+    /// Number of calls of actions that have been made and have not arrived, by key.
     pub under_way: BTreeMap<String, u32>,
-    /// Calls that an instance waits for.
+    /// Number of calls for which an instance waits, by service.
     pub held: BTreeMap<(InstanceId, &'static str), usize>,
-    /// Calls made in a second.
+    /// Number of calls made in each second, by service.
     pub in_second: BTreeMap<(&'static str, u64), u32>,
     pub outages: Vec<Outage>,
-    /// Services that do not answer at present.
+    /// Services that give no answer at present.
     pub hanging: Vec<&'static str>,
-    /// An order that every service refuses, and whether it asks to be called later.
+    /// An order that every service refuses, and whether the refusal asks to call later.
     pub refused: Option<(OrderId, bool)>,
     /// Capacity of each service; unlimited without an entry.
     pub servers: BTreeMap<&'static str, Servers>,
@@ -140,7 +140,7 @@ impl Default for RemoteState {
 }
 
 impl RemoteState {
-    /// Effects in place under a key: 0 or 1, if all is well.
+    /// Number of effects in place under a key: 0 or 1 if all is correct.
     pub(crate) fn in_place(&self, service: &str, key: &str) -> u32 {
         if service == ONCE {
             let found = self.once.get(key);
@@ -152,7 +152,7 @@ impl RemoteState {
         ))
     }
 
-    /// Effects of a step that are in place, under any of its keys.
+    /// Number of effects of a step that are in place, under any of its keys.
     pub(crate) fn effects_of(&self, order: &Order, index: StepIndex, workflow: &Workflow) -> u32 {
         let step = &workflow.steps[index];
         (0..=order.steps[index].key)
@@ -163,14 +163,15 @@ impl RemoteState {
             .sum()
     }
 
-    /// The service's true answer if an effect of the non-idempotent service is in place: for an operator who checks.
+    /// The output of the effect in place under a key of the service [`ONCE`], if there is one; an operator who checks
+    /// gets this answer.
     pub(crate) fn truth(&self, key: &str) -> Option<Value> {
         let once = self.once.get(key)?;
         (once.applied > once.compensated).then(|| once.output.clone())
     }
 
-    /// How many keys the idempotent services have seen, and those whose effect was applied, or
-    /// compensated, twice.
+    /// The number of keys that the idempotent services have seen, and the keys whose effect was applied or
+    /// compensated twice.
     pub(crate) fn twice(&self) -> (usize, Vec<String>) {
         let summary = self.book.summary();
         let mut found = summary.keys_applied_twice_examples;
@@ -188,7 +189,7 @@ impl RemoteState {
     }
 }
 
-/// A direction's name in the counts.
+/// The name under which a direction is counted.
 pub(crate) fn named(direction: Direction) -> &'static str {
     match direction {
         Direction::Forward => "forward",
@@ -198,7 +199,7 @@ pub(crate) fn named(direction: Direction) -> &'static str {
 }
 
 impl RemoteState {
-    /// Draws the faults of a call, and its travel time.
+    /// Chooses the faults of a call and its travel time.
     pub(crate) fn fate(
         &mut self,
         k: &mut Kernel,
@@ -295,7 +296,7 @@ impl RemoteState {
         }
     }
 
-    /// Counts a call that is being made; returns the number of calls under its key.
+    /// Counts a call that is made; returns the number of calls with its key.
     pub(crate) fn count(&mut self, call: &Arriving) -> u32 {
         let compensation = call.direction == Direction::Compensate;
         let of_step = (call.order.clone(), call.step.clone(), compensation);

@@ -1,11 +1,11 @@
-//! The simulated ports keep the contracts of the real ones.
+//! The simulated ports fulfil the contracts of the real ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use triad_sim::{Ports, calm_ports, contract, run_on};
 
-/// Runs a contract in the world of the ports, to its end.
+/// Runs a contract to its end, in the world of these ports.
 fn runs(ports: &Ports, contract: impl Future<Output = ()> + Send + 'static) {
     let done = Arc::new(AtomicBool::new(false));
     let end = done.clone();

@@ -1,4 +1,4 @@
-//! Every crash point of the reference workloads. `tests/proof.sh` runs every pair of them.
+//! Tries every single crash point of the reference workloads. `tests/proof.sh` tries every pair.
 
 use triad_sim::crashes::{Crashes, Workload, all};
 

@@ -1,4 +1,4 @@
-//! The simulated world: seeds, crash points, worlds that were kept, and the contracts of its ports.
+//! The simulated world: seeds, crash points, saved worlds, and the contracts of its ports.
 
 mod contract;
 mod crashes;

@@ -1,4 +1,4 @@
-//! Worlds that were saved because they reach something rare: their drawn values are in files, so that they stay the
+//! Worlds that were saved because they reach something rare. Their random choices are in files, so that they stay the
 //! same when the generator changes.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fn traced() -> Options {
     }
 }
 
-/// The kept worlds, by the names of their files.
+/// The saved worlds, each with the name of its file.
 fn kept() -> Vec<(String, Saved)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/saved");
     let files = std::fs::read_dir(folder).expect("the folder is there");
@@ -34,7 +34,7 @@ fn kept() -> Vec<(String, Saved)> {
         .collect()
 }
 
-/// The name of a file, from what its world must reach.
+/// The file name of a world, made from what the world must reach.
 fn named(sees: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let name: String = sees.chars().map(letter).collect();
@@ -94,7 +94,7 @@ fn a_fault_that_a_kept_world_does_not_name_does_not_happen_in_it() {
     let faults = json.get_mut("faults").and_then(Value::as_object_mut);
     let level = faults.expect("faults").remove("kill");
     assert!(level.and_then(|level| level.as_u64()) > Some(0));
-    // As in a file that was saved before there was such a fault.
+    // Like a file that was saved before this kind of fault existed.
     let earlier: Saved = serde_json::from_value(json).expect("it can be read");
     let outcome = replay(&earlier, traced()).expect("it can be replayed");
     assert!(outcome.breaches.is_empty(), "{}", outcome.report());

@@ -1,12 +1,13 @@
-//! Seeds that once failed. Each is named by what it saw; the world has changed since, so a seed may take another
-//! course, but running it costs little.
+//! Seeds that once failed, each with what was found. The simulated world has changed since, so a seed may do
+//! something else now, but running it costs little.
 
 use triad_sim::{Options, run};
 
-/// The status `completed` was never sent: the last write landed after its reply, redelivered, was late.
+/// The status `completed` was never sent, because the last write was carried out after the reply had been redelivered
+/// and judged late.
 const LATE: &str = "a write landed after its reply had been acknowledged as late";
 
-/// Seed, and what failed with it.
+/// Each seed, with what failed.
 const SEEDS: [(u64, &str); 26] = [
     (
         337,

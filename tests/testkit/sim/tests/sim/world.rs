@@ -1,4 +1,4 @@
-//! The world over many seeds: no breach, everything reached, and the same trace every time.
+//! Many seeds of the simulated world: no breach, full coverage, and the same trace each time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use triad_sim::coverage::WANTED;
 use triad_sim::fleet::{Plan, Totals, run_seeds};
 use triad_sim::{Options, run};
 
-/// Seeds of a test run. `tests/proof.sh` runs 20,000 with the released binary, and requires full coverage.
+/// Number of seeds in a test run. `tests/proof.sh` runs 20,000 with an optimised binary, and requires full coverage.
 const SEEDS: u64 = 200;
 
 fn traced(seed: u64) -> String {
@@ -106,8 +106,7 @@ fn totals_of_nothing_are_no_success() {
     assert!(!few.is_good(), "three seeds do not reach everything");
 }
 
-/// Texts in a source file that are names of invariants: lower-case words joined by hyphens, passed to a function that
-/// checks an invariant.
+/// The names of invariants in a source file: strings of lower-case words joined by hyphens.
 fn invariants_of(text: &str) -> BTreeSet<String> {
     let is_name = |s: &str| {
         s.split('-').count() > 2
@@ -132,7 +131,8 @@ fn every_invariant_of_the_world_must_have_been_looked_at() {
                 }
                 false => std::fs::read_to_string(&path).expect("a source"),
             };
-            // Lists of wanted names are no checks, and contracts name orders.
+            // These files contain names of the same form that are not checks: the list of wanted names, and ids of
+            // orders in contracts.
             if path.ends_with("kernel/coverage.rs") || path.to_string_lossy().contains("contract") {
                 continue;
             }
@@ -143,9 +143,9 @@ fn every_invariant_of_the_world_must_have_been_looked_at() {
             }
         }
     }
-    // An action of no workflow, as the reference service refuses it.
+    // Not an invariant: an error code of the simulated service.
     named.remove("no-such-action");
-    // A cause of refused orders.
+    // Not an invariant: the cause of rejected orders.
     named.remove("too-many-in-flight");
     assert!(named.len() > 50, "{named:?}");
     let wanted: BTreeSet<String> = WANTED.iter().map(|w| (*w).to_owned()).collect();

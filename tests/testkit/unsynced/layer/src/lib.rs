@@ -1,4 +1,4 @@
-//! A library to preload (`LD_PRELOAD`) into a process that must lose its unsynced writes: its functions replace those
+//! A library to preload (`LD_PRELOAD`) into a process whose unsynced writes must be lost: its functions replace those
 //! of the C library that change or sync files.
 //!
 //! | variable | |
@@ -6,9 +6,9 @@
 //! | `TRIAD_UNSYNCED_DATA` | the directory whose files are watched, as an absolute path without links |
 //! | `TRIAD_UNSYNCED_NOTES` | where notes of replaced bytes are kept; outside of it |
 //!
-//! Without both it does nothing. If it cannot note a change, it ends the process, which would otherwise seem durable
-//! without being so. Linux on 64 bits only. The code here must not call the functions that it replaces: rustix makes
-//! system calls itself.
+//! It does nothing unless both are set. If it cannot note a change, it ends the process, because without the note the
+//! change could not be reverted. Linux on 64 bits only. The code here must not call the functions that it replaces:
+//! rustix makes system calls itself.
 #![expect(
     unsafe_code,
     reason = "functions of the C library get pointers and are exported by their names"
@@ -40,7 +40,7 @@ fn layer() -> Option<&'static Layer> {
     layer.as_ref()
 }
 
-/// The layer and the file, if the file is watched.
+/// The layer and the file; `None` if the file is not watched.
 fn followed(fd: c_int) -> Option<(&'static Layer, BorrowedFd<'static>)> {
     let layer = layer()?;
     if fd < 0 {
@@ -51,14 +51,14 @@ fn followed(fd: c_int) -> Option<(&'static Layer, BorrowedFd<'static>)> {
     if !path.starts_with(&layer.data) {
         return None;
     }
-    // SAFETY: the caller's file is open, or it would have no path; it stays open during the call.
+    // SAFETY: the caller's file is open, because it has a path; it stays open during the call.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
     let stat = rustix::fs::fstat(file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_file.then_some((layer, file))
 }
 
-/// The result of a change that was made after its note. Without a note the process ends.
+/// Returns the result of a noted change. Ends the process if there is no note.
 fn noted<T>(done: rustix::io::Result<T>) -> T {
     done.unwrap_or_else(|_| std::process::abort())
 }
@@ -67,7 +67,7 @@ fn length(file: BorrowedFd<'_>) -> u64 {
     noted(rustix::fs::fstat(file)).st_size.cast_unsigned()
 }
 
-/// Makes a write of `count` bytes at `at`; `None`: at the file's position.
+/// Notes and carries out a write of `count` bytes at `at`, or at the file's position if `None`.
 fn write_noted(
     fd: c_int,
     at: Option<off_t>,
@@ -94,7 +94,7 @@ fn sync_noted(fd: c_int, real: impl FnOnce() -> c_long) -> c_int {
     }
 }
 
-/// Changes the length of a file.
+/// Notes and carries out a change of a file's length.
 fn resize_noted(fd: c_int, to: off_t, real: impl FnOnce() -> c_long) -> c_int {
     let Some((layer, file)) = followed(fd) else {
         return real() as c_int;
@@ -103,10 +103,10 @@ fn resize_noted(fd: c_int, to: off_t, real: impl FnOnce() -> c_long) -> c_int {
     noted(layer.journal.change(file, was.min(to), was.max(to), real)) as c_int
 }
 
-/// Opens a file. A file to be truncated is truncated after it was opened, by a change that can be noted.
+/// Opens a file. If it is to be truncated, that is done after opening, as a separate change that can be noted.
 fn open_noted(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     let open = |flags: c_int| {
-        // SAFETY: the caller's path, passed on.
+        // SAFETY: the path comes from the caller, and is passed on.
         let fd = unsafe { libc::syscall(libc::SYS_openat, directory, path, flags, mode) };
         fd as c_int
     };
@@ -114,7 +114,7 @@ fn open_noted(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t)
         return open(flags);
     }
     let fd = open(flags & !libc::O_TRUNC);
-    // SAFETY: a system call with only numbers.
+    // SAFETY: a system call whose arguments are only numbers.
     let empty = || unsafe { libc::syscall(libc::SYS_ftruncate, fd, 0) };
     if fd >= 0 {
         // Only a regular file can be truncated.
@@ -123,23 +123,23 @@ fn open_noted(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t)
     fd
 }
 
-/// Drops the notes of a file that is about to lose its name.
+/// Drops the notes of a file whose name is about to be removed.
 fn forget(path: *const c_char) {
     if let Some(layer) = layer() {
-        // SAFETY: the caller's path.
+        // SAFETY: the path comes from the caller.
         let path = unsafe { CStr::from_ptr(path) };
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         noted(layer.journal.forget(path));
     }
 }
 
-/// Bytes of a list of buffers.
+/// Total number of bytes in a list of buffers.
 ///
 /// # Safety
 /// As for `writev`.
 unsafe fn total(buffers: *const iovec, count: c_int) -> size_t {
     let count = usize::try_from(count).unwrap_or(0);
-    // SAFETY: the caller's list, of that length.
+    // SAFETY: the list comes from the caller and has this length.
     let buffers = unsafe { std::slice::from_raw_parts(buffers, count) };
     buffers.iter().map(|buffer| buffer.iov_len).sum()
 }
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -
     open_noted(libc::AT_FDCWD, path, flags, mode)
 }
 
-/// `open(2)`, under another name.
+/// `open(2)` with 64-bit offsets.
 ///
 /// # Safety
 /// As there.
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn openat(
     open_noted(directory, path, flags, mode)
 }
 
-/// `openat(2)`, under another name.
+/// `openat(2)` with 64-bit offsets.
 ///
 /// # Safety
 /// As there.
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn openat64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const u8, count: size_t) -> ssize_t {
     write_noted(fd, None, count, || {
-        // SAFETY: the caller's buffer, passed on.
+        // SAFETY: the buffer comes from the caller, and is passed on.
         unsafe { libc::syscall(libc::SYS_write, fd, bytes, count) }
     })
 }
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const u8, count: size_t) -> ss
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn writev(fd: c_int, buffers: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: the caller's list.
+    // SAFETY: the list comes from the caller.
     let bytes = unsafe { total(buffers, count) };
     write_noted(fd, None, bytes, || {
         // SAFETY: as above.
@@ -223,12 +223,12 @@ pub unsafe extern "C" fn writev(fd: c_int, buffers: *const iovec, count: c_int) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite(fd: c_int, bytes: *const u8, count: size_t, at: off_t) -> ssize_t {
     write_noted(fd, Some(at), count, || {
-        // SAFETY: the caller's buffer, passed on.
+        // SAFETY: the buffer comes from the caller, and is passed on.
         unsafe { libc::syscall(libc::SYS_pwrite64, fd, bytes, count, at) }
     })
 }
 
-/// `pwrite(2)`, under another name.
+/// `pwrite(2)` with 64-bit offsets.
 ///
 /// # Safety
 /// As there.
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn pwritev(
     count: c_int,
     at: off_t,
 ) -> ssize_t {
-    // SAFETY: the caller's list.
+    // SAFETY: the list comes from the caller.
     let bytes = unsafe { total(buffers, count) };
     write_noted(fd, Some(at), bytes, || {
         // SAFETY: as above; on 64 bits the high half of the offset is ignored.
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn pwritev(
     })
 }
 
-/// `pwritev(2)`, under another name.
+/// `pwritev(2)` with 64-bit offsets.
 ///
 /// # Safety
 /// As there.
@@ -283,13 +283,13 @@ pub unsafe extern "C" fn pwritev64(
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ftruncate(fd: c_int, to: off_t) -> c_int {
-    // SAFETY: a system call with only numbers.
+    // SAFETY: a system call whose arguments are only numbers.
     resize_noted(fd, to, || unsafe {
         libc::syscall(libc::SYS_ftruncate, fd, to)
     })
 }
 
-/// `ftruncate(2)`, under another name.
+/// `ftruncate(2)` with 64-bit offsets.
 ///
 /// # Safety
 /// As there.
@@ -305,7 +305,7 @@ pub unsafe extern "C" fn ftruncate64(fd: c_int, to: off_t) -> c_int {
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fsync(fd: c_int) -> c_int {
-    // SAFETY: a system call with only a number.
+    // SAFETY: a system call whose argument is only a number.
     sync_noted(fd, || unsafe { libc::syscall(libc::SYS_fsync, fd) })
 }
 
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn fsync(fd: c_int) -> c_int {
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
-    // SAFETY: a system call with only a number.
+    // SAFETY: a system call whose argument is only a number.
     sync_noted(fd, || unsafe { libc::syscall(libc::SYS_fdatasync, fd) })
 }
 
@@ -326,12 +326,12 @@ pub unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
     forget(path);
-    // SAFETY: the caller's path, passed on.
+    // SAFETY: the path comes from the caller, and is passed on.
     let code = unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, path, 0 as c_uint) };
     code as c_int
 }
 
-/// `rename(2)`; a file that had the new name loses it.
+/// `rename(2)`; a file that had the new name before loses it.
 ///
 /// # Safety
 /// As there.
@@ -339,7 +339,7 @@ pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
 pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
     forget(to);
     let here = libc::AT_FDCWD;
-    // SAFETY: the caller's paths, passed on.
+    // SAFETY: the paths come from the caller, and are passed on.
     let code = unsafe { libc::syscall(libc::SYS_renameat2, here, from, here, to, 0 as c_uint) };
     code as c_int
 }

@@ -79,7 +79,7 @@ pub(crate) struct Group {
     protocol_type: String,
     protocol: String,
     leader: String,
-    /// By member id. Bounded by the coordinator.
+    /// The members by id. The coordinator limits their number.
     pub(crate) members: BTreeMap<String, Member>,
     /// Ids given to new members that have not joined again yet, with the deadline for it.
     expected: BTreeMap<String, Millis>,

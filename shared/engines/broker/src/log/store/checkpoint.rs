@@ -1,4 +1,5 @@
-//! Checkpoints: make the write-ahead log unnecessary, while running and at the stop.
+//! Checkpoints, after which the write-ahead log is not needed any more; made while the broker runs, and when it
+//! stops.
 
 use std::fs::{self, File};
 use std::io;

@@ -166,7 +166,7 @@ impl Store {
         if header.is_idempotent()
             && let Verdict::Duplicate(base_offset) = log.producers.judge(header)?
         {
-            // The first copy may not be durable yet; it is when everything is.
+            // The first copy may not be durable yet, so the answer waits until everything so far is.
             let log_start = log.start;
             return Ok(Accepted {
                 base_offset,

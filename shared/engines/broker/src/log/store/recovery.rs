@@ -77,7 +77,7 @@ pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
         generation = generation.max(g);
     }
     for (id, path, end) in missing {
-        // Records that have expired since the checkpoint are no loss.
+        // Records that have expired since the checkpoint do not count as lost.
         if store.log(id).is_some_and(|log| log.start < end) {
             told_of_loss(&path);
         }

@@ -1,4 +1,4 @@
-//! Topics and settings.
+//! Creating and describing topics, and their settings.
 
 use rdkafka::admin::{NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::consumer::Consumer;
@@ -84,7 +84,7 @@ pub fn partitions_can_be_added(bootstrap: &str) {
 }
 
 pub fn unknown_topics_are_reported(bootstrap: &str) {
-    // Consumers do not create topics by default.
+    // Asking for a topic's partitions does not create the topic.
     let error = partitions(bootstrap, &fresh("missing")).expect_err("an unknown topic");
     assert_eq!(error, RDKafkaErrorCode::UnknownTopicOrPartition);
     let known = fresh("known");

@@ -1,7 +1,7 @@
-//! The contract that any Kafka broker must fulfil for Triad, checked through librdkafka over a bootstrap address.
+//! What Triad needs of any Kafka broker, checked through librdkafka.
 //!
-//! It does not depend on this broker: the same functions run against a real Kafka at its address. Topics and groups
-//! have new names, so that a broker can be used repeatedly.
+//! The functions take a bootstrap address, so they also run against a real Kafka. Topics and groups get new names, so
+//! a broker can be used repeatedly.
 
 pub mod admin;
 pub mod groups;

@@ -131,7 +131,7 @@ pub fn compressed_batches_come_back(bootstrap: &str) {
     let values: Vec<_> = (0..500)
         .map(|i| format!("{i} {}", "again ".repeat(50)))
         .collect();
-    // The codecs that every build of the client has.
+    // The codecs that every build of librdkafka supports.
     for codec in ["gzip", "snappy", "lz4"] {
         send_all(
             &producer(
@@ -154,7 +154,7 @@ pub fn compressed_batches_come_back(bootstrap: &str) {
 pub fn a_long_poll_wakes_when_a_record_arrives(bootstrap: &str) {
     let topic = fresh("poll");
     create_topic(bootstrap, &topic, 1);
-    // Without the wake-up, each record would take these 20 seconds.
+    // If a new record did not end the broker's wait, each fetch would take these 20 seconds.
     let settings = [
         ("fetch.wait.max.ms", "20000"),
         ("socket.timeout.ms", "30000"),
@@ -188,7 +188,7 @@ pub fn big_messages_pass_and_too_big_ones_are_refused(bootstrap: &str) {
         error,
         KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge)
     );
-    // A consumer with a limit below one message gets it, too.
+    // A consumer whose fetch limit is smaller than one message still gets the message.
     let settings = [("fetch.message.max.bytes", "1000")];
     let got = take(
         &assigned(bootstrap, &topic, Offset::Beginning, &settings),

@@ -1,4 +1,4 @@
-//! A hand-made client of the protocol over TLS.
+//! A client of the Kafka protocol over TLS, written by hand.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -77,7 +77,7 @@ impl Client {
         Self(StreamOwned::new(tls, stream))
     }
 
-    /// Sends, as far as the broker reads.
+    /// Sends bytes; the broker may close the connection before it has read all of them.
     pub fn send(&mut self, bytes: &[u8]) {
         let sent = self.0.write_all(bytes).and_then(|()| self.0.flush());
         if let Err(e) = sent {
@@ -85,7 +85,7 @@ impl Client {
         }
     }
 
-    /// The next answer without length and correlation id; `None` if the broker closed the connection.
+    /// The next answer without length prefix and correlation id; `None` if the broker has closed the connection.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
         if let Err(e) = self.0.read_exact(&mut length) {
@@ -113,7 +113,8 @@ impl Client {
         self.ask(17, 1, &body)
     }
 
-    /// Sends one message of a mechanism; returns the answer's message and the session's lifetime in milliseconds.
+    /// Sends one SASL message; returns the message in the answer and the session's lifetime in milliseconds, or
+    /// `None` if the connection is closed.
     pub fn authenticate(&mut self, message: &[u8]) -> Option<Result<(Vec<u8>, i64), LoginRefusal>> {
         let answer = self.ask(36, 1, &blob(message))?;
         let (code, text) = (field(&answer, 0), field(&answer, 2));
@@ -153,7 +154,7 @@ impl Client {
         self.scram_as(USER, mechanism, password)
     }
 
-    /// Logs in by RFC 5802, and checks the broker's proof.
+    /// Logs in by SCRAM (RFC 5802), and checks the broker's proof.
     pub fn scram_as(
         &mut self,
         user: &str,

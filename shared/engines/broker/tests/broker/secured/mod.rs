@@ -1,5 +1,5 @@
-//! The secured listener, with a hand-made client: which requests are answered in which state. `clients.rs` and the
-//! tests of triad-kafka-auth cover real clients.
+//! The secured listener with a client written by hand: which requests the broker answers before, during and after a
+//! login. `clients.rs` and the tests of triad-kafka-auth cover real clients.
 
 mod client;
 
@@ -22,7 +22,7 @@ const METADATA: i16 = 3;
 const HANDSHAKE: i16 = 17;
 const AUTHENTICATE: i16 = 36;
 
-/// Accepts "good" of "ada", and "bob's" of "bob", for an hour each.
+/// Accepts the token "good" for the user "ada" and "bob's" for "bob", each for an hour.
 struct Tokens;
 
 impl TokenCheck for Tokens {
@@ -85,7 +85,7 @@ fn who_logs_in_by_scram_is_served_and_told_the_secured_address() {
         let keys: Vec<i16> = versions[6..].chunks(6).map(|c| field(c, 0)).collect();
         assert!(keys.contains(&HANDSHAKE) && keys.contains(&AUTHENTICATE));
         assert_eq!(client.scram(mechanism, PASSWORD), Ok(()));
-        // One broker: its id, host and port.
+        // The answer lists one broker: its id, host and port.
         let metadata = client.ask(METADATA, 1, &[0, 0, 0, 0]).expect("an answer");
         let port = broker.secured_addr().expect("an address").port();
         let mut expected = vec![0, 0, 0, 1, 0, 0, 0, 1, 0, 9];
@@ -134,10 +134,12 @@ fn nothing_but_the_login_is_answered_before_it() {
     let mut client = connect();
     let without_handshake = client.authenticate(b"n,,n=u,r=x");
     assert_eq!(without_handshake, None);
-    // The messages after version 0 of the handshake have no frames.
+    // After a handshake of version 0, SASL messages come without a Kafka request around them; the broker refuses
+    // that.
     let mut client = connect();
     assert_eq!(client.ask(HANDSHAKE, 0, &[0, 1, b'x']), None);
-    // Requests sent together with a refused login are not answered either.
+    // The broker refuses the login and then closes the connection; it does not answer a request that was sent with
+    // the login.
     let mut client = connect();
     client.handshake("OAUTHBEARER").expect("an answer");
     client.authenticate(b"n,,\x01auth=Bearer bad\x01\x01");
@@ -151,7 +153,7 @@ fn nothing_but_the_login_is_answered_before_it() {
 #[test]
 fn a_large_request_is_taken_after_the_login_only() {
     let (_broker, connect) = with_sasl();
-    // Ids of groups to describe: 66 KiB.
+    // A DescribeGroups request with 2,000 ids of groups: 66 KiB.
     let mut body = 2_000_i32.to_be_bytes().to_vec();
     for _ in 0..2_000 {
         body.extend_from_slice(&[0, 32]);
@@ -170,7 +172,7 @@ fn a_token_is_taken_or_refused_as_the_rfc_says() {
     let mut client = connect();
     assert_eq!(client.bearer("good"), Ok(3_600_000));
     assert!(client.ask(METADATA, 1, &[0, 0, 0, 0]).is_some());
-    // A new login on the same connection: only the same user may.
+    // A client may log in again on the same connection, but only as the same user.
     assert_eq!(client.bearer("good"), Ok(3_600_000));
     assert_eq!(client.bearer("bob's").expect_err("somebody else").0, 58);
     assert!(client.is_closed());
@@ -220,11 +222,11 @@ fn each_listener_closes_the_other_s_clients() {
     plain
         .write_all(&client::request(API_VERSIONS, 0, &[]))
         .expect("sent");
-    // At most a TLS alert, and the end.
+    // The client gets at most a TLS alert before the connection ends.
     let mut rest = Vec::new();
     let _ = plain.read_to_end(&mut rest);
     assert!(rest.len() < 16, "{rest:?}");
-    // The plain listener offers no login.
+    // The listener without TLS offers no login.
     let mut plain = TcpStream::connect(broker.addr()).expect("a connection");
     plain.set_read_timeout(timeout).expect("a timeout");
     let handshake = client::request(HANDSHAKE, 1, &[0, 1, b'x']);

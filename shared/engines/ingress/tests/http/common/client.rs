@@ -1,4 +1,4 @@
-//! A client that sends exact bytes, and checks every answer against the OpenAPI document.
+//! An HTTP client that sends exact bytes and checks every answer against the OpenAPI document.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,6 @@ use tokio::net::TcpStream;
 
 use super::{WITHIN, document};
 
-/// An answer.
 #[derive(Debug, Clone)]
 pub struct Said {
     pub status: u16,
@@ -27,7 +26,7 @@ impl Said {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The code of a problem; empty for other answers.
+    /// The code of a problem document; empty for other answers.
     pub fn code(&self) -> String {
         let code = self.json()["code"].as_str().map(str::to_owned);
         code.unwrap_or_default()
@@ -40,7 +39,7 @@ impl Said {
             .collect()
     }
 
-    /// Status and code, to be compared together.
+    /// Status and problem code, to be compared together.
     pub fn is(&self) -> (u16, String) {
         (self.status, self.code())
     }
@@ -87,7 +86,7 @@ impl Client {
         self.send_on(stream, method, path, headers, body).await
     }
 
-    /// One request on its own connection.
+    /// Sends one request on its own connection; returns the answer.
     pub async fn send_on<T: AsyncRead + AsyncWrite + Unpin>(
         &self,
         mut stream: T,
@@ -108,10 +107,10 @@ impl Client {
         }
         let mut request = (request + "\r\n").into_bytes();
         request.extend_from_slice(body);
-        // A server that refuses a body may close the connection before the client has sent all.
+        // Not an error: a server that refuses a body may close the connection before the client has sent all of it.
         let _ = stream.write_all(&request).await;
         let said = read(&mut stream).await.expect("an answer");
-        // The console has its own document.
+        // The console is described by its own OpenAPI document.
         if !["/v1/operate/", "/console/"]
             .iter()
             .any(|of| path.starts_with(of))
@@ -129,10 +128,10 @@ pub async fn raw(address: SocketAddr, request: &[u8]) -> Option<Said> {
     read(&mut stream).await
 }
 
-/// Reads until the peer closes.
+/// Reads until the server closes the connection; returns the answer, or `None` if there is none.
 pub async fn read<T: AsyncRead + Unpin>(stream: &mut T) -> Option<Said> {
     let mut bytes = Vec::new();
-    // A connection may end without TLS's close notification, or be reset after its answer.
+    // The end may come without TLS's close notification, or as a reset after the answer.
     let read = tokio::time::timeout(WITHIN, stream.read_to_end(&mut bytes)).await;
     let _ = read.expect("the connection ends");
     parse(&bytes)

@@ -10,10 +10,10 @@ use super::client::Said;
 pub static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../../openapi.json")).expect("JSON"));
 
-/// The documented path, method and status of each answer in this process.
+/// Path template, method and status of each documented answer that this process has seen.
 pub static SEEN: Mutex<BTreeSet<(String, String, String)>> = Mutex::new(BTreeSet::new());
 
-/// The documented path template of a requested path.
+/// The documented path template that a requested path matches.
 fn template(path: &str) -> Option<&'static str> {
     let path = path.split('?').next().unwrap_or_default();
     match path {
@@ -82,7 +82,7 @@ fn check_body(content: &Value, said: &Said) {
     }
 }
 
-/// Whether a value fits a schema of the document.
+/// The reasons why a value does not match a schema of the document.
 pub fn misfits(schema: &Value, value: &Value) -> Vec<String> {
     let mut schema = schema.clone();
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");

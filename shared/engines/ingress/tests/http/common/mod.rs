@@ -26,10 +26,10 @@ use ports::{Faulty, Heard};
 
 pub type Sqlite = SqliteStore<SystemClock>;
 
-/// Longest wait of a test.
+/// Limit of each wait.
 pub const WITHIN: Duration = Duration::from_secs(30);
 
-/// Parts of a world.
+/// The parts from which a test's world is built.
 pub struct Made {
     pub settings: Settings,
     pub handlers: triad_runtime::settings::Settings,
@@ -39,7 +39,7 @@ pub struct Made {
 impl Default for Made {
     fn default() -> Self {
         let mut settings = Settings::on(([127, 0, 0, 1], 0).into());
-        // No periodic reads of the store, and immediate checks of files.
+        // The server does not poll the store during a test, and notices changed files at once.
         settings.limits.look_every = Duration::from_secs(3_600);
         settings.limits.files_every = Duration::from_millis(5);
         Self {
@@ -62,7 +62,7 @@ pub struct World {
 }
 
 impl World {
-    /// With two workflows: `w`, and `strict`, whose details must have a number `n`.
+    /// A server with two workflows: `w`, and `strict`, whose details must have a number `n`.
     pub async fn start() -> Self {
         Self::with(Made::default()).await
     }
@@ -117,7 +117,7 @@ impl World {
         found.pop().unwrap().unwrap()
     }
 
-    /// Writes the end of an order, as a Scheduler does, without a notification.
+    /// Writes the end of an order, as a Scheduler does, without sending its status.
     pub async fn end(&self, id: &str) -> Order {
         let mut order = self.stored(id).await.expect("it is stored");
         let expected = order.version;
@@ -139,7 +139,7 @@ impl World {
         order
     }
 
-    /// Sends a status about an order through the bus that notices ends.
+    /// Sends a status of an order through the bus that watches for ends.
     pub async fn tell(&self, order: &Order, status: Status) {
         let body = StatusMessage {
             order_id: order.id.clone(),
@@ -159,7 +159,7 @@ impl World {
         self.tell(&order, Status::Completed).await;
     }
 
-    /// Waits until this many requests wait for ends.
+    /// Waits until this many requests wait for the end of an order.
     pub async fn waiting(&self, requests: usize) {
         until("requests wait", || self.ends.waiting() == requests).await;
     }
@@ -171,7 +171,7 @@ impl World {
         stored.expect("it is stored");
     }
 
-    /// Waits until the server's queue is full.
+    /// Waits until the server's queue of orders is full.
     pub async fn full(&self) {
         let full = async {
             while self.get("/readyz").await.code() != "queue-full" {

@@ -1,4 +1,4 @@
-//! Ports that the test controls.
+//! A bus and a store whose failures the test controls.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use triad_runtime::{
 };
 use triad_workflow::{DefinitionHash, WorkflowName};
 
-/// Keeps sent messages; delays or refuses acknowledgements as the test sets.
+/// A bus that keeps the sent messages, and delays or refuses acknowledgements as the test sets it.
 #[derive(Debug, Clone)]
 pub struct Heard {
     pub sent: Arc<Mutex<Vec<Envelope>>>,
@@ -31,7 +31,7 @@ impl Default for Heard {
 }
 
 impl Heard {
-    /// Whether messages are acknowledged; otherwise senders wait.
+    /// Sets whether messages are acknowledged; if not, senders wait.
     pub fn open(&self, is_open: bool) {
         self.is_open.send_replace(is_open);
     }
@@ -64,7 +64,7 @@ impl Bus for Heard {
     }
 }
 
-/// A store that fails as the test sets.
+/// A store that fails as the test sets it.
 #[derive(Debug, Clone)]
 pub struct Faulty<S> {
     inner: S,

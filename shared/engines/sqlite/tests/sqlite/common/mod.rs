@@ -1,4 +1,4 @@
-//! Fixtures of the tests of a store: a clock that the test moves, and orders.
+//! Fixtures of the tests of the store: a clock that the test moves, and orders.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use triad_sim::contract::TimedStore;
 use triad_sqlite::SqliteStore;
 use triad_workflow::{Limits, Millis, Workflow};
 
-/// A clock that only the test moves; its copies are the same clock.
+/// A clock that only the test moves. Copies share the time.
 #[derive(Debug, Clone)]
 pub struct Hand(Arc<AtomicU64>);
 
@@ -58,11 +58,11 @@ pub fn new(text: &str) -> NewOrder {
     }
 }
 
-/// A store, with its clock that only the test moves.
+/// A store, and the clock that the test moves.
 pub struct Timed(pub SqliteStore<Hand>, pub Hand);
 
 impl Timed {
-    /// Start of the clock: far from any real time.
+    /// Start of the clock: the year 2100, far from the machine's time.
     pub const FROM: u64 = 4_102_444_800_000;
 }
 

@@ -51,7 +51,7 @@ pub(super) fn try_again(record: &mut StepRecord) {
     let Some(attempt) = record.state.attempt() else {
         return;
     };
-    // Its request may have been out when the order stopped, and no reply was taken since.
+    // The step's request may have been under way when the order stopped, and no reply has been taken since.
     doubt::abandon(record);
     match record.state {
         StepState::Ambiguous { .. } => doubt::unheard(record),

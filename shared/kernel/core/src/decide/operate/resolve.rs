@@ -85,7 +85,7 @@ pub(super) fn resolve(
             compensate_again(ctx, &mut next, now);
             Ok(next)
         }
-        // Only a later run depends on it.
+        // Only a later run depends on the output.
         _ => Ok(next),
     }
 }

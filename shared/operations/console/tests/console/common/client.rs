@@ -10,7 +10,6 @@ use triad_console::{Answer, Answers, Body, Keys, elsewhere};
 
 use super::{WITHIN, document};
 
-/// An answer.
 #[derive(Debug, Clone)]
 pub struct Said {
     pub status: u16,
@@ -36,7 +35,7 @@ impl Said {
     }
 }
 
-/// Calls the console as a server that has read a request.
+/// Calls the console with parsed requests, as a server does.
 #[derive(Clone)]
 pub struct Client {
     pub answers: Arc<dyn Answers>,
@@ -74,7 +73,7 @@ impl Client {
         said
     }
 
-    /// Asks for a stream of events.
+    /// Opens a stream of events.
     pub async fn listen(&self, path: &str) -> Stream {
         let answer = self.answer("GET", path, &[], b"").await;
         assert_eq!(answer.status(), 200, "{path}");
@@ -105,7 +104,7 @@ impl Client {
 pub struct Stream(Body);
 
 impl Stream {
-    /// Reads events until this text appears, or with `None` until the stream ends.
+    /// Reads events until this text appears; with `None`, until the stream ends.
     pub async fn until(&mut self, part: Option<&str>) -> String {
         let mut told = String::new();
         let listening = async {

@@ -12,15 +12,15 @@ pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(text).expect("JSON")
 });
 
-/// The documented path, method and status of each answer in this process.
+/// Path template, method and status of each documented answer that this process has seen.
 pub static SEEN: Mutex<BTreeSet<(String, String, String)>> = Mutex::new(BTreeSet::new());
 
-/// The documented path template of a requested path.
+/// The documented path template that a requested path matches.
 fn template(path: &str) -> Option<String> {
     let path = path.split('?').next().unwrap_or_default();
     let asked: Vec<&str> = path.split('/').collect();
     let paths = DOCUMENT["paths"].as_object()?.keys();
-    // A path without parameters has precedence.
+    // A template without parameters takes precedence.
     let mut known: Vec<&String> = paths.collect();
     known.sort_by_key(|path| path.matches('{').count());
     let fits = |known: &&&String| {

@@ -1,5 +1,5 @@
-//! A console over a SQLite store in its own directory, with a bus that keeps messages and a topic of dead letters on
-//! it.
+//! A console over a SQLite store in a temporary directory, with a bus that keeps the sent messages and serves the
+//! topic of dead letters.
 
 pub mod client;
 pub mod document;
@@ -31,10 +31,10 @@ use triad_workflow::{Limits, Millis, Workflow};
 
 use client::{Client, Said};
 
-/// Longest wait of a test.
+/// Limit of each wait.
 pub const WITHIN: Duration = Duration::from_secs(30);
 
-/// Sent messages, which also serve as the topics of dead letters and alerts.
+/// The bus: it keeps the sent messages, which are also read as the topics of dead letters and of alerts.
 #[derive(Debug, Clone, Default)]
 pub struct Heard(pub Arc<Mutex<Vec<Envelope>>>);
 
@@ -100,7 +100,7 @@ impl Clock for Later {
     }
 }
 
-/// A listener without tokens: every caller is let in.
+/// An authenticator without tokens, which accepts every caller.
 struct Open;
 
 impl Keys for Open {
@@ -128,12 +128,12 @@ impl World {
         Self::with(Settings::default(), None).await
     }
 
-    /// A world with these settings and a file of tokens.
+    /// A console with these settings, and with these tokens if there are any.
     pub async fn with(console: Settings, tokens: Option<&str>) -> Self {
         Self::beside(console, tokens, |api| api).await
     }
 
-    /// A world with these settings, a file of tokens, and `mounted` beside the API.
+    /// The same, with `mounted` served beside the API.
     pub async fn beside(
         console: Settings,
         tokens: Option<&str>,
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// One turn of the Supervisor on campaigns.
+    /// One pass of the Supervisor over the campaigns.
     pub async fn carry_on(&self) -> Report {
         let (store, bus) = (self.store.clone(), self.heard.clone());
         let settings = triad_runtime::settings::Settings::default();
@@ -199,12 +199,12 @@ impl World {
         self.client.post(path, body).await
     }
 
-    /// Stores an order after `change`.
+    /// Stores an order after `change` was applied to it.
     pub async fn order(&self, id: &str, change: impl FnOnce(&mut Order)) -> Order {
         self.orders(vec![(id.to_owned(), change)]).await.remove(0)
     }
 
-    /// Stores orders, each after its change.
+    /// Stores orders, each after its change was applied.
     pub async fn orders(&self, all: Vec<(String, impl FnOnce(&mut Order))>) -> Vec<Order> {
         let named = identity(&self.workflow).to_string();
         let (mut new, mut writes) = (Vec::new(), Vec::new());
@@ -245,7 +245,8 @@ impl World {
         stored
     }
 
-    /// Stores an order in Error, at least a millisecond before the next one: equal times have no order.
+    /// Stores an order in Error. The next order comes at least a millisecond later: orders with equal times are in no
+    /// fixed order.
     pub async fn failed(&self, id: &str, code: &str) -> Order {
         let state = error(code);
         let at = state.finished_at().expect("it has finished");
@@ -261,7 +262,7 @@ impl World {
         found.pop().unwrap().unwrap().expect("it is stored")
     }
 
-    /// Sends a dead letter about a record of `orders`.
+    /// Sends the dead letter of a record in the topic `orders`.
     pub async fn letter(&self, offset: i64, value: &str) {
         let record = InputRecord {
             topic: "orders".into(),
@@ -301,7 +302,7 @@ pub async fn publish(store: &SqliteStore<SystemClock>, name: &str, action: &str)
     workflow
 }
 
-/// Sends a form as a browser does.
+/// Posts a form as a browser does.
 pub async fn send_form(world: &World, path: &str, cookie: &str, form: &[(&str, &str)]) -> Said {
     let mut body = form_urlencoded::Serializer::new(String::new());
     for (name, value) in form {

@@ -1,4 +1,4 @@
-//! Campaigns: growing batches, one act on each order, and the reasons for which one stops.
+//! Campaigns: growing batches, one act on each order, and the reasons for which a campaign stops.
 
 mod rules;
 mod run;

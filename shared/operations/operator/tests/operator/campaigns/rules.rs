@@ -1,4 +1,4 @@
-//! The rules of campaigns, and their stored form.
+//! The rules by which a campaign continues or stops, and the stored form of campaigns.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ fn campaign(grown: u32, small: EndedOrders) -> Campaign {
     }
 }
 
-/// A batch with these numbers of orders that ended well, failed again and are under way.
+/// A batch of which this many orders ended well, failed again, and are still under way.
 fn batch(well: u32, again: u32, open: u32) -> Batch {
     let then = [
         (Some(OrderAfterAct::Well), well),
@@ -86,10 +86,11 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
     let fails = |again, of| Over(CampaignEnd::FailsAgain { again, of });
     let none = EndedOrders::default();
     let (soon, late) = (Timestamp(21_999), Timestamp(22_000));
-    // Batches so far; sum of the earlier small ones; this batch; verdict before and after its patience.
+    // Each row: number of batches so far; sums of the earlier small batches; this batch; verdict before and after the
+    // patience for open orders is over.
     for (grown, small, this, early, then) in [
         (1, none, batch(1, 0, 0), GoOn, GoOn),
-        // A single order may fail for a reason of its own.
+        // One failure does not stop a campaign: its cause may concern that order alone.
         (1, none, batch(0, 1, 0), GoOn, GoOn),
         (
             2,
@@ -105,7 +106,7 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
             GoOn,
             GoOn,
         ),
-        // The bound is 20 in 100: 1 of 8 and 4 of 20 are within it, 5 of 20 are beyond it.
+        // The limit is 20 %: 1 of 8 and 4 of 20 are within it, 5 of 20 are not.
         (
             3,
             EndedOrders { of: 3, again: 1 },
@@ -121,7 +122,7 @@ fn a_batch_is_judged_by_the_share_that_fails_again() {
             GoOn,
         ),
         (4, none, batch(15, 5, 0), fails(5, 20), fails(5, 20)),
-        // Beyond the bound, whatever the result of those that are under way.
+        // Five failures of 20 are beyond the limit, whatever the open orders become.
         (4, none, batch(0, 5, 15), fails(5, 5), fails(5, 5)),
         (
             4,

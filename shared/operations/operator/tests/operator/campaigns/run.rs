@@ -1,4 +1,4 @@
-//! Carries campaigns on, over the simulated ports.
+//! Runs campaigns over the simulated ports.
 
 use serde_json::json;
 use triad_core::message::{Alert, AlertKind};
@@ -35,10 +35,10 @@ fn alerts(bus: &Topic) -> Vec<Alert> {
         .collect()
 }
 
-/// A turn that ends instead of waiting.
+/// The time given to one pass: shorter than the wait for a batch, so that the pass ends instead of waiting.
 const SHORT: Millis = Millis(2_000);
 
-/// Puts every order that was acted on into this state, as the handlers would.
+/// Puts every resubmitted order into this state, as the handlers would; returns how many there were.
 async fn all_become(ports: &Ports, orders: &[OrderId], state: &ProcessState) -> usize {
     let mut changed = 0;
     for id in orders {
@@ -74,8 +74,8 @@ async fn failed(ports: &Ports, workflow: &Workflow, count: u64) -> Vec<OrderId> 
     ids
 }
 
-/// Plays the Supervisor and the handlers until the campaign is over: every order that is acted on gets this state.
-/// Returns the sizes of the batches.
+/// Runs passes of the Supervisor until the campaign is over. After each pass, every resubmitted order gets this
+/// state. Returns the campaign and the sizes of its batches.
 async fn to_its_end(
     (ports, bus): (&Ports, &Topic),
     id: &CampaignId,
@@ -136,7 +136,7 @@ fn an_uncured_cause_stops_it_after_three_orders_with_an_alert_and_they_are_liste
         let started =
             commands::start(&ports, &ports, wanted(CampaignAct::Resubmit), ports.now()).await;
         let id = started.expect("it is started").id;
-        // Later than the start, so that an order that fails again is not chosen again.
+        // A failure after the campaign's start, so that the campaign does not choose the order again.
         let again = error(2_000_000_000_000, "no");
         let (view, sizes) = to_its_end((&ports, &bus), &id, &orders, &again).await;
         assert_eq!((view.end, sizes), (Some("fails-again"), vec![1, 2]));
@@ -160,7 +160,7 @@ fn an_uncured_cause_stops_it_after_three_orders_with_an_alert_and_they_are_liste
         assert_eq!(kinds, [AlertKind::CampaignStopped], "{alerts:?}");
         let (id_text, shown) = (id.to_string(), PageAddress::of_alert(&alerts[0]));
         assert_eq!(shown, Some(PageAddress::Campaign(&id_text)), "{alerts:?}");
-        // The campaign is no longer carried on.
+        // The next pass finds no campaign that is still running.
         assert_eq!(carrier(&ports, &bus).carry_on(SHORT).await.alive, 0);
     });
 }
@@ -231,7 +231,8 @@ fn what_it_acted_on_is_known_when_another_one_has_acted_on_it_since() {
     });
 }
 
-/// Leaves a campaign as a process does that died before it recorded its act on the first order of the first batch.
+/// Stores a campaign as it is after a process died between the act on the first order of the first batch and the
+/// record of that act.
 async fn forget_the_first(ports: &Ports, id: &CampaignId) {
     let edit = async |key: String, edit: fn(&mut serde_json::Value)| {
         let found = ports.read(key.clone(), true).await.expect("it works");
@@ -296,7 +297,7 @@ fn an_operator_who_stops_what_has_stopped_by_itself_does_not_take_its_alert() {
         let started =
             commands::start(&ports, &ports, wanted(CampaignAct::Close), ports.now()).await;
         let id = started.expect("it is started").id;
-        // The process that ended it died before it sent the alert.
+        // The process that ended the campaign died before it sent the alert.
         let key = format!("campaign/{id}");
         let found = ports.read(key.clone(), true).await.expect("it works");
         let mut head = found.expect("it is there");
@@ -411,7 +412,7 @@ fn one_that_is_resumed_within_a_batch_acts_on_little_of_it_before_it_sees_whethe
         let started = commands::start(&ports, &ports, slow, ports.now()).await;
         let id = started.expect("it is started").id;
         let processed = ProcessState::Processed { at: Timestamp(9) };
-        // Four batches succeed, and a part of the fifth, of 42 orders, is acted on.
+        // Runs until four batches have succeeded and a part of the fifth, which has 42 orders, has been acted on.
         for _ in 0..200 {
             let standing = commands::by_id(&ports, &id).await.expect("there");
             if standing.counts.done > 28 {
@@ -497,13 +498,13 @@ fn an_empty_filter_one_without_an_index_and_the_same_once_more_are_refused() {
     });
 }
 
-/// A bus during whose first message another process writes the first batch of a campaign, with a refusal of its
-/// order.
+/// A bus with a race: while it sends the first message, another process writes the first batch of the campaign with
+/// the result "refused".
 #[derive(Clone)]
 struct Meddling {
     topic: Topic,
     ports: Ports,
-    /// Key of the batch, until the batch is written.
+    /// Key of the batch; `None` once the other process has written.
     batch: std::sync::Arc<std::sync::Mutex<Option<String>>>,
 }
 
@@ -559,13 +560,13 @@ fn what_a_turn_has_acted_on_is_written_down_though_another_one_has_written_the_b
     });
 }
 
-/// A clock during whose first long sleep a process with a clock 71 s ahead takes every campaign over; then the orders
-/// fail again.
+/// A clock with a race: during its first long sleep, a process whose clock is 71 s ahead carries on every campaign
+/// and ends it; then the orders fail again.
 #[derive(Clone)]
 struct Overtaken {
     ports: Ports,
     bus: Topic,
-    /// The orders, until then.
+    /// The orders to fail; `None` once they have.
     orders: std::sync::Arc<std::sync::Mutex<Option<Vec<OrderId>>>>,
 }
 
@@ -576,7 +577,7 @@ impl Clock for Overtaken {
 
     async fn sleep(&self, span: Millis) {
         self.ports.sleep(span).await;
-        // The pauses between two orders are shorter.
+        // The pauses between two orders of a batch are shorter than this; only a longer sleep triggers the race.
         if span < Millis(400) {
             return;
         }
