@@ -117,10 +117,7 @@ async fn a_service_that_answers_rubbish() {
         .await;
     submit(&dev, &[order("bad", 1)]).await;
     is(&dev, "bad", "Error").await;
-    assert_eq!(
-        found(&dev).await,
-        service("notification", "unusable-answer")
-    );
+    assert_eq!(found(&dev).await, service("notification", "broken-answer"));
 }
 
 #[tokio::test]

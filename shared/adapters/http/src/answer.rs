@@ -10,8 +10,8 @@ use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use serde_json::{Map, Value, json};
 use triad_core::Direction;
 use triad_runtime::{Call, Fault};
-use triad_workflow::{Millis, numbers};
 use triad_workflow::service::{Answer, AnswerMeaning, CallDirection, CallForm, LEFT_OUT};
+use triad_workflow::{Millis, numbers};
 
 use super::evidence::Evidence;
 use super::retry_after::retry_after;

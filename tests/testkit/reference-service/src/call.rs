@@ -98,7 +98,7 @@ pub enum Cause {
     Transient,
     /// The call was answered with a status that allows a retry, although its effect was applied.
     LostAnswer,
-    /// The call was answered with a body that is not JSON.
+    /// The call was answered 200 with a body that breaks off.
     Garbage,
     /// The answer was delayed, as the fault settings say.
     Stall,
@@ -109,7 +109,7 @@ pub enum Cause {
 pub enum Answer {
     /// Status 200 with this output as JSON.
     Output(Value),
-    /// Status 200 with a body that is not JSON.
+    /// Status 200 with a body that breaks off.
     Garbage,
     /// An error status with a body `{"error": {"code", "message"}}`.
     Error {

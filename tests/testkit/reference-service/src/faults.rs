@@ -48,7 +48,7 @@ pub struct FaultPlan {
     pub stall: f64,
     /// Length of a stall, in milliseconds, at most [`MAX_WAIT_MS`]. Default 0.
     pub stall_ms: u64,
-    /// Fraction of calls answered 200 with a body that is not JSON, half of them after the effect was applied.
+    /// Fraction of calls answered 200 with a body that breaks off, half of them after the effect was applied.
     /// Default 0.
     pub garbage: f64,
     /// Wait before the effect of every call, in milliseconds, at most [`MAX_WAIT_MS`]. Default 0.
@@ -123,7 +123,7 @@ pub enum Mishap {
         /// Whether the effect is applied before the answer. If not, the call has no effect.
         after_effect: bool,
     },
-    /// The call is answered 200 with a body that is not JSON, before or after its effect.
+    /// The call is answered 200 with a body that breaks off, before or after its effect.
     Garbage {
         /// Whether the effect is applied before the answer. If not, the call has no effect.
         after_effect: bool,

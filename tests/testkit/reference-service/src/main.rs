@@ -44,7 +44,7 @@ struct Args {
     /// How long it is held back, in milliseconds
     #[arg(long, default_value_t = 0)]
     stall_ms: u64,
-    /// Fraction of calls answered with something that is not JSON
+    /// Fraction of calls answered with a body that breaks off
     #[arg(long, default_value_t = 0.0)]
     garbage: f64,
     /// Latency of every call, in milliseconds

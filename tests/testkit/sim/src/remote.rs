@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use triad_core::Direction;
 use triad_reference_service::contract::Answer;
 use triad_runtime::{Call, Fault, RemoteService};
@@ -82,7 +82,8 @@ impl Drop for CallInHand {
 impl RemoteService for SimRemote {
     async fn call(&self, call: Call<'_>) -> Result<Value, Fault> {
         let world = self.ports.world.clone();
-        let time_left = call.time_left;
+        let (time_left, repeats) = (call.time_left, call.repeats);
+        let direction = call.direction;
         let call = Arriving {
             service: self.service,
             action: call.action.to_owned(),
@@ -94,14 +95,22 @@ impl RemoteService for SimRemote {
             compensates: call.compensates.map(ToString::to_string),
             input: call.input.clone(),
         };
-        let (fate, unreachable) = {
+        let (fate, unreachable, in_progress) = {
             let mut state = world.state();
             state.note_call(self.ports.who, &call, time_left);
             let State { kernel, remote, .. } = &mut *state;
             let fate = remote.fate(kernel, self.service, &call.order);
             let permille = state.kernel.faults.remote_connect;
             let unreachable = state.kernel.fault("fault: remote not reached", permille);
-            (fate, unreachable)
+            // A later call is answered that the service works on an earlier one, while that one is on its way.
+            let earlier = state.remote.under_way.get(&call.key).copied();
+            let is_later = earlier.unwrap_or(0) > 0 && repeats && fate.fault.is_none();
+            let in_progress = is_later && call.direction == Direction::Forward && {
+                let permille = state.kernel.faults.remote_in_progress;
+                let fault = "fault: remote works on an earlier call";
+                state.kernel.fault(fault, permille)
+            };
+            (fate, unreachable, in_progress)
         };
         let CallFate {
             travel,
@@ -113,6 +122,14 @@ impl RemoteService for SimRemote {
         if unreachable {
             world.sleep(5).await;
             return Err(transient("connect", false));
+        }
+        if in_progress {
+            world.sleep(5).await;
+            return Err(Fault::InProgress {
+                code: "http-409".to_owned(),
+                message: String::new(),
+                retry_after: None,
+            });
         }
         let slot = Slot::default();
         let (there, back) = (world.clone(), slot.clone());
@@ -143,7 +160,17 @@ impl RemoteService for SimRemote {
         if let Some(fault) = fault {
             return Err(fault);
         }
+        let has_other_shape = direction == Direction::Forward && {
+            let mut state = world.state();
+            let permille = state.kernel.faults.remote_shape;
+            let fault = "fault: remote answered in another shape";
+            matches!(answer, Answer::Output(_)) && state.kernel.fault(fault, permille)
+        };
         match answer {
+            Answer::Output(output) if has_other_shape => {
+                let bytes = output.to_string().len();
+                Ok(json!({"_left_out": {"reference": format!("{bytes} bytes")}}))
+            }
             Answer::Output(output) => Ok(output),
             Answer::Garbage => Err(transient("garbage", true)),
             Answer::Error { status, code, .. } if status == 429 || status >= 500 => {

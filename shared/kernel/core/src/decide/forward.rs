@@ -1,12 +1,14 @@
 //! Running an order: the claim, and the start of every ready step.
 
-use triad_workflow::StepIndex;
+use triad_workflow::{EvalError, StepIndex};
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, give_up, next_version, push_status, stop_in_doubt, transition, wake};
+use super::{
+    Decision, Draft, give_up, next_version, push_status, stop, stop_in_doubt, transition, wake,
+};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
-use crate::doubt::{NextAttempt, next_attempt};
+use crate::doubt::{NextAttempt, next_attempt, stops_compensation};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
 use crate::input;
@@ -83,7 +85,7 @@ pub(super) fn advance(
                 }
             }
             Err(e) => {
-                return undefined(ctx, order, index, &e.to_string(), now);
+                return undefined(ctx, order, index, &e, now);
             }
         }
     }
@@ -123,7 +125,7 @@ pub(super) fn start(
     let input = match input::forward(ctx, order, index)? {
         Ok(input) => input,
         Err(e) => {
-            undefined(ctx, order, index, &e.to_string(), now)?;
+            undefined(ctx, order, index, &e, now)?;
             return Ok(false);
         }
     };
@@ -163,17 +165,32 @@ pub(super) fn exhausted(order: &Order, index: StepIndex) -> Failure {
 }
 
 /// Ends an order one of whose expressions has no value: no attempt can change that.
+///
+/// If the expression reads what an earlier step's service answered, the order stops in Error, whatever the policy: the
+/// work of that step is done, and is not compensated for the shape of its answer. An operator can give the input.
 fn undefined(
     ctx: &Context<'_>,
     order: &mut Draft,
     index: StepIndex,
-    message: &str,
+    error: &EvalError,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
-    let failure = Failure::new(FailureKind::Definition, "expression", message)
+    let failure = Failure::new(FailureKind::Definition, "expression", &error.to_string())
         .in_step(&order.steps[index].step);
     order.steps[index].error = Some(failure.clone());
     order.note(Incident::new(IncidentKind::AttemptFailed, now).of(&failure));
+    let step = &ctx.workflow.steps[index];
+    let expressions = step.input.expressions().into_iter().chain(&step.when);
+    let mut failed = expressions.filter(|e| e.source() == error.source_text);
+    let answered = |id: &String| {
+        let earlier = order.steps.iter().find(|s| s.step.as_str() == id);
+        earlier.is_some_and(|s| s.state.output().is_some())
+    };
+    let reads_an_answer = failed.any(|e| e.steps().iter().any(answered));
+    if reads_an_answer && !stops_compensation(&order.steps[index], step) {
+        stop(order, failure, now);
+        return Ok(());
+    }
     give_up(ctx, order, index, failure, now)
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 use triad_core::inspect::calls;
 use triad_core::status::Status;
-use triad_core::{Direction, Event, Overdue, Reason, StepState};
+use triad_core::{Direction, Event, Overdue, Reason, ReplyOutcome, StepState};
 
 use crate::support::{FORK, LINE, ONCE, Story, Then, counted, done, failed, refused};
 
@@ -242,4 +242,34 @@ fn null_for_an_output_is_shown_only_where_it_is_sent() {
     s.succeed("a").silent();
     let unknown = "expression `output.ref`: the output of the step is not known";
     assert_eq!(shown(&s, 1), Err(unknown.to_owned()));
+}
+
+/// The work of `a` is done. That its answer lacks what `b` reads is no reason to compensate it.
+#[test]
+fn an_input_that_reads_what_an_answer_lacks_stops_the_order_and_compensates_nothing() {
+    let workflow = LINE.replacen("${steps.a}", "${steps.a.reference}", 1);
+    for output in [
+        json!("OK"),
+        json!(null),
+        json!({"_left_out": {"reference": "9000 bytes"}}),
+    ] {
+        let mut s = Story::of(&workflow).claimed();
+        s.answer("a", ReplyOutcome::Succeeded { output });
+        assert_eq!(s.state(), "Error");
+        assert_eq!(s.steps()[0], ("a", "completed"));
+        assert!(s.alerts());
+        assert_eq!(s.correct("b", json!({"from": "by hand"})), Then::Written);
+        s.claim();
+        let asked: Vec<String> = s.asks().into_iter().map(|(step, ..)| step).collect();
+        assert_eq!(asked, ["b"], "it goes on with the operator's input");
+    }
+}
+
+/// What the order itself says is wrong, and what was done for it is compensated, as the policy says.
+#[test]
+fn an_input_that_reads_what_the_details_lack_follows_the_policy() {
+    let workflow = LINE.replacen("${steps.a}", "${details.missing}", 1);
+    let mut s = Story::of(&workflow).claimed();
+    s.succeed("a");
+    assert_eq!(s.state(), "Compensating");
 }

@@ -9,8 +9,8 @@ use triad_core::message::AlertKind;
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::outbox::{Emission, Writer};
 use triad_core::{
-    Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState, Timestamp,
-    Work, invariants,
+    Direction, FailureKind, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState,
+    Timestamp, Work, invariants,
 };
 use triad_runtime::{Created, NewOrder, Write, Written};
 use triad_workflow::{Millis, Step, StepIndex, Workflow};
@@ -102,6 +102,43 @@ impl State {
         self.remember_acts(before, after);
         self.check_history(after);
         self.check_hint(after, &workflow);
+        self.check_shape(before, after, &workflow);
+    }
+
+    /// An order whose next input reads an answer and has no value stops for an operator: the work of the step that was
+    /// answered is done, and is not compensated for the shape of the answer.
+    fn check_shape(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
+        let cause = match &after.state {
+            ProcessState::Compensating { cause, .. } | ProcessState::Error { cause, .. } => cause,
+            _ => return,
+        };
+        let is_new = before.state.name() != after.state.name();
+        let is_of_input = cause.kind == FailureKind::Definition && cause.code == "expression";
+        let (true, true, Some(id)) = (is_new, is_of_input, &cause.step) else {
+            return;
+        };
+        let Some(step) = workflow.steps.iter().find(|step| step.id == *id) else {
+            return;
+        };
+        let reads = step.input.expressions();
+        let mut reads = reads.iter().flat_map(|expression| expression.steps());
+        let was_done = |id: &String| {
+            let record = before.steps.iter().find(|s| s.step.as_str() == id);
+            record.is_some_and(|record| record.state.output().is_some())
+        };
+        if !reads.any(was_done) {
+            return;
+        }
+        let stops = matches!(after.state, ProcessState::Error { .. });
+        if stops {
+            let seen = "saw: order stopped for the shape of an answer";
+            self.kernel.coverage.reach(seen);
+        }
+        // An operator who cancels such an order has it compensated.
+        let holds = stops || after.outbox.writer == Writer::Operator;
+        let name = "g5-work-is-not-compensated-for-the-shape-of-an-answer";
+        self.kernel
+            .check(name, holds, || format!("order {}: {cause:?}", after.id));
     }
 
     /// Counts acts of the Scheduler that only some workflows cause.

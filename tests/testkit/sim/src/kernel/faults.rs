@@ -78,6 +78,10 @@ pub(crate) struct Faults {
     pub decline: u32,
     /// Fraction of the keys of compensations that services refuse for good, in thousandths.
     pub decline_compensation: u32,
+    /// A service answers a repeated call under a key, the first call of which it is working on, with a conflict.
+    pub remote_in_progress: u32,
+    /// A service does the work and answers in another shape than the workflow expects.
+    pub remote_shape: u32,
     /// Whether services refuse steps instead of keys, so that an attempt with another key is refused again.
     pub decline_again: bool,
 }
@@ -125,6 +129,23 @@ impl Faults {
             refuse: level(60),
             earlier: level(500),
             decline_again: rng.chance(500),
+            // Drawn last, so that a seed has the same other rates as before.
+            remote_in_progress: 0,
+            remote_shape: 0,
+        }
+        .with_answers(rng)
+    }
+
+    fn with_answers(self, rng: &mut Rng) -> Self {
+        let mut level = |high: u32| match rng.below(4) {
+            0 | 1 => 0,
+            2 => high / 6,
+            _ => high,
+        };
+        Self {
+            remote_in_progress: level(600),
+            remote_shape: level(40),
+            ..self
         }
     }
 
