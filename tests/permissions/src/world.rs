@@ -91,6 +91,7 @@ pub struct Run {
 /// An order as an application submits it.
 #[derive(Debug, Clone, Copy)]
 pub struct Submitted<'a> {
+    /// Id of the order.
     pub id: &'a str,
     /// Its workflow.
     pub workflow: &'a str,
