@@ -29,6 +29,10 @@ pub struct AgentConfig {
     /// log.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// How the agent shows the service who it is, with secrets by reference; if absent, only by `headers`.
+    #[cfg(feature = "http")]
+    #[serde(default)]
+    pub auth: Option<triad_http::Auth>,
     /// Most calls that one process makes at once, from 1 to 65,535. Absent: no limit of its own.
     #[serde(default)]
     pub concurrency: Option<std::num::NonZeroU16>,
@@ -57,6 +61,8 @@ impl AgentConfig {
             base_url,
             call_timeout: None,
             headers: BTreeMap::new(),
+            #[cfg(feature = "http")]
+            auth: None,
             concurrency: None,
             rate_per_second: None,
             breaker: BreakerSettings::default(),

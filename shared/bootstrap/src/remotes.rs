@@ -40,6 +40,7 @@ pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, 
                 .call_timeout
                 .map_or(DEFAULT_CALL_TIMEOUT, |t| t.as_duration()),
             headers: agent.headers.clone().into_iter().collect(),
+            auth: agent.auth.clone(),
             statuses: agent.statuses.clone(),
         };
         match HttpService::new(&settings) {

@@ -11,7 +11,7 @@ use triad_permissions::verdict::{UnprovenGrant, of_role};
 
 /// Every granted action that no run proves to be needed, with the reason.
 const LEFT: [UnprovenGrant; 27] = [
-    // Actions of Lambda itself with a function's role, before and around the function's run.
+    // Lambda itself uses these with a function's role; the function's code does not, so no run can show them.
     left(
         "logs:CreateLogStream",
         "Lambda writes the functions' logs with their roles",

@@ -130,15 +130,15 @@ async fn the_reference_service_answers_what_a_file_says_so_that_later_steps_get_
         "--orders",
         &orders,
     ];
-    // Without that output the second step has no input, so the order ends in failure, and its cause names the
-    // expression.
+    // Without that output the second step has no input. The first one is done and is not compensated for the shape of
+    // its answer: the order stops, and its cause names the expression.
     let said = triad(&arguments, &[], b"").await.ended(1).json_lines();
     let badly = &summary(&said)["ended_badly"];
     assert_eq!(badly[0]["orders"], 1, "{badly}");
     assert_eq!(badly[0]["example"], "l-1", "{badly}");
     let cause = badly[0]["cause"].as_str().expect("a cause");
     assert!(cause.starts_with("definition/pay-out/"), "{cause}");
-    assert_eq!(badly[0]["state"], "Compensated", "{badly}");
+    assert_eq!(badly[0]["state"], "Error", "{badly}");
 
     let answers = files.write("answers.yaml", "credit:\n  score: { rate: 3, class: A }\n");
     let with = [&arguments[..], &["--answers", &answers]].concat();

@@ -163,6 +163,7 @@ pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
         base_url: args.url.clone(),
         call_timeout: CALL_WITHIN,
         headers: args.header.clone(),
+        auth: None,
         statuses: std::collections::BTreeMap::new(),
     };
     let tested = Tested {

@@ -114,7 +114,7 @@ pub fn print(order: &Order, timing: &Timing) {
     let marked = state.into_iter().chain(next::marks(order));
     println!("State      {}", marked.collect::<Vec<_>>().join(", "));
     if let Some(cause) = order.state.cause() {
-        println!("Cause      {cause}");
+        output::print_field("Cause", &cause.to_string());
     }
     if let Some(hold) = &order.paused {
         println!(

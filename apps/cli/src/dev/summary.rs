@@ -112,7 +112,7 @@ pub struct Latency {
     pub p90: f64,
     /// 99th percentile: 99 of 100 times are not longer.
     pub p99: f64,
-    /// The longest time.
+    /// The longest of the times.
     pub max: f64,
 }
 

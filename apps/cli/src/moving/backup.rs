@@ -150,8 +150,8 @@ impl BackupSource {
     }
 }
 
-/// Copies the topics. They come before the store: so the store has everything that is copied here, and messages
-/// handled between the two are redelivered, which is harmless.
+/// Copies the topics, before the store is copied: the copy of the store is then not older than that of the topics. A
+/// message that is handled between the two copies is handled again after a restore, which is harmless.
 async fn topics_to(from: &KafkaConfig, to: &Path, progress: &Progress) -> Result<u64> {
     let broker = broker(to)?;
     let say = |records| progress.say(format!("{records} messages copied"));

@@ -18,7 +18,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 pub use shell::{command, quoted};
-pub use style::{Colour, init_style, relative_time, state, table};
+pub use style::{Colour, init_style, print_field, relative_time, state, table};
 pub use triad_operator::json::moment;
 
 /// The error of a command whose options or files are wrong. The exit code is 2.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, Color, ContentArrangement};
+use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Width};
 use triad_bootstrap::environment;
 use triad_core::Timestamp;
 use triad_operator::visible_text::visible;
@@ -92,6 +92,31 @@ pub fn table<const N: usize>(header: [&str; N]) -> Table {
         table.enforce_styling();
     }
     Table(table)
+}
+
+/// Width of a field's head, with the blank behind it.
+const HEAD: u16 = 11;
+
+/// Prints a head of at most ten characters and a text beside it, which may be long: on a terminal it wraps below
+/// itself, in a pipe it is one line.
+pub fn print_field(head: &str, text: &str) {
+    if !style().terminal {
+        stream::styled(format_args!("{head:<10} {}\n", visible(text, "")));
+        return;
+    }
+    let mut field = comfy_table::Table::new();
+    field
+        .load_style(NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .add_row([head.to_owned(), visible(text, "").into_owned()]);
+    let widths = [Some(HEAD), None];
+    for (column, width) in field.column_iter_mut().zip(widths) {
+        column.set_padding((0, 0));
+        if let Some(width) = width {
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
+    }
+    stream::styled(format_args!("{field}\n"));
 }
 
 /// The name of a process state, or of a breaker's state, in a colour: red if it needs an operator, yellow if it did

@@ -54,7 +54,8 @@ pub struct Looked {
 }
 
 impl Files {
-    /// Files at these places, checked against these limits.
+    /// Nothing is read yet. `from` names the files or their folder, and `limits` is what their definitions are checked
+    /// against.
     pub fn new(from: Workflows, limits: Limits) -> Self {
         Self {
             from,

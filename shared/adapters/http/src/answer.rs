@@ -33,10 +33,17 @@ pub(crate) struct Received {
 /// Whether a body was received as a whole.
 enum Whole {
     Yes,
-    /// It is longer than what is read, or in a coding that cannot be undone: why, for people.
+    /// It is longer than what is read, or in a coding that is not known: why, for people.
     Unreadable(String),
     /// The connection ended before the body did.
     Broken(String),
+}
+
+impl Received {
+    /// The status and the body as a value.
+    pub(crate) fn json(&self) -> (u16, Value) {
+        (self.status.as_u16(), value(&self.headers, &self.body))
+    }
 }
 
 /// Reads an answer.
@@ -68,7 +75,7 @@ fn too_long() -> Whole {
     Whole::Unreadable(format!("the answer has more than {MAX_BODY_BYTES} bytes"))
 }
 
-/// A body with its codings undone, the last one first (RFC 9110, section 8.4).
+/// A body decoded, its last coding first (RFC 9110, section 8.4).
 fn decoded(headers: &HeaderMap, mut body: Vec<u8>) -> (Vec<u8>, Whole) {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let codings: Vec<String> = codings
@@ -78,7 +85,7 @@ fn decoded(headers: &HeaderMap, mut body: Vec<u8>) -> (Vec<u8>, Whole) {
         .filter(|coding| !matches!(coding.as_str(), "" | "identity"))
         .collect();
     for coding in codings.iter().rev() {
-        let undone = match coding.as_str() {
+        let decoded_body = match coding.as_str() {
             "gzip" | "x-gzip" => bounded(GzDecoder::new(body.as_slice())),
             // The name means zlib; some services send the bare stream.
             "deflate" => match bounded(ZlibDecoder::new(body.as_slice())) {
@@ -87,7 +94,7 @@ fn decoded(headers: &HeaderMap, mut body: Vec<u8>) -> (Vec<u8>, Whole) {
             },
             other => Err(Some(format!("the coding {other:?} is not known"))),
         };
-        match undone {
+        match decoded_body {
             Ok(plain) => body = plain,
             Err(None) => return (body, too_long()),
             Err(Some(why)) => {
@@ -229,8 +236,11 @@ pub(crate) fn judge(
         None => String::new(),
     };
     let answered = evidence.masked(format!("{} answered {status}{kind}{to}", evidence.call()));
-    let message = match message {
-        Some(message) => format!("{} ({answered})", evidence.masked(message)),
+    let is_refusal = matches!(means, AnswerMeaning::Refused | AnswerMeaning::Absent);
+    let message = match message.map(|message| evidence.masked(message)) {
+        // What a service says when it refuses is for people as it is.
+        Some(message) if is_refusal => message,
+        Some(message) => format!("{message} ({answered})"),
         None => format!("{answered}{}", evidence.beginning(&body)),
     };
     let retry_after = retry_after(&headers, now);
@@ -388,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn codings_are_undone_within_a_bound() {
+    fn codings_are_decoded_within_a_bound() {
         use flate2::Compression;
         use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
         use std::io::Write as _;

@@ -38,6 +38,16 @@ impl Evidence {
         }
     }
 
+    /// Adds secrets of the call, which are masked in all that is said of it.
+    pub(crate) fn hide(&mut self, secrets: Vec<String>) {
+        let secrets = secrets
+            .into_iter()
+            .filter(|s| s.len() >= super::LEAST_SECRET);
+        self.secrets.extend(secrets);
+        self.secrets
+            .sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    }
+
     /// Notes the address for the call's span.
     pub(crate) fn note(&self, notes: &CallNotes) {
         if !notes.is_read() {

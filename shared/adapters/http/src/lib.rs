@@ -18,12 +18,16 @@ use triad_runtime::{Call, CallNotes, Clock as _, Fault, RemoteService};
 use triad_workflow::service::{AnswerMeaning, Body, CallForm};
 
 mod answer;
+mod auth;
 mod evidence;
 mod forms;
 mod retry_after;
 mod tls;
 
+pub use auth::{Auth, SecretRef};
 pub use tls::client_builder;
+
+use auth::Credentials;
 
 use evidence::Evidence;
 use forms::Forms;
@@ -52,6 +56,8 @@ pub struct HttpSettings {
     pub call_timeout: Duration,
     /// Headers of every call, as name and value, such as an API key.
     pub headers: Vec<(String, String)>,
+    /// How the agent shows the service who it is; `None`: only by `headers`.
+    pub auth: Option<Auth>,
     /// The meanings of statuses (300 to 599) that this service uses in its own way. For the other statuses
     /// see docs/reference/service-contract.md.
     pub statuses: BTreeMap<u16, AnswerMeaning>,
@@ -66,6 +72,12 @@ pub enum HttpSettingsError {
     /// The header with this name has a name or a value that HTTP does not allow.
     #[error("header {0:?} is not valid")]
     Header(String),
+    /// A secret of [`HttpSettings::auth`] cannot be read; the text says where it should be.
+    #[error("auth: {0}")]
+    Secret(String),
+    /// The `token_url` of [`HttpSettings::auth`] is not an absolute `http` or `https` URL.
+    #[error("auth: its token_url is not an http or https URL")]
+    TokenUrl,
     /// No HTTP client can be made; the text says why.
     #[error("no HTTP client can be made: {0}")]
     Client(String),
@@ -96,6 +108,7 @@ pub struct HttpService {
     base: Url,
     call_timeout: Duration,
     statuses: BTreeMap<u16, AnswerMeaning>,
+    credentials: Option<Credentials>,
     /// The descriptions of actions, compiled.
     forms: Forms,
     /// Secrets in calls, which are masked if a service's answer repeats them.
@@ -154,6 +167,7 @@ impl HttpService {
             client,
             call_timeout: settings.call_timeout,
             statuses: settings.statuses.clone(),
+            credentials: settings.auth.as_ref().map(Credentials::new).transpose()?,
             forms: Forms::default(),
             secrets: secrets(settings, &base),
             base,
@@ -287,7 +301,12 @@ impl RemoteService for HttpService {
             .form
             .map(|form| self.forms.compiled(form))
             .transpose()?;
-        let (mut request, evidence, time_left) = self.request(&call, form.as_deref())?;
+        let (mut request, mut evidence, time_left) = self.request(&call, form.as_deref())?;
+        if let Some(credentials) = &self.credentials {
+            let shown = credentials.show(&self.client, time_left).await?;
+            evidence.hide(shown.secrets);
+            request = request.header(shown.name, shown.value);
+        }
         evidence.note(notes);
         let now = Duration::from_millis(SystemClock.now().0);
         let deadline = humantime::format_rfc3339_millis(UNIX_EPOCH + now + time_left);
@@ -306,6 +325,9 @@ impl RemoteService for HttpService {
             "http.response.status_code",
             i64::from(response.status().as_u16()),
         );
+        if let (401, Some(credentials)) = (response.status().as_u16(), &self.credentials) {
+            credentials.refused().await;
+        }
         let received = answer::receive(response).await;
         let (form, statuses) = (form.as_deref(), &self.statuses);
         let now = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
@@ -367,6 +389,7 @@ mod tests {
             base_url,
             call_timeout: Duration::from_secs(5),
             headers: vec![("x-key".to_owned(), "hidden".to_owned())],
+            auth: None,
             statuses: BTreeMap::new(),
         }
     }

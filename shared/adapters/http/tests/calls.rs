@@ -43,6 +43,7 @@ async fn call(address: SocketAddr, compensates: Option<&IdempotencyKey>) -> Resu
         base_url: format!("http://{address}/bank"),
         call_timeout: Duration::from_secs(30),
         headers: vec![("x-api-key".to_owned(), "secret".to_owned())],
+        auth: None,
         statuses: std::collections::BTreeMap::new(),
     };
     let service = HttpService::new(&settings).expect("it is a URL");

@@ -39,6 +39,9 @@ pub struct Submission {
     pub order_timeout: Option<Millis>,
 }
 
+/// What some producers write before a text in UTF-8. It is no part of the order.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Shortest time within which an order may ask to be completed, inclusive: 1 s.
 pub const LEAST_ORDER_TIMEOUT: Millis = Millis(1_000);
 
@@ -151,7 +154,8 @@ impl SubmissionRefusal {
 }
 
 impl Submission {
-    /// Reads the value of a record of the topic `orders` or `orders.high`; `None` is a tombstone. Whether the
+    /// Reads the value of a record of the topic `orders` or `orders.high`; `None` is a tombstone. A byte order mark is
+    /// passed over. Whether the
     /// workflow exists, the details fit it and the reply topic is allowed is not checked here.
     ///
     /// # Errors
@@ -179,6 +183,10 @@ impl Submission {
         if bytes.len() > MAX_SUBMISSION_BYTES {
             return Err(SubmissionRefusal::TooLarge(bytes.len()));
         }
+        if let Some(why) = registered(bytes) {
+            return Err(SubmissionRefusal::NotAnOrder(why));
+        }
+        let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         let text =
             std::str::from_utf8(bytes).map_err(|e| SubmissionRefusal::NotUtf8(e.to_string()))?;
         // The parser would accept a list as the fields in their order.
@@ -213,6 +221,7 @@ impl Submission {
     #[must_use]
     pub fn sender(value: Option<&[u8]>) -> Option<(OrderId, Option<String>)> {
         let bytes = value.filter(|bytes| bytes.len() <= MAX_SUBMISSION_BYTES)?;
+        let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         let value: Value = serde_json::from_slice(bytes).ok()?;
         let id = OrderId::new(value.get("order_id")?.as_str()?).ok()?;
         id.check_portable().ok()?;
@@ -317,20 +326,66 @@ const FIELDS: [(&str, &str); 5] = [
     ("order_timeout", "a duration such as \"30m\", a text"),
 ];
 
+/// Why a value that a schema registry's serializer wrote is no order: it begins with the byte 0 and the number of a
+/// schema, four bytes (the wire format of Confluent's serializers).
+fn registered(bytes: &[u8]) -> Option<String> {
+    let [0, schema @ ..] = bytes else { return None };
+    let (schema, _) = schema.split_first_chunk::<4>()?;
+    let number = u32::from_be_bytes(*schema);
+    Some(format!(
+        "it begins with a schema registry's magic byte, schema {number}: send JSON without a registry's serializer"
+    ))
+}
+
+/// What an object is that has an order inside it, and what its producer has to change; `None` if it is no envelope
+/// that producers are known to write.
+fn envelope(fields: &Map<String, Value>) -> Option<&'static str> {
+    let has = |name: &str| fields.contains_key(name);
+    if has("specversion") && has("type") {
+        return Some(
+            "a CloudEvent in structured mode; send it in binary mode, so that the record's value is the order alone",
+        );
+    }
+    if (has("before") || has("after")) && (has("op") || has("source")) {
+        return Some(
+            "a change event of Debezium; unwrap it, with the transform ExtractNewRecordState or the outbox event router",
+        );
+    }
+    if has("payload") && has("schema") {
+        return Some(
+            "an envelope of Kafka Connect with schema and payload; set value.converter.schemas.enable=false, and unwrap a change event of Debezium",
+        );
+    }
+    None
+}
+
 /// All errors of a text that is not an order, for the submitting application.
 fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal {
     let value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(e) => return SubmissionRefusal::NotJson(e.to_string()),
+        Err(e) => {
+            let error = e.to_string();
+            let half = match error.contains("surrogate") || error.contains("hex escape") {
+                true => ": a \\u escape is half of a character, whose other half was cut off",
+                false => "",
+            };
+            return SubmissionRefusal::NotJson(format!("{error}{half}"));
+        }
     };
     let Some(fields) = value.as_object() else {
         let is = match value {
             Value::Array(_) => "a list; send each order as a record of its own",
+            Value::String(text) if text.trim_start().starts_with('{') => {
+                "JSON within a text: it was encoded twice; send the object itself, as with Kafka Connect's StringConverter"
+            }
             Value::String(_) => "a text; send the object itself and not its text",
             _ => "no object",
         };
         return SubmissionRefusal::NotAnOrder(format!("it is {is}"));
     };
+    if let Some(is) = envelope(fields) {
+        return SubmissionRefusal::NotAnOrder(format!("it is {is}"));
+    }
     let mut unknown = Vec::new();
     let mut missing = Vec::new();
     let mut wrong = Vec::new();
@@ -437,7 +492,33 @@ mod tests {
             ("{\"order_id\": \"7\"", "not-json", "line 1"),
             ("{'order_id': '7'}", "not-json", "key"),
             ("[]", "not-an-order", "each order as a record of its own"),
-            ("\"{}\"", "not-an-order", "not its text"),
+            ("\"{}\"", "not-an-order", "it was encoded twice"),
+            ("\"7\"", "not-an-order", "not its text"),
+            (
+                "\0\0\0\0\u{2a}{}",
+                "not-an-order",
+                "a schema registry's magic byte, schema 42",
+            ),
+            (
+                r#"{"specversion": "1.0", "type": "t", "id": "e", "data": {"order_id": "7"}}"#,
+                "not-an-order",
+                "a CloudEvent in structured mode",
+            ),
+            (
+                r#"{"schema": null, "payload": {"order_id": "7"}}"#,
+                "not-an-order",
+                "an envelope of Kafka Connect",
+            ),
+            (
+                r#"{"before": null, "after": {"order_id": "7"}, "op": "c"}"#,
+                "not-an-order",
+                "a change event of Debezium",
+            ),
+            (
+                r#"{"order_id": "7", "workflow": "w", "details": {"a": "\ud83d"}}"#,
+                "not-json",
+                "half of a character",
+            ),
             ("7", "not-an-order", "no object"),
             (
                 r#"{"order_id": "7", "order_id": "8", "workflow": "w"}"#,

@@ -98,6 +98,28 @@ name! {
     SearchName
 }
 
+/// Longest name of an action, in bytes, inclusive. A name has at least one byte, and consists of ASCII
+/// letters, digits, `-` and `_`.
+pub const MAX_ACTION_BYTES: usize = 64;
+
+/// Checks the name of an action. An action without a description becomes a path segment of the HTTP agent's URL.
+///
+/// # Errors
+/// What is wrong with it, for its author.
+pub(crate) fn check_action(action: &str) -> Result<(), String> {
+    let fits = !action.is_empty()
+        && action.len() <= MAX_ACTION_BYTES
+        && action
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    match fits {
+        true => Ok(()),
+        false => Err(format!(
+            "{action:?} is not a valid action: use 1 to {MAX_ACTION_BYTES} of a-z, A-Z, 0-9, '-' and '_'"
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use axum::extract::Request;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use futures::StreamExt as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -228,12 +229,13 @@ fn answer(answer: Answer) -> Response {
     match answer {
         Answer::Output(output) => json_200(&output),
         Answer::Garbage => {
-            // The connection ends before the body does.
-            let parts = [
-                Ok(Bytes::from_static(b"{\"reference\": \"")),
-                Err(std::io::Error::other("cut off on purpose")),
-            ];
-            let mut response = Response::new(Body::from_stream(futures::stream::iter(parts)));
+            // The connection ends before the body does. What was written until then is sent while the stream waits.
+            let begins = futures::stream::iter([Ok(Bytes::from_static(b"{\"reference\": \""))]);
+            let breaks = futures::stream::once(async {
+                tokio::task::yield_now().await;
+                Err(std::io::Error::other("cut off on purpose"))
+            });
+            let mut response = Response::new(Body::from_stream(begins.chain(breaks)));
             response.headers_mut().insert(CONTENT_TYPE, JSON);
             response
         }

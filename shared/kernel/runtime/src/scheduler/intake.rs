@@ -232,7 +232,8 @@ impl Intake {
         window.shut(until, now);
     }
 
-    /// Shrinks the window of an agent: a request made at that time reached a limit of the downstream.
+    /// Shrinks the window of an agent after a request reached a limit of its downstream. `made` is when that request was
+    /// made.
     pub(super) fn shrink(
         &self,
         lane: Priority,

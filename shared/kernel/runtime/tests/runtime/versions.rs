@@ -68,7 +68,8 @@ fn orders_wait_for_a_definition_that_only_a_newer_version_can_read_and_no_others
     let waits = stored(&world, "a");
     assert!(waits.is_unread() && waits.set_aside.is_some(), "{waits:?}");
 
-    // Processes of the older version report the order once, and do not change it.
+    // A Supervisor of the older release cannot read the order's definition. In three sweeps it sends one alert, and it
+    // never changes the order.
     for _ in 0..3 {
         assert_eq!(sweep(&world).admitted, 0);
     }

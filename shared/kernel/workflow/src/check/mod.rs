@@ -12,11 +12,12 @@ use std::collections::BTreeSet;
 
 use crate::duration::Millis;
 use crate::model::{CompensationDefinition, Definition, ThenDefinition};
-use crate::names::check_name;
+use crate::names::{self, check_name};
 use crate::problem::{Path, Problems};
 use crate::service;
 use crate::workflow::{StepIndex, Workflow};
 
+pub use crate::names::MAX_ACTION_BYTES;
 pub use crate::problem::{Problem, TextPosition};
 
 /// Most steps of one workflow, inclusive; at least one is needed. The process record holds a record
@@ -31,9 +32,6 @@ pub const MAX_THRESHOLD: u32 = 100;
 /// Most calls that one order may cause in one run, inclusive, as [`Workflow::worst_case_calls`] counts
 /// them.
 pub const MAX_CALLS_PER_ORDER: u64 = 10_000;
-/// Longest name of an action, in bytes, inclusive. A name has at least one byte, and consists of ASCII
-/// letters, digits, `-` and `_`.
-pub const MAX_ACTION_BYTES: usize = 64;
 
 /// Inputs of the checks: the agents that exist, and the clock skew of the installation.
 #[derive(Debug, Clone)]
@@ -176,18 +174,9 @@ fn check_agent(agent: &str, at: Path, limits: &Limits, problems: &mut Problems) 
     }
 }
 
-pub(crate) fn check_action(action: &str, at: Path, problems: &mut Problems) {
-    // An action becomes a path segment of the HTTP agent's URL.
-    let fits = !action.is_empty()
-        && action.len() <= MAX_ACTION_BYTES
-        && action
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-    if !fits {
-        problems.add(
-            at,
-            format!("{action:?} is not a valid action: use 1 to {MAX_ACTION_BYTES} of a-z, A-Z, 0-9, '-' and '_'"),
-        );
+fn check_action(action: &str, at: Path, problems: &mut Problems) {
+    if let Err(reason) = names::check_action(action) {
+        problems.add(at, reason);
     }
 }
 

@@ -14,10 +14,9 @@ use serde_json::{Value, json};
 
 use crate::check::{Limits, Problem};
 use crate::duration::Millis;
-use crate::model::Definition;
+use crate::model::{Definition, ServiceDefinition};
 use crate::names::check_name;
 use crate::problem::{Path, Problems};
-use crate::service::ServiceDefinition;
 use crate::types;
 use crate::workflow::Workflow;
 use positions::Positions;

@@ -61,7 +61,7 @@ pub(super) struct Positions<'t> {
 }
 
 impl<'t> Positions<'t> {
-    /// Parses a text that has been read as YAML before, so that its nesting is bounded.
+    /// Parses a text. The caller has read it as YAML before: that reader bounds the nesting, and this one does not.
     pub(super) fn of(text: &'t str) -> Self {
         let lines: Vec<&str> = text.lines().collect();
         let mut root = None;

@@ -4,15 +4,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::judge::{AnswerRow, Keep};
-use super::{BodyForm, CallDefinition, KeyDefinition, KeyForm, Method, check};
+use super::form::CallForm;
+use super::{BodyForm, KeyForm, Method};
 use crate::duration::Millis;
-use crate::expr::{CompileError, EvalError, Expression, Scope};
-use crate::problem::{Path, Problems};
+use crate::expr::{EvalError, Scope};
 use crate::template::{Template, TextPart};
-
-/// Variables of the expressions of a request: the step's input, and the idempotency key in its form.
-pub(super) const REQUEST_VARIABLES: [&str; 2] = ["input", "key"];
 
 /// What a part of a path may have unencoded: the unreserved characters of RFC 3986.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -24,22 +20,6 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 /// The header of the idempotency key unless a description names another one.
 pub const KEY_HEADER: &str = "idempotency-key";
 const DEFAULT_KEY_LENGTH: usize = 32;
-
-/// A compiled [`CallDefinition`].
-#[derive(Debug)]
-pub struct CallForm {
-    pub(super) key: KeyDefinition,
-    pub(super) method: Method,
-    pub(super) body: BodyForm,
-    pub(super) timeout: Option<Millis>,
-    pub(super) path: Option<Template>,
-    pub(super) query: Vec<(String, Template)>,
-    pub(super) headers: Vec<(String, Template)>,
-    pub(super) content: Option<Template>,
-    pub(super) fails_when: Option<Expression>,
-    pub(super) answers: Vec<AnswerRow>,
-    pub(super) keep: Keep,
-}
 
 /// A request as a description makes it of a step's input, without host.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,19 +69,6 @@ pub enum RequestError {
 }
 
 impl CallForm {
-    /// Compiles a description.
-    ///
-    /// # Errors
-    /// [`CompileError`]: the first problem. A published description has none.
-    pub fn compile(definition: &CallDefinition) -> Result<Self, CompileError> {
-        let mut problems = Problems::default();
-        let form = check::form(definition, &Path::top(), &mut problems);
-        match problems.0.first() {
-            Some(problem) => Err(CompileError(problem.to_string())),
-            None => Ok(form),
-        }
-    }
-
     /// The idempotency key in the form that the description names: the same for the same key.
     #[must_use]
     pub fn key(&self, key: &str) -> String {

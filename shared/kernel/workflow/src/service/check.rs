@@ -2,15 +2,14 @@
 
 use serde_json::Value;
 
-use super::call::{CallForm, REQUEST_VARIABLES};
-use super::judge::{ANSWER_VARIABLES, AnswerRow, Keep};
+use super::form::{ANSWER_VARIABLES, AnswerRow, CallForm, Keep, REQUEST_VARIABLES};
 use super::{
     ActionDefinition, AnswerDefinition, AnswerMeaning, BodyForm, CallDefinition, KeyDefinition,
     KeyForm, MAX_CALL_BYTES, Method, ServiceDefinition,
 };
 use crate::bounds;
-use crate::check::check_action;
 use crate::expr::Expression;
+use crate::names::check_action;
 use crate::problem::{Path, Problem, Problems};
 use crate::template::Template;
 
@@ -39,7 +38,9 @@ pub(crate) fn check(service: &ServiceDefinition, at: &Path, problems: &mut Probl
     rows(&service.answers, &at.key("answers"), problems);
     for (name, action) in &service.actions {
         let at = at.key("actions").key(name);
-        check_action(name, at.clone(), problems);
+        if let Err(reason) = check_action(name) {
+            problems.add(at.clone(), reason);
+        }
         form_of(service.key.as_ref(), action, &at, problems);
         let bytes = serde_json::to_string(&service.call(name)).map_or(0, |json| json.len());
         if bytes > MAX_CALL_BYTES {

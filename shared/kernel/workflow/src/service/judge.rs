@@ -2,14 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::call::CallForm;
+use super::form::{AnswerRow, CallForm, Keep};
 use super::{AnswerMeaning, CallDirection};
 use crate::bounds;
 use crate::expr::{Expression, Scope};
-use crate::template::Template;
-
-/// Variables of the expressions over an answer.
-pub(super) const ANSWER_VARIABLES: [&str; 4] = ["status", "headers", "body", "input"];
 
 /// The field of an output that names what of the answer is missing in it: an object from names to reasons, or a
 /// reason if nothing of the answer is left.
@@ -18,25 +14,6 @@ pub const LEFT_OUT: &str = "_left_out";
 const MAX_LEFT_OUT: (usize, usize) = (16, 64);
 /// Bytes of an output that are kept free for [`LEFT_OUT`]: more than its names and reasons can take.
 const ROOM_FOR_LEFT_OUT: usize = 16 * 128 + 64;
-
-/// A row of what answers mean, compiled.
-#[derive(Debug)]
-pub(super) struct AnswerRow {
-    /// Ranges of statuses, both ends inclusive; empty: any status.
-    pub statuses: Vec<(u16, u16)>,
-    pub direction: Option<CallDirection>,
-    pub when: Option<Expression>,
-    pub means: AnswerMeaning,
-    pub code: Option<Template>,
-}
-
-/// What of an answer becomes the output.
-#[derive(Debug)]
-pub(super) enum Keep {
-    All,
-    Fields(Vec<String>),
-    Values(Vec<(String, Template)>),
-}
 
 /// An answer of a service, as expressions see it.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,17 +7,21 @@
 
 mod call;
 pub(crate) mod check;
+mod form;
 mod judge;
-mod model;
 
 use serde::{Deserialize, Serialize};
 
-pub use call::{Body, CallForm, CallRequest, RequestError};
-pub use judge::{Answer, Judged, LEFT_OUT, fit};
-pub use model::{
+use crate::expr::CompileError;
+pub use crate::model::{
     ActionDefinition, AnswerDefinition, AnswerMeaning, BodyForm, CallDirection, KeyDefinition,
     KeyForm, Method, ServiceDefinition,
 };
+use crate::problem::{Path, Problems};
+
+pub use call::{Body, CallRequest, RequestError};
+pub use form::CallForm;
+pub use judge::{Answer, Judged, LEFT_OUT, fit};
 
 /// The description of one action: what a request to an agent carries of its service's description.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -41,6 +45,21 @@ impl ServiceDefinition {
         CallDefinition {
             key: self.key.clone(),
             action: found,
+        }
+    }
+}
+
+impl CallForm {
+    /// Compiles a description.
+    ///
+    /// # Errors
+    /// [`CompileError`]: the first problem. A published description has none.
+    pub fn compile(definition: &CallDefinition) -> Result<Self, CompileError> {
+        let mut problems = Problems::default();
+        let form = check::form(definition, &Path::top(), &mut problems);
+        match problems.0.first() {
+            Some(problem) => Err(CompileError(problem.to_string())),
+            None => Ok(form),
         }
     }
 }

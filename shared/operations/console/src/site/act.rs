@@ -66,8 +66,8 @@ fn campaign() -> Markup {
     }
 }
 
-/// The form on an order's page. For each step it carries the latest attempt that the page shows: the operator who
-/// resolves the step has asked the service about that attempt.
+/// The form on an order's page. For each step it sends the number of the latest attempt that the page showed: an
+/// operator's answer about an effect is refused if a newer attempt has been made since.
 pub(super) fn of_one<I: Installation>(
     visit: &Visit<'_, I>,
     order: &Order,

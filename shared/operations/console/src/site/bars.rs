@@ -10,7 +10,7 @@ const LABEL: u64 = 170;
 const WIDTH: u64 = 820;
 const ROW: usize = 26;
 const TICKS: u64 = 4;
-/// Narrowest bar with room for the number of calls.
+/// Least width of a bar, in units of the drawing, in which the number of calls is printed.
 const FOR_CALLS: u64 = 30;
 
 struct BarRow {

@@ -64,10 +64,12 @@ impl Client {
     /// `None` if the connection fails.
     async fn try_send(&self, request: Request<Body>) -> Option<Answered> {
         let (parts, body) = self.http.request(request).await.ok()?.into_parts();
+        // Of a body that breaks off nothing is kept.
+        let body = body.collect().await.map(|body| body.to_bytes());
         Some(Answered {
             status: parts.status,
             headers: parts.headers,
-            body: body.collect().await.ok()?.to_bytes(),
+            body: body.unwrap_or_default(),
         })
     }
 

@@ -14,7 +14,8 @@ use crate::lone::{Lone, Older, Sample};
 use crate::setup::SWEEP_MS;
 use crate::world::State;
 
-/// Longest time from the first refusal to the alert about it, in milliseconds; the rest of the batch comes first.
+/// Longest time from an order's first refused write to the alert about it, in milliseconds. The Scheduler handles the
+/// rest of its batch before it sends the alert.
 const TOLD_WITHIN_MS: u64 = 60_000;
 
 /// Time limit of an order that does not need the faulty part, in milliseconds.

@@ -3,8 +3,8 @@
 
 use triad_sim::{Options, run};
 
-/// The status `completed` was never sent, because the last write was carried out after the reply had been redelivered
-/// and judged late.
+/// A fault that is mended: a write timed out at the Scheduler and took effect later. In between the agent's reply was
+/// redelivered, judged late and acknowledged, so nothing sent the status `completed` of that write.
 const LATE: &str = "a write landed after its reply had been acknowledged as late";
 
 /// Each seed, with what failed.

@@ -8,7 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::duration::Millis;
-use crate::service::ServiceDefinition;
+
+mod service;
+
+pub use service::{
+    ActionDefinition, AnswerDefinition, AnswerMeaning, BodyForm, CallDirection, KeyDefinition,
+    KeyForm, Method, ServiceDefinition,
+};
 
 /// A workflow definition as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
