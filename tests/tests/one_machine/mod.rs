@@ -2,6 +2,7 @@
 
 mod dev;
 mod dev_agents;
+mod described;
 mod dev_sqlite;
 mod moving_commands;
 mod power;
