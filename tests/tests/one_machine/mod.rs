@@ -1,8 +1,8 @@
 //! `triad dev` and `triad serve` as processes.
 
+mod described;
 mod dev;
 mod dev_agents;
-mod described;
 mod dev_sqlite;
 mod moving_commands;
 mod power;

@@ -10,11 +10,12 @@ use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use serde_json::{Map, Value, json};
 use triad_core::Direction;
 use triad_runtime::{Call, Fault};
+use triad_workflow::numbers;
 use triad_workflow::service::{Answer, AnswerMeaning, CallDirection, CallForm, LEFT_OUT};
-use triad_workflow::{Millis, numbers};
 
 use super::evidence::Evidence;
 use super::retry_after::retry_after;
+use super::transient;
 
 /// Most bytes of an answer's body, before and after it is decompressed, inclusive: 1 MiB.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -305,20 +306,6 @@ fn said(body: &Value) -> (Option<String>, Option<String>) {
         .filter_map(Value::as_str)
         .find(|text| !text.is_empty());
     (code, message.map(str::to_owned))
-}
-
-pub(crate) fn transient(
-    code: &str,
-    message: String,
-    retry_after: Option<Millis>,
-    maybe_applied: bool,
-) -> Fault {
-    Fault::Transient {
-        code: code.to_owned(),
-        message,
-        retry_after,
-        maybe_applied,
-    }
 }
 
 #[cfg(test)]

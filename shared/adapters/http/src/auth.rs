@@ -15,9 +15,9 @@ use serde_json::Value;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock as _, Fault};
 
-use super::HttpSettingsError;
-use super::answer::{receive, transient};
+use super::answer::receive;
 use super::evidence::Evidence;
+use super::{HttpSettingsError, transient};
 
 /// Largest secret, in bytes, inclusive: 64 KiB.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;

@@ -5,7 +5,7 @@ use reqwest::{Method, Url};
 use triad_core::failure::ANSWERED;
 use triad_runtime::{CallNotes, Fault};
 
-use super::answer::transient;
+use super::transient;
 
 /// Characters that are kept of an answer.
 const BEGINNING: usize = 500;

@@ -15,6 +15,7 @@ use reqwest::{Client, Method, RequestBuilder, Url, redirect};
 use serde_json::Value;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Call, CallNotes, Clock as _, Fault, RemoteService};
+use triad_workflow::Millis;
 use triad_workflow::service::{AnswerMeaning, Body, CallForm};
 
 mod answer;
@@ -377,10 +378,23 @@ fn not_sent(code: &str, message: String) -> Fault {
     }
 }
 
+fn transient(
+    code: &str,
+    message: String,
+    retry_after: Option<Millis>,
+    maybe_applied: bool,
+) -> Fault {
+    Fault::Transient {
+        code: code.to_owned(),
+        message,
+        retry_after,
+        maybe_applied,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use triad_core::OrderId;
-    use triad_workflow::Millis;
 
     use super::*;
 
