@@ -8,13 +8,15 @@
 
 locals {
   workflow_files = var.workflows == null ? [] : sort(tolist(fileset(var.workflows.directory, "*.{yaml,yml}")))
+  # The descriptions of services are parts of the workflows beside them.
+  description_files = var.workflows == null ? [] : sort(tolist(fileset(var.workflows.directory, "agents/*.{yaml,yml}")))
 }
 
 resource "terraform_data" "workflows" {
   count = var.workflows == null ? 0 : 1
 
   triggers_replace = {
-    files  = { for file in local.workflow_files : file => filesha256("${var.workflows.directory}/${file}") }
+    files  = { for file in concat(local.workflow_files, local.description_files) : file => filesha256("${var.workflows.directory}/${file}") }
     agents = keys(var.agents)
     table  = aws_dynamodb_table.workflows.id
   }

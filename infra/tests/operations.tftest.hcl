@@ -199,6 +199,10 @@ run "workflows_published_on_apply_and_alerts_by_mail" {
     error_message = "published anew when a file changes"
   }
   assert {
+    condition     = terraform_data.workflows[0].triggers_replace.files["agents/stock.yaml"] == filesha256("./tests/fixtures/workflows/agents/stock.yaml")
+    error_message = "published anew when the description of a service changes"
+  }
+  assert {
     condition     = aws_sns_topic_subscription.alerts["team"].protocol == "email" && aws_sns_topic_subscription.alerts["team"].endpoint == "team@shop.example"
     error_message = "subscription"
   }

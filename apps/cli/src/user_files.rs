@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
+use std::time::SystemTime;
 
 use triad_workflow::load::{LoadError, NamedText};
 
@@ -9,6 +10,8 @@ use crate::output::Usage;
 
 /// The folder beside workflow files that has the descriptions of services.
 pub const AGENTS: &str = "agents";
+/// Most files of that folder that are looked at for a change, inclusive.
+const MAX_DESCRIPTIONS: usize = 1_000;
 
 /// The name of a file for people.
 pub fn display_path(file: &Path) -> String {
@@ -63,6 +66,27 @@ pub fn description(workflow: &Path, agent: &str) -> Result<Option<NamedText>, Lo
         }
     }
     Ok(None)
+}
+
+/// The latest change of a file, or of files that belong together, and their bytes. `None`: there is no file.
+pub type FileStamp = Option<(SystemTime, u64)>;
+
+/// The stamp of a file.
+pub fn stamp(file: &Path) -> FileStamp {
+    let about = std::fs::metadata(file).ok()?;
+    Some((about.modified().ok()?, about.len()))
+}
+
+/// The stamp of a workflow file and of the descriptions of services beside it: a change of one of them makes another
+/// version.
+pub fn stamp_with_descriptions(workflow: &Path) -> FileStamp {
+    let own = stamp(workflow)?;
+    let agents = workflow.parent().unwrap_or(Path::new("")).join(AGENTS);
+    let beside = std::fs::read_dir(agents).into_iter().flatten();
+    let beside = beside.filter_map(|entry| stamp(&entry.ok()?.path()));
+    Some(beside.take(MAX_DESCRIPTIONS).fold(own, |all, one| {
+        (all.0.max(one.0), all.1.wrapping_add(one.1))
+    }))
 }
 
 /// Why a file cannot be read, in plain words, with the next step.

@@ -190,6 +190,12 @@ fn problem(setting: &str, value: &Value) -> Option<String> {
             Some(format!("the value of {name:?} is not a text"))
         }
         ("headers", _) => Some("is not an object of texts".to_owned()),
+        // serde would quote what may be a secret that was written in place of its name.
+        #[cfg(feature = "http")]
+        ("auth", value) => triad_http::Auth::deserialize(value).err().map(|_| {
+            "is not one of bearer, basic, header and oauth2, each with its secret as { env: NAME } or { file: PATH }"
+                .to_owned()
+        }),
         _ => {
             let alone = Map::from_iter([
                 ("base_url".to_owned(), Value::String(String::new())),
@@ -241,6 +247,11 @@ mod tests {
             (
                 r#"{"payment": {"base_url": "https://h", "rate": 4}, "x": {}}"#,
                 "agent payment: rate: unknown",
+            ),
+            #[cfg(feature = "http")]
+            (
+                r#"{"payment": {"base_url": "https://h", "auth": {"bearer": "hidden"}}}"#,
+                "agent payment: auth: is not one of",
             ),
             (r#"{"payment": "hidden"}"#, "agent payment: "),
             (r#"["hidden"]"#, "is not a JSON object"),

@@ -1,21 +1,18 @@
 //! Watches the files of a project.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
 
-/// Time of modification and length of a file. `None`: the file does not exist.
-type FileStamp = Option<(SystemTime, u64)>;
-
-fn stamp_of(path: &PathBuf) -> FileStamp {
-    let file = std::fs::metadata(path).ok()?;
-    Some((file.modified().ok()?, file.len()))
-}
+use crate::user_files::{FileStamp, stamp, stamp_with_descriptions};
 
 /// Watched files. An editor may write a file in several steps, or remove it for a moment: a change counts once two
 /// consecutive looks agree.
 #[derive(Debug)]
-pub struct Files(BTreeMap<PathBuf, StampPair>);
+pub struct Files {
+    seen: BTreeMap<PathBuf, StampPair>,
+    /// What counts as a change of a file.
+    stamp: fn(&Path) -> FileStamp,
+}
 
 #[derive(Debug)]
 struct StampPair {
@@ -28,35 +25,44 @@ struct StampPair {
 impl Files {
     /// Watches these files, starting with their present state.
     pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        let seen = |path: PathBuf| {
-            let now = stamp_of(&path);
-            (
-                path,
-                StampPair {
-                    told: now,
-                    last: now,
-                },
-            )
+        Self::stamped(stamp, paths)
+    }
+
+    /// Workflow files to be watched, each together with the descriptions of services beside it.
+    pub fn of_workflows() -> Self {
+        Self::stamped(stamp_with_descriptions, [])
+    }
+
+    fn stamped(stamp: fn(&Path) -> FileStamp, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let pair = |path: PathBuf| {
+            let now = stamp(&path);
+            let pair = StampPair {
+                told: now,
+                last: now,
+            };
+            (path, pair)
         };
-        Self(paths.into_iter().map(seen).collect())
+        Self {
+            seen: paths.into_iter().map(pair).collect(),
+            stamp,
+        }
     }
 
     /// Watches exactly these files from now on. Files already watched keep their state, new ones start with their
     /// present state.
     pub fn watch(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        let mut before = std::mem::take(&mut self.0);
-        let Self(new) = Self::new(paths);
-        for (path, now) in new {
+        let mut before = std::mem::take(&mut self.seen);
+        for (path, now) in Self::stamped(self.stamp, paths).seen {
             let seen = before.remove(&path).unwrap_or(now);
-            self.0.insert(path, seen);
+            self.seen.insert(path, seen);
         }
     }
 
     /// The files that have changed since the last report and are stable.
     pub fn changed(&mut self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
-        for (path, seen) in &mut self.0 {
-            let now = stamp_of(path);
+        for (path, seen) in &mut self.seen {
+            let now = (self.stamp)(path);
             if now.is_some() && now == seen.last && now != seen.told {
                 seen.told = now;
                 changed.push(path.clone());
@@ -107,5 +113,22 @@ mod tests {
         write(&other, "another");
         assert!(files.changed().is_empty());
         assert_eq!(files.changed(), std::slice::from_ref(&other));
+    }
+
+    #[test]
+    fn a_description_beside_a_workflow_is_a_change_of_the_workflow() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let workflow = dir.path().join("w.yaml");
+        std::fs::write(&workflow, "w").expect("a file");
+        let mut files = Files::of_workflows();
+        files.watch([workflow.clone()]);
+        assert!(files.changed().is_empty(), "nothing has changed");
+        std::fs::create_dir(dir.path().join("agents")).expect("a folder");
+        let description = dir.path().join("agents/payment.yaml");
+        for text in ["one", "another one"] {
+            std::fs::write(&description, text).expect("a file");
+            assert!(files.changed().is_empty(), "it may still be written");
+            assert_eq!(files.changed(), std::slice::from_ref(&workflow));
+        }
     }
 }

@@ -67,7 +67,7 @@ impl Watched {
     fn of(project: &Project) -> Self {
         let mut watched = Self {
             own: Files::new([project.file.clone()]),
-            workflows: Files::new([]),
+            workflows: Files::of_workflows(),
             services: Files::new([]),
             of_services: Vec::new(),
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Result;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use triad_workflow::hash::canonical_json;
 use triad_workflow::{AgentName, DefinitionHash, Limits, Workflow, WorkflowName, load};
 
 use super::file::Workflows;
-use crate::user_files::AGENTS;
+use crate::user_files::{FileStamp, stamp, stamp_with_descriptions};
 
 /// Interval between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -33,13 +33,6 @@ pub struct Files {
     published: BTreeMap<WorkflowName, DefinitionHash>,
     /// The file of each workflow.
     homes: BTreeMap<WorkflowName, PathBuf>,
-}
-
-/// Stamp by which a change of files is noticed: the latest change of one of them, and their bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct FileStamp {
-    changed: Option<SystemTime>,
-    bytes: u64,
 }
 
 /// Result of one look.
@@ -84,7 +77,7 @@ impl Files {
         let paths = self.paths(&mut looked.refused);
         self.leave(|_, home| paths.iter().any(|path| path == home));
         for path in paths {
-            let seen = stamp_of(&path);
+            let seen = stamp_with_descriptions(&path);
             if self.seen.get(&path) == Some(&seen) {
                 continue;
             }
@@ -122,7 +115,7 @@ impl Files {
 
     /// Whether a changed file is as it was at the last look.
     fn has_resolved(&mut self, path: &Path, seen: &FileStamp) -> bool {
-        let before = self.changing.insert(path.to_owned(), seen.clone());
+        let before = self.changing.insert(path.to_owned(), *seen);
         before.as_ref() == Some(seen)
     }
 
@@ -180,7 +173,7 @@ pub async fn watch(
     serves: impl Fn(&AgentName) -> bool,
     stop: CancellationToken,
 ) {
-    let mut configured = stamp_of(&config);
+    let mut configured = stamp(&config);
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -190,7 +183,7 @@ pub async fn watch(
             Ok(looked) => looked.log(),
             Err(error) => tracing::warn!("workflows cannot be published for now: {error:#}"),
         }
-        let now = stamp_of(&config);
+        let now = stamp(&config);
         if now != configured {
             configured = now;
             let file = config.display();
@@ -236,18 +229,6 @@ fn files_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The stamp of a file and of the descriptions of services that lie beside it.
-fn stamp_of(path: &Path) -> FileStamp {
-    let agents = path.parent().unwrap_or(Path::new("")).join(AGENTS);
-    let beside = files_in(&agents).unwrap_or_default();
-    let all = std::iter::once(path.to_owned()).chain(beside);
-    let about: Vec<_> = all.filter_map(|p| std::fs::metadata(p).ok()).collect();
-    FileStamp {
-        changed: about.iter().filter_map(|about| about.modified().ok()).max(),
-        bytes: about.iter().map(std::fs::Metadata::len).sum(),
-    }
-}
-
 /// Refuses a workflow that another file has, so that the order of paths does not decide silently which one is
 /// published.
 fn at_home(
@@ -278,6 +259,8 @@ fn read(path: &Path, limits: &Limits) -> Result<Workflow, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use triad_workflow::Millis;
 
     use super::*;
@@ -290,8 +273,8 @@ mod tests {
         };
         let mut files = Files::new(Workflows::Files(Vec::new()), limits);
         let mut look = |bytes| {
-            let changed = None;
-            files.has_resolved(Path::new("w.yaml"), &FileStamp { changed, bytes })
+            let seen = Some((SystemTime::UNIX_EPOCH, bytes));
+            files.has_resolved(Path::new("w.yaml"), &seen)
         };
         assert_eq!([1, 2, 3, 3].map(&mut look), [false, false, false, true]);
         assert_eq!([9, 9].map(&mut look), [false, true], "changed once more");

@@ -222,6 +222,7 @@ pub(crate) fn judge(
     }
     let (code, message) = said(&answer.body);
     let code = judged.and_then(|judged| judged.code).or(code);
+    let code = code.map(|code| evidence.masked(code));
     let code = code.unwrap_or_else(|| format!("http-{}", answer.status));
     let kind = headers
         .get(CONTENT_TYPE)

@@ -25,8 +25,11 @@ const MAX_SECRET_BYTES: u64 = 64 * 1024;
 const AHEAD: u64 = 60_000;
 /// Life of a token whose answer does not say it, in milliseconds.
 const DEFAULT_LIFE: u64 = 300_000;
-/// Longest request for a token; the call's remaining time may end it sooner.
+/// Longest wait of a call for a token. Half of the call's time may end it sooner: the call then ends as one that was
+/// not made, and not as one in doubt.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long other calls get the failure of a request for a token before the issuer is asked again, in milliseconds.
+const FAILURE_LASTS: u64 = 1_000;
 
 /// Where a secret is: in exactly one of these.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -96,8 +99,16 @@ enum Kind {
         secret: Secret,
         more: Vec<(&'static str, String)>,
         /// Held while a token is asked for, so that one call asks and the others wait.
-        token: tokio::sync::Mutex<Option<Token>>,
+        token: Box<tokio::sync::Mutex<Known>>,
     },
+}
+
+/// What is known of the issuer.
+#[derive(Default)]
+struct Known {
+    token: Option<Token>,
+    /// The last request's failure, and until when it is given to other calls, in milliseconds since 1970.
+    failed: Option<(u64, Fault)>,
 }
 
 /// A secret, and the file that it comes from.
@@ -235,7 +246,7 @@ impl Credentials {
                     client_id: client_id.clone(),
                     secret: Secret::new(client_secret)?,
                     more: more.collect(),
-                    token: tokio::sync::Mutex::new(None),
+                    token: Box::default(),
                 }
             }
         };
@@ -266,8 +277,15 @@ impl Credentials {
                 };
                 shown(name.clone(), &text, secrets)
             }
-            Kind::Oauth2 { secret, .. } => {
-                let token = self.token(client, time_left).await?;
+            Kind::Oauth2 {
+                secret, token_url, ..
+            } => {
+                let most = TOKEN_TIMEOUT.min(time_left / 2);
+                let token = tokio::time::timeout(most, self.token(client)).await;
+                let token = token.unwrap_or_else(|_| {
+                    let text = format!("{} has issued no token in time", host(token_url));
+                    Err(transient("no-token", text, None, false))
+                })?;
                 let text = format!("Bearer {token}");
                 shown(AUTHORIZATION, &text, vec![token, secret.now()])
             }
@@ -277,11 +295,11 @@ impl Credentials {
     /// Forgets a token that the service did not accept, so that the next call asks for another one.
     pub(crate) async fn refused(&self) {
         if let Kind::Oauth2 { token, .. } = &*self.0 {
-            *token.lock().await = None;
+            token.lock().await.token = None;
         }
     }
 
-    async fn token(&self, client: &Client, time_left: Duration) -> Result<String, Fault> {
+    async fn token(&self, client: &Client) -> Result<String, Fault> {
         let Kind::Oauth2 {
             token_url,
             client_id,
@@ -294,8 +312,14 @@ impl Credentials {
         };
         let mut known = token.lock().await;
         let now = SystemClock.now().0;
-        if let Some(token) = known.as_ref().filter(|token| now < token.replace_at) {
+        if let Some(token) = known.token.as_ref().filter(|token| now < token.replace_at) {
             return Ok(token.value.clone());
+        }
+        let good = known.token.as_ref().filter(|token| now < token.ends_at);
+        if let Some((until, fault)) = &known.failed
+            && now < *until
+        {
+            return good.map_or_else(|| Err(fault.clone()), |token| Ok(token.value.clone()));
         }
         let secret = secret.now();
         let evidence = Evidence::of(Method::POST, token_url, std::slice::from_ref(&secret));
@@ -307,7 +331,7 @@ impl Credentials {
             .finish();
         let asked = client
             .post(token_url.clone())
-            .timeout(time_left.min(TOKEN_TIMEOUT))
+            .timeout(TOKEN_TIMEOUT)
             .header("content-type", "application/x-www-form-urlencoded")
             .header("accept", "application/json")
             .body(form);
@@ -315,20 +339,31 @@ impl Credentials {
             Ok(response) => issued(receive(response).await.json(), now, &evidence),
             Err(error) => Err(evidence.unanswered(error)),
         };
-        match (answer, known.as_ref()) {
-            (Ok(token), _) => {
+        match answer {
+            Ok(token) => {
                 let value = token.value.clone();
-                *known = Some(token);
+                *known = Known {
+                    token: Some(token),
+                    failed: None,
+                };
                 Ok(value)
             }
-            // The issuer is away, and the present token is still good.
-            (Err(_), Some(token)) if now < token.ends_at => Ok(token.value.clone()),
-            (Err(fault), _) => Err(match fault {
-                Fault::Transient { message, .. } => transient("no-token", message, None, false),
-                other => other,
-            }),
+            Err(fault) => {
+                let fault = match fault {
+                    Fault::Transient { message, .. } => transient("no-token", message, None, false),
+                    other => other,
+                };
+                let value = good.map(|token| token.value.clone());
+                known.failed = Some((now.saturating_add(FAILURE_LASTS), fault.clone()));
+                // While the issuer is away a token that is still good is shown.
+                value.ok_or(fault)
+            }
         }
     }
+}
+
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or_default()
 }
 
 /// The token of an issuer's answer.

@@ -89,7 +89,7 @@ impl Evidence {
     /// The beginning of a body, in one line and behind [`ANSWERED`]; empty for an empty body. It may repeat the call,
     /// so secrets are masked.
     pub(crate) fn beginning(&self, body: &[u8]) -> String {
-        let text = String::from_utf8_lossy(&body[..body.len().min(8 * BEGINNING)]);
+        let text = String::from_utf8_lossy(body);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = self.masked(text);
         match text.is_empty() {

@@ -302,11 +302,13 @@ impl RemoteService for HttpService {
             .form
             .map(|form| self.forms.compiled(form))
             .transpose()?;
-        let (mut request, mut evidence, time_left) = self.request(&call, form.as_deref())?;
+        let (mut request, mut evidence, mut time_left) = self.request(&call, form.as_deref())?;
         if let Some(credentials) = &self.credentials {
+            let began = SystemClock.now();
             let shown = credentials.show(&self.client, time_left).await?;
             evidence.hide(shown.secrets);
             request = request.header(shown.name, shown.value);
+            time_left = time_left.saturating_sub(SystemClock.now().since(began).as_duration());
         }
         evidence.note(notes);
         let now = Duration::from_millis(SystemClock.now().0);

@@ -89,6 +89,10 @@ fn service(address: SocketAddr, auth: Auth) -> HttpService {
 }
 
 async fn call(service: &HttpService) -> Result<Value, Fault> {
+    call_within(service, Millis(10_000)).await
+}
+
+async fn call_within(service: &HttpService, time_left: Millis) -> Result<Value, Fault> {
     let key = IdempotencyKey("k".to_owned());
     let call = Call {
         order_id: &OrderId::new("7").expect("an id"),
@@ -100,7 +104,7 @@ async fn call(service: &HttpService) -> Result<Value, Fault> {
         input: &json!({}),
         form: None,
         repeats: false,
-        time_left: Millis(10_000),
+        time_left,
         attempt: 1,
         traceparent: None,
     };
@@ -252,7 +256,16 @@ async fn without_a_token_no_call_is_made() {
         message.ends_with("/token answered 401: invalid_client"),
         "{message}"
     );
+    for _ in 0..4 {
+        call(&service).await.expect_err("no token");
+    }
+    assert_eq!(
+        seen.tokens.load(Ordering::SeqCst),
+        1,
+        "for a second the issuer is left alone"
+    );
     seen.issuer.store(500, Ordering::SeqCst);
+    let service = by_client_credentials(address, &file);
     let fault = call(&service).await.expect_err("no token");
     let may_pass = matches!(
         fault,
@@ -262,6 +275,42 @@ async fn without_a_token_no_call_is_made() {
         }
     );
     assert!(may_pass, "{fault:?}");
+    assert_eq!(
+        seen.calls.lock().unwrap().len(),
+        0,
+        "the service is not called"
+    );
+}
+
+/// A call that waited for a token all its time would be dropped by its agent, and then be in doubt.
+#[tokio::test]
+async fn an_issuer_that_hangs_leaves_no_call_in_doubt() {
+    let hangs = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let issuer = hangs.local_addr().expect("it is bound");
+    let (address, seen) = start().await;
+    let file = SecretFile::new("hangs", "the-secret");
+    let auth = Auth::Oauth2 {
+        token_url: format!("http://{issuer}/token"),
+        client_id: "shop".to_owned(),
+        client_secret: SecretRef::File(file.0.clone()),
+        scope: None,
+        audience: None,
+    };
+    let service = service(address, auth);
+    let many = (0..3).map(|_| call_within(&service, Millis(400)));
+    for answer in futures::future::join_all(many).await {
+        let Err(Fault::Transient {
+            code,
+            maybe_applied: false,
+            ..
+        }) = answer
+        else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(code, "no-token");
+    }
     assert_eq!(
         seen.calls.lock().unwrap().len(),
         0,

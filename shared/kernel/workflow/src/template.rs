@@ -38,6 +38,9 @@ pub enum TextPart {
 }
 
 impl Template {
+    /// What [`EvalError::source_text`] says if the value of a whole template is too large or nested too deep.
+    pub const WHOLE: &str = "input";
+
     /// Compiles a value of a definition, in which strings may hold expressions.
     ///
     /// # Errors
@@ -138,7 +141,7 @@ impl Template {
     pub fn render(&self, scope: &Scope) -> Result<Value, EvalError> {
         let value = self.value(scope)?;
         bounds::check(&value, MAX_RESULT_BYTES).map_err(|e| EvalError {
-            source_text: "input".to_owned(),
+            source_text: Self::WHOLE.to_owned(),
             reason: format!("its value {e}"),
         })?;
         Ok(value)

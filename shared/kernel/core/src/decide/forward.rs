@@ -1,6 +1,6 @@
 //! Running an order: the claim, and the start of every ready step.
 
-use triad_workflow::{EvalError, StepIndex};
+use triad_workflow::{EvalError, StepIndex, Template};
 
 use super::complete_by::set_complete_by;
 use super::{
@@ -181,7 +181,9 @@ fn undefined(
     order.note(Incident::new(IncidentKind::AttemptFailed, now).of(&failure));
     let step = &ctx.workflow.steps[index];
     let expressions = step.input.expressions().into_iter().chain(&step.when);
-    let mut failed = expressions.filter(|e| e.source() == error.source_text);
+    // The whole input is too large or nested too deep, or one expression has no value.
+    let is_whole = error.source_text == Template::WHOLE;
+    let mut failed = expressions.filter(|e| is_whole || e.source() == error.source_text);
     let answered = |id: &String| {
         let earlier = order.steps.iter().find(|s| s.step.as_str() == id);
         earlier.is_some_and(|s| s.state.output().is_some())

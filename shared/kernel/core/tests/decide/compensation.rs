@@ -273,3 +273,18 @@ fn an_input_that_reads_what_the_details_lack_follows_the_policy() {
     s.succeed("a");
     assert_eq!(s.state(), "Compensating");
 }
+
+/// The answers fit the record one by one. That together they are more than an input may have is their shape too.
+#[test]
+fn an_input_that_answers_make_too_large_stops_the_order_and_compensates_nothing() {
+    let many = [r#""${steps.a}""#; 20].join(", ");
+    let workflow = LINE.replacen(
+        r#"{"from": "${steps.a}"}"#,
+        &format!(r#"{{"all": [{many}]}}"#),
+        1,
+    );
+    let mut s = Story::of(&workflow).claimed();
+    let output = json!("x".repeat(8_000));
+    s.answer("a", ReplyOutcome::Succeeded { output });
+    assert_eq!((s.state(), s.steps()[0]), ("Error", ("a", "completed")));
+}

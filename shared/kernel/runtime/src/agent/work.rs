@@ -348,8 +348,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     fn wait_in_progress(&self, request: &StepRequest, asked: Option<Millis>) -> Wait {
         let (first, longest) = IN_PROGRESS;
         let grown = backoff(request.attempt.0, first, longest, self.entropy.next_u64());
-        let wait = asked.map_or(Millis(first.0 / 2 + grown.0), |asked| {
-            asked.min(MAX_IN_PROGRESS)
+        let least = Millis(first.0 / 2);
+        let wait = asked.map_or(Millis(least.0 + grown.0), |asked| {
+            asked.clamp(least, MAX_IN_PROGRESS)
         });
         let text = "the service works on an earlier call under the same key";
         Wait {

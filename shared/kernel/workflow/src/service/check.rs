@@ -42,13 +42,19 @@ pub(crate) fn check(service: &ServiceDefinition, at: &Path, problems: &mut Probl
             problems.add(at.clone(), reason);
         }
         form_of(service.key.as_ref(), action, &at, problems);
-        let bytes = serde_json::to_string(&service.call(name)).map_or(0, |json| json.len());
-        if bytes > MAX_CALL_BYTES {
-            let reason = format!(
-                "has {bytes} bytes with the rows of the service; {MAX_CALL_BYTES} are allowed, since each request carries them"
-            );
-            problems.add(at, reason);
-        }
+        bound(service, name, at, problems);
+    }
+    // An action that is not listed has the rows and the key alone.
+    bound(service, "", at.key("answers"), problems);
+}
+
+fn bound(service: &ServiceDefinition, action: &str, at: Path, problems: &mut Problems) {
+    let bytes = serde_json::to_string(&service.call(action)).map_or(0, |json| json.len());
+    if bytes > MAX_CALL_BYTES {
+        let reason = format!(
+            "has {bytes} bytes with the rows of the service; {MAX_CALL_BYTES} are allowed, since each request carries them"
+        );
+        problems.add(at, reason);
     }
 }
 
@@ -455,6 +461,10 @@ mod tests {
             (
                 json!({"actions": {"a": {"content": "x".repeat(5_000)}}}),
                 "4096 are allowed",
+            ),
+            (
+                json!({"answers": [{"status": 404, "means": "done", "code": "x".repeat(5_000)}]}),
+                "answers: has",
             ),
         ] {
             let read: ServiceDefinition =
