@@ -18,7 +18,7 @@ fn python() -> Option<PathBuf> {
         reason = "this test's one setting, read once"
     )]
     let named = std::env::var("TRIAD_PYTHON").ok().map(PathBuf::from);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin/python");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../.venv/bin/python");
     named.or_else(|| root.exists().then_some(root))
 }
 
