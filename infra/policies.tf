@@ -14,13 +14,14 @@ locals {
       { table = "workflows", actions = ["dynamodb:GetItem"] },
     ]
     scheduler = [
-      { table = "orders", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem"] },
+      { table = "orders", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"] },
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
       { table = "workflows", actions = ["dynamodb:GetItem"] },
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
+    # It carries operators' campaigns on.
     supervisor = [
-      { table = "orders", actions = ["dynamodb:GetItem"] },
+      { table = "orders", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem"] },
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
       { table = "workflows", actions = ["dynamodb:GetItem"] },
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
@@ -28,7 +29,7 @@ locals {
     alerts = []
     # It shows what is there, and carries operators' acts out.
     console = [
-      { table = "orders", actions = ["dynamodb:GetItem"] },
+      { table = "orders", actions = concat(["dynamodb:BatchGetItem", "dynamodb:GetItem"], local.console_acts ? ["dynamodb:PutItem", "dynamodb:UpdateItem"] : []) },
       { table = "order_state", actions = concat(["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Scan"], local.console_writes) },
       { table = "workflows", actions = ["dynamodb:GetItem", "dynamodb:Scan"] },
       { table = "control", actions = concat(["dynamodb:GetItem"], local.console_writes) },
@@ -46,11 +47,6 @@ locals {
     ["console", "supervisor"],
     local.has_caps ? ["submission"] : [],
     local.has_workflow_caps ? ["scheduler"] : [],
-  )
-  # Who ends an order lets its details expire, where they do.
-  ends_details = var.timing.details_retention == null ? [] : concat(
-    ["scheduler", "supervisor"],
-    local.console_acts ? ["console"] : [],
   )
 
   # The functions' kinds: all agents are of one.
@@ -91,13 +87,6 @@ locals {
     Effect   = "Allow"
     Action   = ["dynamodb:Query"]
     Resource = local.search_index_arns
-  }
-
-  details_statement = {
-    Sid      = "ExpiryOfDetails"
-    Effect   = "Allow"
-    Action   = ["dynamodb:UpdateItem"]
-    Resource = [local.table_arns.orders]
   }
 
   # The key's use is bound to the services through which it is used.
@@ -187,7 +176,6 @@ locals {
       contains(local.reads_due_index, kind) ? [local.index_statement] : [],
       contains(["console", "supervisor"], kind) ? [local.attention_statement] : [],
       kind == "console" ? [local.search_statement] : [],
-      contains(local.ends_details, kind) ? [local.details_statement] : [],
       [{
         Sid      = "Key"
         Effect   = "Allow"

@@ -44,8 +44,10 @@ pub const OTHER_ENGINE: &str = "TRIAD_TEST_DYNAMODB_ENDPOINT";
 /// DynamoDB tables in memory, already created.
 pub struct Store {
     url: String,
-    tables: Tables,
-    client: Client,
+    /// The tables of this store.
+    pub tables: Tables,
+    /// A client of its engine.
+    pub client: Client,
     _embedded: Option<Embedded>,
 }
 

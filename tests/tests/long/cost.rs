@@ -44,12 +44,32 @@ struct Service;
 
 impl RemoteService for Service {
     async fn call(&self, call: Call<'_>) -> Result<Value, Fault> {
+        if call.action == "print-label" {
+            return Ok(json!({"label": label(&call.idempotency_key.0)}));
+        }
         Ok(json!({
             "reference": format!("{}-01ab45cd89", call.step),
             "action": call.action,
             "customer": "HANAR",
         }))
     }
+}
+
+/// A document of six kilobytes that hardly compresses, like an image in base64.
+fn label(key: &str) -> String {
+    let mut state = key
+        .bytes()
+        .fold(7_u64, |n, b| n.wrapping_mul(31) + u64::from(b));
+    let mut character = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        char::from(
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+                [(state >> 58) as usize],
+        )
+    };
+    (0..6 * 1024).map(|_| character()).collect()
 }
 
 /// Details of about one kilobyte, like an order of a shop.
@@ -148,7 +168,8 @@ async fn cost_of(yaml: &str, cached_orders: usize) -> Units {
         calls: units.calls / ORDERS as u64,
     };
     println!(
-        "a three-step order, {} search keys, {cached_orders} cached: {} write units, {} read units, {} calls",
+        "an order of {}, {} search keys, {cached_orders} cached: {} write units, {} read units, {} calls",
+        workflow(yaml).steps.len(),
         workflow(yaml).search.names().count(),
         units.write,
         units.read,
@@ -209,6 +230,28 @@ async fn the_read_budget_does_not_need_the_cache() {
     assert!(units.read >= READ_AT_LEAST, "not all is counted: {units:?}");
 }
 
+/// Each step's input reads the output of the step before.
+#[tokio::test]
+async fn large_outputs_are_paid_for_once() {
+    let mut steps = String::new();
+    for n in 0..32 {
+        let before = match n {
+            0 => "none".to_owned(),
+            n => format!("${{size(steps.s{}.label)}}", n - 1),
+        };
+        let step = format!(
+            "{{ id: s{n}, agent: carrier, action: print-label, compensation: none, input: {{ before: '{before}' }} }}"
+        );
+        steps.push_str(&format!("\n  - {step}"));
+    }
+    let yaml = format!("workflow: three-steps\nsteps:{steps}\n");
+    for cached in [Settings::default().cached_orders, 0] {
+        let units = cost_of(&yaml, cached).await;
+        assert!(units.write <= 500.0, "{units:?}");
+        assert!(units.read <= 200.0, "{units:?}");
+    }
+}
+
 /// The workflow with these search keys.
 fn searched(keys: &str) -> String {
     YAML.replace("steps:", &format!("search: {{ {keys} }}\nsteps:"))
@@ -223,10 +266,12 @@ async fn each_search_key_of_an_order_costs_one_write_unit() {
     let one = cost_of(&searched("customer: '${details.customerID}'"), cached).await;
     let two = "customer: '${details.customerID}', invoice: '${details.orderID}'";
     let two = cost_of(&searched(two), cached).await;
-    assert_within_budget(&none);
-    assert_eq!(missing, none);
-    assert_eq!((one.write, two.write), (none.write + 1.0, none.write + 2.0));
-    assert_eq!((one.read, two.read), (none.read, none.read));
+    // Reads are not compared: a slow run reads the definition again.
+    for units in [&none, &missing, &one] {
+        assert_within_budget(units);
+    }
+    let written = [missing.write, one.write, two.write];
+    assert_eq!(written, [0.0, 1.0, 2.0].map(|more| none.write + more));
 }
 
 /// The cost of a search for a customer with one order, among `stored` other orders.

@@ -16,7 +16,7 @@ use triad_runtime::ports::{
 use triad_runtime::system::SystemClock;
 use triad_runtime::{
     ControlRecord, ControlStore, ControlWrite, Created, DefinitionStore, DuePage, NewOrder,
-    StateStore, StoreError, Write, Written,
+    OutputsOf, StateStore, StoreError, Write, Written,
 };
 use triad_sqlite::SqliteStore;
 use triad_workflow::{DefinitionHash, SearchKey, WorkflowName};
@@ -70,6 +70,7 @@ ports! {
         fn load(orders: Vec<OrderId>) -> Each<Option<Order>>;
         fn load_eventually(orders: Vec<OrderId>) -> Each<Option<Order>>;
         fn details(orders: Vec<OrderId>) -> Each<Option<Arc<Value>>>;
+        fn outputs(wanted: Vec<OutputsOf>) -> Each<Vec<Arc<Value>>>;
         fn due(shard: u32, until: Timestamp, limit: u32, page: Option<String>) -> Result<DuePage, StoreError>;
         fn list(state: Option<String>, page: Option<String>) -> Result<OrderPage, StoreError>;
     }

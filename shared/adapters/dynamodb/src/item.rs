@@ -188,7 +188,7 @@ mod tests {
                         }),
                         applied: Applied {
                             position: Some(0),
-                            output: json!({"reference": "r-1"}),
+                            output: json!({"reference": "r-1"}).into(),
                         },
                     },
                 ),

@@ -14,6 +14,7 @@ mod item;
 mod moving;
 mod operator;
 mod orders;
+mod outputs;
 mod store;
 mod tables;
 mod write;

@@ -32,22 +32,46 @@ pub(crate) fn encode(id: &OrderId, details: &Value, digest: &str) -> Item {
 
 /// Details that are JSON text already, as an item.
 pub(crate) fn encode_json(id: &OrderId, plain: String, digest: &str) -> Item {
-    let around = attr::ORDER_ID.len() + id.as_str().len() + DIGEST.len() + digest.len();
-    let units = |name: &str, bytes: usize| (around + name.len() + bytes).div_ceil(UNIT_BYTES);
     let mut item = Item::from([
         (attr::ORDER_ID.to_owned(), text(id.as_str())),
         (DIGEST.to_owned(), text(digest)),
     ]);
-    if units(DETAILS, plain.len()) > 1
+    pack(&mut item, DETAILS, DETAILS_GZIP, plain);
+    item
+}
+
+/// Adds a text to an item whose other attributes are texts and numbers: under the first name as it is, or under the
+/// second one gzipped if that saves a write unit.
+pub(crate) fn pack(item: &mut Item, name: &str, gzip_name: &str, plain: String) {
+    let size = |(name, value): (&String, &AttributeValue)| {
+        let value = match value {
+            AttributeValue::S(text) | AttributeValue::N(text) => text.len(),
+            _ => 0,
+        };
+        name.len() + value
+    };
+    let around: usize = item.iter().map(size).sum();
+    let units = |name: &str, bytes: usize| (around + name.len() + bytes).div_ceil(UNIT_BYTES);
+    if units(name, plain.len()) > 1
         && let Some(packed) = gzip(plain.as_bytes())
-        && units(DETAILS_GZIP, packed.len()) < units(DETAILS, plain.len())
+        && units(gzip_name, packed.len()) < units(name, plain.len())
     {
         let value = AttributeValue::B(Blob::new(packed));
-        item.insert(DETAILS_GZIP.to_owned(), value);
+        item.insert(gzip_name.to_owned(), value);
     } else {
-        item.insert(DETAILS.to_owned(), text(plain));
+        item.insert(name.to_owned(), text(plain));
     }
-    item
+}
+
+/// The text that [`pack`] has added to an item.
+///
+/// # Errors
+/// [`StoreError::Item`] if the item cannot be read.
+pub(crate) fn unpack(item: &Item, name: &str, gzip_name: &str) -> Result<String, StoreError> {
+    match item.get(gzip_name) {
+        Some(AttributeValue::B(packed)) => gunzip(packed.as_ref()),
+        _ => string(item, name),
+    }
 }
 
 /// An item as details.
@@ -64,10 +88,7 @@ pub(crate) fn decode(item: &Item) -> Result<Value, StoreError> {
 /// # Errors
 /// [`StoreError::Item`] if the item cannot be read.
 pub(crate) fn json(item: &Item) -> Result<String, StoreError> {
-    match item.get(DETAILS_GZIP) {
-        Some(AttributeValue::B(packed)) => gunzip(packed.as_ref()),
-        _ => string(item, DETAILS),
-    }
+    unpack(item, DETAILS, DETAILS_GZIP)
 }
 
 /// Whether an item has details: after they have expired it has none.
@@ -91,7 +112,7 @@ fn gunzip(bytes: &[u8]) -> Result<String, StoreError> {
     GzDecoder::new(bytes)
         .take(MAX_DETAILS_BYTES)
         .read_to_string(&mut json)
-        .map_err(|e| StoreError::Item(format!("stored details cannot be unpacked: {e}")))?;
+        .map_err(|e| StoreError::Item(format!("a stored text cannot be unpacked: {e}")))?;
     Ok(json)
 }
 

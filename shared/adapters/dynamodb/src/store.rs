@@ -12,7 +12,8 @@ use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::system::SystemEntropy;
 use triad_runtime::{
-    Clock, Created, DuePage, DueRow, Entropy, NewOrder, StateStore, StoreError, Write, Written,
+    Clock, Created, DuePage, DueRow, Entropy, NewOrder, OutputsOf, StateStore, StoreError, Write,
+    Written,
 };
 use triad_workflow::Millis;
 
@@ -95,7 +96,18 @@ impl<C: Clock + Clone> DynamoStore<C> {
         ids: &[OrderId],
         consistent: bool,
     ) -> Vec<Result<Option<Item>, StoreError>> {
-        match ids {
+        let keys: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
+        self.get_keys(table, &keys, consistent).await
+    }
+
+    /// Reads items by the values of their key; the result is in the order of the keys.
+    pub(crate) async fn get_keys(
+        &self,
+        table: &str,
+        keys: &[&str],
+        consistent: bool,
+    ) -> Vec<Result<Option<Item>, StoreError>> {
+        match keys {
             [] => Vec::new(),
             [one] => vec![self.get_one(table, one, consistent).await],
             many => {
@@ -111,14 +123,14 @@ impl<C: Clock + Clone> DynamoStore<C> {
     async fn get_one(
         &self,
         table: &str,
-        id: &OrderId,
+        key: &str,
         consistent: bool,
     ) -> Result<Option<Item>, StoreError> {
         let got = self
             .client
             .get_item()
             .table_name(table)
-            .key(attr::ORDER_ID, text(id.as_str()))
+            .key(attr::ORDER_ID, text(key))
             .consistent_read(consistent)
             .set_return_consumed_capacity(self.capacity.wanted())
             .send()
@@ -131,13 +143,13 @@ impl<C: Clock + Clone> DynamoStore<C> {
     async fn get_batch(
         &self,
         table: &str,
-        ids: &[OrderId],
+        ids: &[&str],
         consistent: bool,
     ) -> Vec<Result<Option<Item>, StoreError>> {
         let mut found: HashMap<String, Item> = HashMap::new();
         let mut wanted: Vec<Item> = Vec::with_capacity(ids.len());
         for id in ids {
-            let key = Item::from([(attr::ORDER_ID.to_owned(), text(id.as_str()))]);
+            let key = Item::from([(attr::ORDER_ID.to_owned(), text(*id))]);
             if !wanted.contains(&key) {
                 wanted.push(key);
             }
@@ -193,7 +205,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             )));
         }
         ids.iter()
-            .map(|id| match (found.get(id.as_str()), &failure) {
+            .map(|id| match (found.get(*id), &failure) {
                 (Some(item), _) => Ok(Some(item.clone())),
                 (None, Some(e)) => Err(e.clone()),
                 (None, None) => Ok(None),
@@ -257,6 +269,13 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
             .map(|item| item?.map(|i| orders::decode(&i).map(Arc::new)).transpose())
             .map(|read| read.map_err(|e| in_table(e, table)))
             .collect()
+    }
+
+    async fn outputs(&self, wanted: Vec<OutputsOf>) -> Vec<Result<Vec<Arc<Value>>, StoreError>> {
+        stream::iter(wanted.into_iter().map(|wanted| self.get_outputs(wanted)))
+            .buffered(CONCURRENCY)
+            .collect()
+            .await
     }
 
     async fn due(

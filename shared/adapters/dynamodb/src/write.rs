@@ -91,24 +91,44 @@ impl<C: Clock + Clone> DynamoStore<C> {
         }
     }
 
-    /// Writes a record if its condition holds. The stored `ExpiresAt` is never lowered: the condition refuses that,
+    /// Writes a record if its condition holds, and its new outputs before it. At the order's end its outputs get the
+    /// expiry of its record.
+    pub(crate) async fn commit_one(&self, write: Write) -> Result<Written, StoreError> {
+        let next = &write.next;
+        self.put_outputs(&next.id, next.new_outputs(), None).await?;
+        let ends = next.kept_from().is_some();
+        if !ends && next.outbox.writer == Writer::Operator {
+            // A new run may have begun, and the outputs then expire no more with the earlier end.
+            self.expire_outputs(next, None).await?;
+        }
+        let written = self.commit_record(&write).await?;
+        if ends && written == Written::Written {
+            let expires_s = stored::expires_at(next, self.retention);
+            if let Err(e) = self.expire_outputs(next, expires_s).await {
+                tracing::warn!(order = %next.id, error = %e, "outputs of a finished order keep their provisional expiry");
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes the record. The stored `ExpiresAt` is never lowered: the condition refuses that,
     /// and then the put is repeated with the stored time. So the rule costs nothing unless this writer has a shorter
     /// retention than the one before it.
-    pub(crate) async fn commit_one(&self, write: Write) -> Result<Written, StoreError> {
+    async fn commit_record(&self, write: &Write) -> Result<Written, StoreError> {
         let mut standing = None;
         // The loop ends: while the version is unchanged, only a change by hand can move the expiry.
         for _ in 0..MAX_PUTS {
             let expires = stored::expires_at(&write.next, self.retention).max(standing);
-            let put = match self.details(&write)? {
+            let put = match self.details(write)? {
                 None => {
-                    self.put(self.put_record(&write, expires), write.token)
+                    self.put(self.put_record(write, expires), write.token)
                         .await?
                 }
-                Some(details) => self.put_both(&write, expires, details).await?,
+                Some(details) => self.put_both(write, expires, details).await?,
             };
             match put {
                 Put::Done => return Ok(Written::Written),
-                Put::Refused(item) => match item.and_then(|i| later(&i, &write, expires)) {
+                Put::Refused(item) => match item.and_then(|i| later(&i, write, expires)) {
                     Some(at) => standing = Some(at),
                     None => return Ok(Written::Conflict),
                 },

@@ -89,6 +89,7 @@ fn dispatch(db: &Database, operation: &str, body: &str) -> Result<String, Dynoxi
             request.client_request_token = None;
             answer(&db.transact_write_items(request)?)
         }
+        "UpdateItem" => answer(&db.update_item(read(body)?)?),
         "DeleteItem" => answer(&db.delete_item(read(body)?)?),
         "Query" => answer(&db.query(read(body)?)?),
         "Scan" => answer(&db.scan(read(body)?)?),

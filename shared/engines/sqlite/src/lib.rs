@@ -34,6 +34,7 @@ mod expiry;
 mod index;
 mod moving;
 mod orders;
+mod outputs;
 mod record;
 mod schema;
 mod snapshot;

@@ -12,10 +12,10 @@ use triad_runtime::moving::{
 use triad_runtime::ports::Unreadable;
 use triad_runtime::{Clock, StoreError};
 
-use crate::SqliteStore;
 use crate::error::signed;
 use crate::orders::{MAX_DETAILS_BYTES, insert_details, insert_record, sum_of_details};
 use crate::record::{self, COLUMNS};
+use crate::{SqliteStore, outputs};
 
 /// Items of one page.
 const PAGE: usize = 100;
@@ -100,7 +100,7 @@ fn records(db: &Connection, after: i64, now: Timestamp) -> rusqlite::Result<Kept
     while let Some(row) = rows.next()? {
         (seen, last) = (seen + 1, row.get(COLUMNS.len() + 1)?);
         let id: String = row.get(0).unwrap_or_default();
-        add(&mut page, id, read_order(row)?, now);
+        add(&mut page, id, read_order(db, row)?, now);
     }
     page.next = Some(match seen == PAGE {
         true => format!("{RECORDS}{last}"),
@@ -143,7 +143,7 @@ fn add(page: &mut KeptPage, id: String, read: Result<KeptOrder, StoreError>, now
 }
 
 /// A row of [`READ`], whether or not it has expired.
-fn read_order(row: &Row<'_>) -> rusqlite::Result<Result<KeptOrder, StoreError>> {
+fn read_order(db: &Connection, row: &Row<'_>) -> rusqlite::Result<Result<KeptOrder, StoreError>> {
     let id: String = row.get(0)?;
     let number = |name: &str| match record::place(name).map(|at| row.get_ref(at)) {
         Some(Ok(ValueRef::Integer(number))) => Some(number.cast_unsigned()),
@@ -152,11 +152,17 @@ fn read_order(row: &Row<'_>) -> rusqlite::Result<Result<KeptOrder, StoreError>> 
     // No record expires before second 0, so expired records are read too.
     let record = match record::decode(row, 0) {
         Err(why) => return Ok(Err(why)),
-        Ok(read) => read.map(|order| KeptRecord {
-            order: Arc::new(order),
-            token: number("WriteToken").unwrap_or_default(),
-            expires_s: number("ExpiresAt"),
-        }),
+        Ok(None) => None,
+        Ok(Some(mut order)) => {
+            if let Err(why) = outputs::complete(db, &mut order)? {
+                return Ok(Err(why));
+            }
+            Some(KeptRecord {
+                order: Arc::new(order),
+                token: number("WriteToken").unwrap_or_default(),
+                expires_s: number("ExpiresAt"),
+            })
+        }
     };
     let details = details(row, DETAILS_AT, &id)?;
     Ok(order(id, record, details))
@@ -203,7 +209,7 @@ fn stored_item(
     let mut read = db.prepare_cached(&READ_ONE)?;
     let mut rows = read.query([id.as_str()])?;
     if let Some(row) = rows.next()? {
-        return Ok(read_order(row)?.map(Some));
+        return Ok(read_order(db, row)?.map(Some));
     }
     let mut read = db.prepare_cached(
         "SELECT Details, Digest, ExpiresAt, Checksum FROM orders WHERE OrderID = ?1",
@@ -254,6 +260,9 @@ fn keep_order(
     if let Some(details) = &own.details {
         let expires = details.expires_s.map(signed);
         insert_details(db, own.id.as_str(), &details.json, &details.digest, expires)?;
+    }
+    if let Some(record) = &own.record {
+        outputs::insert(db, &own.id, record.order.outputs_read())?;
     }
     if let Some(record) = record {
         insert_record(db, record)?;

@@ -8,12 +8,14 @@ use serde_json::Value;
 use triad_core::outbox::Writer;
 use triad_core::{Order, OrderId, Timestamp};
 use triad_runtime::ports::{OrderPage, Unreadable};
-use triad_runtime::{Clock, Created, DuePage, NewOrder, StateStore, StoreError, Write, Written};
+use triad_runtime::{
+    Clock, Created, DuePage, NewOrder, OutputsOf, StateStore, StoreError, Write, Written,
+};
 use triad_workflow::Millis;
 
 use crate::error::{of_item, signed};
 use crate::record::{self, COLUMNS, Encoded, INDEXED, KEY};
-use crate::{SqliteStore, index};
+use crate::{SqliteStore, index, outputs};
 
 /// Largest details, in bytes: as large as an item of DynamoDB, so that every order can be moved there.
 pub(crate) const MAX_DETAILS_BYTES: usize = 400 * 1024;
@@ -122,6 +124,19 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
         let read = self.engine.read(move |db| {
             let details = orders.iter().map(|id| details_of(db, id, now_s));
             details.map(of_item).collect()
+        });
+        Self::each(read.await, items)
+    }
+
+    async fn outputs(&self, wanted: Vec<OutputsOf>) -> Vec<Result<Vec<Arc<Value>>, StoreError>> {
+        let items = wanted.len();
+        let read = self.engine.read(move |db| {
+            let of_one = |wanted: &OutputsOf| {
+                let digests = wanted.digests.iter();
+                let read = digests.map(|digest| outputs::read(db, &wanted.order, digest));
+                read.collect::<rusqlite::Result<Result<_, _>>>()
+            };
+            wanted.iter().map(of_one).collect()
         });
         Self::each(read.await, items)
     }
@@ -255,6 +270,7 @@ fn commit_one(
         let why = format!("the details of {id} have expired");
         return Ok(Err(StoreError::Item(why)));
     }
+    outputs::insert(db, &write.next.id, write.next.new_outputs())?;
     let moves = INDEXED
         .iter()
         .zip(&standing.indexed)

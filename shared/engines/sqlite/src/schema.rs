@@ -244,6 +244,11 @@ fn tables() -> String {
             ExpiresAt INTEGER, Checksum INTEGER NOT NULL);
         CREATE INDEX IF NOT EXISTS orders_expiry ON orders (ExpiresAt)
             WHERE ExpiresAt IS NOT NULL;
+        CREATE TABLE IF NOT EXISTS outputs (
+            OrderID TEXT NOT NULL, Digest TEXT NOT NULL, Output TEXT NOT NULL,
+            UNIQUE (OrderID, Digest));
+        CREATE TRIGGER IF NOT EXISTS delete_outputs AFTER DELETE ON order_state BEGIN
+            DELETE FROM outputs WHERE OrderID = OLD.OrderID; END;
         CREATE TABLE IF NOT EXISTS workflows (
             Name TEXT NOT NULL, Hash TEXT NOT NULL, Definition TEXT NOT NULL,
             PublishedAt INTEGER NOT NULL, PRIMARY KEY (Name, Hash)) WITHOUT ROWID;

@@ -1,30 +1,44 @@
 //! Inputs of requests, computed from the record, the details and the definition.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
-use triad_workflow::{EvalError, Scope, StepIndex, Template};
+use triad_workflow::{EvalError, Expression, Scope, StepIndex, Template, Workflow};
 
 use crate::context::{Context, NeedsDetails};
 use crate::ids::Priority;
-use crate::order::Order;
+use crate::order::{Order, ProcessState};
+use crate::output::{Output, OutputDigest};
 use crate::step::StepState;
 
-/// The variables that expressions see for this order now.
-pub(crate) fn scope(
+/// The variables that these expressions see for this order now: of the outputs, those of the steps that they name.
+pub(crate) fn scope<'a>(
     ctx: &Context<'_>,
     order: &Order,
+    expressions: impl IntoIterator<Item = &'a Expression>,
     output: Option<&Value>,
 ) -> Result<Scope, NeedsDetails> {
     let details = ctx.details.ok_or(NeedsDetails)?;
+    let expressions = expressions.into_iter();
+    let named: BTreeSet<&str> = expressions
+        .flat_map(|e| e.steps().iter().map(String::as_str))
+        .collect();
     let is_high = order.priority == Priority::High;
     let (id, workflow) = (order.id.as_str(), order.workflow.name.as_str());
     let facts = Scope::order(id, workflow, is_high, order.submitted_at.0);
-    let outputs = order.steps.iter().filter_map(|s| {
-        let output = match &s.state {
-            StepState::Skipped => &Value::Null,
-            state => state.output()?,
+    let mut outputs = Vec::with_capacity(named.len());
+    for record in order
+        .steps
+        .iter()
+        .filter(|s| named.contains(s.step.as_str()))
+    {
+        let output = match (&record.state, record.state.output()) {
+            (StepState::Skipped, _) => &Value::Null,
+            (_, Some(output)) => output.value().ok_or(NeedsDetails)?,
+            (_, None) => continue,
         };
-        Some((s.step.as_str(), output))
-    });
+        outputs.push((record.step.as_str(), output));
+    }
     Ok(Scope::new(&facts, details, outputs, output))
 }
 
@@ -40,7 +54,8 @@ pub(crate) fn forward(
     if let Some(corrected) = &order.steps[index].input {
         return Ok(Ok(corrected.clone()));
     }
-    render(&ctx.workflow.steps[index].input, || scope(ctx, order, None))
+    let template = &ctx.workflow.steps[index].input;
+    render(template, || scope(ctx, order, template.expressions(), None))
 }
 
 /// Computes a template; for one without expressions no variables are made.
@@ -63,6 +78,56 @@ pub(crate) fn compensation(
     let Some(compensation) = &ctx.workflow.steps[index].compensation else {
         return Ok(Ok(json!({})));
     };
-    let output = order.steps[index].state.output();
-    render(&compensation.input, || scope(ctx, order, output))
+    let template = &compensation.input;
+    let expressions = template.expressions();
+    let reads_output = || expressions.iter().any(|e| e.reads_output());
+    let output = match order.steps[index].state.output() {
+        Some(output) if reads_output() => Some(output.value().ok_or(NeedsDetails)?),
+        _ => None,
+    };
+    render(template, || scope(ctx, order, expressions, output))
+}
+
+/// The outputs beside the record that are to be read for a decision that ended with [`NeedsDetails`]: those that the
+/// inputs and conditions of the order's next steps read, or those that its compensations read. All of them, if these
+/// have been read. Empty if there is none, or if all have been read.
+#[must_use]
+pub fn outputs_to_read(workflow: &Workflow, order: &Order) -> Vec<OutputDigest> {
+    let is_compensating = matches!(order.state, ProcessState::Compensating { .. });
+    let mut named: BTreeSet<&str> = BTreeSet::new();
+    for (record, step) in order.steps.iter().zip(&workflow.steps) {
+        let expressions: Vec<&Expression> = match (is_compensating, &step.compensation) {
+            (false, _) if record.state.is_done() => continue,
+            (false, _) => step
+                .input
+                .expressions()
+                .into_iter()
+                .chain(&step.when)
+                .collect(),
+            (true, Some(compensation)) if record.state.to_compensate().is_some() => {
+                compensation.input.expressions()
+            }
+            (true, _) => continue,
+        };
+        if expressions.iter().any(|e| e.reads_output()) {
+            named.insert(record.step.as_str());
+        }
+        named.extend(
+            expressions
+                .iter()
+                .flat_map(|e| e.steps())
+                .map(String::as_str),
+        );
+    }
+    let unread = |is_wanted: &dyn Fn(&str) -> bool| -> Vec<OutputDigest> {
+        let wanted = order.steps.iter().filter(|s| is_wanted(s.step.as_str()));
+        let outputs = wanted.filter_map(|s| s.state.output());
+        let unread = outputs.filter(|output| output.value().is_none());
+        unread.filter_map(Output::digest).cloned().collect()
+    };
+    let next = unread(&|step| named.contains(step));
+    match next.is_empty() {
+        true => unread(&|_| true),
+        false => next,
+    }
 }

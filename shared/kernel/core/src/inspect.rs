@@ -84,7 +84,7 @@ fn unknown_output(step: &Step, record: &StepRecord) -> Option<EvalError> {
         return None;
     }
     let inputs = step.compensation.iter().flat_map(|c| c.input.expressions());
-    let mut reading = inputs.filter(|e| e.reads().iter().any(|path| path[0] == "output"));
+    let mut reading = inputs.filter(|e| e.reads_output());
     reading.next().map(|expression| EvalError {
         source_text: expression.source().to_owned(),
         reason: "the output of the step is not known".into(),

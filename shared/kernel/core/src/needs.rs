@@ -18,6 +18,12 @@ use crate::step::StepState;
 /// [`NeedsDetails`] if the condition of a step has to be computed and [`Context::details`] is `None`.
 pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, NeedsDetails> {
     let steps = || order.steps.iter().zip(&ctx.workflow.steps);
+    let conditions = || {
+        ctx.workflow
+            .steps
+            .iter()
+            .filter_map(|step| step.when.as_ref())
+    };
     Ok(match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) => {
             let mut needed = BTreeSet::new();
@@ -28,7 +34,7 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, Ne
                     (StepState::Waiting, Some(when)) => {
                         let scope = match &mut scope {
                             Some(made) => made,
-                            none => none.insert(input::scope(ctx, order, None)?),
+                            none => none.insert(input::scope(ctx, order, conditions(), None)?),
                         };
                         !matches!(when.holds(scope), Ok(false))
                     }

@@ -178,9 +178,8 @@ pub fn kept_due(order: &Order, timing: Timing, now: Timestamp) -> Option<Order> 
     let least = timing.confirm_within;
     let wait = now.since(ended).clamp(least, CONFIRM_AT_MOST.max(least));
     Some(Order {
-        version: order.version.next(),
         due: Some(now.plus(wait)),
-        ..order.clone()
+        ..order.successor()
     })
 }
 

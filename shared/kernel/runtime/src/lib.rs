@@ -11,6 +11,7 @@ mod admission_queue;
 pub mod agent;
 mod alerts;
 mod backlog;
+pub mod beside;
 pub mod cache;
 pub mod control;
 pub mod dead_letter;
@@ -41,8 +42,8 @@ mod waves;
 pub use control::{ControlRecord, ControlStore, ControlWrite};
 pub use handled::{Handled, Redelivery};
 pub use ports::{
-    Bus, BusError, Clock, Created, DefinitionStore, DuePage, DueRow, Entropy, NewOrder, StateStore,
-    StoreError, Write, Written,
+    Bus, BusError, Clock, Created, DefinitionStore, DuePage, DueRow, Entropy, NewOrder, OutputsOf,
+    StateStore, StoreError, Write, Written,
 };
 pub use record::InputRecord;
 pub use remote::{Call, CallNotes, Fault, RemoteService};

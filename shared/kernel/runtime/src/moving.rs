@@ -33,7 +33,7 @@ impl StorePart {
 /// A process record, and what a store keeps with it: the token of the last write and the expiry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptRecord {
-    /// The record.
+    /// The record, with all outputs that lie beside it.
     pub order: Arc<Order>,
     /// The token of the record's last write; 0 if it was created and not written since.
     pub token: u64,

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use triad_core::downstream::{Downstream, DownstreamAction};
 use triad_core::migrate::{Change, Unmovable, migrate};
 use triad_core::pass::{Pass, PassEnd, Snapshot, Source, Task, WriterOrder};
@@ -14,6 +13,7 @@ use triad_core::{
 };
 use triad_workflow::AgentName;
 
+use crate::beside::read_all;
 use crate::control::ControlStore;
 use crate::definitions::Definitions;
 pub use crate::downstream_record::read_downstream;
@@ -120,18 +120,19 @@ where
         dry_run: bool,
     ) -> Result<Operated, OperateError> {
         let mut carried = Carried::new(Pass::new(WriterOrder::Beside, MAX_RACES));
-        let (mut details, mut attempts) = (None, Vec::new());
+        let (mut reads_beside, mut attempts) = (false, Vec::new());
         let mut operation = operation.clone();
         // The loop ends: each lost race uses one of the races of the pass.
         loop {
             match carried.pass.task() {
                 Task::Read | Task::ReadDetails => {
-                    if matches!(carried.pass.task(), Task::ReadDetails) {
-                        details = Some(self.details(id).await?);
-                    }
-                    let Some(read) = self.read(id, details.clone()).await? else {
+                    reads_beside |= matches!(carried.pass.task(), Task::ReadDetails);
+                    let Some(mut read) = self.read(id).await? else {
                         return Ok(Operated::NotFound);
                     };
+                    if reads_beside {
+                        read = self.complete(read).await?;
+                    }
                     operation.action.see(&read.order);
                     let event = Event::Operate(operation.clone());
                     let (timing, now) = (self.settings.timing, self.clock.now());
@@ -192,7 +193,7 @@ where
                     workflow: target.clone(),
                     details: None,
                 },
-                false => self.with_definition(order, None).await?,
+                false => self.with_definition(order).await?,
             };
             let (timing, now) = (self.settings.timing, self.clock.now());
             let moved = migrate(&read.order, &read.workflow, &target, act, timing, now);
@@ -223,18 +224,25 @@ where
         }
     }
 
-    /// Reads an order with its definition and its details, consistently; `None` if there is no such
+    /// Reads an order with its definition, its details and its outputs, consistently; `None` if there is no such
     /// order, or it has expired.
     ///
     /// # Errors
     /// [`OperateError::Store`] if the store fails or the definition is not stored, [`OperateError::Unsound`]
-    /// if the details are not stored.
+    /// if the details or an output are not stored.
     pub async fn snapshot(&self, id: &OrderId) -> Result<Option<Snapshot>, OperateError> {
-        let Some(read) = self.read(id, None).await? else {
-            return Ok(None);
-        };
-        let details = Some(self.details(id).await?);
-        Ok(Some(Snapshot { details, ..read }))
+        match self.read(id).await? {
+            Some(read) => self.complete(read).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Adds what lies beside the record.
+    async fn complete(&self, read: Snapshot) -> Result<Snapshot, OperateError> {
+        read_all(&self.store, read).await.map_err(|e| match e {
+            StoreError::Item(why) => OperateError::Unsound(why),
+            e => e.into(),
+        })
     }
 
     fn tracing(&self) -> Tracing<'_, C> {
@@ -286,15 +294,11 @@ where
         self.settings.timing
     }
 
-    async fn read(
-        &self,
-        id: &OrderId,
-        details: Option<Arc<Value>>,
-    ) -> Result<Option<Snapshot>, OperateError> {
+    async fn read(&self, id: &OrderId) -> Result<Option<Snapshot>, OperateError> {
         let Some(order) = self.record(id).await? else {
             return Ok(None);
         };
-        self.with_definition(order, details).await.map(Some)
+        self.with_definition(order).await.map(Some)
     }
 
     async fn record(&self, id: &OrderId) -> Result<Option<Order>, OperateError> {
@@ -302,23 +306,13 @@ where
         Ok(found.pop().transpose()?.flatten())
     }
 
-    async fn with_definition(
-        &self,
-        order: Order,
-        details: Option<Arc<Value>>,
-    ) -> Result<Snapshot, OperateError> {
+    async fn with_definition(&self, order: Order) -> Result<Snapshot, OperateError> {
         let now = self.clock.now();
         Ok(Snapshot {
             workflow: self.definitions.pinned(&order.workflow, now).await?,
             order: Arc::new(order),
-            details,
+            details: None,
         })
-    }
-
-    async fn details(&self, id: &OrderId) -> Result<Arc<Value>, OperateError> {
-        let mut found = self.store.details(vec![id.clone()]).await;
-        let details = found.pop().transpose()?.flatten();
-        details.ok_or_else(|| OperateError::Unsound("its details are not stored".into()))
     }
 }
 

@@ -9,7 +9,9 @@ use std::future::{Future, ready};
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::{Attention, Envelope, Failure, Order, OrderId, Timestamp, Version, WorkflowRef};
+use triad_core::{
+    Attention, Envelope, Failure, Order, OrderId, OutputDigest, Timestamp, Version, WorkflowRef,
+};
 use triad_workflow::{DefinitionHash, Millis, SearchKey, WorkflowName};
 
 /// Why the store failed; the text is for people. A lost race is no failure: see [`Written`].
@@ -115,6 +117,15 @@ pub enum Written {
     Conflict,
 }
 
+/// Outputs of one order that lie beside its record.
+#[derive(Debug, Clone)]
+pub struct OutputsOf {
+    /// The order.
+    pub order: OrderId,
+    /// The digests of the outputs, which its record names.
+    pub digests: Vec<OutputDigest>,
+}
+
 /// A page of one shard of the due index: rows, and where the next page begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DuePage {
@@ -174,7 +185,9 @@ pub trait StateStore: Send + Sync + 'static {
         orders: Vec<NewOrder>,
     ) -> impl Future<Output = Vec<Result<Created, StoreError>>> + Send;
 
-    /// Executes conditional writes. The caller passes at most one write for an order.
+    /// Executes conditional writes. The caller passes at most one write for an order. The [new
+    /// outputs](Order::new_outputs) of a record are stored before it, or together with it: a record never names an
+    /// output that is not stored.
     ///
     /// # Errors
     /// For each write: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the
@@ -224,6 +237,17 @@ pub trait StateStore: Send + Sync + 'static {
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Arc<Value>>, StoreError>>> + Send;
+
+    /// Reads outputs that lie beside records. The answer has the outputs of each order in the order of its digests. An
+    /// output never changes.
+    ///
+    /// # Errors
+    /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
+    /// [`StoreError::Item`] if an output is not stored or cannot be read.
+    fn outputs(
+        &self,
+        wanted: Vec<OutputsOf>,
+    ) -> impl Future<Output = Vec<Result<Vec<Arc<Value>>, StoreError>>> + Send;
 
     /// Reads a page of one shard of the due index: at most `limit` rows whose hint is at or before
     /// `until`, earliest first. `shard` is below [`SHARDS`](triad_core::due::SHARDS) for orders in
@@ -362,6 +386,12 @@ impl<T: StateStore> StateStore for Arc<T> {
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Arc<Value>>, StoreError>>> + Send {
         (**self).details(orders)
+    }
+    fn outputs(
+        &self,
+        wanted: Vec<OutputsOf>,
+    ) -> impl Future<Output = Vec<Result<Vec<Arc<Value>>, StoreError>>> + Send {
+        (**self).outputs(wanted)
     }
     fn due(
         &self,

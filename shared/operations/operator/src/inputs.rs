@@ -1,9 +1,13 @@
 //! An order's details, the calls of its steps, and their outputs.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::Value;
 use triad_core::inspect::{ServiceCall, calls};
-use triad_core::{Context, Order, StepState, Timing};
+use triad_core::pass::Snapshot;
+use triad_core::{Order, StepState, Timing};
+use triad_runtime::beside::read_all;
 use triad_runtime::{DefinitionStore, StateStore, StoreError};
 use triad_workflow::{StepId, Workflow};
 
@@ -99,7 +103,7 @@ impl<'a> CallView<'a> {
 }
 
 /// Reads the details of an order and its definition, and computes the inputs of its steps as they are now.
-/// It costs two reads. `timing` is the installation's.
+/// It costs two reads, and one more if it has outputs above 1 KiB. `timing` is the installation's.
 ///
 /// # Errors
 /// [`InputsError::Store`] if the store failed, [`InputsError::NoDetails`] if the details are no longer kept,
@@ -117,16 +121,18 @@ where
     if workflow.steps.len() != order.steps.len() {
         return Err(unread());
     }
-    let ctx = Context {
-        workflow: &workflow,
-        details: Some(&details),
-        timing,
+    let read = Snapshot {
+        order: Arc::new(order.clone()),
+        workflow: Arc::new(workflow),
+        details: Some(Arc::clone(&details)),
     };
+    let read = read_all(store, read).await?;
+    let ctx = read.context(timing);
     let mut steps = Vec::new();
-    for (index, record) in order.steps.iter().enumerate() {
+    for (index, record) in read.order.steps.iter().enumerate() {
         steps.push(StepInputs {
             step: record.step.clone(),
-            calls: calls(&ctx, order, index).map_err(|_| InputsError::NoDetails)?,
+            calls: calls(&ctx, &read.order, index).map_err(|_| InputsError::NoDetails)?,
             output: output(&record.state).cloned(),
         });
     }
@@ -138,7 +144,6 @@ where
 
 fn output(state: &StepState) -> Option<&Value> {
     let is_completed = matches!(state, StepState::Completed { .. });
-    state
-        .output()
-        .filter(|output| is_completed || !output.is_null())
+    let output = state.output()?.value();
+    output.filter(|output| is_completed || !output.is_null())
 }

@@ -304,7 +304,7 @@ mod tests {
             let compensated = StepState::Compensated {
                 applied: Applied {
                     position: None,
-                    output: Value::Null,
+                    output: Value::Null.into(),
                 },
                 attempt: Attempt(1),
                 started: Some(Timestamp(started)),

@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::Value;
-use triad_core::{Order, StepState, Timestamp};
+use triad_core::{Order, Output, StepState, Timestamp};
 
 use super::{Guarantee, Verdict};
 use crate::evidence::{AgentReply, AttemptId, Evidence, ReplyContent};
@@ -63,7 +62,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
                 let all = replies.get(&id).map_or(&[][..], Vec::as_slice);
                 let by = all.iter().any(|r| {
                     let says =
-                        matches!(&r.said, ReplyContent::Done(o) if output.is_none_or(|w| w == o));
+                        matches!(&r.said, ReplyContent::Done(o) if output.is_none_or(|w| *w == o.clone().into()));
                     says && finished <= r.complete_by
                 });
                 (!by).then(|| format!("{id:?} at {finished:?}: {all:?}"))
@@ -82,7 +81,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
 fn end_of<'a>(
     order: &Order,
     step: &'a triad_core::StepRecord,
-) -> Option<(AttemptId, Timestamp, Option<&'a Value>)> {
+) -> Option<(AttemptId, Timestamp, Option<&'a Output>)> {
     let (is_compensation, attempt, finished, output) = match &step.state {
         StepState::Completed {
             attempt,

@@ -195,7 +195,7 @@ impl Evidence {
                 (true, _) => StepState::Compensated {
                     applied: Applied {
                         position: Some(position as u32),
-                        output: output.clone(),
+                        output: output.clone().into(),
                     },
                     started: None,
                     attempt,
@@ -206,7 +206,7 @@ impl Evidence {
                     started: Some(Timestamp(10)),
                     finished: FINISHED,
                     position: position as u32,
-                    output: output.clone(),
+                    output: output.clone().into(),
                 },
             };
             self.requests.push(asked(name, step, is_compensation, 1));

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use serde_json::{Value, json};
 use triad_core::Direction;
+use triad_core::output::MAX_INLINE_BYTES;
 use triad_reference_service::contract::Answer;
 use triad_runtime::{Call, Fault, RemoteService};
 
@@ -95,6 +96,7 @@ impl RemoteService for SimRemote {
             compensates: call.compensates.map(ToString::to_string),
             input: call.input.clone(),
         };
+        let key = call.key.clone();
         let (fate, unreachable, in_progress) = {
             let mut state = world.state();
             state.note_call(self.ports.who, &call, time_left);
@@ -171,7 +173,7 @@ impl RemoteService for SimRemote {
                 let bytes = output.to_string().len();
                 Ok(json!({"_left_out": {"reference": format!("{bytes} bytes")}}))
             }
-            Answer::Output(output) => Ok(output),
+            Answer::Output(output) => Ok(with_document(output, &key)),
             Answer::Garbage => Err(transient("garbage", true)),
             Answer::Error { status, code, .. } if status == 429 || status >= 500 => {
                 Err(transient(code, true))
@@ -191,4 +193,14 @@ fn transient(code: &str, maybe_applied: bool) -> Fault {
         retry_after: None,
         maybe_applied,
     }
+}
+
+/// Adds a document above the size of an output in the record to the output of every third effect.
+fn with_document(mut output: Value, key: &str) -> Value {
+    let is_large = key.bytes().map(u32::from).sum::<u32>().is_multiple_of(3);
+    if let (true, Value::Object(fields)) = (is_large, &mut output) {
+        let document = key.repeat(MAX_INLINE_BYTES / key.len() + 1);
+        fields.insert("document".to_owned(), document.into());
+    }
+    output
 }

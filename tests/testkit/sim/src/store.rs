@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use serde_json::Value;
-use triad_core::{Attention, Order, OrderId, Timestamp, Version, WorkflowRef};
+use triad_core::{Attention, Order, OrderId, OutputDigest, Timestamp, Version, WorkflowRef};
 use triad_runtime::ports::OrderPage;
-use triad_runtime::{DuePage, DueRow, NewOrder, Write};
+use triad_runtime::{DuePage, DueRow, NewOrder, OutputsOf, Write};
 
 use crate::kernel::{InstanceId, Kernel, OUTSIDE};
 use crate::lone::Older;
@@ -61,6 +61,8 @@ pub(crate) struct StoreState {
     by_id: HashMap<OrderId, CreationIndex, FixedState>,
     /// When each expired record is deleted.
     going: BTreeSet<(u64, CreationIndex)>,
+    /// Outputs that lie beside their records.
+    outputs: BTreeMap<(CreationIndex, OutputDigest), Arc<Value>>,
     /// The due index as queries see it.
     index: BTreeMap<u32, BTreeSet<(u64, CreationIndex)>>,
     /// Changes of the index that queries do not see yet, by time and sequence.
@@ -99,6 +101,36 @@ impl StoreState {
 
     pub(crate) fn details(&self, id: &OrderId) -> Option<Arc<Value>> {
         Some(self.entries[*self.by_id.get(id)?].details.clone())
+    }
+
+    /// Outputs of an order; `None` if one of them is not stored.
+    pub(crate) fn outputs(&self, k: &mut Kernel, wanted: &OutputsOf) -> Option<Vec<Arc<Value>>> {
+        let at = *self.by_id.get(&wanted.order)?;
+        k.coverage.reach("saw: output read from beside a record");
+        let digests = wanted.digests.iter().cloned();
+        digests
+            .map(|digest| self.outputs.get(&(at, digest)).cloned())
+            .collect()
+    }
+
+    /// Stores the new outputs of a write, which is done before the write and whether or not it takes effect.
+    pub(crate) fn store_outputs(&mut self, k: &mut Kernel, next: &Order) {
+        let Some(at) = self.by_id.get(&next.id).copied() else {
+            return;
+        };
+        for (digest, output) in next.new_outputs() {
+            k.coverage.reach("saw: output beside its record");
+            self.outputs.insert((at, digest.clone()), output.clone());
+        }
+    }
+
+    /// The outputs that a record names and that are not stored.
+    pub(crate) fn missing_outputs(&self, order: &Order) -> Vec<OutputDigest> {
+        let at = self.by_id.get(&order.id).copied().unwrap_or(usize::MAX);
+        let named = order.outputs_beside().cloned();
+        named
+            .filter(|digest| !self.outputs.contains_key(&(at, digest.clone())))
+            .collect()
     }
 
     pub(crate) fn publish(&mut self, definition: &WorkflowRef, json: String, now: u64) {
@@ -151,7 +183,7 @@ impl StoreState {
         // As in a scan with a filter, a page may be empty although another follows.
         let orders = scanned
             .filter(|e| !e.gone && !e.is_expired(now))
-            .map(|e| (*e.order).clone())
+            .map(|e| (*e.order).clone().without_texts())
             .filter(|o| state.is_none_or(|s| o.state.name() == s))
             .collect();
         let next = from + LIST_PAGE;
@@ -287,7 +319,7 @@ impl StoreState {
             k.coverage.reach("saw: expired record ignored");
             return None;
         }
-        Some((*entry.order).clone())
+        Some((*entry.order).clone().without_texts())
     }
 
     /// The result of an eventually consistent read, which may be the previous version.
@@ -299,7 +331,7 @@ impl StoreState {
         if let Some(before) = young
             && k.fault("fault: read a moment old", k.faults.stale_read)
         {
-            return before.map(|order| (*order).clone());
+            return before.map(|order| (*order).clone().without_texts());
         }
         self.load(k, id)
     }

@@ -8,15 +8,15 @@ use triad_core::OrderId;
 use triad_runtime::moving::{
     Keeping, KeptDetails, KeptOrder, KeptPage, KeptRecord, StoredItem, compared,
 };
-use triad_runtime::{Clock, StoreError};
+use triad_runtime::{Clock, OutputsOf, StoreError};
 use triad_workflow::Millis;
 
 use super::add;
 use crate::error::{self, Cancelled, classify};
 use crate::item::{self, Item, number, text};
-use crate::orders;
 use crate::store::DynamoStore;
 use crate::tables::attr;
+use crate::{orders, outputs};
 
 /// Prefix of the name of a page that lists orders by their records.
 const RECORDS: &str = "records/";
@@ -53,7 +53,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         let details = self.beside(&records, &self.tables.orders).await?;
         let mut page = KeptPage::default();
         for (record, details) in records.iter().zip(&details) {
-            self.take(&mut page, Some(record), details.as_ref());
+            self.take(&mut page, Some(record), details.as_ref()).await;
         }
         Ok((page, next.map(|key| id_in(&key))))
     }
@@ -62,12 +62,13 @@ impl<C: Clock + Clone> DynamoStore<C> {
         &self,
         start: Option<Item>,
     ) -> Result<(KeptPage, Option<String>), StoreError> {
-        let (details, next) = self.scanned(&self.tables.orders, start).await?;
+        let (mut details, next) = self.scanned(&self.tables.orders, start).await?;
+        details.retain(|item| !outputs::is_output(item));
         let records = self.beside(&details, &self.tables.order_state).await?;
         let mut page = KeptPage::default();
         for (details, record) in details.iter().zip(&records) {
             if record.is_none() {
-                self.take(&mut page, None, Some(details));
+                self.take(&mut page, None, Some(details)).await;
             }
         }
         Ok((page, next.map(|key| id_in(&key))))
@@ -87,12 +88,28 @@ impl<C: Clock + Clone> DynamoStore<C> {
         beside.collect()
     }
 
-    fn take(&self, page: &mut KeptPage, record: Option<&Item>, details: Option<&Item>) {
+    async fn take(&self, page: &mut KeptPage, record: Option<&Item>, details: Option<&Item>) {
         let id = record.or(details).map(id_in).unwrap_or_default();
-        let read = order_of(&id, record, details);
-        let read = read.map(|order| order.at(self.clock.now()));
+        let read = match order_of(&id, record, details).map(|order| order.at(self.clock.now())) {
+            Ok(Some(order)) => self.with_outputs(order).await.map(Some),
+            other => other,
+        };
         let read = read.map(|order| order.map(|order| StoredItem::Order(Box::new(order))));
         add(page, id, read);
+    }
+
+    /// Adds the outputs beside the record.
+    async fn with_outputs(&self, mut read: KeptOrder) -> Result<KeptOrder, StoreError> {
+        if let Some(record) = &mut read.record {
+            let digests: Vec<_> = record.order.outputs_beside().cloned().collect();
+            let wanted = OutputsOf {
+                order: read.id.clone(),
+                digests: digests.clone(),
+            };
+            let outputs = self.get_outputs(wanted).await?;
+            Arc::make_mut(&mut record.order).take_outputs(digests.iter().zip(&outputs));
+        }
+        Ok(read)
     }
 
     /// The stored order with an id, whether or not it has expired.
@@ -132,6 +149,10 @@ impl<C: Clock + Clone> DynamoStore<C> {
 
     /// Writes record and details, on the condition that neither exists; false if one does.
     async fn put_order(&self, own: &KeptOrder) -> Result<bool, StoreError> {
+        if let Some(record) = &own.record {
+            let outputs = record.order.outputs_read();
+            self.put_outputs(&own.id, outputs, record.expires_s).await?;
+        }
         let record = self.half(&self.tables.order_state, &own.id, record_item(own))?;
         let details = self.half(&self.tables.orders, &own.id, details_item(own))?;
         let request = self

@@ -4,14 +4,19 @@
 
 use std::sync::Arc;
 
+use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification};
 use serde_json::{Value, json};
-use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef};
+use triad_core::outbox::Writer;
+use triad_core::{
+    Accepted, Attempt, Order, OrderId, Priority, ProcessState, StepState, Timestamp, Version,
+    WorkflowRef,
+};
 use triad_dynamodb::{Capacity, DynamoStore, Units};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::settings::Settings;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
-use triad_runtime::{Clock, Created, NewOrder, StateStore, StoreError};
+use triad_runtime::{Clock, Created, NewOrder, StateStore, StoreError, Write, Written};
 use triad_sim::contract::{OnThreads, TimedStore};
 use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
@@ -57,9 +62,23 @@ async fn create(store: &DynamoStore<SystemClock>, order: &Order) {
     assert_eq!(created, [Ok(Created::Created)]);
 }
 
+/// An engine that does not delete what has expired by the machine's clock, for tests with another clock.
+async fn without_deletion() -> Store {
+    let engine = Store::of_contract().await;
+    let tables = &engine.tables;
+    for table in [&tables.orders, &tables.order_state, &tables.control] {
+        let off = TimeToLiveSpecification::builder().attribute_name("ExpiresAt");
+        let off = off.enabled(false).build().expect("it is complete");
+        let done = engine.client.update_time_to_live().table_name(table);
+        let done = done.time_to_live_specification(off).send().await;
+        done.expect("it can be switched off");
+    }
+    engine
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_store_keeps_the_contract() {
-    let engine = Store::of_contract().await;
+    let engine = without_deletion().await;
     // The suite writes records with times in the first seconds of 1970. By the machine's clock they would have
     // expired.
     let store = engine.store_at(ManualClock::at(10_000));
@@ -120,10 +139,10 @@ async fn the_store_keeps_the_contract_of_moving() {
     // The records have times in the first seconds of 1970; by the machine's clock they would be expired and count as
     // absent.
     let clock = ManualClock::at(10_000);
-    let engines = [Store::of_contract().await, Store::of_contract().await];
+    let engines = [without_deletion().await, without_deletion().await];
     let [from, to] = engines.each_ref().map(|e| e.store_at(clock.clone()));
     moving::moves_everything_and_knows_it_again(&from, &to).await;
-    let engines = [Store::of_contract().await, Store::of_contract().await];
+    let engines = [without_deletion().await, without_deletion().await];
     let [one, other] = engines.each_ref().map(|e| e.store_at(clock.clone()));
     moving::leaves_what_stands(&one).await;
     moving::keeps_halves_and_control_records(&other).await;
@@ -234,4 +253,67 @@ async fn a_table_without_search_indexes_is_searched_with_a_sentence_and_does_eve
             "{why}"
         );
     }
+}
+
+/// Seconds since the Unix epoch at which the items of a table expire, by the start of their key.
+async fn expiry_of(engine: &Store, table: &str, key: &str) -> u64 {
+    let found = engine.client.scan().table_name(table).send().await.unwrap();
+    let is_it = |item: &&std::collections::HashMap<String, AttributeValue>| {
+        item["OrderID"].as_s().unwrap().starts_with(key)
+    };
+    let mut items = found.items().iter().filter(is_it);
+    let at = items.next().expect("an item")["ExpiresAt"].as_n().unwrap();
+    assert!(items.next().is_none(), "one item");
+    at.parse().unwrap()
+}
+
+#[tokio::test]
+async fn an_output_expires_with_its_record() {
+    let engine = Store::start().await;
+    let clock = ManualClock::at(4_102_444_800_000);
+    let retention = Millis(20_000);
+    let store = engine.store_keeping(clock.clone(), retention);
+    let mut order = order("1", 5_000);
+    let created = store.create(vec![new(&order, "d")]).await;
+    assert_eq!(created, [Ok(Created::Created)]);
+    let write = async |next: &Order| {
+        let write = Write {
+            expected: Version(next.version.0 - 1),
+            next: Arc::new(next.clone()),
+            token: next.version.0,
+        };
+        assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
+    };
+    order.version = order.version.next();
+    order.steps[0].state = StepState::Completed {
+        attempt: Attempt(1),
+        started: None,
+        finished: clock.now(),
+        position: 0,
+        output: json!("x".repeat(2_000)).into(),
+    };
+    write(&order).await;
+    let year_s = 366 * 24 * 3_600;
+    let provisional = clock.now().0 / 1_000 + 10 * year_s;
+    let orders = &engine.tables.orders;
+    assert_eq!(expiry_of(&engine, orders, "1/").await, provisional);
+    order.version = order.version.next();
+    order.state = ProcessState::Processed { at: clock.now() };
+    order.due = None;
+    write(&order).await;
+    let end = clock.now().plus(retention).0 / 1_000;
+    assert_eq!(expiry_of(&engine, orders, "1/").await, end);
+    assert_eq!(
+        expiry_of(&engine, &engine.tables.order_state, "1").await,
+        end
+    );
+    // An operator has begun a new run.
+    order.version = order.version.next();
+    order.state = ProcessState::Pending {
+        complete_by: Some(clock.now()),
+    };
+    order.due = Some(clock.now());
+    order.outbox.writer = Writer::Operator;
+    write(&order).await;
+    assert_eq!(expiry_of(&engine, orders, "1/").await, provisional);
 }

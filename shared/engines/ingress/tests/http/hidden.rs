@@ -58,7 +58,7 @@ fn fails_with_it(order: &mut Order) {
         started: None,
         finished: at,
         position: 0,
-        output: card,
+        output: card.into(),
     };
     order.state = ProcessState::Error { at, cause };
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{
-    Created, DefinitionStore, DuePage, NewOrder, StateStore, StoreError, Write, Written,
+    Created, DefinitionStore, DuePage, NewOrder, OutputsOf, StateStore, StoreError, Write, Written,
 };
 use triad_sim::contract::{self, OnThreads};
 use triad_sqlite::{Foreign, OpenError, SqliteStore, is_taken};
@@ -52,6 +52,9 @@ impl StateStore for Turns {
     }
     async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
         self.next().details(orders).await
+    }
+    async fn outputs(&self, wanted: Vec<OutputsOf>) -> Vec<Result<Vec<Arc<Value>>, StoreError>> {
+        self.next().outputs(wanted).await
     }
     async fn due(
         &self,

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use serde_json::json;
-use triad_core::Timestamp;
+use serde_json::{Value, json};
+use triad_core::{Attempt, StepState, Timestamp, Version};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
 use triad_sim::contract::{self, OnThreads, TimedStore};
@@ -640,4 +640,42 @@ async fn what_has_expired_is_not_found_by_its_keys() {
     assert_eq!(found().await, 1, "until its time has come");
     Timed(store.clone(), clock).pass(Millis(2_000)).await;
     assert_eq!(found().await, 0);
+}
+
+#[tokio::test]
+async fn an_output_is_deleted_with_its_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let Timed(store, clock) = timed(dir.path());
+    let short = store.keeping(Millis(1_000), clock.clone());
+    for id in ["gone", "stays"] {
+        let new = new(id);
+        let mut next = new.order.clone();
+        assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
+        next.version = next.version.next();
+        next.steps[0].state = StepState::Completed {
+            attempt: Attempt(1),
+            started: None,
+            finished: Timestamp(Timed::FROM),
+            position: 0,
+            output: Value::from("x".repeat(2_000)).into(),
+        };
+        if id == "gone" {
+            let at = Timestamp(Timed::FROM);
+            next.state = triad_core::ProcessState::Processed { at };
+            next.due = None;
+        }
+        let write = Write {
+            expected: Version(next.version.0 - 1),
+            next: Arc::new(next),
+            token: 1,
+        };
+        assert_eq!(short.commit(vec![write]).await, [Ok(Written::Written)]);
+    }
+    Timed(store.clone(), clock).pass(Millis(2_000)).await;
+    store.delete_expired().await.unwrap();
+    let read = Connection::open(triad_sqlite::file(dir.path())).unwrap();
+    let left: String = read
+        .query_row("SELECT OrderID FROM outputs", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(left, "stays");
 }

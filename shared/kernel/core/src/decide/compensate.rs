@@ -78,7 +78,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
             match (in_doubt, can_be_compensated, step.repeat.is_safe()) {
                 (false, _, _) => StepState::Refused { attempt },
                 (true, false, _) => StepState::Ambiguous { attempt },
-                (true, true, true) => due(None, Value::Null),
+                (true, true, true) => due(None, Value::Null.into()),
                 // The service does not promise to recognise a key again, so an operator must decide.
                 (true, true, false) => {
                     record.error = Some(doubt::failure(record));
@@ -86,7 +86,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
                         attempt: last,
                         applied: Applied {
                             position: None,
-                            output: Value::Null,
+                            output: Value::Null.into(),
                         },
                     }
                 }

@@ -38,8 +38,7 @@ impl DerefMut for Draft {
 
 /// The next version, before any change.
 pub(crate) fn next_version(order: &Order, writer: Writer) -> Draft {
-    let mut next = order.clone();
-    next.version = order.version.next();
+    let mut next = order.successor();
     next.outbox = order.outbox.carried_to(writer);
     let unheard = order.outbox.writer == Writer::Submission && writer != Writer::Scheduler;
     if unheard {

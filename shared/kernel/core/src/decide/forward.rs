@@ -72,7 +72,7 @@ pub(super) fn advance(
         }
         let wanted = match &defined.when {
             None => Ok(true),
-            Some(condition) => condition.holds(&input::scope(ctx, order, None)?),
+            Some(condition) => condition.holds(&input::scope(ctx, order, [condition], None)?),
         };
         match wanted {
             // Each step comes after its predecessors in this order, so the loop still reaches the steps that a skip

@@ -284,8 +284,7 @@ fn finished(order: &Order, event: &Event) -> Decision {
         Event::Overdue(_) if unconfirmed => Decision::Repeat,
         Event::Overdue(_) => Decision::Ignore(Reason::Finished),
         Event::Confirmed if unconfirmed => {
-            let mut next = order.clone();
-            next.version = order.version.next();
+            let mut next = order.successor();
             next.due = None;
             next.outbox.entries.clear();
             Decision::silent(next)

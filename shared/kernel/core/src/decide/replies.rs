@@ -165,7 +165,7 @@ fn completed(
         started: (asked.out.direction == Direction::Forward).then_some(asked.out.started),
         finished: asked.finished,
         position,
-        output,
+        output: output.into(),
     };
     push_step_completed(ctx, order, asked.index, now);
     forward::advance(ctx, order, now)

@@ -449,8 +449,7 @@ fn postpone(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     if due == order.due || due.is_none_or(|at| at <= now) {
         return Decision::Ignore(Reason::NotDue);
     }
-    let mut next = order.clone();
-    next.version = order.version.next();
+    let mut next = order.successor();
     next.due = due;
     Decision::silent(next)
 }

@@ -11,6 +11,7 @@ use triad_workflow::StepId;
 
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, Timestamp};
+use crate::output::Output;
 
 /// The record of one step of one order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,7 +115,7 @@ pub enum StepState {
         position: u32,
         /// The output of the action, from the service or from the operator; null if a probe has found the
         /// effect and brought no output.
-        output: Value,
+        output: Output,
     },
     /// The action has had no effect and is not attempted again: the service refused it, or the order was
     /// compensated before the effect happened, or an operator said that it did not happen.
@@ -278,7 +279,7 @@ pub struct Applied {
     pub position: Option<u32>,
     /// The action's output, from the service or from an operator who resolved the step; null while
     /// the effect is in doubt.
-    pub output: Value,
+    pub output: Output,
 }
 
 impl StepState {
@@ -433,7 +434,7 @@ impl StepState {
     /// was in doubt when its compensation began. `None` in every state before the effect is known to have
     /// happened or to be compensated.
     #[must_use]
-    pub fn output(&self) -> Option<&Value> {
+    pub fn output(&self) -> Option<&Output> {
         match self {
             Self::Completed { output, .. } => Some(output),
             Self::Compensating { applied, .. }
@@ -444,6 +445,17 @@ impl StepState {
             | Self::Acting(_)
             | Self::Refused { .. }
             | Self::Ambiguous { .. } => None,
+        }
+    }
+
+    /// The output that [`output`](Self::output) returns, for a caller that changes it.
+    pub(crate) fn output_mut(&mut self) -> Option<&mut Output> {
+        match self {
+            Self::Completed { output, .. } => Some(output),
+            Self::Compensating { applied, .. }
+            | Self::NotCompensated { applied, .. }
+            | Self::Compensated { applied, .. } => Some(&mut applied.output),
+            _ => None,
         }
     }
 

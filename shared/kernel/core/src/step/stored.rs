@@ -8,6 +8,7 @@ use triad_workflow::StepId;
 use super::{Applied, Doubt, Leg, Out, StepRecord, StepState, Work};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, Timestamp};
+use crate::output::{Output, OutputDigest};
 
 /// The stored form. Absent: zero, false, null, or not part of the state.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -85,6 +86,9 @@ struct StoredState {
     position: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Value>,
+    /// Digest of an output that lies beside the record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_digest: Option<OutputDigest>,
 }
 
 #[expect(
@@ -194,8 +198,7 @@ impl From<StepState> for StoredState {
                 indirect: started.is_none(),
                 finished: Some(finished),
                 position: Some(position),
-                output: Some(output),
-                ..named
+                ..named.with_output(output)
             },
             StepState::Compensating { work, applied } => {
                 named.with_applied(applied).with_work(&work)
@@ -253,10 +256,27 @@ impl StoredState {
     }
 
     fn with_applied(self, applied: Applied) -> Self {
+        let named = self.with_output(applied.output);
         Self {
             position: applied.position,
-            output: Some(applied.output).filter(|output| !output.is_null()),
+            output: named.output.filter(|output| !output.is_null()),
+            ..named
+        }
+    }
+
+    fn with_output(self, output: Output) -> Self {
+        let (output, output_digest) = output.stored();
+        Self {
+            output,
+            output_digest,
             ..self
+        }
+    }
+
+    fn taken_output(&mut self) -> Output {
+        match self.output_digest.take() {
+            Some(digest) => Output::unread(digest),
+            None => Output::inline(self.output.take().unwrap_or_default()),
         }
     }
 
@@ -277,7 +297,7 @@ impl StoredState {
                 started: Some(self.needs("started", self.started)?).filter(|_| !self.indirect),
                 finished: self.needs("finished", self.finished)?,
                 position: self.needs("position", self.position)?,
-                output: self.output.take().unwrap_or(Value::Null),
+                output: self.taken_output(),
             },
             "refused" => StepState::Refused {
                 attempt: self.attempt()?,
@@ -366,7 +386,7 @@ impl StoredState {
     fn applied(&mut self) -> Applied {
         Applied {
             position: self.position,
-            output: self.output.take().unwrap_or(Value::Null),
+            output: self.taken_output(),
         }
     }
 
@@ -389,7 +409,7 @@ mod tests {
             (Timestamp(1), Timestamp(2), Timestamp(3), Timestamp(4));
         let applied = Applied {
             position: Some(1),
-            output: Value::from("out"),
+            output: Value::from("out").into(),
         };
         let deferred_since = Some(Timestamp(9));
         let out = |direction| {
@@ -442,7 +462,7 @@ mod tests {
                 started: Some(started),
                 finished,
                 position: 1,
-                output: Value::Null,
+                output: Value::Null.into(),
             },
             StepState::Refused { attempt },
             StepState::Ambiguous { attempt },

@@ -222,7 +222,7 @@ fn the_compensation_that_is_shown_has_the_output_before_and_after_it_was_made() 
     s.succeed("a");
     assert_eq!(s.state(), "Compensated");
     assert_eq!(shown(&s, 0), known);
-    assert_eq!(s.step("a").output(), Some(&json!({"ref": 1})));
+    assert_eq!(s.step("a").output(), Some(&json!({"ref": 1}).into()));
     assert!(
         matches!(s.step("a"), StepState::Compensated { applied, .. } if applied.position == Some(0))
     );

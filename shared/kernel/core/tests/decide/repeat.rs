@@ -202,7 +202,7 @@ fn an_effect_that_happened_completes_its_step() {
         panic!("{:?}", s.step("pay"))
     };
     assert_eq!((attempt.0, *position), (2, 1));
-    assert_eq!(output, &json!({"ref": 9}));
+    assert_eq!(output.value(), Some(&json!({"ref": 9})));
     assert!(s.record("pay").in_doubt.is_none());
     assert_eq!(s.asks(), [("c".into(), Direction::Forward, 1)]);
     assert_eq!(s.requests()[0].input, json!({"paid": {"ref": 9}}));
@@ -229,7 +229,7 @@ fn an_effect_that_happened_without_an_output_has_null_for_it() {
     let StepState::Completed { output, .. } = s.step("pay") else {
         panic!("{:?}", s.step("pay"))
     };
-    assert_eq!(output, &Value::Null);
+    assert!(output.is_null());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use triad_core::message::SchedulerMessage;
 use triad_core::pass::{Snapshot, Source};
 
 use super::{Batch, ReadMessage, Scheduler, Work};
+use crate::beside::read_for_decisions;
 use crate::control::ControlStore;
 use crate::dead_letter::Cause;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
@@ -79,15 +80,19 @@ where
         (known, again)
     }
 
-    /// A stored record with its definition, and its details if they are cached.
-    async fn pinned(&self, order: Order, work: &Work) -> Result<Snapshot, StoreError> {
+    /// A stored record with its definition, and with its details and outputs as far as they are cached.
+    async fn pinned(&self, mut order: Order, work: &Work) -> Result<Snapshot, StoreError> {
         let workflow = self
             .definitions
             .pinned(&order.workflow, self.clock.now())
             .await?;
+        let cached = self.cache.get(&work.id);
+        if let Some(copy) = &cached {
+            order.take_outputs(copy.order.outputs_read());
+        }
         let details = match &work.message {
             SchedulerMessage::Accepted(a) => Some(Arc::new(a.details.clone())),
-            _ => self.cache.get(&work.id).and_then(|copy| copy.details),
+            _ => cached.and_then(|copy| copy.details),
         };
         Ok(Snapshot {
             order: Arc::new(order),
@@ -96,25 +101,22 @@ where
         })
     }
 
-    /// Reads the details of orders whose decisions need them. Unreadable ones are left out.
-    pub(super) async fn with_details(
+    /// Reads the details and outputs that decisions need. Orders whose details or outputs cannot be read are left out.
+    pub(super) async fn read_beside(
         &self,
         wanting: Vec<ReadMessage>,
         batch: &mut Batch<'_>,
     ) -> Vec<ReadMessage> {
-        if wanting.is_empty() {
-            return wanting;
-        }
-        let ids = wanting.iter().map(|k| k.work.id.clone()).collect();
-        let mut known = Vec::with_capacity(wanting.len());
-        for (mut wanting, details) in wanting.into_iter().zip(self.store.details(ids).await) {
-            let missing = || StoreError::Item("its details are not stored".into());
-            match details.and_then(|details| details.ok_or_else(missing)) {
-                Ok(details) => {
-                    wanting.read.details = Some(details);
-                    known.push(wanting);
-                }
-                Err(e) => unreadable(wanting.work.index, e, batch),
+        let (works, snapshots): (Vec<_>, Vec<_>) = wanting
+            .into_iter()
+            .map(|known| ((known.work, known.source), known.read))
+            .unzip();
+        let mut known = Vec::with_capacity(works.len());
+        let read = read_for_decisions(&self.store, snapshots).await;
+        for ((work, source), read) in works.into_iter().zip(read) {
+            match read {
+                Ok(read) => known.push(ReadMessage { work, read, source }),
+                Err(e) => unreadable(work.index, e, batch),
             }
         }
         known

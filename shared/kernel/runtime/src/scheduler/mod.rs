@@ -13,6 +13,7 @@ use triad_core::{ClaimId, Event, NeedsDetails, OrderId, Priority, Timestamp};
 use triad_workflow::{Millis, WorkflowName, bounds};
 
 use crate::admission_queue::{Freed, Ports, let_in, room};
+use crate::beside::MOST_READS;
 use crate::cache::{Copy, MAX_DETAILS_BYTES, OrderCache};
 use crate::control::ControlStore;
 use crate::dead_letter::{self, Cause, dead_letter};
@@ -316,24 +317,25 @@ where
         }
     }
 
-    /// Decides each event on its own, without IO. If a decision needs the details, they are read, and the decision is
-    /// made again. Orders that wait for room are left out.
+    /// Decides each event on its own, without IO. If a decision needs the details or an output, they are read, and the
+    /// decision is made again. Orders that wait for room are left out.
     async fn decide_all(&self, known: Vec<ReadMessage>, batch: &mut Batch<'_>) -> Vec<ReadMessage> {
         let mut decided = Vec::with_capacity(known.len());
-        let mut wanting = Vec::new();
-        for known in known {
-            match self.decide_one(known, batch.records) {
-                Decided::Yes(known) => decided.push(known),
-                Decided::NeedsDetails(known) => wanting.push(known),
-                Decided::Waits => {}
+        let mut undecided = known;
+        // After the last read every decision has all that there is.
+        for reads in 0..=MOST_READS {
+            let mut wanting = Vec::new();
+            for known in undecided {
+                match self.decide_one(known, batch.records) {
+                    Decided::Yes(known) => decided.push(known),
+                    Decided::NeedsDetails(known) => wanting.push(known),
+                    Decided::Waits => {}
+                }
             }
-        }
-        for known in self.with_details(wanting, batch).await {
-            match self.decide_one(known, batch.records) {
-                Decided::Yes(known) => decided.push(known),
-                // The details are there by now.
-                Decided::NeedsDetails(_) | Decided::Waits => {}
+            if wanting.is_empty() || reads == MOST_READS {
+                break;
             }
+            undecided = self.read_beside(wanting, batch).await;
         }
         decided
     }

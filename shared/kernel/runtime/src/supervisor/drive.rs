@@ -5,8 +5,6 @@
 //! they are durable, so the last of them may be lost too. Both are made again here. Nothing is written: this is a
 //! second delivery of messages that any bus may deliver twice.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 use triad_core::due::SHARDS;
 use triad_core::effect::{self, Unmade};
@@ -15,8 +13,9 @@ use triad_core::{Envelope, OrderId, Timestamp, render};
 
 use super::Supervisor;
 use super::plan::Candidate;
+use crate::beside::{MOST_READS, read_for_decisions};
 use crate::control::ControlStore;
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 
 /// No order is due later.
 const EVER: Timestamp = Timestamp(u64::MAX);
@@ -119,29 +118,32 @@ where
         driven.alive += ids.len();
         let found = self.load(ids).await;
         let now = self.clock.now();
-        let mut all = Vec::new();
-        let mut wanting = Vec::new();
+        let mut undecided = Vec::new();
         for candidate in found {
-            let read = match candidate {
-                Candidate::Read(read, _) => read,
-                Candidate::Gone => continue,
+            match candidate {
+                Candidate::Read(read, _) => undecided.push(read),
+                Candidate::Gone => {}
                 Candidate::Unread(_, e) => {
                     self.note_failure(&e);
                     driven.failed += 1;
-                    continue;
                 }
-            };
-            match self.under_way(&read, now) {
-                Ok(messages) => all.push(messages),
-                Err(Unmade::NeedsDetails) => wanting.push(read),
-                Err(unmade) => driven.unmade(&read.order.id, &unmade),
             }
         }
-        for read in self.with_details(wanting, driven).await {
-            match self.under_way(&read, now) {
-                Ok(messages) => all.push(messages),
-                Err(unmade) => driven.unmade(&read.order.id, &unmade),
+        let mut all = Vec::new();
+        // After the last read every message can be made, or never.
+        for reads in 0..=MOST_READS {
+            let mut wanting = Vec::new();
+            for read in undecided {
+                match self.under_way(&read, now) {
+                    Ok(messages) => all.push(messages),
+                    Err(Unmade::NeedsDetails) if reads < MOST_READS => wanting.push(read),
+                    Err(unmade) => driven.unmade(&read.order.id, &unmade),
+                }
             }
+            if wanting.is_empty() {
+                break;
+            }
+            undecided = self.read_beside(wanting, driven).await;
         }
         self.send(all, driven).await;
     }
@@ -153,23 +155,19 @@ where
         Ok(Messages { first, then })
     }
 
-    /// Orders with their details. Unreadable ones are left out.
-    async fn with_details(&self, wanting: Vec<Snapshot>, driven: &mut Driven) -> Vec<Snapshot> {
+    /// Orders with the details and outputs that their messages need. Those that cannot be read are left out.
+    async fn read_beside(&self, wanting: Vec<Snapshot>, driven: &mut Driven) -> Vec<Snapshot> {
+        let ids: Vec<_> = wanting.iter().map(|read| read.order.id.clone()).collect();
         let mut known = Vec::with_capacity(wanting.len());
-        if wanting.is_empty() {
-            return known;
-        }
-        let ids = wanting.iter().map(|read| read.order.id.clone()).collect();
-        for (read, details) in wanting.into_iter().zip(self.store.details(ids).await) {
-            let missing = || StoreError::Item("its details are not stored".into());
-            match details.and_then(|details| details.ok_or_else(missing)) {
-                Ok(details) => known.push(Snapshot {
-                    details: Some(Arc::clone(&details)),
-                    ..read
-                }),
+        for (id, read) in ids
+            .into_iter()
+            .zip(read_for_decisions(&self.store, wanting).await)
+        {
+            match read {
+                Ok(read) => known.push(read),
                 Err(e) => {
                     self.misconfigured.note_store(&e);
-                    tracing::warn!(order = %read.order.id, error = %e, "an unfinished order could not be resumed");
+                    tracing::warn!(order = %id, error = %e, "an unfinished order could not be resumed");
                     driven.failed += 1;
                 }
             }

@@ -10,11 +10,14 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use serde_json::{Value, json};
 use triad_core::message::SchedulerMessage;
-use triad_core::{Accepted, Envelope, Order, OrderId, Timestamp, WorkflowRef, render, topics};
+use triad_core::{
+    Accepted, Envelope, Order, OrderId, OutputDigest, Timestamp, WorkflowRef, render, topics,
+};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{
     Bus, BusError, Clock, ControlRecord, ControlStore, ControlWrite, Created, DefinitionStore,
-    DuePage, DueRow, Entropy, InputRecord, NewOrder, StateStore, StoreError, Write, Written,
+    DuePage, DueRow, Entropy, InputRecord, NewOrder, OutputsOf, StateStore, StoreError, Write,
+    Written,
 };
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{DefinitionHash, Limits, Millis, Workflow, WorkflowName};
@@ -78,6 +81,7 @@ pub struct Inner {
     sleepers: Vec<(u64, Waker)>,
     pub orders: BTreeMap<OrderId, Order>,
     details: BTreeMap<OrderId, Arc<Value>>,
+    outputs: BTreeMap<OrderId, BTreeMap<OutputDigest, Arc<Value>>>,
     digests: BTreeMap<OrderId, String>,
     definitions: BTreeMap<String, String>,
     current: BTreeMap<WorkflowName, DefinitionHash>,
@@ -453,7 +457,14 @@ impl StateStore for World {
                 return Ok(Written::Conflict);
             }
             let id = write.next.id.clone();
-            inner.orders.insert(id, (*write.next).clone());
+            let new = write.next.new_outputs();
+            let new: Vec<_> = new
+                .map(|(digest, output)| (digest.clone(), output.clone()))
+                .collect();
+            inner.outputs.entry(id.clone()).or_default().extend(new);
+            inner
+                .orders
+                .insert(id, (*write.next).clone().without_texts());
             Ok(Written::Written)
         };
         writes.into_iter().map(commit).collect()
@@ -489,6 +500,22 @@ impl StateStore for World {
         let inner = self.inner();
         let details = |id: &OrderId| Ok(inner.details.get(id).cloned());
         orders.iter().map(details).collect()
+    }
+
+    async fn outputs(&self, wanted: Vec<OutputsOf>) -> Vec<Result<Vec<Arc<Value>>, StoreError>> {
+        let inner = self.inner();
+        let missing = || StoreError::Item("it is not stored".to_owned());
+        let outputs = |wanted: &OutputsOf| {
+            let stored = inner.outputs.get(&wanted.order);
+            let read = |digest| stored.and_then(|all| all.get(digest)).cloned();
+            wanted
+                .digests
+                .iter()
+                .map(read)
+                .collect::<Option<_>>()
+                .ok_or_else(missing)
+        };
+        wanted.iter().map(outputs).collect()
     }
 
     async fn due(

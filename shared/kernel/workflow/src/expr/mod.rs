@@ -72,7 +72,8 @@ pub struct Expression {
     program: Program,
     /// The program to evaluate: with the arithmetic of decimals, the work of macros counted, and their ranges sorted.
     metered: IdedExpr,
-    steps: Vec<String>,
+    steps: Box<[String]>,
+    reads_output: bool,
 }
 
 /// The error of an expression or a template that cannot be compiled: the reason, for its author.
@@ -148,7 +149,8 @@ impl Expression {
             source: source.to_owned(),
             metered: meter::metered(program.expression()),
             program,
-            steps: walk.steps,
+            reads_output: walk.variables.iter().any(|name| name == "output"),
+            steps: walk.steps.into(),
         })
     }
 
@@ -157,6 +159,12 @@ impl Expression {
     #[must_use]
     pub fn steps(&self) -> &[String] {
         &self.steps
+    }
+
+    /// Whether the expression reads `output`, the output of the step that is compensated.
+    #[must_use]
+    pub fn reads_output(&self) -> bool {
+        self.reads_output
     }
 
     /// The values that the expression reads of `order`, `details`, `steps` and `output`, each as the names

@@ -215,7 +215,7 @@ mod tests {
             order.steps[*index].state = StepState::Compensated {
                 applied: Applied {
                     position: None,
-                    output: serde_json::Value::Null,
+                    output: serde_json::Value::Null.into(),
                 },
                 attempt: Attempt(1),
                 started: Some(Timestamp(1)),

@@ -420,7 +420,7 @@ async fn an_effect_in_doubt_is_resolved_with_the_output_that_an_operator_found()
     let StepState::Completed { output, .. } = &order.steps[0].state else {
         panic!("{:?}", order.steps[0]);
     };
-    assert_eq!(*output, json!({"reference": "r-1"}));
+    assert_eq!(output.value(), Some(&json!({"reference": "r-1"})));
     let act = order.incidents.iter().find_map(|line| line.act.as_ref());
     assert_eq!(act.unwrap().by, "ann");
 }
@@ -543,7 +543,7 @@ async fn a_compensation_that_has_failed_is_tried_again() {
                 attempt: Attempt(1),
                 applied: Applied {
                     position: Some(0),
-                    output: json!({"reference": "r-1"}),
+                    output: json!({"reference": "r-1"}).into(),
                 },
             };
         })

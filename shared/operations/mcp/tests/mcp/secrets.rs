@@ -83,7 +83,7 @@ async fn world() -> World {
                 started: None,
                 finished: SystemClock.now(),
                 position: 0,
-                output: card(),
+                output: card().into(),
             };
         })
         .await;

@@ -8,7 +8,7 @@ use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_core::stored::{self, NotScalar, Scalar, attribute as attr};
-use triad_core::{Envelope, OrderId, Timestamp, WorkflowRef, topics};
+use triad_core::{Envelope, OrderId, OutputDigest, Timestamp, WorkflowRef, topics};
 use triad_runtime::InputRecord;
 use triad_runtime::moving::{
     KeptControl, KeptDetails, KeptOrder, KeptRecord, KeptWorkflow, StoredItem,
@@ -169,6 +169,9 @@ pub(super) struct OrderLine {
     id: String,
     /// The record's attributes in the core's stored form.
     record: Option<BTreeMap<String, Value>>,
+    /// The outputs that lie beside the record, by their digests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    outputs: BTreeMap<OutputDigest, Arc<Value>>,
     /// The details as JSON text, so that no number is parsed and printed again.
     details: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,6 +186,12 @@ impl OrderLine {
         Self {
             id: order.id.to_string(),
             record: order.record.as_ref().map(attributes),
+            outputs: order
+                .record
+                .iter()
+                .flat_map(|record| record.order.outputs_read())
+                .map(|(digest, output)| (digest.clone(), Arc::clone(output)))
+                .collect(),
             details: details.map(|d| d.json.clone()),
             digest: details.map(|d| d.digest.clone()),
             details_expire_s: details.and_then(|d| d.expires_s),
@@ -196,7 +205,17 @@ impl OrderLine {
 
     fn read(self) -> Result<KeptOrder, String> {
         let id = OrderId::new(self.id).map_err(|e| e.to_string())?;
-        let record = self.record.as_ref().map(record_of).transpose()?;
+        let mut record = self.record.as_ref().map(record_of).transpose()?;
+        if let Some(record) = &mut record {
+            let order = Arc::make_mut(&mut record.order);
+            order.take_outputs(&self.outputs);
+            if let Some(digest) = order
+                .outputs_beside()
+                .find(|d| !self.outputs.contains_key(d))
+            {
+                return Err(format!("the output {} of {id} is missing", digest.0));
+            }
+        }
         if record.as_ref().is_some_and(|record| record.order.id != id) {
             return Err(format!("the record is not that of {id}"));
         }

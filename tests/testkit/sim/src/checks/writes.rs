@@ -43,6 +43,7 @@ impl State {
         who: InstanceId,
         (write, kept): &(Write, Option<u64>),
     ) -> Written {
+        self.store.store_outputs(&mut self.kernel, &write.next);
         let before = match self.store.replaced_by(&mut self.kernel, who, write) {
             Ok(before) => before,
             Err(NotCarriedOut::Conflict) => return Written::Conflict,
@@ -77,6 +78,15 @@ impl State {
         });
     }
 
+    /// An output that a record names can be read.
+    fn check_outputs(&mut self, after: &Order) {
+        let missing = self.store.missing_outputs(after);
+        self.kernel
+            .check("a-named-output-is-stored", missing.is_empty(), || {
+                format!("order {}: {missing:?}", after.id)
+            });
+    }
+
     /// Checks a write.
     fn check_write(&mut self, who: InstanceId, before: &Order, after: &Order) {
         let Some(workflow) = definitions::compiled(&after.workflow) else {
@@ -101,6 +111,7 @@ impl State {
         self.remember_end(before, after);
         self.remember_acts(before, after);
         self.check_history(after);
+        self.check_outputs(after);
         self.check_hint(after, &workflow);
         self.check_shape(before, after, &workflow);
     }

@@ -10,10 +10,12 @@ use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::moving::{
     Keeping, KeptControl, KeptDetails, KeptOrder, MovingStore, StorePart, StoredItem,
 };
-use triad_runtime::{ControlStore, ControlWrite, DefinitionStore, StateStore, StoreError, Written};
+use triad_runtime::{
+    ControlStore, ControlWrite, DefinitionStore, OutputsOf, StateStore, StoreError, Written,
+};
 use triad_workflow::hash;
 
-use super::orders::{commit, create, every_state, id, life, load, workflow};
+use super::orders::{commit, create, every_state, id, life, load, with_output, workflow};
 
 /// Limit on the pages of one part, including empty pages.
 const MAX_PAGES: usize = 10_000;
@@ -103,7 +105,7 @@ async fn fill<S: Whole>(store: &S) -> Vec<OrderId> {
             0 => None,
             1 => Some(Order {
                 state: states[n % states.len()].clone(),
-                ..order.clone()
+                ..with_output(&order, 30 * n)
             }),
             _ => {
                 let life = life(&order);
@@ -147,6 +149,17 @@ pub async fn moves_everything_and_knows_it_again<S: Whole, T: Whole>(from: &S, t
     assert_eq!(moved.len(), all.len());
     let (mine, others) = (from.load(ids.clone()).await, to.load(ids.clone()).await);
     assert_eq!(mine, others);
+    let outputs = |found: &[Result<Option<Order>, StoreError>]| -> Vec<OutputsOf> {
+        let orders = found.iter().flatten().flatten();
+        let of_order = |order: &Order| OutputsOf {
+            order: order.id.clone(),
+            digests: order.outputs_beside().cloned().collect(),
+        };
+        orders.map(of_order).collect()
+    };
+    let wanted = outputs(&mine);
+    assert!(wanted.iter().any(|of| !of.digests.is_empty()));
+    assert_eq!(from.outputs(wanted.clone()).await, to.outputs(wanted).await);
     assert_eq!(
         from.details(ids.clone()).await,
         to.details(ids.clone()).await

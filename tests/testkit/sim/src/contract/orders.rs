@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 use triad_core::order::Claim;
 use triad_core::{
-    Accepted, ClaimId, Context, Decision, Event, Failure, FailureKind, Order, OrderId, Overdue,
-    ProcessState, Timestamp, Timing, WorkflowRef, decide,
+    Accepted, Attempt, ClaimId, Context, Decision, Event, Failure, FailureKind, Order, OrderId,
+    Overdue, ProcessState, StepState, Timestamp, Timing, WorkflowRef, decide,
 };
 use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
 use triad_workflow::{Limits, Workflow};
@@ -114,6 +114,22 @@ pub(super) fn life(order: &Order) -> Vec<Order> {
         all.push(next);
     }
     all
+}
+
+/// The order after its step `a` has completed with an output of about this many bytes.
+pub(super) fn with_output(order: &Order, bytes: usize) -> Order {
+    let mut next = Order {
+        version: order.version.next(),
+        ..order.clone()
+    };
+    next.steps[0].state = StepState::Completed {
+        attempt: Attempt(1),
+        started: Some(Timestamp(1_500)),
+        finished: Timestamp(1_600),
+        position: 0,
+        output: json!({"of": order.id, "n": 9.80, "document": "é".repeat(bytes / 2)}).into(),
+    };
+    next
 }
 
 /// Every process state; a test fails if one is missing here.

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use triad_core::due::shard_of;
 use triad_core::{Event, Order, OrderId, Overdue, ProcessState, Timestamp, WorkflowRef};
-use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
+use triad_runtime::{Created, DefinitionStore, OutputsOf, StateStore, StoreError, Write, Written};
 use triad_workflow::{WorkflowName, hash};
 
 use super::orders::{
-    after, claimed, commit, create, every_state, id, life, load, new_order, workflow,
+    after, claimed, commit, create, every_state, id, life, load, new_order, with_output, workflow,
 };
 use super::race::{Racer, Racers};
 
@@ -112,6 +112,52 @@ pub async fn creates_neither_where_one_half_is_refused<S: StateStore>(
         }
     }
     refused == 2
+}
+
+/// Checks that an output above its bound lies beside its record: the record is read without it, the output is read by
+/// its digest, later writes leave it, and one that is not stored is an error of its order alone. All ids begin with
+/// `prefix`, which must be valid in an id and new to this store.
+///
+/// # Panics
+/// If the store behaves differently, a call fails, or `prefix` is not valid in an id.
+pub async fn keeps_outputs_beside_the_record<S: StateStore>(store: &S, prefix: &str) {
+    let (large, small) = (id(prefix, "large"), id(prefix, "small"));
+    let order = create(store, &large, 5_000).await;
+    let next = with_output(&order, 7_000);
+    let output = next.steps[0].state.output().expect("it is completed");
+    let output = output.value().expect("it is new").clone();
+    // A write that loses its race may leave its output, which no record names.
+    assert_eq!(commit(store, &next, &next, 1).await, Written::Conflict);
+    assert_eq!(commit(store, &order, &next, 2).await, Written::Written);
+    let read = load(store, &large).await.expect("it is stored");
+    assert_eq!(read, next);
+    assert_eq!(
+        read.steps[0].state.output().expect("completed").value(),
+        None
+    );
+    let last = Order {
+        version: read.version.next(),
+        ..read.clone()
+    };
+    assert_eq!(commit(store, &read, &last, 3).await, Written::Written);
+    let of = |order: &OrderId| OutputsOf {
+        order: order.clone(),
+        digests: last.outputs_beside().cloned().collect(),
+    };
+    create(store, &small, 5_000).await;
+    let found = store.outputs(vec![of(&small), of(&large)]).await;
+    assert!(
+        matches!(found[0], Err(StoreError::Item(_))),
+        "{:?}",
+        found[0]
+    );
+    assert_eq!(found[1], Ok(vec![Arc::new(output)]));
+    let order = load(store, &small).await.expect("it is stored");
+    let next = with_output(&order, 500);
+    assert_eq!(commit(store, &order, &next, 4).await, Written::Written);
+    let read = load(store, &small).await.expect("it is stored");
+    assert_eq!(read.outputs_beside().count(), 0);
+    assert_eq!(read, next);
 }
 
 /// Checks that results come in the order of the arguments, of which there may be more than 100. All ids begin with
@@ -582,6 +628,7 @@ where
     refuses_a_stale_write(store, prefix).await;
     never_creates_by_a_write(store, prefix).await;
     recognises_its_own_success(store, prefix).await;
+    keeps_outputs_beside_the_record(store, prefix).await;
     lets_one_of_many_win(store, prefix, racers).await;
     lets_one_of_many_create(store, prefix, racers).await;
     writes_of_a_batch_stand_alone(store, prefix).await;

@@ -7,7 +7,7 @@ use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{
     ControlRecord, ControlStore, ControlWrite, Created, DefinitionStore, DuePage, NewOrder,
-    StateStore, StoreError, Write, Written,
+    OutputsOf, StateStore, StoreError, Write, Written,
 };
 use triad_workflow::{DefinitionHash, InvalidHash, WorkflowName};
 
@@ -100,10 +100,10 @@ impl Ports {
     }
 
     /// Reads items one by one; each read may fail.
-    async fn read_each<T>(
+    async fn read_each<K, T>(
         &self,
-        orders: Vec<OrderId>,
-        read: fn(&mut State, &OrderId) -> Option<T>,
+        orders: Vec<K>,
+        read: fn(&mut State, &K) -> Option<T>,
     ) -> Vec<Result<Option<T>, StoreError>> {
         self.enter().await;
         if self.hangs() {
@@ -258,6 +258,16 @@ impl StateStore for Ports {
     async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
         self.read_each(orders, |state, id| state.store.details(id))
             .await
+    }
+
+    async fn outputs(&self, wanted: Vec<OutputsOf>) -> Vec<Result<Vec<Arc<Value>>, StoreError>> {
+        let read = self
+            .read_each(wanted, |s, wanted| s.store.outputs(&mut s.kernel, wanted))
+            .await;
+        let missing = || StoreError::Item("an output is not stored".to_owned());
+        read.into_iter()
+            .map(|read| read?.ok_or_else(missing))
+            .collect()
     }
 
     async fn due(

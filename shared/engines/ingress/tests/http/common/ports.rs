@@ -7,8 +7,8 @@ use tokio::sync::watch;
 use triad_core::{Envelope, Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{
-    Bus, BusError, Created, DefinitionStore, DuePage, NewOrder, StateStore, StoreError, Write,
-    Written,
+    Bus, BusError, Created, DefinitionStore, DuePage, NewOrder, OutputsOf, StateStore, StoreError,
+    Write, Written,
 };
 use triad_workflow::{DefinitionHash, WorkflowName};
 
@@ -111,6 +111,9 @@ impl<S: StateStore> StateStore for Faulty<S> {
     }
     async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
         self.inner.details(orders).await
+    }
+    async fn outputs(&self, wanted: Vec<OutputsOf>) -> Vec<Result<Vec<Arc<Value>>, StoreError>> {
+        self.inner.outputs(wanted).await
     }
     async fn due(
         &self,

@@ -161,7 +161,7 @@ fn cannot_happen_later(record: &StepRecord, now: Timestamp) -> Result<(), Halt> 
 
 fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timestamp) {
     if let StepState::NotCompensated { applied, .. } = &mut record.state {
-        applied.output = output.clone();
+        applied.output = output.clone().into();
         return;
     }
     record.state = StepState::Completed {
@@ -169,7 +169,7 @@ fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timesta
         started: None,
         finished: now,
         position,
-        output: output.clone(),
+        output: output.clone().into(),
     };
 }
 

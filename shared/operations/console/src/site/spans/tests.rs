@@ -46,14 +46,14 @@ fn completed(attempt: u32, (from, to): (u64, u64)) -> StepState {
         started: Some(Timestamp(from)),
         finished: Timestamp(to),
         position: 0,
-        output: Value::Null,
+        output: Value::Null.into(),
     }
 }
 
 fn compensating(work: Work) -> StepState {
     let applied = Applied {
         position: Some(0),
-        output: Value::Null,
+        output: Value::Null.into(),
     };
     StepState::Compensating { work, applied }
 }

@@ -1,0 +1,259 @@
+//! Outputs of actions, in the record or beside it.
+//!
+//! Each write of a record pays for all of it, so an output above [`MAX_INLINE_BYTES`] lies beside the record: the
+//! record has its digest, and the store has its text under the order's id and that digest. The text is written before
+//! the record that names it, or with it. It never changes, so a write that is repeated or lost leaves nothing wrong.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::order::Order;
+
+/// Largest output that lies in the record, in bytes of compact JSON, inclusive: 1 KiB.
+pub const MAX_INLINE_BYTES: usize = 1024;
+/// Bytes of a digest. Its text has twice as many characters.
+const DIGEST_BYTES: usize = 16;
+
+/// The output of an action.
+///
+/// Two outputs are equal if they have the same content, whether or not it has been read.
+#[derive(Debug, Clone)]
+pub struct Output(Place);
+
+#[derive(Debug, Clone)]
+enum Place {
+    /// In the record.
+    Inline(Value),
+    /// Beside the record.
+    Beside { digest: OutputDigest, text: Text },
+}
+
+/// What a copy of a record has of an output beside it.
+#[derive(Debug, Clone)]
+enum Text {
+    /// Nothing: it has not been read.
+    Unread,
+    /// The output, which is stored.
+    Stored(Arc<Value>),
+    /// The output, which is to be stored with the next write of the record.
+    New(Arc<Value>),
+}
+
+/// The first half of the SHA-256 digest of an output's compact JSON, as 32 hexadecimal digits. It names the output
+/// among those of its order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OutputDigest(pub String);
+
+impl OutputDigest {
+    fn of(json: &str) -> Self {
+        let mut digest = String::with_capacity(2 * DIGEST_BYTES);
+        for byte in &Sha256::digest(json.as_bytes())[..DIGEST_BYTES] {
+            let _ = write!(digest, "{byte:02x}");
+        }
+        Self(digest)
+    }
+
+    /// Parses the stored text of an output.
+    ///
+    /// # Errors
+    /// Why it is not the output that this digest names, for a person.
+    pub fn read(&self, json: &str) -> Result<Value, String> {
+        if Self::of(json) != *self {
+            return Err(format!(
+                "a stored output does not fit its digest {}",
+                self.0
+            ));
+        }
+        serde_json::from_str(json).map_err(|e| format!("a stored output cannot be read: {e}"))
+    }
+}
+
+impl Output {
+    /// An output that an agent or an operator has just brought.
+    #[must_use]
+    pub fn new(value: Value) -> Self {
+        let json = value.to_string();
+        if json.len() <= MAX_INLINE_BYTES {
+            return Self(Place::Inline(value));
+        }
+        Self(Place::Beside {
+            digest: OutputDigest::of(&json),
+            text: Text::New(Arc::new(value)),
+        })
+    }
+
+    /// An output that was read in its record, whatever its size.
+    pub(crate) fn inline(value: Value) -> Self {
+        Self(Place::Inline(value))
+    }
+
+    /// An output beside the record, which has not been read.
+    pub(crate) fn unread(digest: OutputDigest) -> Self {
+        Self(Place::Beside {
+            digest,
+            text: Text::Unread,
+        })
+    }
+
+    /// The output; `None` if it lies beside the record and has not been read.
+    #[must_use]
+    pub fn value(&self) -> Option<&Value> {
+        match &self.0 {
+            Place::Inline(value) => Some(value),
+            Place::Beside { text, .. } => text.value().map(|value| &**value),
+        }
+    }
+
+    /// Its digest if it lies beside the record.
+    #[must_use]
+    pub fn digest(&self) -> Option<&OutputDigest> {
+        match &self.0 {
+            Place::Inline(_) => None,
+            Place::Beside { digest, .. } => Some(digest),
+        }
+    }
+
+    /// Whether it is null: there is no output.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(&self.0, Place::Inline(Value::Null))
+    }
+
+    /// How it is stored in the record: its value, or its digest.
+    pub(crate) fn stored(self) -> (Option<Value>, Option<OutputDigest>) {
+        match self.0 {
+            Place::Inline(value) => (Some(value), None),
+            Place::Beside { digest, .. } => (None, Some(digest)),
+        }
+    }
+}
+
+impl Text {
+    fn value(&self) -> Option<&Arc<Value>> {
+        match self {
+            Self::Unread => None,
+            Self::Stored(value) | Self::New(value) => Some(value),
+        }
+    }
+}
+
+impl From<Value> for Output {
+    fn from(value: Value) -> Self {
+        Self::new(value)
+    }
+}
+
+impl PartialEq for Output {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Place::Inline(one), Place::Inline(two)) => one == two,
+            (Place::Beside { digest: one, .. }, Place::Beside { digest: two, .. }) => one == two,
+            _ => false,
+        }
+    }
+}
+
+impl Order {
+    fn texts_beside(&self) -> impl Iterator<Item = (&OutputDigest, &Text)> {
+        let outputs = self.steps.iter().filter_map(|step| step.state.output());
+        outputs.filter_map(|output| match &output.0 {
+            Place::Inline(_) => None,
+            Place::Beside { digest, text } => Some((digest, text)),
+        })
+    }
+
+    fn texts_beside_mut(&mut self) -> impl Iterator<Item = (&OutputDigest, &mut Text)> {
+        let outputs = self
+            .steps
+            .iter_mut()
+            .filter_map(|step| step.state.output_mut());
+        outputs.filter_map(|output| match &mut output.0 {
+            Place::Inline(_) => None,
+            Place::Beside { digest, text } => Some((&*digest, text)),
+        })
+    }
+
+    /// The digests of all outputs that lie beside the record, in the order of the steps.
+    pub fn outputs_beside(&self) -> impl Iterator<Item = &OutputDigest> {
+        self.texts_beside().map(|(digest, _)| digest)
+    }
+
+    /// The outputs that must be stored before this record or together with it, with their digests.
+    pub fn new_outputs(&self) -> impl Iterator<Item = (&OutputDigest, &Arc<Value>)> {
+        self.texts_beside().filter_map(|(digest, text)| match text {
+            Text::New(value) => Some((digest, value)),
+            Text::Unread | Text::Stored(_) => None,
+        })
+    }
+
+    /// The outputs beside the record that have been read, with their digests.
+    pub fn outputs_read(&self) -> impl Iterator<Item = (&OutputDigest, &Arc<Value>)> {
+        let texts = self.texts_beside();
+        texts.filter_map(|(digest, text)| Some((digest, text.value()?)))
+    }
+
+    /// Takes outputs that were read from the store. Those that the record does not name are ignored.
+    pub fn take_outputs<'a>(
+        &mut self,
+        read: impl IntoIterator<Item = (&'a OutputDigest, &'a Arc<Value>)>,
+    ) {
+        for (digest, value) in read {
+            for (_, text) in self
+                .texts_beside_mut()
+                .filter(|(named, _)| *named == digest)
+            {
+                if text.value().is_none() {
+                    *text = Text::Stored(value.clone());
+                }
+            }
+        }
+    }
+
+    /// The record as a store returns it: without the texts of the outputs beside it.
+    #[must_use]
+    pub fn without_texts(mut self) -> Self {
+        for (_, text) in self.texts_beside_mut() {
+            *text = Text::Unread;
+        }
+        self
+    }
+
+    /// The next version of a stored record, before any other change.
+    pub(crate) fn successor(&self) -> Self {
+        let mut next = Self {
+            version: self.version.next(),
+            ..self.clone()
+        };
+        for (_, text) in next.texts_beside_mut() {
+            if let Text::New(value) = text {
+                *text = Text::Stored(value.clone());
+            }
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_lies_beside_the_record_above_its_bound() {
+        // A text has two quotation marks in JSON.
+        let fits = Output::new("x".repeat(MAX_INLINE_BYTES - 2).into());
+        let larger = Output::new("x".repeat(MAX_INLINE_BYTES - 1).into());
+        assert_eq!(fits.digest(), None);
+        let digest = larger.digest().expect("it is beside").clone();
+        assert_eq!(digest.0.len(), 2 * DIGEST_BYTES);
+        assert!(larger.value().is_some());
+        let read = Output::unread(digest);
+        assert_eq!(read.value(), None);
+        assert_eq!(read, larger);
+        assert_ne!(read, Output::new("y".repeat(MAX_INLINE_BYTES).into()));
+    }
+}
