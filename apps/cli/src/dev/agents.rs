@@ -32,11 +32,19 @@ pub struct AgentArgs {
     pub answers: Option<PathBuf>,
 }
 
-fn agent_name(text: &str) -> Result<AgentName, String> {
+/// An agent on a command line.
+///
+/// # Errors
+/// Why it is no name of an agent.
+pub fn agent_name(text: &str) -> Result<AgentName, String> {
     AgentName::new(text).map_err(|e| e.to_string())
 }
 
-fn named_address(text: &str) -> Result<(AgentName, String), String> {
+/// An agent and the address of its service on a command line.
+///
+/// # Errors
+/// Why it is none.
+pub fn named_address(text: &str) -> Result<(AgentName, String), String> {
     let (name, url) = text
         .split_once('=')
         .ok_or("is not NAME=URL, such as bank=http://127.0.0.1:8080")?;

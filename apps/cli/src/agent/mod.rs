@@ -1,0 +1,30 @@
+//! `triad agent`: descriptions of services, written, tried and checked.
+
+mod import;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Describe a service, and call it as its agent does
+#[derive(Debug, Args)]
+pub struct AgentCommandArgs {
+    #[command(subcommand)]
+    command: AgentCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AgentCommand {
+    Import(import::ImportArgs),
+}
+
+/// Runs `triad agent`.
+///
+/// # Errors
+/// Those of its commands.
+pub async fn run(args: AgentCommandArgs) -> Result<ExitCode> {
+    match args.command {
+        AgentCommand::Import(args) => import::run(&args),
+    }
+}
