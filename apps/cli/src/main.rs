@@ -15,6 +15,7 @@ macro_rules! eprintln {
 }
 
 mod agent;
+mod answers;
 #[cfg(feature = "bench")]
 #[path = "../../../tests/benchmarks/one_machine/mod.rs"]
 mod bench;

@@ -1,6 +1,8 @@
 //! `triad agent`: descriptions of services, written, tried and checked.
 
+mod call;
 mod import;
+mod target;
 
 use std::process::ExitCode;
 
@@ -17,6 +19,7 @@ pub struct AgentCommandArgs {
 #[derive(Debug, Subcommand)]
 enum AgentCommand {
     Import(import::ImportArgs),
+    Call(Box<call::CallArgs>),
 }
 
 /// Runs `triad agent`.
@@ -26,5 +29,6 @@ enum AgentCommand {
 pub async fn run(args: AgentCommandArgs) -> Result<ExitCode> {
     match args.command {
         AgentCommand::Import(args) => import::run(&args),
+        AgentCommand::Call(args) => call::run(*args).await,
     }
 }

@@ -75,7 +75,7 @@ pub fn run(args: &ImportArgs) -> Result<ExitCode> {
         ))
     })?;
     if file.as_os_str() == "-" {
-        print!("{text}");
+        println!("{}", text.trim_end());
         return Ok(ExitCode::SUCCESS);
     }
     write(&file, &text)?;
