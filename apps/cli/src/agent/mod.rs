@@ -1,6 +1,7 @@
 //! `triad agent`: descriptions of services, written, tried and checked.
 
 mod call;
+mod check;
 mod import;
 mod target;
 
@@ -20,6 +21,7 @@ pub struct AgentCommandArgs {
 enum AgentCommand {
     Import(import::ImportArgs),
     Call(Box<call::CallArgs>),
+    Check(Box<check::CheckArgs>),
 }
 
 /// Runs `triad agent`.
@@ -30,5 +32,6 @@ pub async fn run(args: AgentCommandArgs) -> Result<ExitCode> {
     match args.command {
         AgentCommand::Import(args) => import::run(&args),
         AgentCommand::Call(args) => call::run(*args).await,
+        AgentCommand::Check(args) => check::run(*args).await,
     }
 }

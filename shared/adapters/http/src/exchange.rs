@@ -156,6 +156,30 @@ impl HttpService {
     }
 }
 
+impl HttpService {
+    /// The status that the service answers to `HEAD` of its base: any says that it can be reached.
+    ///
+    /// # Errors
+    /// The fault of a call without an answer.
+    pub async fn reach(&self, within: Duration) -> Result<u16, Fault> {
+        let evidence = Evidence::of(Method::HEAD, &self.base, &self.secrets);
+        let request = self.client.head(self.base.clone()).timeout(within);
+        let answer = request.send().await.map_err(|e| evidence.unanswered(e))?;
+        Ok(answer.status().as_u16())
+    }
+
+    /// Gets the credentials of a call, if the settings name some: false if they name none.
+    ///
+    /// # Errors
+    /// The fault of a call that cannot have them.
+    pub async fn credentials(&self, within: Duration) -> Result<bool, Fault> {
+        match &self.credentials {
+            Some(credentials) => credentials.show(&self.client, within).await.map(|_| true),
+            None => Ok(false),
+        }
+    }
+}
+
 impl RecordedAnswer {
     /// The bytes of the body.
     #[must_use]
