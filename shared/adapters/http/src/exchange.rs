@@ -136,7 +136,7 @@ fn recorded_body(text: String) -> Value {
 }
 
 impl HttpService {
-    /// Makes one call as [`call`](triad_runtime::RemoteService::call) does, and tells all of it.
+    /// Makes one call as [`call`](triad_runtime::RemoteService::call) does, and returns all that was sent and answered.
     pub async fn exchange(&self, call: Call<'_>) -> Exchange {
         let mut seen = Seen::default();
         let result = self

@@ -78,3 +78,32 @@ impl PlayedCall {
             && own.next().is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_played_call_has_its_method_and_its_path_with_any_segments() {
+        let part = |text: &str| Some(text.to_owned());
+        let played = PlayedCall {
+            service: "payment".to_owned(),
+            method: "POST".to_owned(),
+            path: vec![part("v1"), part("charges"), None, part("refunds")],
+            status: 200,
+            headers: Vec::new(),
+            body: Vec::new(),
+        };
+        for (method, path, fits) in [
+            ("POST", "/payment/v1/charges/ch_1/refunds", true),
+            ("GET", "/payment/v1/charges/ch_1/refunds", false),
+            ("POST", "/other/v1/charges/ch_1/refunds", false),
+            ("POST", "/payment/v1/charges//refunds", false),
+            ("POST", "/payment/v1/charges/ch_1", false),
+            ("POST", "/payment/v1/charges/ch_1/refunds/x", false),
+            ("POST", "/payment", false),
+        ] {
+            assert_eq!(played.fits(method, path), fits, "{method} {path}");
+        }
+    }
+}

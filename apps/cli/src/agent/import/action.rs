@@ -2,135 +2,13 @@
 
 use serde_json::Value;
 
+use super::answers::Answers;
 use super::document::{Document, Operation};
+use super::key::{Key, is_key};
+use super::parameters::Parameters;
 use super::schema::{Object, Typed, Way, typed};
 use super::text_of;
 use super::yaml::{self, comment, quoted};
-
-/// Most names that `keep` has.
-const MAX_KEPT: usize = 32;
-/// Words of the expression language, which cannot be names behind a point.
-const RESERVED: [&str; 20] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "false",
-    "for",
-    "function",
-    "if",
-    "import",
-    "in",
-    "let",
-    "loop",
-    "namespace",
-    "null",
-    "package",
-    "return",
-    "true",
-    "var",
-    "while",
-];
-/// Headers that are no parameters, as OpenAPI has it, or that a description may not have.
-const NO_PARAMETERS: [&str; 7] = [
-    "accept",
-    "content-type",
-    "authorization",
-    "host",
-    "content-length",
-    "connection",
-    "traceparent",
-];
-/// Shortest and longest hash that a key can be.
-const HASH: std::ops::RangeInclusive<u64> = 16..=64;
-/// Characters of a key as it is, at most.
-const LONGEST_KEY: u64 = 201;
-
-/// How the operations take an idempotency key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Key {
-    header: Option<String>,
-    field: Option<String>,
-    form: Option<String>,
-    /// What a person has to look at.
-    question: Option<String>,
-}
-
-impl Key {
-    /// The key that the operations take: that of the first header, and that of the first field.
-    pub fn of_all(actions: &[Action]) -> Option<Self> {
-        let keys = || actions.iter().filter_map(|action| action.key.as_ref());
-        let mut key = keys()
-            .find(|key| key.header.is_some())
-            .or_else(|| keys().next())?
-            .clone();
-        key.field = keys().find_map(|key| key.field.clone());
-        // A call without a body has no field.
-        if key.field.is_some() && actions.iter().any(|action| !action.has_fields) {
-            key.header
-                .get_or_insert_with(|| "Idempotency-Key".to_owned());
-        }
-        Some(key)
-    }
-
-    fn of(name: &str, is_field: bool, schema: &Value) -> Self {
-        let longest = schema["maxLength"].as_u64().unwrap_or(u64::MAX);
-        let (form, question) = match longest {
-            _ if schema["format"] == "uuid" => (Some("form: uuid".to_owned()), None),
-            LONGEST_KEY.. => (None, None),
-            _ if longest >= *HASH.start() => {
-                (Some(format!("length: {}", longest.min(*HASH.end()))), None)
-            }
-            _ => (
-                Some("length: 16".to_owned()),
-                Some(format!(
-                    "DECIDE The service takes a key of {longest} characters at most, and 16 are the fewest that make keys differ for sure."
-                )),
-            ),
-        };
-        let name = Some(name.to_owned());
-        let (header, field) = if is_field { (None, name) } else { (name, None) };
-        Self {
-            header,
-            field,
-            form,
-            question,
-        }
-    }
-
-    /// The line of the description.
-    pub fn line(&self) -> String {
-        let header = self
-            .header
-            .as_ref()
-            .map(|name| format!("header: {}", yaml::text(name)));
-        let field = self
-            .field
-            .as_ref()
-            .map(|name| format!("field: {}", yaml::text(name)));
-        let parts: Vec<String> = [header, field, self.form.clone()]
-            .into_iter()
-            .flatten()
-            .collect();
-        let question = self
-            .question
-            .as_ref()
-            .map_or_else(String::new, |text| comment("", text));
-        format!("{question}key: {{ {} }}\n", parts.join(", "))
-    }
-}
-
-/// Whether a name is that of an idempotency key.
-fn is_key(name: &str) -> bool {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let plain = plain.to_lowercase();
-    plain.contains("idempoten")
-        || matches!(
-            plain.as_str(),
-            "paypalrequestid" | "requestid" | "xrequestid" | "clientrequestid"
-        )
-}
 
 /// An action of the description.
 #[derive(Debug)]
@@ -140,24 +18,12 @@ pub(super) struct Action {
     pub operation: String,
     pub key: Option<Key>,
     /// Whether its body has fields, in which a key can be.
-    has_fields: bool,
+    pub has_fields: bool,
     /// The lines below its name.
     lines: String,
     summary: Option<String>,
     statuses: Vec<String>,
     conflict: Option<String>,
-}
-
-/// The parameters of an operation, as the description has them.
-#[derive(Default)]
-struct Parameters {
-    /// Names and types of the input.
-    input: Vec<(String, Typed)>,
-    path: String,
-    query: Vec<(String, String)>,
-    headers: Vec<(String, String)>,
-    key: Option<Key>,
-    questions: Vec<String>,
 }
 
 /// The body of a request, as the description has it.
@@ -280,117 +146,6 @@ impl Action {
         self.conflict
             .as_ref()
             .map(|text| format!("{}, {text:?}", self.name))
-    }
-}
-
-impl Parameters {
-    fn of(document: &Document, operation: &Operation<'_>) -> Result<Self, String> {
-        let mut found = Self::default();
-        let (path, query) = operation
-            .path
-            .split_once('?')
-            .unwrap_or((operation.path, ""));
-        found.path = path.to_owned();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            found.query.push((name.to_owned(), value.to_owned()));
-        }
-        let secret = document.secret_headers();
-        let of = |part: &'_ Value| part["parameters"].as_array().cloned().unwrap_or_default();
-        let mut seen: Vec<(String, String)> = Vec::new();
-        for parameter in of(operation.own).iter().chain(&of(operation.item)) {
-            let parameter = document.resolve(parameter)?;
-            let (Some(name), Some(place)) =
-                (text_of(&parameter["name"]), text_of(&parameter["in"]))
-            else {
-                continue;
-            };
-            let id = (name.to_owned(), place.to_owned());
-            if seen.contains(&id) {
-                continue;
-            }
-            seen.push(id);
-            found.add(document, name, place, parameter, &secret)?;
-        }
-        if found.path.contains('{') && found.path.replace("${", "").contains('{') {
-            let path = &found.path;
-            return Err(format!(
-                "the path {path} has a part in braces that is no parameter: add it to `parameters`"
-            ));
-        }
-        Ok(found)
-    }
-
-    fn add(
-        &mut self,
-        document: &Document,
-        name: &str,
-        place: &str,
-        parameter: &Value,
-        secret: &[String],
-    ) -> Result<(), String> {
-        let schema = match &parameter["schema"] {
-            Value::Null => &parameter["content"]["application/json"]["schema"],
-            schema => schema,
-        };
-        let schema = document.resolve(schema)?;
-        let is_required = parameter["required"] == true || place == "path";
-        let of = typed(document, schema, Way::Sent)?;
-        let value = match is_required {
-            true => format!("${{{}}}", way("input", name)),
-            false => format!("${{coalesce({}, null)}}", way("input", name)),
-        };
-        match place {
-            "path" => {
-                let written = format!("{{{name}}}");
-                self.path = self.path.replace(&written, &value);
-            }
-            "query" if matches!(of, Typed::Map(_) | Typed::Word("object")) => {
-                self.questions.push(format!(
-                    "DECIDE The query's `{name}` is an object, which a description cannot send whole: name its fields in `query`."
-                ));
-                return Ok(());
-            }
-            "query" => self.query.push((name.to_owned(), value)),
-            "header" if is_key(name) => {
-                self.key = Some(Key::of(name, false, schema));
-                return Ok(());
-            }
-            "header" => {
-                let lower = name.to_lowercase();
-                if NO_PARAMETERS.contains(&lower.as_str()) || secret.contains(&lower) {
-                    return Ok(());
-                }
-                self.headers.push((name.to_owned(), value));
-            }
-            _ if is_required => {
-                self.questions.push(format!(
-                    "DECIDE It needs the cookie `{name}`, which a description cannot send; a header `cookie` can."
-                ));
-                return Ok(());
-            }
-            _ => return Ok(()),
-        }
-        let name = if is_required {
-            name.to_owned()
-        } else {
-            format!("{name}?")
-        };
-        // A name may be in the path and in the query.
-        if !self.input.iter().any(|(known, _)| *known == name) {
-            self.input.push((name, of));
-        }
-        Ok(())
-    }
-}
-
-/// The way to a name of a value in an expression.
-fn way(of: &str, name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    match begins && name.chars().all(is_plain) && !RESERVED.contains(&name) {
-        true => format!("{of}.{name}"),
-        false => format!("{of}[{}]", quoted(name)),
     }
 }
 
@@ -519,179 +274,6 @@ fn with_body(
     Typed::Map(parameters)
 }
 
-/// What the answers of an operation say.
-#[derive(Default)]
-struct Answers {
-    statuses: Vec<String>,
-    body: Option<Typed>,
-    kept: Vec<String>,
-    rows: Vec<String>,
-    questions: Vec<String>,
-    conflict: Option<String>,
-}
-
-impl Answers {
-    fn of(document: &Document, operation: &Operation<'_>) -> Result<Self, String> {
-        let mut found = Self::default();
-        let Some(answers) = operation.own["responses"].as_object() else {
-            return Ok(found);
-        };
-        found.statuses = answers.keys().cloned().collect();
-        let mut code = None;
-        let mut refused: Vec<&str> = Vec::new();
-        let mut schema = None;
-        for (status, answer) in answers {
-            let answer = document.resolve(answer)?;
-            let says = text_of(&answer["description"]).unwrap_or_default();
-            let lower = says.to_lowercase();
-            let of = json_schema(answer);
-            let is_good = status.starts_with('2');
-            if is_good && schema.is_none() {
-                schema = of;
-            }
-            match status.as_str() {
-                "202" => found.questions.push(
-                    "DECIDE It may answer 202, accepted and not yet done, which counts as done: no step can wait for that yet. Is there an action that answers when the work is done?".to_owned(),
-                ),
-                "409" => {
-                    found.conflict = Some(one_line(says));
-                    if ["in progress", "processing", "idempoten", "concurren"].iter().any(|word| lower.contains(word)) {
-                        found.rows.push("{ status: 409, means: in-progress }".to_owned());
-                    }
-                }
-                "423" => found.rows.push("{ status: 423, means: may-pass }".to_owned()),
-                // Those that the caller is the cause of, and those that may pass, are understood.
-                "401" | "403" | "407" | "408" | "425" | "429" => {}
-                status if status.starts_with('4') && status.bytes().all(|b| b.is_ascii_digit()) => {
-                    refused.push(status);
-                    if code.is_none() {
-                        code = of.map(|of| code_of(document, of)).transpose()?.flatten();
-                    }
-                }
-                _ => {}
-            }
-        }
-        if let (Some(code), false) = (code, refused.is_empty()) {
-            let row = format!(
-                "{{ status: [{}], means: refused, code: {} }}",
-                refused.join(", "),
-                quoted(&code)
-            );
-            found.rows.push(row);
-        }
-        if let Some(schema) = schema {
-            found.good(document, schema, operation.method != "get")?;
-        }
-        Ok(found)
-    }
-
-    /// What is kept of a good answer. `asks`: whether it may be a refusal.
-    fn good(&mut self, document: &Document, schema: &Value, asks: bool) -> Result<(), String> {
-        self.body = Some(typed(document, schema, Way::Received)?);
-        if !matches!(self.body, Some(Typed::Map(_))) {
-            return Ok(());
-        }
-        let object = Object::of(document, schema, Way::Received)?;
-        let names = object.fields.iter().map(|(name, _)| name.clone());
-        self.kept = names.take(MAX_KEPT).collect();
-        let more = object.fields.len().saturating_sub(MAX_KEPT);
-        if more > 0 {
-            self.questions.push(format!(
-                "DECIDE {more} fields of the answer are not in `keep`, since it has {MAX_KEPT} at most: does a later step read one of them?"
-            ));
-        }
-        if !asks {
-            return Ok(());
-        }
-        let is_sign = |name: &str| {
-            matches!(
-                name.to_lowercase().as_str(),
-                "status" | "state" | "success" | "ok" | "error" | "errors" | "result" | "outcome"
-            )
-        };
-        let signs = object.fields.iter().filter(|(name, _)| is_sign(name));
-        let mut says = Vec::new();
-        let mut sample = "body.success == false".to_owned();
-        for (name, of) in signs {
-            let of = document.resolve(of)?;
-            let values = of["enum"].as_array().into_iter().flatten();
-            let values: Vec<&str> = values.filter_map(Value::as_str).take(12).collect();
-            let fails = values.iter().find(|value| {
-                let value = value.to_lowercase();
-                ["fail", "declin", "reject", "error", "denied", "refus"]
-                    .iter()
-                    .any(|word| value.contains(word))
-            });
-            if let Some(value) = fails {
-                sample = format!("{} == '{value}'", way("body", name));
-            }
-            says.push(match values.is_empty() {
-                true => format!("`{name}`"),
-                false => format!("`{name}` ({})", values.join(", ")),
-            });
-        }
-        if !says.is_empty() {
-            self.questions.push(format!(
-                "DECIDE Does a 2xx say no, too? It has {}. If so: fails_when: {}",
-                says.join(" and "),
-                quoted(&sample)
-            ));
-        }
-        Ok(())
-    }
-}
-
-fn one_line(text: &str) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    text.chars().take(120).collect()
-}
-
-fn json_schema(answer: &Value) -> Option<&Value> {
-    let kinds = answer["content"].as_object()?;
-    let json = kinds
-        .iter()
-        .find(|(kind, _)| kind.contains("json") || *kind == "*/*");
-    json.map(|(_, of)| &of["schema"])
-        .filter(|schema| schema.is_object())
-}
-
-/// The expression for the code in an answer that refuses, if it is not found where it is looked for already.
-fn code_of(document: &Document, schema: &Value) -> Result<Option<String>, String> {
-    let top = Object::of(document, schema, Way::Received)?;
-    let field = |name: &str| {
-        top.fields
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, of)| *of)
-    };
-    if field("code").is_some() {
-        return Ok(None);
-    }
-    if let Some(error) = field("error") {
-        let error = Object::of(document, error, Way::Received)?;
-        let has = |name: &str| error.fields.iter().any(|(known, _)| known == name);
-        let other = ["type", "status", "name"]
-            .into_iter()
-            .find(|name| has(name));
-        return Ok(match has("code") || error.fields.is_empty() {
-            true => None,
-            false => other.map(|name| format!("${{body.error.{name}}}")),
-        });
-    }
-    if let Some(errors) = field("errors") {
-        let errors = document.resolve(errors)?;
-        let error = Object::of(document, &errors["items"], Way::Received)?;
-        let names = ["code", "error_code", "errorCode", "type"].into_iter();
-        let mut has = names.filter(|name| error.fields.iter().any(|(known, _)| known == name));
-        return Ok(has.next().map(|name| format!("${{body.errors[0].{name}}}")));
-    }
-    let names = ["error_code", "errorCode", "name"].into_iter();
-    Ok(names
-        .filter(|name| field(name).is_some())
-        .map(|name| format!("${{body.{name}}}"))
-        .next())
-}
-
 #[cfg(test)]
 mod tests {
     use triad_workflow::load;
@@ -782,6 +364,23 @@ mod tests {
             "{text}"
         );
         assert!(text.len() < 4_000, "{text}");
+    }
+
+    #[test]
+    fn alternatives_of_alternatives_are_not_all_looked_at() {
+        for way in ["oneOf", "allOf"] {
+            let levels: Vec<String> = (0..40)
+                .map(|n| {
+                    let next = vec![format!("{{ $ref: '#/paths/~1x/s{}' }}", n + 1); 8].join(", ");
+                    format!("    s{n}: {{ {way}: [{next}] }}\n")
+                })
+                .collect();
+            let text = described(&format!(
+                "  /x:\n{}    s40: {{ type: string }}\n    post: {{ operationId: go, responses: {{ '200': {{ content: {{ application/json: {{ schema: {{ $ref: '#/paths/~1x/s0' }} }} }} }} }} }}\n",
+                levels.concat()
+            ));
+            assert!(text.is_ok(), "{text:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! `triad agent import`: writes the description of a service from its OpenAPI file.
 
 mod action;
+mod answers;
 mod document;
+mod key;
+mod parameters;
 mod schema;
 mod yaml;
 
@@ -16,8 +19,9 @@ use triad_workflow::{AgentName, load};
 use crate::dev::agents::agent_name;
 use crate::output::{self, Usage};
 use crate::user_files::AGENTS;
-use action::{Action, Key};
+use action::Action;
 use document::Document;
+use key::Key;
 use yaml::comment;
 
 /// Write the description of a service from its OpenAPI file

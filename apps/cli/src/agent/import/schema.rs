@@ -8,6 +8,8 @@ use super::document::Document;
 const MAX_NAMES: usize = 200;
 /// The nestings that are tried, until a type has at most [`MAX_NAMES`].
 const NESTINGS: [usize; 3] = [3, 2, 1];
+/// Most schemas that are looked at for one type, with those that are looked at again.
+const MAX_WORK: usize = 20_000;
 /// Most parts of `allOf` that are put together, in all.
 const MAX_PARTS: usize = 64;
 
@@ -41,10 +43,11 @@ pub(super) fn typed(document: &Document, schema: &Value, way: Way) -> Result<Typ
             document,
             way,
             left: MAX_NAMES,
+            work: MAX_WORK,
             within: Vec::new(),
         };
         let (found, _) = reader.of(schema, nesting)?;
-        if reader.left > 0 {
+        if reader.left > 0 && reader.work > 0 {
             return Ok(found);
         }
     }
@@ -118,6 +121,8 @@ struct Reader<'d> {
     way: Way,
     /// Names that the type may still have.
     left: usize,
+    /// Schemas that may still be looked at.
+    work: usize,
     /// The schemas around the one that is read: one that is in itself is left open.
     within: Vec<*const Value>,
 }
@@ -126,10 +131,11 @@ impl<'d> Reader<'d> {
     /// The type, and whether null fits too.
     fn of(&mut self, schema: &'d Value, nesting: usize) -> Result<(Typed, bool), String> {
         let schema = self.document.resolve(schema)?;
+        self.work = self.work.saturating_sub(1);
         let kind = self.kind(schema, 0)?;
         let is_null = kind.1;
         let is_within = self.within.contains(&std::ptr::from_ref(schema));
-        if self.left == 0 || is_within {
+        if self.left == 0 || self.work == 0 || is_within {
             return Ok((Typed::Word(kind.0), is_null));
         }
         self.within.push(std::ptr::from_ref(schema));
@@ -166,14 +172,18 @@ impl<'d> Reader<'d> {
     }
 
     /// The word for a schema's type; of parts that are put together, the first one that says it.
-    fn kind(&self, schema: &'d Value, depth: usize) -> Result<(&'static str, bool), String> {
+    fn kind(&mut self, schema: &'d Value, depth: usize) -> Result<(&'static str, bool), String> {
         let own = kind(schema);
+        self.work = self.work.saturating_sub(1);
         let parts = schema["allOf"].as_array();
         for part in parts
             .into_iter()
             .flatten()
             .filter(|_| own.0 == "any" && depth < 8)
         {
+            if self.work == 0 {
+                break;
+            }
             let of = self.kind(self.document.resolve(part)?, depth + 1)?;
             if of.0 != "any" {
                 return Ok((of.0, own.1 || of.1));

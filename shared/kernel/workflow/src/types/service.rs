@@ -405,6 +405,8 @@ impl Fit<'_, '_> {
         let Some(fields) = &wanted.fields else { return };
         let known = || fields.known.keys().map(String::as_str);
         let given: Vec<&str> = given.collect();
+        // Names of which another spelling is reported.
+        let mut meant = Vec::new();
         for name in given
             .iter()
             .filter(|name| !fields.known.contains_key(**name))
@@ -418,7 +420,10 @@ impl Fit<'_, '_> {
                 false => Problem::new(at.clone(), reason),
             };
             let hint = match nearest(name, known()) {
-                Some(near) => format!("did you mean `{near}`?"),
+                Some(near) => {
+                    meant.push(near);
+                    format!("did you mean `{near}`?")
+                }
                 None => format!("there are {}", known().collect::<Vec<_>>().join(", ")),
             };
             self.problems.push(problem.hint(hint));
@@ -427,7 +432,8 @@ impl Fit<'_, '_> {
             .known
             .iter()
             .filter(|(name, of)| !of.kinds.may(Kinds::NULL) && !given.contains(&name.as_str()));
-        let missing: Vec<&str> = missing.map(|(name, _)| name.as_str()).collect();
+        let missing = missing.map(|(name, _)| name.as_str());
+        let missing: Vec<&str> = missing.filter(|name| !meant.contains(name)).collect();
         if !missing.is_empty() {
             let reason = format!("{} needs `{}` too", self.of, missing.join("`, `"));
             self.problems
