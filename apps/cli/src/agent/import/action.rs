@@ -16,9 +16,9 @@ pub(super) struct Action {
     pub name: String,
     /// Method and path.
     pub operation: String,
-    pub key: Option<Key>,
+    key: Option<Key>,
     /// Whether its body has fields, in which a key can be.
-    pub has_fields: bool,
+    has_fields: bool,
     /// The lines below its name.
     lines: String,
     summary: Option<String>,
@@ -129,6 +129,11 @@ impl Action {
             .map_or_else(String::new, |text| format!(": {text}"));
         let comment = comment("  ", &format!("{}{summary}", self.operation));
         format!("{comment}  {}:\n{}", yaml::text(&self.name), self.lines)
+    }
+
+    /// The key that the operation takes, and whether its body has fields.
+    pub fn key(&self) -> (Option<&Key>, bool) {
+        (self.key.as_ref(), self.has_fields)
     }
 
     /// Statuses that may say that there is nothing to compensate.
@@ -286,8 +291,7 @@ mod tests {
         let document = Document::parse(&format!("openapi: 3.1.0\npaths:\n{paths}"))?;
         let operation = document.find("go")?;
         let action = Action::of(&document, &operation, "go".to_owned())?;
-        let key =
-            Key::of_all(std::slice::from_ref(&action)).map_or_else(String::new, |key| key.line());
+        let key = Key::of_all(&[action.key()]).map_or_else(String::new, |key| key.line());
         let text = format!("{key}actions:\n{}", action.text());
         load::service_from_yaml("x.yaml", &text).map_err(|wrong| format!("{wrong}\n{text}"))?;
         Ok(text)

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::action::Action;
 use super::yaml::{self, comment};
 
 /// Shortest and longest hash that a key can be.
@@ -21,16 +20,15 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The key that the operations take: that of the first header, and that of the first field.
-    pub fn of_all(actions: &[Action]) -> Option<Self> {
-        let keys = || actions.iter().filter_map(|action| action.key.as_ref());
-        let mut key = keys()
-            .find(|key| key.header.is_some())
-            .or_else(|| keys().next())?
-            .clone();
+    /// The key that operations take: that of the first header, and that of the first field. Each operation has its key,
+    /// and whether its body has fields.
+    pub fn of_all(operations: &[(Option<&Self>, bool)]) -> Option<Self> {
+        let keys = || operations.iter().filter_map(|(key, _)| *key);
+        let with_header = keys().find(|key| key.header.is_some());
+        let mut key = with_header.or_else(|| keys().next())?.clone();
         key.field = keys().find_map(|key| key.field.clone());
         // A call without a body has no field.
-        if key.field.is_some() && actions.iter().any(|action| !action.has_fields) {
+        if key.field.is_some() && operations.iter().any(|(_, has_fields)| !has_fields) {
             key.header
                 .get_or_insert_with(|| "Idempotency-Key".to_owned());
         }

@@ -126,7 +126,8 @@ fn description(file: &Path, document: &Document, actions: &[Action]) -> String {
         ),
     );
     text.push_str(&format!("description: {}\n", yaml::text(document.title())));
-    match Key::of_all(actions) {
+    let keys: Vec<_> = actions.iter().map(Action::key).collect();
+    match Key::of_all(&keys) {
         Some(key) => text.push_str(&key.line()),
         None => text.push_str(&comment(
             "",
