@@ -14,6 +14,8 @@ macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::stream::err(format_args!("{}\n", format_args!($($text)*))) };
 }
 
+mod agent;
+mod answers;
 #[cfg(feature = "bench")]
 #[path = "../../../tests/benchmarks/one_machine/mod.rs"]
 mod bench;
@@ -135,6 +137,7 @@ enum Command {
     Context(contexts::ContextArgs),
     Schema(commands::validate::SchemaArgs),
     Token(commands::token::TokenArgs),
+    Agent(agent::AgentCommandArgs),
     CheckService(commands::check_service::CheckServiceArgs),
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
@@ -286,6 +289,7 @@ impl Command {
             | Self::Audit(_)
             | Self::Validate(_)
             | Self::Test(_)
+            | Self::Agent(_)
             | Self::CheckService(_)
             | Self::Context(_)
             | Self::Schema(_)
@@ -334,6 +338,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Test(args) => commands::test::run(&args),
         Command::Publish(args) => commands::publish::run(args).await,
         Command::Init(args) => commands::init::run(args).await,
+        Command::Agent(args) => agent::run(args).await,
         Command::CheckService(args) => commands::check_service::run(args).await,
         Command::Context(args) => contexts::run(args),
         #[cfg(feature = "bench")]

@@ -38,7 +38,7 @@ pub use export::{Sending, export_traces, traces_to};
 pub use letters::KafkaTopics;
 pub use reader::{ConfigError, environment};
 #[cfg(feature = "http")]
-pub use remotes::{http_remotes, remotes_of};
+pub use remotes::{http_remotes, http_service, remotes_of};
 pub use served::{Served, agents_of, needed_agents};
 pub use spans::Spans;
 pub use traces::TraceConfig;

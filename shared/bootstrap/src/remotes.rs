@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use triad_http::{HttpService, HttpSettings};
+use triad_http::{HttpService, HttpSettings, HttpSettingsError};
 use triad_runtime::agent::Remotes;
 use triad_workflow::AgentName;
 
@@ -34,16 +34,7 @@ pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, 
     let mut remotes = Remotes::new();
     let mut problems = Vec::new();
     for (name, agent) in agents {
-        let settings = HttpSettings {
-            base_url: agent.base_url.clone(),
-            call_timeout: agent
-                .call_timeout
-                .map_or(DEFAULT_CALL_TIMEOUT, |t| t.as_duration()),
-            headers: agent.headers.clone().into_iter().collect(),
-            auth: agent.auth.clone(),
-            statuses: agent.statuses.clone(),
-        };
-        match HttpService::new(&settings) {
+        match http_service(agent) {
             Ok(service) => remotes = remotes.with(name.clone(), service),
             Err(e) => problems.push(format!("agent {name}: {e}")),
         }
@@ -53,4 +44,20 @@ pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, 
     } else {
         Err(AgentErrors(problems))
     }
+}
+
+/// Makes the HTTP client of an agent. The service is not called yet.
+///
+/// # Errors
+/// The setting that cannot be used.
+pub fn http_service(agent: &AgentConfig) -> Result<HttpService, HttpSettingsError> {
+    HttpService::new(&HttpSettings {
+        base_url: agent.base_url.clone(),
+        call_timeout: agent
+            .call_timeout
+            .map_or(DEFAULT_CALL_TIMEOUT, |t| t.as_duration()),
+        headers: agent.headers.clone().into_iter().collect(),
+        auth: agent.auth.clone(),
+        statuses: agent.statuses.clone(),
+    })
 }

@@ -1,6 +1,7 @@
 //! `triad dev` and `triad serve` as processes.
 
 mod described;
+mod described_examples;
 mod dev;
 mod dev_agents;
 mod dev_sqlite;

@@ -24,7 +24,7 @@ use triad_tests::cli::triad;
 use triad_tests::clock::ManualClock;
 use triad_tests::engines::{Store, workflow};
 
-const WORKFLOWS: usize = 71;
+const WORKFLOWS: usize = 73;
 const ORDERS: usize = 30;
 const AGENTS: &str = "stock,payment,mail";
 

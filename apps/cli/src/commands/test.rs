@@ -8,10 +8,17 @@ use std::time::UNIX_EPOCH;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Map, Value, json};
+use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_core::submission::Submission;
-use triad_workflow::{EvalError, Expression, Limits, Scope, Step, Template, Workflow, nearest};
+use triad_core::{Direction, IdempotencyKey, OrderId};
+use triad_runtime::Call;
+use triad_workflow::service::fit;
+use triad_workflow::{
+    EvalError, Expression, Limits, Millis, Scope, Step, Template, Workflow, nearest,
+};
 
 use super::validate::read;
+use crate::answers::{ActionAnswer, Answers};
 use crate::output::{Usage, print_line};
 use crate::user_files;
 
@@ -21,9 +28,10 @@ use crate::user_files;
   triad test order.yaml order.json
   triad test order.yaml order.json --output charge='{\"reference\": \"c-1\"}'
   triad test order.yaml details.json --outputs outputs.json --json
+  triad test order.yaml order.json --answers answers.json
 
 The order is in the form of the topic, or only its details. The output of an earlier step is the given
-one, else a placeholder that is marked as such. Exit code 1 if an input has no value for this order or
+one, else what its description makes of the answer in --answers, else a placeholder that is marked as such. Exit code 1 if an input has no value for this order or
 the order would be rejected, 2 if a file is wrong.")]
 pub struct TestArgs {
     /// Workflow file
@@ -38,6 +46,9 @@ pub struct TestArgs {
     /// Output of one step; may be given several times, and takes precedence over --outputs
     #[arg(long, value_name = "STEP=JSON")]
     output: Vec<String>,
+    /// Answers by agent and action, in YAML or JSON: outputs, or what triad agent call --record has kept
+    #[arg(long, value_name = "FILE")]
+    answers: Option<PathBuf>,
     /// The order comes by the high lane
     #[arg(long)]
     high: bool,
@@ -67,6 +78,7 @@ struct Order {
 /// Outputs of the steps so far: given ones, or placeholders.
 struct Outputs {
     given: BTreeMap<String, Value>,
+    answers: Answers,
     now: BTreeMap<String, Value>,
     placeholders: Vec<String>,
 }
@@ -114,6 +126,10 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
     let order = order(args, &workflow)?;
     let mut outputs = Outputs {
         given: given(args, &workflow)?,
+        answers: match &args.answers {
+            Some(file) => Answers::read(file).map_err(|problems| Usage(problems.join("\n")))?,
+            None => Answers::default(),
+        },
         now: BTreeMap::new(),
         placeholders: Vec::new(),
     };
@@ -285,8 +301,18 @@ fn step(
         let input = render(&step.input, &scope(None), &outputs.placeholders);
         is_good &= !matches!(input, Computed::Fails(..));
         show("input", &input, None, &at, &mut shown, &mut lines);
-        let (output, is_placeholder) = match outputs.given.get(id) {
-            Some(output) => (output.clone(), false),
+        let played = match outputs.given.get(id) {
+            Some(output) => Some(Ok(output.clone())),
+            None => played(workflow, step, order, &input, &outputs.answers),
+        };
+        let (output, is_placeholder) = match played {
+            Some(Ok(output)) => (output, false),
+            Some(Err(why)) => {
+                is_good = false;
+                shown["answer_error"] = json!(why);
+                lines.push(format!("  answer: {why}"));
+                (placeholder(workflow, step), true)
+            }
             None => (placeholder(workflow, step), true),
         };
         if let Some(compensation) = &step.compensation {
@@ -323,6 +349,53 @@ fn step(
         println!("{}", lines.join("\n"));
     }
     Ok(is_good)
+}
+
+/// The output of a step by the answer of its action, if there is one; an error says why the answer gives none.
+fn played(
+    workflow: &Workflow,
+    step: &Step,
+    order: &Order,
+    input: &Computed,
+    answers: &Answers,
+) -> Option<Result<Value, String>> {
+    let answer = answers.of(step.agent.as_str(), &step.action)?;
+    let service = workflow.definition.agents.get(step.agent.as_str());
+    if let (ActionAnswer::Output(output), None) = (answer, service) {
+        return Some(Ok(output.clone()));
+    }
+    let recorded = answer.recorded();
+    let form = service.map(|service| service.call(&step.action));
+    let input = match input {
+        Computed::Value(value, _) => value.clone(),
+        Computed::Open(_) | Computed::Fails(..) => json!({}),
+    };
+    let order_id = OrderId::new(&*order.id).map_err(|e| e.to_string());
+    let key = IdempotencyKey(format!("{}/{}/forward", order.id, step.id));
+    Some(order_id.and_then(|order_id| {
+        let call = Call {
+            order_id: &order_id,
+            step: &step.id,
+            direction: Direction::Forward,
+            idempotency_key: &key,
+            compensates: None,
+            action: &step.action,
+            input: &input,
+            form: form.as_ref(),
+            repeats: false,
+            time_left: Millis(1),
+            attempt: 1,
+            traceparent: None,
+        };
+        match recorded.judged(&call) {
+            Ok(output) => Ok(fit(output, MAX_OUTPUT_BYTES)),
+            Err(fault) => Err(format!(
+                "the recorded answer, {}, does not say that the step is done: {}",
+                recorded.status,
+                fault.code()
+            )),
+        }
+    }))
 }
 
 /// Name of the step's own output among placeholders.

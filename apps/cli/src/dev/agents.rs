@@ -1,7 +1,7 @@
 //! The agents that `triad dev` serves, and the address of each one's service.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::Table;
@@ -9,12 +9,10 @@ use comfy_table::presets::NOTHING;
 use serde_json::{Value, json};
 use triad_bootstrap::agents::{self, AgentErrors};
 use triad_bootstrap::{AgentConfig, environment, remotes_of};
-use triad_core::message::MAX_OUTPUT_BYTES;
-use triad_reference_service::PlayedAnswers;
 use triad_workflow::{AgentName, Workflow, WorkflowName};
 
+use crate::answers::Answers;
 use crate::output::Usage;
-use crate::user_files;
 
 /// Options for the services that the agents call.
 #[derive(Debug, Clone, Default, Args)]
@@ -27,16 +25,25 @@ pub struct AgentArgs {
     /// Agent that another process serves, such as a triad-worker beside this one; may be given several times
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = agent_name)]
     pub external_agent: Vec<AgentName>,
-    /// Outputs of the reference service, in YAML or JSON, by agent and action
+    /// Answers that the reference service plays, in YAML or JSON, by agent and action: outputs, or what
+    /// `triad agent call --record` has kept
     #[arg(long, value_name = "FILE")]
     pub answers: Option<PathBuf>,
 }
 
-fn agent_name(text: &str) -> Result<AgentName, String> {
+/// An agent on a command line.
+///
+/// # Errors
+/// Why it is no name of an agent.
+pub fn agent_name(text: &str) -> Result<AgentName, String> {
     AgentName::new(text).map_err(|e| e.to_string())
 }
 
-fn named_address(text: &str) -> Result<(AgentName, String), String> {
+/// An agent and the address of its service on a command line.
+///
+/// # Errors
+/// Why it is none.
+pub fn named_address(text: &str) -> Result<(AgentName, String), String> {
     let (name, url) = text
         .split_once('=')
         .ok_or("is not NAME=URL, such as bank=http://127.0.0.1:8080")?;
@@ -50,8 +57,8 @@ pub struct Agents {
     pub addressed: BTreeMap<AgentName, AgentConfig>,
     /// The agents that another process serves.
     pub external: BTreeSet<AgentName>,
-    /// Outputs of the reference service for the other agents.
-    pub answers: PlayedAnswers,
+    /// Answers that the reference service plays for the other agents.
+    pub answers: Answers,
 }
 
 impl AgentArgs {
@@ -94,11 +101,11 @@ impl AgentArgs {
         addressed.retain(|name, _| !external.contains(name));
         problems.extend(remotes_of(&addressed).err().map_or_else(Vec::new, |e| e.0));
         let answers = match self.answers.clone().or(answers) {
-            Some(file) => read_answers(&file).unwrap_or_else(|found| {
+            Some(file) => Answers::read(&file).unwrap_or_else(|found| {
                 problems.extend(found);
-                PlayedAnswers::default()
+                Answers::default()
             }),
-            None => PlayedAnswers::default(),
+            None => Answers::default(),
         };
         for name in answers.0.keys() {
             let named = |agent: &AgentName| agent.as_str() == name;
@@ -245,32 +252,4 @@ pub fn table(rows: &[AgentRow]) -> Table {
         table.add_row([row.agent.to_string(), row.place.to_string(), needed]);
     }
     table
-}
-
-/// Reads the file of answers: outputs by agent and action.
-fn read_answers(file: &Path) -> Result<PlayedAnswers, Vec<String>> {
-    let shown = file.display();
-    let text = user_files::text(file).map_err(|Usage(problem)| vec![problem])?;
-    let answers: BTreeMap<String, BTreeMap<String, Value>> = serde_saphyr::from_str(&text)
-        .map_err(|e| {
-            vec![format!(
-                "{shown}: is not outputs by agent and action, such as `bank: {{ charge: {{ receipt: R-1 }} }}`: {e}"
-            )]
-        })?;
-    let mut problems = Vec::new();
-    for (agent, actions) in &answers {
-        let large = actions
-            .iter()
-            .filter(|(_, output)| output.to_string().len() > MAX_OUTPUT_BYTES);
-        problems.extend(large.map(|(action, _)| {
-            format!(
-                "{shown}: the output of {agent} {action} has more than {MAX_OUTPUT_BYTES} bytes, which no step's may"
-            )
-        }));
-    }
-    if problems.is_empty() {
-        Ok(PlayedAnswers(answers))
-    } else {
-        Err(problems)
-    }
 }

@@ -150,7 +150,8 @@ impl Engines {
             listen: loopback(service_port),
             ledger: data.map(|d| d.join("ledger.jsonl")),
             faults: options.faults.clone(),
-            answers: options.agents.answers.clone(),
+            answers: options.agents.answers.outputs(),
+            calls: options.agents.answers.calls(&options.workflows),
             ..triad_reference_service::Config::default()
         };
         let service = EmbeddedReferenceService::start(reference).map_err(|error| {

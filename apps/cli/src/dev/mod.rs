@@ -1,6 +1,6 @@
 //! `triad dev`: the whole system in one process, without any installation.
 
-mod agents;
+pub mod agents;
 pub mod engines;
 mod faults;
 mod files;
@@ -10,7 +10,7 @@ mod live;
 mod order_news;
 mod other_workers;
 mod output;
-mod project;
+pub mod project;
 mod publisher;
 mod reread;
 mod service;

@@ -147,6 +147,43 @@ impl Project {
         problems
     }
 
+    /// The settings of one agent, at this address in place of its own if there is one; `None` if the project has none.
+    ///
+    /// # Errors
+    /// [`Usage`] if a setting cannot be used, or the address is not known outside of `triad dev`.
+    pub fn agent(&self, name: &AgentName, url: Option<&str>) -> Result<Option<AgentConfig>, Usage> {
+        let Some(settings) = self.agents.get(name.as_str()) else {
+            return Ok(None);
+        };
+        let mut settings = settings.clone();
+        let service = settings
+            .get("service")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        let port = service
+            .as_ref()
+            .and_then(|service| self.services.get(service)?.port);
+        match (url, service, port) {
+            (Some(url), ..) => {
+                settings.retain(|setting, _| !matches!(setting.as_str(), "service" | "path"));
+                settings.insert("base_url".to_owned(), url.into());
+            }
+            (None, Some(service), None) => {
+                return Err(Usage(format!(
+                    "the service {service} of agent {name} has the port that triad dev gives it: start triad dev, and give --agent {name}=URL with the address that it prints"
+                )));
+            }
+            _ => {}
+        }
+        let only = Self {
+            agents: [(name.to_string(), settings)].into(),
+            ..self.clone()
+        };
+        let ports = self.services.iter();
+        let ports = ports.filter_map(|(name, service)| Some((name.clone(), service.port?)));
+        Ok(only.agents(&ports.collect())?.remove(name))
+    }
+
     /// The settings of the agents, given the ports of the services.
     ///
     /// # Errors

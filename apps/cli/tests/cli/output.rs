@@ -148,6 +148,18 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
             "--compensation",
             "refund",
         ],
+        vec![
+            "agent",
+            "import",
+            concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../examples/services/payments/openapi.yaml"
+            ),
+            "--operation",
+            "createCharge",
+            "--out",
+            "-",
+        ],
         vec!["publish", &workflow],
         vec!["init", "--agents", "payment"],
         vec!["context", "list"],

@@ -41,6 +41,38 @@ enum Whole {
 }
 
 impl Received {
+    /// A whole answer with this body, decoded.
+    pub(crate) fn whole(status: StatusCode, headers: HeaderMap, body: Vec<u8>) -> Self {
+        let whole = Whole::Yes;
+        Self {
+            status,
+            headers,
+            body,
+            whole,
+        }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Why the body is not whole; `None` if it is.
+    pub(crate) fn cut(&self) -> Option<&str> {
+        match &self.whole {
+            Whole::Yes => None,
+            Whole::Unreadable(why) | Whole::Broken(why) => Some(why),
+        }
+    }
+
+    /// The body as a text.
+    pub(crate) fn text(&self) -> String {
+        text(&self.headers, &self.body)
+    }
+
     /// The status and the body as a value.
     pub(crate) fn json(&self) -> (u16, Value) {
         (self.status.as_u16(), value(&self.headers, &self.body))
@@ -122,21 +154,30 @@ fn bounded(decoder: impl std::io::Read) -> Result<Vec<u8>, Option<String>> {
     }
 }
 
-/// A body as a value: its JSON; another text as a text; null if it is empty. Bytes that are no text in UTF-8 are read
-/// as ISO 8859-1 if the answer says so, else with replacement characters.
-fn value(headers: &HeaderMap, body: &[u8]) -> Value {
+/// The content type in lower case; empty if there is none.
+fn content_type(headers: &HeaderMap) -> String {
+    let kind = headers.get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok());
+    kind.unwrap_or_default().to_ascii_lowercase()
+}
+
+/// A body as a text. Bytes that are no text in UTF-8 are read as ISO 8859-1 if the answer says so, else with
+/// replacement characters.
+fn text(headers: &HeaderMap, body: &[u8]) -> String {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    let kind = headers
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    let kind = kind.unwrap_or_default().to_ascii_lowercase();
-    let text = match std::str::from_utf8(body) {
+    let kind = content_type(headers);
+    match std::str::from_utf8(body) {
         Ok(text) => text.to_owned(),
         Err(_) if kind.contains("8859-1") || kind.contains("windows-1252") => {
             body.iter().copied().map(char::from).collect()
         }
         Err(_) => String::from_utf8_lossy(body).into_owned(),
-    };
+    }
+}
+
+/// A body as a value: its JSON; another text as a text; null if it is empty.
+fn value(headers: &HeaderMap, body: &[u8]) -> Value {
+    let (kind, text) = (content_type(headers), text(headers, body));
     let trimmed = text.trim();
     if trimmed.is_empty() {
         return Value::Null;

@@ -21,11 +21,13 @@ use triad_workflow::service::{AnswerMeaning, Body, CallForm};
 mod answer;
 mod auth;
 mod evidence;
+mod exchange;
 mod forms;
 mod retry_after;
 mod tls;
 
 pub use auth::{Auth, SecretRef};
+pub use exchange::{Exchange, RecordedAnswer, SentRequest};
 pub use tls::client_builder;
 
 use auth::Credentials;
@@ -298,6 +300,18 @@ impl RemoteService for HttpService {
     }
 
     async fn call_noting(&self, call: Call<'_>, notes: &CallNotes) -> Result<Value, Fault> {
+        self.made(call, notes, None).await
+    }
+}
+
+impl HttpService {
+    /// Makes a call. `seen` notes what is sent and answered.
+    async fn made(
+        &self,
+        call: Call<'_>,
+        notes: &CallNotes,
+        mut seen: Option<&mut exchange::Seen>,
+    ) -> Result<Value, Fault> {
         let form = call
             .form
             .map(|form| self.forms.compiled(form))
@@ -323,7 +337,12 @@ impl RemoteService for HttpService {
         if let Some(trace) = call.traceparent {
             request = request.header("traceparent", trace);
         }
-        let response = request.send().await.map_err(|e| evidence.unanswered(e))?;
+        let request = request.build().map_err(|e| evidence.unanswered(e))?;
+        if let Some(seen) = &mut seen {
+            seen.request(&request, &evidence);
+        }
+        let response = self.client.execute(request).await;
+        let response = response.map_err(|e| evidence.unanswered(e))?;
         notes.note(
             "http.response.status_code",
             i64::from(response.status().as_u16()),
@@ -332,6 +351,9 @@ impl RemoteService for HttpService {
             credentials.refused().await;
         }
         let received = answer::receive(response).await;
+        if let Some(seen) = seen {
+            seen.answer(&received, &evidence);
+        }
         let (form, statuses) = (form.as_deref(), &self.statuses);
         let now = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
         answer::judge(&call, form, statuses, received, &evidence, now)

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use futures::StreamExt as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::answers::PlayedCall;
 use crate::call::{Answer, Call, CallHead, Direction};
 use crate::faults::Faults;
 use crate::shared::ServiceState;
@@ -33,6 +34,9 @@ type Invalid = (StatusCode, &'static str, String);
 
 pub(crate) async fn handle(shared: Arc<ServiceState>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    if let Some(played) = shared.played(parts.method.as_str(), parts.uri.path()) {
+        return replay(played);
+    }
     let answered = match (&parts.method, parts.uri.path()) {
         (&Method::GET, "/_ledger") => return ledger(shared),
         (&Method::GET, "/_ledger/summary") => return json_200(&shared.summary()),
@@ -150,7 +154,8 @@ fn names(path: &str) -> Result<(&str, &str), Invalid> {
             (
                 StatusCode::NOT_FOUND,
                 "not_found",
-                "a call goes to /{service}/{action}, of letters, digits, '-', '_' and '.'"
+                "a call goes to /{service}/{action}, of letters, digits, '-', '_' and '.'; a described action needs a \
+                 recorded answer, or the address of its service"
                     .to_owned(),
             )
         })
@@ -249,6 +254,17 @@ fn answer(answer: Answer) -> Response {
             error(status, code, message, retry_after_s)
         }
     }
+}
+
+fn replay(played: &PlayedCall) -> Response {
+    let mut response = Response::new(Body::from(played.body.clone()));
+    *response.status_mut() = StatusCode::from_u16(played.status).unwrap_or(StatusCode::OK);
+    for (name, value) in &played.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
 }
 
 fn json_200(value: &impl Serialize) -> Response {

@@ -53,7 +53,7 @@ mod service;
 mod shared;
 mod summary;
 
-pub use answers::PlayedAnswers;
+pub use answers::{PlayedAnswers, PlayedCall};
 pub use call::Direction;
 pub use faults::{
     Decision, FaultPlan, Faults, FaultsError, MAX_SERVICE_PLANS, MAX_WAIT_MS, Mishap,

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::answers::PlayedAnswers;
+use crate::answers::{PlayedAnswers, PlayedCall};
 use crate::book::Book;
 use crate::faults::{Faults, FaultsError};
 use crate::http;
@@ -35,6 +35,8 @@ pub struct Config {
     pub faults: Faults,
     /// Outputs that replace those that the service computes. Default: none.
     pub answers: PlayedAnswers,
+    /// Calls that are answered as recorded; the first that fits. Default: none.
+    pub calls: Vec<PlayedCall>,
     /// Most keys of actions that are kept, at about 400 bytes each. Keys are never removed: a new key beyond this
     /// limit is answered 507. Default 1,000,000.
     pub max_keys: usize,
@@ -47,6 +49,7 @@ impl Default for Config {
             ledger: None,
             faults: Faults::default(),
             answers: PlayedAnswers::default(),
+            calls: Vec::new(),
             max_keys: 1_000_000,
         }
     }
@@ -102,6 +105,7 @@ impl ReferenceService {
             file,
             config.faults,
             config.answers,
+            config.calls,
             stopped,
         ));
         let served = shared.clone();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
-use crate::answers::PlayedAnswers;
+use crate::answers::{PlayedAnswers, PlayedCall};
 use crate::book::{Book, BookFull, LedgerLine};
 use crate::call::{Answer, Call};
 use crate::contract::{self, judge};
@@ -29,6 +29,7 @@ const PAGE: usize = 512;
 pub(crate) struct ServiceState {
     core: Mutex<Core>,
     answers: PlayedAnswers,
+    calls: Vec<PlayedCall>,
     waiting: Arc<Semaphore>,
     invalid: AtomicU64,
     full: AtomicU64,
@@ -54,6 +55,7 @@ impl ServiceState {
         file: Option<LedgerFile>,
         faults: Faults,
         answers: PlayedAnswers,
+        calls: Vec<PlayedCall>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -63,11 +65,17 @@ impl ServiceState {
                 faults: Arc::new(faults),
             }),
             answers,
+            calls,
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
             invalid: AtomicU64::new(0),
             full: AtomicU64::new(0),
             stopped,
         }
+    }
+
+    /// The recorded answer to a call with this method and path, if there is one.
+    pub(crate) fn played(&self, method: &str, path: &str) -> Option<&PlayedCall> {
+        self.calls.iter().find(|played| played.fits(method, path))
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {

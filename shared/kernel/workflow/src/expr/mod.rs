@@ -167,7 +167,7 @@ impl Expression {
         self.reads_output
     }
 
-    /// The values that the expression reads of `order`, `details`, `steps` and `output`, each as the names
+    /// The values that the expression reads of `order`, `details`, `steps`, `output` and `input`, each as the names
     /// that lead to it, such as `["steps", "charge", "reference"]`. If a name is computed, the list ends
     /// before it.
     #[must_use]

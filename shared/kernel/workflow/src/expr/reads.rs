@@ -5,7 +5,10 @@ use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 /// The values that an expression reads, each as the list of names that lead to it.
 pub(crate) fn reads(node: &IdedExpr, found: &mut Vec<Vec<String>>) {
     if let Some(way) = way_to(node) {
-        if matches!(way[0].as_str(), "details" | "steps" | "order" | "output") {
+        if matches!(
+            way[0].as_str(),
+            "details" | "steps" | "order" | "output" | "input"
+        ) {
             found.push(way);
         }
         return;

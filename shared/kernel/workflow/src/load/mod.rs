@@ -201,9 +201,8 @@ fn describe_agents(workflow: &mut Value, describe: &mut Describe<'_>) -> Result<
         let Some((file, text)) = describe(&name)? else {
             continue;
         };
-        let service = service_from_yaml(&file, &text)?;
-        workflow["agents"][name] = serde_json::to_value(service)
-            .map_err(|e| LoadError::whole_file(&file, e.to_string()))?;
+        // As it is written: the types of a description are not serialized.
+        (_, workflow["agents"][name]) = read_service(&file, &text)?;
     }
     Ok(())
 }
@@ -227,6 +226,11 @@ fn describe_agents(workflow: &mut Value, describe: &mut Describe<'_>) -> Result<
 /// assert!(first.starts_with("agents/payment.yaml:1:28: actions.charge.path: begins with one `/`"), "{first}");
 /// ```
 pub fn service_from_yaml(file: &str, text: &str) -> Result<ServiceDefinition, LoadError> {
+    read_service(file, text).map(|(service, _)| service)
+}
+
+/// A description, and the same as a value.
+fn read_service(file: &str, text: &str) -> Result<(ServiceDefinition, Value), LoadError> {
     if text.len() > MAX_FILE_BYTES {
         let reason = format!("is larger than {MAX_FILE_BYTES} bytes");
         return Err(LoadError::whole_file(file, reason));
@@ -245,9 +249,12 @@ pub fn service_from_yaml(file: &str, text: &str) -> Result<ServiceDefinition, Lo
     let mut problems = Problems(positions.duplicates());
     problems.0.extend(positions.altered_numbers());
     problems.0.extend(shaped.problems);
-    let read = serde_json::from_value::<ServiceDefinition>(value);
+    let read = serde_json::from_value::<ServiceDefinition>(value.clone());
     match &read {
-        Ok(service) => crate::service::check::check(service, &Path::top(), &mut problems),
+        Ok(service) => {
+            crate::service::check::check(service, &Path::top(), &mut problems);
+            types::service::check(service, &Path::top(), &mut problems);
+        }
         Err(e) if problems.0.is_empty() => {
             problems.push(Problem::of_all(format!("cannot be read: {e}")));
         }
@@ -262,7 +269,7 @@ pub fn service_from_yaml(file: &str, text: &str) -> Result<ServiceDefinition, Lo
     problems.sort_by_key(|p| p.place.as_ref().map(|at| (at.line, at.column)));
     problems.dedup();
     match read {
-        Ok(service) if problems.is_empty() => Ok(service),
+        Ok(service) if problems.is_empty() => Ok((service, value)),
         _ => Err(fail(problems)),
     }
 }

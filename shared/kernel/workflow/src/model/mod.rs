@@ -13,7 +13,7 @@ mod service;
 
 pub use service::{
     ActionDefinition, AnswerDefinition, AnswerMeaning, BodyForm, CallDirection, KeyDefinition,
-    KeyForm, Method, ServiceDefinition,
+    KeyForm, Method, ServiceDefinition, TypesDefinition,
 };
 
 /// A workflow definition as written.

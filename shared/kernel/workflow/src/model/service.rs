@@ -100,6 +100,27 @@ pub struct ActionDefinition {
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[cfg_attr(feature = "load", schemars(schema_with = "keep_schema"))]
     pub keep: Value,
+    /// Types of the variables `input` and `body`, by which `validate` checks inputs and expressions. They are left out
+    /// of what is published, so neither the hash of a version nor a request has them. Absent: any values.
+    #[serde(default, skip_serializing)]
+    pub types: Option<TypesDefinition>,
+}
+
+/// Types of what an action takes and answers.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TypesDefinition {
+    /// The step's input: `string`, `number`, `integer`, `boolean`, `list`, `object` or `any`; a list with the type of
+    /// its elements; or a mapping from names to types, in which a name with `?` behind it may be missing or null, and
+    /// `*` stands for further names. Absent: any value.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[cfg_attr(feature = "load", schemars(schema_with = "type_schema"))]
+    pub input: Value,
+    /// The body of an answer with a status of 200 to 299, in the same form. Absent: any value.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[cfg_attr(feature = "load", schemars(schema_with = "type_schema"))]
+    pub body: Value,
 }
 
 /// A method of HTTP.
@@ -210,6 +231,11 @@ pub enum AnswerMeaning {
 #[cfg(feature = "load")]
 fn keep_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": ["array", "object"]})
+}
+
+#[cfg(feature = "load")]
+fn type_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": ["string", "array", "object"]})
 }
 
 #[cfg(feature = "load")]

@@ -6,10 +6,10 @@ use crate::expr::Expression;
 use crate::template::Template;
 
 /// Variables of the expressions of a request: the step's input, and the idempotency key in its form.
-pub(super) const REQUEST_VARIABLES: [&str; 2] = ["input", "key"];
+pub(crate) const REQUEST_VARIABLES: [&str; 2] = ["input", "key"];
 
 /// Variables of the expressions over an answer.
-pub(super) const ANSWER_VARIABLES: [&str; 4] = ["status", "headers", "body", "input"];
+pub(crate) const ANSWER_VARIABLES: [&str; 4] = ["status", "headers", "body", "input"];
 
 /// A compiled [`CallDefinition`](super::CallDefinition).
 #[derive(Debug)]
@@ -25,6 +25,29 @@ pub struct CallForm {
     pub(super) fails_when: Option<Expression>,
     pub(super) answers: Vec<AnswerRow>,
     pub(super) keep: Keep,
+}
+
+impl CallForm {
+    /// The method.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Whether the request has something of the input, so that it cannot be made without one.
+    #[must_use]
+    pub fn reads_input(&self) -> bool {
+        let of_request = self.path.iter().chain(&self.content);
+        let named = self
+            .query
+            .iter()
+            .chain(&self.headers)
+            .map(|(_, value)| value);
+        let expressions = of_request.chain(named).flat_map(Template::expressions);
+        let mut ways = expressions.flat_map(Expression::reads);
+        (self.content.is_none() && self.body != BodyForm::None)
+            || ways.any(|way| way.first().is_some_and(|first| first == "input"))
+    }
 }
 
 /// A row of what answers mean, compiled.

@@ -15,12 +15,14 @@ use serde::{Deserialize, Serialize};
 use crate::expr::CompileError;
 pub use crate::model::{
     ActionDefinition, AnswerDefinition, AnswerMeaning, BodyForm, CallDirection, KeyDefinition,
-    KeyForm, Method, ServiceDefinition,
+    KeyForm, Method, ServiceDefinition, TypesDefinition,
 };
 use crate::problem::{Path, Problems};
 
 pub use call::{Body, CallRequest, RequestError};
 pub use form::CallForm;
+#[cfg(feature = "load")]
+pub(crate) use form::{ANSWER_VARIABLES, REQUEST_VARIABLES};
 pub use judge::{Answer, Judged, LEFT_OUT, fit};
 
 /// The description of one action: what a request to an agent carries of its service's description.

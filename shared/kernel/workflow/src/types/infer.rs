@@ -32,6 +32,8 @@ pub(super) struct Around<'a> {
     pub(super) outputs: &'a [(&'a str, Type)],
     /// Steps that have run for every order.
     pub(super) facts: Facts,
+    /// Further variables, such as those of the expressions of a description.
+    pub(super) variables: &'a [(&'a str, Type)],
 }
 
 pub(super) struct Infer<'a> {
@@ -155,6 +157,10 @@ impl<'a> Infer<'a> {
     fn variable(&mut self, node: &IdedExpr, name: &str) -> Type {
         if let Some((_, local)) = self.locals.iter().rev().find(|(known, _)| known == name) {
             return local.clone();
+        }
+        let mut further = self.around.variables.iter();
+        if let Some((_, found)) = further.find(|(known, _)| *known == name) {
+            return found.clone();
         }
         match name {
             "order" => self.around.order.clone(),

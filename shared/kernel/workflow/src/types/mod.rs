@@ -14,6 +14,7 @@ mod keywords;
 mod kinds;
 mod library;
 mod schema;
+pub(crate) mod service;
 mod source_text;
 
 use serde_json::Value;
@@ -24,7 +25,6 @@ use crate::details::DetailsSchema;
 use crate::expr::{Expression, Scope, VARIABLES};
 use crate::model::{CompensationDefinition, Definition, PolicyDefinition};
 use crate::problem::{Path, Problem, Problems};
-use crate::service::LEFT_OUT;
 use guards::{Conditions, Facts, assume};
 use infer::{Around, Fault, Infer, is_constant};
 use kinds::{Fields, Kinds, Type};
@@ -50,6 +50,12 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
             &mut problems,
         );
     }
+    for (name, described) in &definition.agents {
+        let at = Path::top().key("agents").key(name);
+        service::check(described, &at, &mut problems);
+    }
+    let around = |step, role| around(definition, step, role, &conditions, &outputs, &written);
+    service::check_inputs(definition, &around, &mut problems);
     for (at, expression) in search::compiled(definition, &mut Problems::default()) {
         let faults = faults_of_search_key(definition, &expression, &conditions);
         add_faults(&at, &expression, faults, &mut problems);
@@ -82,25 +88,18 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .collect()
 }
 
-/// The outputs of the steps whose agent keeps named parts of an answer: those parts, and what says that one is
-/// missing.
+/// The outputs of the steps of which the description of their service says something.
 fn outputs(definition: &Definition) -> Vec<(&str, Type)> {
     let known = definition.steps.iter().filter_map(|step| {
         let service = definition.agents.get(&step.agent)?;
-        let names = service.kept(&step.action)?.into_iter().chain([LEFT_OUT]);
-        let known = names.map(|name| (name.to_owned(), Type::any())).collect();
-        let fields = Fields {
-            known,
-            is_open: false,
-        };
-        Some((step.id.as_str(), Type::map(fields)))
+        Some((step.id.as_str(), service::output(service, &step.action)?))
     });
     known.collect()
 }
 
 /// The type of `output` in a compensation: null if it is in doubt whether its step happened.
-fn own_output(definition: &Definition, written: &Written, outputs: &[(&str, Type)]) -> Type {
-    let id = &definition.steps[written.step].id;
+fn own_output(definition: &Definition, step: usize, outputs: &[(&str, Type)]) -> Type {
+    let id = &definition.steps[step].id;
     match outputs.iter().find(|(known, _)| known == id) {
         Some((_, output)) => output.clone().or(Type::of(Kinds::NULL)),
         None => Type::any(),
@@ -135,6 +134,31 @@ fn condition_of(written: &[Written], step: usize) -> Option<&Expression> {
     found.map(|w| &w.expression)
 }
 
+/// What the expressions of a step may read.
+fn around<'a>(
+    definition: &Definition,
+    step: usize,
+    role: Role,
+    conditions: &'a Conditions<'a>,
+    outputs: &'a [(&'a str, Type)],
+    all: &[Written],
+) -> Around<'a> {
+    // When a step runs, its own condition held.
+    let facts = match (role, condition_of(all, step)) {
+        (Role::Input | Role::Compensation, Some(own)) => assume(own.tree(), true, conditions),
+        _ => Facts::new(),
+    };
+    Around {
+        order: order(),
+        details: details(definition),
+        output: (role == Role::Compensation).then(|| own_output(definition, step, outputs)),
+        conditions,
+        outputs,
+        facts,
+        variables: &[],
+    }
+}
+
 fn faults(
     definition: &Definition,
     written: &Written,
@@ -142,20 +166,14 @@ fn faults(
     outputs: &[(&str, Type)],
     all: &[Written],
 ) -> Vec<Fault> {
-    // When a step runs, its own condition held.
-    let facts = match (written.role, condition_of(all, written.step)) {
-        (Role::Input | Role::Compensation, Some(own)) => assume(own.tree(), true, conditions),
-        _ => Facts::new(),
-    };
-    let around = Around {
-        order: order(),
-        details: details(definition),
-        output: (written.role == Role::Compensation)
-            .then(|| own_output(definition, written, outputs)),
+    let around = around(
+        definition,
+        written.step,
+        written.role,
         conditions,
         outputs,
-        facts,
-    };
+        all,
+    );
     let mut infer = Infer::new(&around);
     let found = crate::expr::with_stack(|| infer.of(written.expression.tree()));
     if written.role == Role::When && infer.faults.is_empty() {
@@ -207,6 +225,7 @@ fn faults_of_search_key(
         conditions,
         outputs: &[],
         facts: Facts::new(),
+        variables: &[],
     };
     let mut infer = Infer::new(&around);
     let found = crate::expr::with_stack(|| infer.of(expression.tree()));

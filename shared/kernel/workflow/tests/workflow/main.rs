@@ -4,6 +4,7 @@ mod checks;
 mod compiled;
 mod identity;
 mod search;
+mod service_types;
 mod types;
 mod values;
 mod warnings;

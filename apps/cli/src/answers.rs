@@ -1,0 +1,275 @@
+//! Answers by agent and action, in a file: outputs that an author writes, and answers that were recorded.
+//!
+//! One form for `triad dev`, `triad test` and `triad agent call --record`. A recorded answer is what the service sent,
+//! and what it means is judged by the description each time that it is played.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use triad_core::message::MAX_OUTPUT_BYTES;
+use triad_http::RecordedAnswer;
+use triad_reference_service::{PlayedAnswers, PlayedCall};
+use triad_workflow::Workflow;
+use triad_workflow::service::{Method, ServiceDefinition};
+
+use crate::output::Usage;
+use crate::user_files;
+
+/// The field that has a recorded answer in the place of an output.
+const RECORDED: &str = "_recorded";
+/// File that recordings are kept in unless another one is named.
+pub const FILE: &str = "answers.json";
+
+/// An answer of one action.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ActionAnswer {
+    /// The body of a good answer.
+    Output(Value),
+    /// An answer as it came.
+    Recorded(RecordedAnswer),
+}
+
+impl ActionAnswer {
+    /// The answer as it came, or would come.
+    pub fn recorded(&self) -> RecordedAnswer {
+        let kind = ("content-type".to_owned(), "application/json".to_owned());
+        match self {
+            Self::Recorded(recorded) => recorded.clone(),
+            Self::Output(output) => RecordedAnswer {
+                status: 200,
+                headers: [kind].into(),
+                // Its text, since a text would be taken as it is.
+                body: output.to_string().into(),
+            },
+        }
+    }
+}
+
+/// Answers by agent and action.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answers(pub BTreeMap<String, BTreeMap<String, ActionAnswer>>);
+
+impl Answers {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Every problem of the file.
+    pub fn read(file: &Path) -> Result<Self, Vec<String>> {
+        let shown = file.display();
+        let text = user_files::text(file).map_err(|Usage(problem)| vec![problem])?;
+        let written: BTreeMap<String, BTreeMap<String, Value>> = serde_saphyr::from_str(&text)
+            .map_err(|e| {
+                vec![format!(
+                    "{shown}: is not outputs by agent and action, such as `bank: {{ charge: {{ receipt: R-1 }} }}`: {e}"
+                )]
+            })?;
+        let mut problems = Vec::new();
+        let mut answers = Self::default();
+        for (agent, actions) in written {
+            for (action, value) in actions {
+                match answer(&agent, &action, value) {
+                    Ok(answer) => {
+                        let of_agent = answers.0.entry(agent.clone()).or_default();
+                        of_agent.insert(action, answer);
+                    }
+                    Err(why) => problems.push(format!("{shown}: {why}")),
+                }
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(answers),
+            false => Err(problems),
+        }
+    }
+
+    /// The answer of an action.
+    pub fn of(&self, agent: &str, action: &str) -> Option<&ActionAnswer> {
+        self.0.get(agent)?.get(action)
+    }
+
+    /// The outputs, for actions that speak the contract.
+    pub fn outputs(&self) -> PlayedAnswers {
+        let of_agent = |actions: &BTreeMap<String, ActionAnswer>| {
+            let outputs = actions.iter().filter_map(|(action, answer)| match answer {
+                ActionAnswer::Output(output) => Some((action.clone(), output.clone())),
+                ActionAnswer::Recorded(_) => None,
+            });
+            outputs.collect()
+        };
+        let agents = self.0.iter();
+        PlayedAnswers(
+            agents
+                .map(|(agent, actions)| (agent.clone(), of_agent(actions)))
+                .collect(),
+        )
+    }
+
+    /// The calls that are answered as recorded, and those of described actions.
+    pub fn calls(&self, workflows: &[Arc<Workflow>]) -> Vec<PlayedCall> {
+        let mut calls = Vec::new();
+        for (agent, actions) in &self.0 {
+            let of_agent = workflows
+                .iter()
+                .find_map(|workflow| workflow.definition.agents.get(agent));
+            for (action, answer) in actions {
+                // An action without a description speaks the contract, with a ledger and faults.
+                if matches!(answer, ActionAnswer::Output(_)) && of_agent.is_none() {
+                    continue;
+                }
+                let recorded = answer.recorded();
+                let (method, path) = request_line(of_agent, action);
+                calls.push(PlayedCall {
+                    service: agent.clone(),
+                    method,
+                    path,
+                    status: recorded.status,
+                    body: recorded.bytes(),
+                    headers: recorded.headers.into_iter().collect(),
+                });
+            }
+        }
+        // The path that says most comes first.
+        calls.sort_by_key(|call| call.path.iter().filter(|part| part.is_none()).count());
+        calls
+    }
+}
+
+/// An answer as a file has it; the error is to be read behind the file's name.
+fn answer(agent: &str, action: &str, value: Value) -> Result<ActionAnswer, String> {
+    if let Some(recorded) = value.get(RECORDED) {
+        let recorded = serde_json::from_value(recorded.clone());
+        return recorded.map(ActionAnswer::Recorded).map_err(|e| {
+            format!("`{RECORDED}` of {agent} {action} is no recorded answer with `status`, `headers` and `body`: {e}")
+        });
+    }
+    match value.to_string().len() > MAX_OUTPUT_BYTES {
+        true => Err(format!(
+            "the output of {agent} {action} has more than {MAX_OUTPUT_BYTES} bytes, which no step's may"
+        )),
+        false => Ok(ActionAnswer::Output(value)),
+    }
+}
+
+/// Method and segments of the path of an action; `None` is a segment with an expression.
+fn request_line(
+    service: Option<&ServiceDefinition>,
+    action: &str,
+) -> (String, Vec<Option<String>>) {
+    let described = service.and_then(|service| service.actions.get(action));
+    let method = described.and_then(|action| action.method);
+    let path = described.and_then(|action| action.path.clone());
+    let path = path.unwrap_or_else(|| format!("/{action}"));
+    let plain = without_expressions(&path);
+    let segments = plain.trim_start_matches('/').split('/');
+    let segments = segments.map(|part| (!part.contains('\0')).then(|| part.to_owned()));
+    (
+        method.unwrap_or(Method::Post).as_str().to_owned(),
+        segments.collect(),
+    )
+}
+
+/// A text with a NUL in the place of each `${ … }`.
+fn without_expressions(text: &str) -> String {
+    let mut plain = String::new();
+    let mut depth = 0;
+    let mut before = ' ';
+    for c in text.chars() {
+        match (c, depth) {
+            ('{', 0) if before == '$' => {
+                plain.pop();
+                plain.push('\0');
+                depth = 1;
+            }
+            ('{', 1..) => depth += 1,
+            ('}', 1..) => depth -= 1,
+            (_, 0) => plain.push(c),
+            _ => {}
+        }
+        before = c;
+    }
+    plain
+}
+
+/// Keeps a recorded answer in a file, beside the others that it has.
+///
+/// # Errors
+/// [`Usage`] if the file cannot be written, or is no JSON object.
+pub fn record(
+    file: &Path,
+    agent: &str,
+    action: &str,
+    answer: &RecordedAnswer,
+) -> Result<(), Usage> {
+    let shown = file.display();
+    let mut all = match file.exists() {
+        false => Map::new(),
+        // What is not JSON may have comments, which would be lost.
+        true => serde_json::from_str(&user_files::text(file)?).map_err(|_| {
+            Usage(format!(
+                "--record {shown}: is there and is no JSON object: name another file"
+            ))
+        })?,
+    };
+    let of_agent = all.entry(agent).or_insert_with(|| json!({}));
+    let Some(of_agent) = of_agent.as_object_mut() else {
+        return Err(Usage(format!(
+            "--record {shown}: {agent:?} in it is no object of actions: name another file"
+        )));
+    };
+    of_agent.insert(action.to_owned(), json!({ RECORDED: answer }));
+    let text = format!("{:#}\n", Value::Object(all));
+    std::fs::write(file, text).map_err(|e| {
+        let why = user_files::plain(&e);
+        Usage(format!("--record {shown}: cannot be written: {why}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_expressions_has_segments_that_are_any() {
+        for (path, wanted) in [
+            ("/v1/charges", "/v1/charges"),
+            ("/a/${input[\"x/y\"]}/b", "/a/\0/b"),
+            ("/a/${input.x}.json", "/a/\0.json"),
+            ("/a/${ {'a': {}}.a }/b", "/a/\0/b"),
+        ] {
+            assert_eq!(without_expressions(path), wanted);
+        }
+    }
+
+    #[test]
+    fn recordings_are_kept_beside_each_other_and_are_read_as_they_were() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("answers.json");
+        let recorded = |body: Value| RecordedAnswer {
+            status: 201,
+            headers: [("content-type".to_owned(), "application/json".to_owned())].into(),
+            body,
+        };
+        for (action, body) in [
+            ("charge", json!({"id": 1})),
+            ("refund", json!("OK")),
+            ("charge", json!({"id": 2})),
+        ] {
+            record(&file, "payment", action, &recorded(body)).expect("it is kept");
+        }
+        let answers = Answers::read(&file).expect("it is sound");
+        assert_eq!(
+            answers.of("payment", "charge"),
+            Some(&ActionAnswer::Recorded(recorded(json!({"id": 2}))))
+        );
+        assert!(answers.of("payment", "refund").is_some());
+        std::fs::write(&file, "payment: {} # mine\n").expect("a file");
+        let refused =
+            record(&file, "payment", "charge", &recorded(json!(1))).expect_err("it is YAML");
+        assert!(refused.0.contains("name another file"), "{refused}");
+        std::fs::write(&file, "a: { b: { _recorded: { status: x } } }").expect("a file");
+        let wrong = Answers::read(&file).expect_err("it is no recording");
+        assert!(wrong[0].contains("is no recorded answer"), "{wrong:?}");
+    }
+}

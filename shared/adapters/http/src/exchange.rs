@@ -1,0 +1,223 @@
+//! One call with all that was sent and answered, for people and for recordings.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Request, StatusCode, Url};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Call, CallNotes, Clock as _, Fault};
+use triad_workflow::numbers;
+use triad_workflow::service::CallForm;
+
+use super::answer::{self, Received};
+use super::evidence::Evidence;
+use super::{HttpService, not_sent};
+
+/// Text in the place of a secret.
+const HIDDEN: &str = "(hidden)";
+/// Headers of an answer that are not recorded: they are about one connection or one moment, or may be secrets.
+const NOT_RECORDED: [&str; 8] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "date",
+    "keep-alive",
+    "set-cookie",
+    "strict-transport-security",
+    "transfer-encoding",
+];
+
+/// A call, and what came of it. No secret is in it.
+#[derive(Debug)]
+pub struct Exchange {
+    /// The request, if one could be made.
+    pub request: Option<SentRequest>,
+    /// The answer, if there is one.
+    pub answer: Option<RecordedAnswer>,
+    /// Why the answer is not whole, for people. `None`: it is, or there is none.
+    pub cut: Option<String>,
+    /// What the agent makes of it.
+    pub result: Result<Value, Fault>,
+}
+
+/// A request as it was sent, without the headers of the agent's settings.
+#[derive(Debug, Clone, Serialize)]
+pub struct SentRequest {
+    /// The method.
+    pub method: String,
+    /// The URL without user and password.
+    pub url: String,
+    /// Names and values of the headers, in order.
+    pub headers: Vec<(String, String)>,
+    /// The body as a text; empty if there is none.
+    pub body: String,
+}
+
+/// An answer of a service as it came, in the form that is kept in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedAnswer {
+    /// The status of HTTP.
+    pub status: u16,
+    /// Headers, by names in lower case; of one that came more than once, the last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The body: a text as it came, or JSON in the place of its text.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub body: Value,
+}
+
+/// What is noted of a call while it is made.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    request: Option<SentRequest>,
+    answer: Option<RecordedAnswer>,
+    cut: Option<String>,
+}
+
+impl Seen {
+    /// Notes a request.
+    pub(crate) fn request(&mut self, request: &Request, evidence: &Evidence) {
+        let mut url = request.url().clone();
+        // Fails only for a URL that cannot have them.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        let body = request.body().and_then(|body| body.as_bytes());
+        let body = String::from_utf8_lossy(body.unwrap_or_default()).into_owned();
+        let headers = request.headers().iter().map(|(name, value)| {
+            let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            let text = match value.is_sensitive() {
+                true => HIDDEN.to_owned(),
+                false => evidence.masked(text),
+            };
+            (name.as_str().to_owned(), text)
+        });
+        self.request = Some(SentRequest {
+            method: request.method().to_string(),
+            url: evidence.masked(url.to_string()),
+            headers: headers.collect(),
+            body: evidence.masked(body),
+        });
+    }
+
+    /// Notes an answer.
+    pub(crate) fn answer(&mut self, received: &Received, evidence: &Evidence) {
+        let headers = received.headers().iter().filter_map(|(name, value)| {
+            let name = name.as_str().to_owned();
+            let text = evidence.masked(value.to_str().ok()?.to_owned());
+            (!NOT_RECORDED.contains(&name.as_str())).then_some((name, text))
+        });
+        self.cut = received.cut().map(str::to_owned);
+        self.answer = Some(RecordedAnswer {
+            status: received.status().as_u16(),
+            headers: headers.collect(),
+            body: recorded_body(evidence.masked(received.text())),
+        });
+    }
+}
+
+/// A body in the form that is kept: JSON if that says the same as its text.
+fn recorded_body(text: String) -> Value {
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Value::Null;
+    }
+    let is_same = numbers::quoted(trimmed) == trimmed;
+    let json = is_same
+        .then(|| serde_json::from_str(trimmed).ok())
+        .flatten();
+    match json {
+        Some(json @ (Value::Object(_) | Value::Array(_))) => json,
+        _ => Value::String(text),
+    }
+}
+
+impl HttpService {
+    /// Makes one call as [`call`](triad_runtime::RemoteService::call) does, and returns all that was sent and answered.
+    pub async fn exchange(&self, call: Call<'_>) -> Exchange {
+        let mut seen = Seen::default();
+        let result = self
+            .made(call, &CallNotes::default(), Some(&mut seen))
+            .await;
+        let Seen {
+            request,
+            answer,
+            cut,
+        } = seen;
+        Exchange {
+            request,
+            answer,
+            cut,
+            result,
+        }
+    }
+}
+
+impl HttpService {
+    /// The status that the service answers to `HEAD` of its base: any says that it can be reached.
+    ///
+    /// # Errors
+    /// The fault of a call without an answer.
+    pub async fn reach(&self, within: Duration) -> Result<u16, Fault> {
+        let evidence = Evidence::of(Method::HEAD, &self.base, &self.secrets);
+        let request = self.client.head(self.base.clone()).timeout(within);
+        let answer = request.send().await.map_err(|e| evidence.unanswered(e))?;
+        Ok(answer.status().as_u16())
+    }
+
+    /// Gets the credentials of a call, if the settings name some: false if they name none.
+    ///
+    /// # Errors
+    /// The fault of a call that cannot have them.
+    pub async fn credentials(&self, within: Duration) -> Result<bool, Fault> {
+        match &self.credentials {
+            Some(credentials) => credentials.show(&self.client, within).await.map(|_| true),
+            None => Ok(false),
+        }
+    }
+}
+
+impl RecordedAnswer {
+    /// The bytes of the body.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        match &self.body {
+            Value::Null => Vec::new(),
+            Value::String(text) => text.clone().into_bytes(),
+            json => json.to_string().into_bytes(),
+        }
+    }
+
+    /// What an agent makes of the answer to this call, by the description of the call alone.
+    ///
+    /// # Errors
+    /// The fault of an answer that does not say that the work is done; [`Fault::Permanent`] if the description or the
+    /// recording cannot be used.
+    pub fn judged(&self, call: &Call<'_>) -> Result<Value, Fault> {
+        let bad = |why: String| not_sent("bad-recording", why);
+        let form = call.form.map(CallForm::compile).transpose();
+        let form = form.map_err(|e| not_sent("bad-description", e.to_string()))?;
+        let status = StatusCode::from_u16(self.status).map_err(|e| bad(e.to_string()))?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let name = HeaderName::try_from(name).map_err(|e| bad(e.to_string()))?;
+            let value = HeaderValue::try_from(value).map_err(|e| bad(e.to_string()))?;
+            headers.insert(name, value);
+        }
+        let received = Received::whole(status, headers, self.bytes());
+        let url = Url::parse("http://recorded").map_err(|e| bad(e.to_string()))?;
+        let evidence = Evidence::of(Method::POST, &url, &[]);
+        let now = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
+        answer::judge(
+            call,
+            form.as_ref(),
+            &BTreeMap::new(),
+            received,
+            &evidence,
+            now,
+        )
+    }
+}
