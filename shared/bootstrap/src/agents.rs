@@ -33,6 +33,10 @@ pub struct AgentConfig {
     #[cfg(feature = "http")]
     #[serde(default)]
     pub auth: Option<triad_http::Auth>,
+    /// The certificates that the agent shows and trusts; if absent, it shows none and trusts those of the system.
+    #[cfg(feature = "http")]
+    #[serde(default)]
+    pub tls: Option<triad_http::Tls>,
     /// Most calls that one process makes at once, from 1 to 65,535. Absent: no limit of its own.
     #[serde(default)]
     pub concurrency: Option<std::num::NonZeroU16>,
@@ -63,6 +67,8 @@ impl AgentConfig {
             headers: BTreeMap::new(),
             #[cfg(feature = "http")]
             auth: None,
+            #[cfg(feature = "http")]
+            tls: None,
             concurrency: None,
             rate_per_second: None,
             breaker: BreakerSettings::default(),
@@ -193,7 +199,12 @@ fn problem(setting: &str, value: &Value) -> Option<String> {
         // serde would quote what may be a secret that was written in place of its name.
         #[cfg(feature = "http")]
         ("auth", value) => triad_http::Auth::deserialize(value).err().map(|_| {
-            "is not one of bearer, basic, header and oauth2, each with its secret as { env: NAME } or { file: PATH }"
+            "is not one of bearer, basic, header, oauth2 and sigv4, each with its secret as { env: NAME }, { file: PATH } or { secret: ARN, field: NAME }"
+                .to_owned()
+        }),
+        #[cfg(feature = "http")]
+        ("tls", value) => triad_http::Tls::deserialize(value).err().map(|_| {
+            "is not certificate, key and ca, each as { env: NAME }, { file: PATH } or { secret: ARN, field: NAME }"
                 .to_owned()
         }),
         _ => {
@@ -252,6 +263,16 @@ mod tests {
             (
                 r#"{"payment": {"base_url": "https://h", "auth": {"bearer": "hidden"}}}"#,
                 "agent payment: auth: is not one of",
+            ),
+            #[cfg(feature = "http")]
+            (
+                r#"{"payment": {"base_url": "https://h", "auth": {"bearer": {"secret": "s", "filed": "hidden"}}}}"#,
+                "agent payment: auth: is not one of",
+            ),
+            #[cfg(feature = "http")]
+            (
+                r#"{"payment": {"base_url": "https://h", "tls": {"ca": "hidden"}}}"#,
+                "agent payment: tls: is not certificate",
             ),
             (r#"{"payment": "hidden"}"#, "agent payment: "),
             (r#"["hidden"]"#, "is not a JSON object"),

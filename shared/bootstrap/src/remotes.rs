@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use triad_http::{HttpService, HttpSettings};
+use triad_http::{AwsAccount, HttpService, HttpSettings};
 use triad_runtime::agent::Remotes;
 use triad_workflow::AgentName;
 
@@ -13,24 +13,27 @@ use crate::reader::ConfigError;
 
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes an HTTP client for each agent in [`Config::agents`]. No service is called yet.
+/// Makes an HTTP client for each agent in [`Config::agents`], with this account of AWS. No service is called yet.
 ///
 /// # Errors
-/// [`ConfigError`] with one line for each agent whose URL, headers or statuses cannot be used, or for which
-/// no HTTP client can be made. No secret is in it.
-pub fn http_remotes(config: &Config) -> Result<Remotes, ConfigError> {
-    remotes_of(&config.agents).map_err(|AgentErrors(problems)| {
+/// [`ConfigError`] with one line for each agent whose settings cannot be used, or for which no HTTP client can be made.
+/// No secret is in it.
+pub fn http_remotes(config: &Config, aws: &AwsAccount) -> Result<Remotes, ConfigError> {
+    remotes_of(&config.agents, aws).map_err(|AgentErrors(problems)| {
         let named = problems.iter().map(|why| format!("TRIAD_AGENTS: {why}"));
         ConfigError(named.collect())
     })
 }
 
-/// Makes an HTTP client for each of these agents. No service is called yet.
+/// Makes an HTTP client for each of these agents, with this account of AWS. No service is called yet.
 ///
 /// # Errors
-/// [`AgentErrors`] with one line for each agent whose URL, headers or statuses cannot be used, or for which no HTTP client can be
-/// made. No secret is in it.
-pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, AgentErrors> {
+/// [`AgentErrors`] with one line for each agent whose settings cannot be used, or for which no HTTP client can be made.
+/// No secret is in it.
+pub fn remotes_of(
+    agents: &BTreeMap<AgentName, AgentConfig>,
+    aws: &AwsAccount,
+) -> Result<Remotes, AgentErrors> {
     let mut remotes = Remotes::new();
     let mut problems = Vec::new();
     for (name, agent) in agents {
@@ -41,6 +44,8 @@ pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, 
                 .map_or(DEFAULT_CALL_TIMEOUT, |t| t.as_duration()),
             headers: agent.headers.clone().into_iter().collect(),
             auth: agent.auth.clone(),
+            tls: agent.tls.clone(),
+            aws: aws.clone(),
             statuses: agent.statuses.clone(),
         };
         match HttpService::new(&settings) {

@@ -8,7 +8,7 @@ use clap::Args;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{HttpService, HttpSettings, HttpSettingsError};
+use triad_http::{AwsAccount, HttpService, HttpSettings, HttpSettingsError};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Call, Clock, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
@@ -164,6 +164,8 @@ pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
         call_timeout: CALL_WITHIN,
         headers: args.header.clone(),
         auth: None,
+        tls: None,
+        aws: AwsAccount::default(),
         statuses: std::collections::BTreeMap::new(),
     };
     let tested = Tested {

@@ -13,6 +13,7 @@ use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_reference_service::PlayedAnswers;
 use triad_workflow::{AgentName, Workflow, WorkflowName};
 
+use crate::machine;
 use crate::output::Usage;
 use crate::user_files;
 
@@ -92,7 +93,11 @@ impl AgentArgs {
             }
         }
         addressed.retain(|name, _| !external.contains(name));
-        problems.extend(remotes_of(&addressed).err().map_or_else(Vec::new, |e| e.0));
+        problems.extend(
+            remotes_of(&addressed, &machine::aws())
+                .err()
+                .map_or_else(Vec::new, |e| e.0),
+        );
         let answers = match self.answers.clone().or(answers) {
             Some(file) => read_answers(&file).unwrap_or_else(|found| {
                 problems.extend(found);

@@ -20,16 +20,22 @@ use triad_workflow::service::{AnswerMeaning, Body, CallForm};
 
 mod answer;
 mod auth;
+mod aws;
+mod clients;
 mod evidence;
 mod forms;
 mod retry_after;
+mod secret;
 mod tls;
 
-pub use auth::{Auth, SecretRef};
+pub use auth::Auth;
+pub use aws::AwsAccount;
+pub use clients::Tls;
+pub use secret::SecretRef;
 pub use tls::client_builder;
 
-use auth::Credentials;
-
+use auth::{Credentials, Shown, TOKEN_TIMEOUT};
+use clients::Clients;
 use evidence::Evidence;
 use forms::Forms;
 
@@ -40,8 +46,6 @@ pub const TIME_LEFT: &str = "triad-time-left-ms";
 /// Header of a call: the moment until which the agent waits for the answer, by the clock of the agent's machine, in
 /// RFC 3339 with milliseconds and in UTC.
 pub const DEADLINE: &str = "triad-deadline";
-/// Idle connections that are kept open to one host.
-const IDLE_CONNECTIONS: usize = 64;
 /// Redirects that one call follows at most, inclusive.
 const MAX_REDIRECTS: usize = 5;
 
@@ -59,6 +63,10 @@ pub struct HttpSettings {
     pub headers: Vec<(String, String)>,
     /// How the agent shows the service who it is; `None`: only by `headers`.
     pub auth: Option<Auth>,
+    /// The certificates that the agent shows and trusts; `None`: it shows none and trusts those of the system.
+    pub tls: Option<Tls>,
+    /// The account of AWS for secrets and signatures.
+    pub aws: AwsAccount,
     /// The meanings of statuses (300 to 599) that this service uses in its own way. For the other statuses
     /// see docs/reference/service-contract.md.
     pub statuses: BTreeMap<u16, AnswerMeaning>,
@@ -79,6 +87,12 @@ pub enum HttpSettingsError {
     /// The `token_url` of [`HttpSettings::auth`] is not an absolute `http` or `https` URL.
     #[error("auth: its token_url is not an http or https URL")]
     TokenUrl,
+    /// The certificates of [`HttpSettings::tls`] cannot be used; the text says why.
+    #[error("tls: {0}")]
+    Tls(String),
+    /// This setting needs an account of AWS, and there is none.
+    #[error("{0}: needs AWS, which this program is built without: build it with --features aws")]
+    NoAws(String),
     /// No HTTP client can be made; the text says why.
     #[error("no HTTP client can be made: {0}")]
     Client(String),
@@ -105,7 +119,7 @@ impl fmt::Debug for HttpSettings {
 /// A remote service that is called over HTTP: one request a call. Clones share the connections.
 #[derive(Clone)]
 pub struct HttpService {
-    client: Client,
+    clients: Clients,
     base: Url,
     call_timeout: Duration,
     statuses: BTreeMap<u16, AnswerMeaning>,
@@ -129,9 +143,7 @@ impl HttpService {
     /// Makes the client; the service is not called yet. Connecting may take at most 2 s.
     ///
     /// # Errors
-    /// [`HttpSettingsError::BaseUrl`], [`HttpSettingsError::Status`], [`HttpSettingsError::Accepted`] or
-    /// [`HttpSettingsError::Header`], by the setting that is wrong; [`HttpSettingsError::Client`] if no HTTP client can
-    /// be made.
+    /// [`HttpSettingsError`], by the setting that is wrong; [`HttpSettingsError::Client`] if no HTTP client can be made.
     pub fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
         let wrong = || HttpSettingsError::BaseUrl;
         let mut base = Url::parse(&settings.base_url).map_err(|_| wrong())?;
@@ -157,18 +169,12 @@ impl HttpService {
             value.set_sensitive(true);
             headers.append(name, value);
         }
-        let client = client_builder()
-            .redirect(redirect::Policy::custom(within_the_origin))
-            .connect_timeout(Duration::from_secs(2))
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .default_headers(headers)
-            .build()
-            .map_err(|e| HttpSettingsError::Client(e.to_string()))?;
+        let credentials = |auth| Credentials::new(auth, &settings.aws);
         Ok(Self {
-            client,
+            clients: Clients::new(headers, settings.tls.as_ref(), &settings.aws)?,
             call_timeout: settings.call_timeout,
             statuses: settings.statuses.clone(),
-            credentials: settings.auth.as_ref().map(Credentials::new).transpose()?,
+            credentials: settings.auth.as_ref().map(credentials).transpose()?,
             forms: Forms::default(),
             secrets: secrets(settings, &base),
             base,
@@ -197,17 +203,17 @@ impl HttpService {
     /// The request of a call, without what every call has, and its method and URL for people.
     fn request(
         &self,
+        client: &Client,
         call: &Call<'_>,
         form: Option<&CallForm>,
+        time_left: Duration,
     ) -> Result<(RequestBuilder, Evidence, Duration), Fault> {
-        let time_left = self.call_timeout.min(call.time_left.as_duration());
         let Some(form) = form else {
             let url = self.url(call.action)?;
             let body =
                 serde_json::to_vec(call.input).map_err(|e| not_sent("bad-input", e.to_string()))?;
             let evidence = Evidence::of(Method::POST, &url, &self.secrets);
-            let request = self
-                .client
+            let request = client
                 .post(url)
                 .header("content-type", "application/json")
                 .header("idempotency-key", &call.idempotency_key.0)
@@ -230,7 +236,7 @@ impl HttpService {
         }
         let method = Method::from_bytes(made.method.as_str().as_bytes()).unwrap_or(Method::POST);
         let evidence = Evidence::of(method.clone(), &url, &self.secrets);
-        let mut request = self.client.request(method, url);
+        let mut request = client.request(method, url);
         for (name, value) in &made.headers {
             // A header that the value cannot be in was refused before anything is sent.
             let value = HeaderValue::try_from(value).map_err(|_| {
@@ -302,14 +308,21 @@ impl RemoteService for HttpService {
             .form
             .map(|form| self.forms.compiled(form))
             .transpose()?;
-        let (mut request, mut evidence, mut time_left) = self.request(&call, form.as_deref())?;
-        if let Some(credentials) = &self.credentials {
-            let began = SystemClock.now();
-            let shown = credentials.show(&self.client, time_left).await?;
-            evidence.hide(shown.secrets);
-            request = request.header(shown.name, shown.value);
-            time_left = time_left.saturating_sub(SystemClock.now().since(began).as_duration());
-        }
+        let began = SystemClock.now();
+        let most = self.call_timeout.min(call.time_left.as_duration());
+        let client = self.clients.now(TOKEN_TIMEOUT.min(most / 2)).await?;
+        let (mut request, mut evidence, most) =
+            self.request(&client, &call, form.as_deref(), most)?;
+        let waited = || SystemClock.now().since(began).as_duration();
+        let shown = match &self.credentials {
+            Some(credentials) => {
+                let left = most.saturating_sub(waited());
+                Some(credentials.show(&client, left).await?)
+            }
+            None => None,
+        };
+        evidence.hide(shown.as_ref().map_or_else(Vec::new, Shown::secrets));
+        let time_left = most.saturating_sub(waited());
         evidence.note(notes);
         let now = Duration::from_millis(SystemClock.now().0);
         let deadline = humantime::format_rfc3339_millis(UNIX_EPOCH + now + time_left);
@@ -323,18 +336,26 @@ impl RemoteService for HttpService {
         if let Some(trace) = call.traceparent {
             request = request.header("traceparent", trace);
         }
-        let response = request.send().await.map_err(|e| evidence.unanswered(e))?;
+        let mut request = request.build().map_err(|e| evidence.unanswered(e))?;
+        if let Some(shown) = shown {
+            shown.add(&mut request)?;
+        }
+        let response = client.execute(request).await;
+        let response = response.map_err(|e| evidence.unanswered(e))?;
         notes.note(
             "http.response.status_code",
             i64::from(response.status().as_u16()),
         );
-        if let (401, Some(credentials)) = (response.status().as_u16(), &self.credentials) {
-            credentials.refused().await;
-        }
+        let status = response.status().as_u16();
         let received = answer::receive(response).await;
         let (form, statuses) = (form.as_deref(), &self.statuses);
         let now = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
-        answer::judge(&call, form, statuses, received, &evidence, now)
+        let answer = answer::judge(&call, form, statuses, received, &evidence, now);
+        let is_refusal = status == 401 || matches!(answer, Err(Fault::CallerRefused { .. }));
+        if let (true, Some(credentials)) = (is_refusal, &self.credentials) {
+            credentials.refused(status).await;
+        }
+        answer
     }
 }
 
@@ -406,6 +427,8 @@ mod tests {
             call_timeout: Duration::from_secs(5),
             headers: vec![("x-key".to_owned(), "hidden".to_owned())],
             auth: None,
+            tls: None,
+            aws: AwsAccount::default(),
             statuses: BTreeMap::new(),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{HttpService, HttpSettings};
+use triad_http::{AwsAccount, HttpService, HttpSettings};
 use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
 
@@ -44,6 +44,8 @@ async fn call(address: SocketAddr, compensates: Option<&IdempotencyKey>) -> Resu
         call_timeout: Duration::from_secs(30),
         headers: vec![("x-api-key".to_owned(), "secret".to_owned())],
         auth: None,
+        tls: None,
+        aws: AwsAccount::default(),
         statuses: std::collections::BTreeMap::new(),
     };
     let service = HttpService::new(&settings).expect("it is a URL");
