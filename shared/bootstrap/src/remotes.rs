@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use triad_http::{AwsAccount, HttpService, HttpSettings};
+use triad_http::{AwsAccount, Destination, HttpService, HttpSettings};
 use triad_runtime::agent::Remotes;
 use triad_workflow::AgentName;
 
@@ -38,7 +38,7 @@ pub fn remotes_of(
     let mut problems = Vec::new();
     for (name, agent) in agents {
         let settings = HttpSettings {
-            base_url: agent.base_url.clone(),
+            destination: destination(agent),
             call_timeout: agent
                 .call_timeout
                 .map_or(DEFAULT_CALL_TIMEOUT, |t| t.as_duration()),
@@ -57,5 +57,16 @@ pub fn remotes_of(
         Ok(remotes)
     } else {
         Err(AgentErrors(problems))
+    }
+}
+
+fn destination(agent: &AgentConfig) -> Destination {
+    match agent.clone() {
+        AgentConfig {
+            lambda: Some(name), ..
+        } => Destination::Lambda(name),
+        AgentConfig { sqs: Some(url), .. } => Destination::Sqs(url),
+        AgentConfig { sns: Some(arn), .. } => Destination::Sns(arn),
+        AgentConfig { base_url, .. } => Destination::BaseUrl(base_url.unwrap_or_default()),
     }
 }

@@ -78,7 +78,7 @@ impl AgentArgs {
         }
         for (name, url) in &self.agent {
             match addressed.get_mut(name) {
-                Some(agent) => agent.base_url.clone_from(url),
+                Some(agent) => agent.move_to(url.clone()),
                 None => {
                     addressed.insert(name.clone(), AgentConfig::at(url.clone()));
                 }

@@ -15,7 +15,7 @@ use super::answer::receive;
 use super::aws::{AwsAccount, Keys, Signer};
 use super::evidence::Evidence;
 use super::secret::{Secret, SecretRef};
-use super::{HttpSettingsError, transient};
+use super::{HttpSettingsError, base64, transient};
 
 /// How long before its end a token is replaced, at least; a tenth of its life if that is more.
 const AHEAD: u64 = 60_000;
@@ -373,9 +373,4 @@ fn shown(name: HeaderName, text: &str, secrets: Vec<String>) -> Result<Shown, Fa
         value,
         secrets,
     })
-}
-
-fn base64(bytes: &[u8]) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(bytes)
 }

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
 use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{Auth, AwsAccount, HttpService, HttpSettings, SecretRef};
+use triad_http::{Auth, AwsAccount, Destination, HttpService, HttpSettings, SecretRef};
 use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
 
@@ -79,7 +79,7 @@ async fn start() -> (SocketAddr, Arc<Seen>) {
 
 fn service(address: SocketAddr, auth: Auth) -> HttpService {
     let settings = HttpSettings {
-        base_url: format!("http://{address}"),
+        destination: Destination::BaseUrl(format!("http://{address}")),
         call_timeout: Duration::from_secs(10),
         headers: Vec::new(),
         auth: Some(auth),
@@ -347,7 +347,7 @@ fn a_secret_that_is_not_there_is_named() {
         ),
     ] {
         let settings = HttpSettings {
-            base_url: "http://127.0.0.1:1".to_owned(),
+            destination: Destination::BaseUrl("http://127.0.0.1:1".to_owned()),
             call_timeout: Duration::from_secs(1),
             headers: Vec::new(),
             auth: Some(Auth::Bearer(secret)),

@@ -14,7 +14,9 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
 use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{AwsAccount, HttpService, HttpSettings, HttpSettingsError, SecretRef, Tls};
+use triad_http::{
+    AwsAccount, Destination, HttpService, HttpSettings, HttpSettingsError, SecretRef, Tls,
+};
 use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
 
@@ -98,7 +100,7 @@ fn file(at: &Path) -> Option<SecretRef> {
 
 fn settings(port: u16, tls: Tls) -> HttpSettings {
     HttpSettings {
-        base_url: format!("https://localhost:{port}"),
+        destination: Destination::BaseUrl(format!("https://localhost:{port}")),
         call_timeout: Duration::from_secs(10),
         headers: Vec::new(),
         auth: None,

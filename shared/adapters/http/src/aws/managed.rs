@@ -102,18 +102,23 @@ impl ManagedSecret {
         };
         looks.client = Some(client.clone());
         let read = client.text(&self.id).await;
-        let read = read.map_err(|error| self.fault(&error));
         match read.and_then(|text| self.part(&text)) {
             Ok(part) => {
                 *self.text.lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
                 looks.next = now.saturating_add(KEPT);
                 looks.failed = None;
             }
-            Err(fault) => {
-                if self.text().is_some() {
-                    tracing::warn!(secret = self.id, ?fault, "a secret cannot be read again");
-                }
-                looks.failed = Some(fault);
+            Err(error) => {
+                let why = self.said(&error.reason);
+                tracing::warn!(why, "a secret of an agent cannot be read");
+                looks.failed = Some(match error.is_refusal {
+                    true => Fault::CallerRefused {
+                        code: "no-secret".to_owned(),
+                        message: why,
+                        maybe_applied: false,
+                    },
+                    false => self.away(&error.reason),
+                });
             }
         }
         looks.failed.clone()
@@ -129,7 +134,7 @@ impl ManagedSecret {
     }
 
     /// The field of a secret's text, or all of it.
-    fn part(&self, text: &str) -> Result<String, Fault> {
+    fn part(&self, text: &str) -> Result<String, SecretError> {
         let Some(field) = &self.field else {
             return Ok(text.trim().to_owned());
         };
@@ -138,28 +143,16 @@ impl ManagedSecret {
         match &value[field.as_str()] {
             Value::String(part) if !part.is_empty() => Ok(part.trim().to_owned()),
             Value::Number(part) => Ok(part.to_string()),
-            _ => Err(self.refusal(&format!("its JSON has no text {field:?}"))),
-        }
-    }
-
-    fn fault(&self, error: &SecretError) -> Fault {
-        match error.is_refusal {
-            true => self.refusal(&error.reason),
-            false => self.away(&error.reason),
+            _ => Err(SecretError {
+                reason: format!("its JSON has no text {field:?}"),
+                is_refusal: true,
+            }),
         }
     }
 
     fn said(&self, why: &str) -> String {
         let why: String = why.chars().take(REASON).collect();
         format!("the secret {} cannot be read: {why}", self.id)
-    }
-
-    fn refusal(&self, why: &str) -> Fault {
-        Fault::CallerRefused {
-            code: "no-secret".to_owned(),
-            message: self.said(why),
-            maybe_applied: false,
-        }
     }
 
     fn away(&self, why: &str) -> Fault {

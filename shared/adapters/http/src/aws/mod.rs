@@ -1,9 +1,11 @@
-//! AWS: secrets of Secrets Manager, and requests signed with the credentials of the program's role.
+//! AWS: secrets of Secrets Manager, requests signed with the credentials of the program's role, and the services of
+//! AWS that an agent calls in place of an HTTP service.
 //!
 //! Without the feature `aws` settings that need an account are refused when the agent is made.
 
 #[cfg(feature = "aws")]
 mod managed;
+pub(crate) mod services;
 #[cfg(feature = "aws")]
 mod sign;
 #[cfg(not(feature = "aws"))]

@@ -10,8 +10,8 @@ use aws_sigv4::http_request::{
     UriPathNormalizationMode, sign,
 };
 use aws_sigv4::sign::v4;
-use reqwest::Request;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Request, Url};
 use triad_aws::{Account, SdkConfig};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock as _, Fault};
@@ -45,6 +45,7 @@ struct Known {
 
 /// What a request is signed with.
 pub(crate) struct Keys {
+    config: SdkConfig,
     credentials: Credentials,
     region: String,
     service: String,
@@ -112,6 +113,7 @@ impl Signer {
             }
         };
         Ok(Keys {
+            config,
             credentials,
             region,
             service: self.service.clone(),
@@ -129,6 +131,16 @@ impl Signer {
 }
 
 impl Keys {
+    /// The region that requests are signed for.
+    pub(crate) fn region(&self) -> &str {
+        &self.region
+    }
+
+    /// The endpoint that the environment names for a service in place of AWS's own, by the service's id in the SDK.
+    pub(crate) fn endpoint(&self, service: &str) -> Option<Url> {
+        triad_aws::endpoint(&self.config, service).and_then(|url| Url::parse(&url).ok())
+    }
+
     /// What must not be shown.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let secret = self.credentials.secret_access_key().to_owned();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::Request;
+use reqwest::{Request, Url};
 use triad_runtime::Fault;
 
 use super::AwsAccount;
@@ -63,6 +63,14 @@ impl Signer {
 }
 
 impl Keys {
+    pub(crate) fn region(&self) -> &str {
+        match *self {}
+    }
+
+    pub(crate) fn endpoint(&self, _: &str) -> Option<Url> {
+        match *self {}
+    }
+
     pub(crate) fn secrets(&self) -> Vec<String> {
         match *self {}
     }

@@ -14,7 +14,7 @@ use ring::{digest, hmac};
 use triad_aws::{Account, SdkConfig};
 
 const ID: &str = "AKIDEXAMPLE";
-const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
+const SECRET: &str = "the-secret-of-the-role";
 const TOKEN: &str = "session/token+=";
 /// Region of the account.
 pub const REGION: &str = "eu-west-1";

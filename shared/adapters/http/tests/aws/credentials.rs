@@ -14,6 +14,8 @@ use triad_runtime::Fault;
 use crate::account::{Answer, Aws, REGION, Signed};
 use crate::{call, settings};
 
+/// A secret that is no JSON.
+const TEXT: &str = "hidden";
 const ARN: &str = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:pay-AbCdEf";
 
 /// A service that accepts one bearer token, and the tokens that it was shown.
@@ -155,7 +157,7 @@ async fn without_its_secret_no_call_is_made_and_the_failure_names_it() {
             "its JSON has no text \"token\"",
         ),
         (
-            managed(200, json!({"SecretString": "hidden"})),
+            managed(200, json!({"SecretString": TEXT})),
             Some("token"),
             true,
             "its JSON has no text \"token\"",
