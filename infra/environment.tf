@@ -7,9 +7,14 @@ locals {
       {
         for setting, value in {
           base_url        = agent.base_url
+          lambda          = agent.lambda
+          sqs             = agent.sqs
+          sns             = agent.sns
           call_timeout    = agent.call_timeout
           concurrency     = agent.concurrency
           rate_per_second = agent.rate_per_second
+          auth            = local.agent_auth[name]
+          tls             = local.agent_tls[name]
           # A map holds texts only: what reads as a number becomes one again.
           breaker = agent.breaker == null ? null : { for name, value in agent.breaker : name => try(jsondecode(value), value) }
         } : setting => value if value != null
@@ -18,6 +23,17 @@ locals {
         headers = merge(agent.headers, lookup(var.agent_secret_headers, name, {}))
       },
     )
+  }
+  # Without what is null: a function takes what it is told for what is meant.
+  agent_auth = {
+    for name, agent in var.agents : name => agent.auth == null ? null : merge(
+      { for way, settings in agent.auth : way => settings if settings != null && way != "oauth2" && way != "sigv4" },
+      { for oauth2 in agent.auth.oauth2[*] : "oauth2" => { for setting, value in oauth2 : setting => value if value != null } },
+      { for sigv4 in agent.auth.sigv4[*] : "sigv4" => { for setting, value in sigv4 : setting => value if value != null } },
+    )
+  }
+  agent_tls = {
+    for name, agent in var.agents : name => agent.tls == null ? null : { for text, reference in agent.tls : text => reference if reference != null }
   }
   # Which agents have secret headers is no secret.
   agents_with_secrets = keys(nonsensitive(var.agent_secret_headers))

@@ -167,6 +167,77 @@ locals {
     ],
   )
 
+  # The secrets of each agent in Secrets Manager.
+  agent_secrets = {
+    for name, agent in var.agents : name => distinct([
+      for reference in [
+        try(agent.auth.bearer, null), try(agent.auth.basic.password, null), try(agent.auth.header.value, null),
+        try(agent.auth.oauth2.client_secret, null), try(agent.tls.certificate, null), try(agent.tls.key, null), try(agent.tls.ca, null),
+      ] : reference.secret if can(reference.secret)
+    ])
+  }
+
+  # What an agent calls in AWS, by its ARN.
+  agent_targets = {
+    for name, agent in var.agents : name => [
+      for target in [
+        {
+          action   = "lambda:InvokeFunction"
+          resource = agent.lambda == null || startswith(coalesce(agent.lambda, "-"), "arn:") ? agent.lambda : "arn:${local.partition}:lambda:${local.arn_tail}:function:${agent.lambda}"
+        },
+        {
+          action = "sqs:SendMessage"
+          # https://sqs.REGION.amazonaws.com/ACCOUNT/NAME
+          resource = agent.sqs == null ? null : format("arn:${local.partition}:sqs:%s:%s:%s", regex("^https://sqs[.]([^.]+)[.][^/]+/([^/]+)/(.+)$", coalesce(agent.sqs, "https://sqs.-.-/-/-"))...)
+        },
+        { action = "sns:Publish", resource = agent.sns },
+      ] : target if target.resource != null
+    ]
+  }
+
+  # What an agent needs for its service alone.
+  agent_statements = {
+    for name, agent in var.agents : "agent-${name}" => concat(
+      length(local.agent_secrets[name]) == 0 ? [] : [{
+        Sid      = "AgentSecrets"
+        Effect   = "Allow"
+        Action   = ["secretsmanager:GetSecretValue"]
+        Resource = local.agent_secrets[name]
+      }],
+      length(agent.secret_kms_key_arns) == 0 || length(local.agent_secrets[name]) == 0 ? [] : [{
+        Sid      = "AgentSecretKeys"
+        Effect   = "Allow"
+        Action   = ["kms:Decrypt"]
+        Resource = agent.secret_kms_key_arns
+        Condition = {
+          StringEquals = {
+            "kms:ViaService"                  = distinct([for arn in local.agent_secrets[name] : "secretsmanager.${split(":", arn)[3]}.amazonaws.com"])
+            "kms:EncryptionContext:SecretARN" = local.agent_secrets[name]
+          }
+        }
+      }],
+      [
+        for target in local.agent_targets[name] : {
+          Sid      = "AgentCalls"
+          Effect   = "Allow"
+          Action   = [target.action]
+          Resource = [target.resource]
+        }
+      ],
+      [
+        for target in local.agent_targets[name] : {
+          Sid      = "AgentCallsKey"
+          Effect   = "Allow"
+          Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
+          Resource = [agent.kms_key_arn]
+          Condition = {
+            StringEquals = { "kms:ViaService" = "${split(":", target.resource)[2]}.${split(":", target.resource)[3]}.amazonaws.com" }
+          }
+        } if agent.kms_key_arn != null
+      ],
+    )
+  }
+
   statements = {
     for function, kind in local.kinds : function => concat(
       [local.log_statements[function]],
@@ -188,6 +259,7 @@ locals {
         }
       }],
       local.secret_statements,
+      lookup(local.agent_statements, function, []),
       local.kafka_statements[function],
       local.kept_statements[function],
       kind == "alerts" ? [{

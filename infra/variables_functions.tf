@@ -84,18 +84,56 @@ variable "functions" {
 
 variable "agents" {
   description = <<-EOT
-    The HTTP agents by name, one function each; the name is the one that workflows use.
+    The agents by name, one function each; the name is the one that workflows use. What each calls, one of:
     base_url: where the service is; actions are path segments below it.
+    lambda: name or ARN of a function, with :ALIAS if needed. sqs: URL of a queue. sns: ARN of a topic. The agent's role may
+    invoke or send to exactly that one. kms_key_arn: customer key of the queue or topic.
     call_timeout: longest single call, such as "5s".
     headers: headers of every call that are no secrets; secret ones go into agent_secret_headers.
+    auth: how the agent shows the service who it is: one of bearer, basic, header, oauth2 and sigv4. tls: certificate, key, ca.
+    Both as docs/reference/agents.md has them, with their secrets by reference: { secret = ARN, field = … } of Secrets
+    Manager, which the agent's role may then read, { env = NAME } or { file = PATH }. No secret is in the state.
+    secret_kms_key_arns: keys of these secrets, if they are not aws/secretsmanager.
     concurrency: calls at once in one instance. rate_per_second: of all instances together.
     breaker: window, minimum, failure_percent, probes (whole numbers), open, max_open, probe_within (durations).
     memory_mb, timeout_seconds, reserved_concurrency: as in `functions`.
   EOT
   type = map(object({
-    base_url             = string
-    call_timeout         = optional(string)
-    headers              = optional(map(string))
+    base_url     = optional(string)
+    lambda       = optional(string)
+    sqs          = optional(string)
+    sns          = optional(string)
+    kms_key_arn  = optional(string)
+    call_timeout = optional(string)
+    headers      = optional(map(string))
+    auth = optional(object({
+      bearer = optional(map(string))
+      basic = optional(object({
+        user     = string
+        password = map(string)
+      }))
+      header = optional(object({
+        name  = string
+        value = map(string)
+      }))
+      oauth2 = optional(object({
+        token_url     = string
+        client_id     = string
+        client_secret = map(string)
+        scope         = optional(string)
+        audience      = optional(string)
+      }))
+      sigv4 = optional(object({
+        service = string
+        region  = optional(string)
+      }))
+    }))
+    tls = optional(object({
+      certificate = optional(map(string))
+      key         = optional(map(string))
+      ca          = optional(map(string))
+    }))
+    secret_kms_key_arns  = optional(list(string), [])
     concurrency          = optional(number)
     rate_per_second      = optional(number)
     breaker              = optional(map(string))
@@ -113,8 +151,70 @@ variable "agents" {
     error_message = "agents: a name is 1 to 32 lower-case letters, digits, '-' and '_', beginning with a letter (it becomes part of a function's name)."
   }
   validation {
-    condition     = alltrue([for agent in values(var.agents) : can(regex("^https?://[^/?#@ ]+(/[^?# ]*)?$", agent.base_url))])
+    condition = alltrue([
+      for agent in values(var.agents) : length([for of in [agent.base_url, agent.lambda, agent.sqs, agent.sns] : of if of != null]) == 1
+    ])
+    error_message = "agents: each has exactly one of base_url, lambda, sqs and sns, which says what it calls."
+  }
+  validation {
+    condition = alltrue([
+      for agent in values(var.agents) : agent.headers == null && agent.auth == null && agent.tls == null if agent.base_url == null
+    ])
+    error_message = "agents: headers, auth and tls go with base_url; calls of lambda, sqs and sns are signed with the role of the agent's function."
+  }
+  validation {
+    condition = alltrue([
+      for agent in values(var.agents) :
+      can(regex("^(arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:)?[a-zA-Z0-9_-]{1,64}(:([a-zA-Z0-9_-]{1,128}|[$]LATEST))?$", coalesce(agent.lambda, "name"))) &&
+      can(regex("^https://sqs[.][a-z0-9-]+[.]amazonaws[.]com([.]cn)?/[0-9]{12}/[a-zA-Z0-9_-]{1,80}([.]fifo)?$", coalesce(agent.sqs, "https://sqs.eu-west-1.amazonaws.com/111122223333/q"))) &&
+      can(regex("^arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[a-zA-Z0-9_-]{1,256}([.]fifo)?$", coalesce(agent.sns, "arn:aws:sns:eu-west-1:111122223333:t")))
+    ])
+    error_message = "agents: lambda is a function's name or ARN, with :ALIAS if needed; sqs is a queue's URL (https://sqs.REGION.amazonaws.com/ACCOUNT/NAME); sns is a topic's ARN."
+  }
+  validation {
+    condition = alltrue([
+      for agent in values(var.agents) : (agent.sqs != null || agent.sns != null) && can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]+$", agent.kms_key_arn)) if agent.kms_key_arn != null
+    ])
+    error_message = "agents: kms_key_arn is the ARN of the key (arn:aws:kms:REGION:ACCOUNT:key/ID, not an alias) of an agent's queue or topic."
+  }
+  validation {
+    condition     = alltrue([for agent in values(var.agents) : can(regex("^https?://[^/?#@ ]+(/[^?# ]*)?$", coalesce(agent.base_url, "https://h")))])
     error_message = "agents: base_url is an http or https address without user, query and fragment."
+  }
+  validation {
+    condition = alltrue([
+      for agent in values(var.agents) : length([for way in values(agent.auth) : way if way != null]) == 1 if agent.auth != null
+    ])
+    error_message = "agents: auth is exactly one of bearer, basic, header, oauth2 and sigv4."
+  }
+  validation {
+    condition = alltrue([
+      for agent in values(var.agents) :
+      (agent.tls.certificate == null) == (agent.tls.key == null) && (agent.tls.certificate != null || agent.tls.ca != null)
+      if agent.tls != null
+    ])
+    error_message = "agents: tls has a certificate and its key, or a ca, or all three."
+  }
+  validation {
+    condition = alltrue(flatten([
+      for agent in values(var.agents) : [
+        for reference in [
+          try(agent.auth.bearer, null), try(agent.auth.basic.password, null), try(agent.auth.header.value, null),
+          try(agent.auth.oauth2.client_secret, null), try(agent.tls.certificate, null), try(agent.tls.key, null), try(agent.tls.ca, null),
+          ] : contains(["env", "file", "secret", "field secret"], join(" ", keys(reference))) && can(regex(
+            "^(|arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+-[A-Za-z0-9]{6})$", lookup(reference, "secret", "")
+        )) if reference != null
+      ]
+    ]))
+    error_message = "agents: a secret of auth or tls is one of { secret = ARN }, which may have a field, { env = NAME } and { file = PATH }, and never the secret itself; the ARN is whole, with its six random characters at the end, because the agent's role may read exactly that one."
+  }
+  validation {
+    condition = alltrue(flatten([
+      for agent in values(var.agents) : [
+        for arn in agent.secret_kms_key_arns : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]+$", arn))
+      ]
+    ]))
+    error_message = "agents: secret_kms_key_arns are ARNs of keys (arn:aws:kms:REGION:ACCOUNT:key/ID), not of aliases."
   }
   validation {
     condition     = alltrue([for agent in values(var.agents) : can(regex(local.duration, coalesce(agent.call_timeout, "1s")))])
@@ -155,8 +255,8 @@ variable "agent_secret_headers" {
   nullable    = false
   sensitive   = true
   validation {
-    condition     = length(setsubtract(keys(nonsensitive(var.agent_secret_headers)), keys(var.agents))) == 0
-    error_message = "agent_secret_headers: every key must be one of the agents."
+    condition     = length(setsubtract(keys(nonsensitive(var.agent_secret_headers)), [for name, agent in var.agents : name if agent.base_url != null])) == 0
+    error_message = "agent_secret_headers: every key must be one of the agents with a base_url."
   }
 }
 

@@ -232,3 +232,120 @@ run "every_setting_reaches_its_function" {
     error_message = "retention of logs"
   }
 }
+
+run "an_agent_of_a_function_a_queue_or_a_topic_may_call_exactly_that_one" {
+  command = plan
+  variables {
+    agents = {
+      a = { lambda = "charge" }
+      b = { lambda = "arn:aws:lambda:us-east-1:444455556666:function:charge:live" }
+      c = { sqs = "https://sqs.eu-central-1.amazonaws.com/111122223333/paid.fifo", kms_key_arn = "arn:aws:kms:eu-central-1:111122223333:key/99999999-2222-3333-4444-555555555555" }
+      d = { sns = "arn:aws:sns:eu-west-1:111122223333:paid" }
+    }
+  }
+
+  assert {
+    condition = { for function, f in aws_lambda_function.this : function => f.environment[0].variables.TRIAD_AGENTS if startswith(function, "agent-") } == {
+      agent-a = "{\"a\":{\"lambda\":\"charge\"}}"
+      agent-b = "{\"b\":{\"lambda\":\"arn:aws:lambda:us-east-1:444455556666:function:charge:live\"}}"
+      agent-c = "{\"c\":{\"sqs\":\"https://sqs.eu-central-1.amazonaws.com/111122223333/paid.fifo\"}}"
+      agent-d = "{\"d\":{\"sns\":\"arn:aws:sns:eu-west-1:111122223333:paid\"}}"
+    }
+    error_message = "what each agent calls"
+  }
+  assert {
+    condition = jsonencode({
+      for function, statements in local.statements : function => flatten([
+        for s in statements : [for pair in setproduct(s.Action, s.Resource) : join(" ", pair)] if startswith(s.Sid, "AgentCalls")
+      ]) if length([for s in statements : s if startswith(s.Sid, "Agent")]) > 0
+      }) == jsonencode({
+      agent-a = ["lambda:InvokeFunction arn:aws:lambda:eu-west-1:111122223333:function:charge"]
+      agent-b = ["lambda:InvokeFunction arn:aws:lambda:us-east-1:444455556666:function:charge:live"]
+      agent-c = [
+        "sqs:SendMessage arn:aws:sqs:eu-central-1:111122223333:paid.fifo",
+        "kms:Decrypt arn:aws:kms:eu-central-1:111122223333:key/99999999-2222-3333-4444-555555555555",
+        "kms:GenerateDataKey arn:aws:kms:eu-central-1:111122223333:key/99999999-2222-3333-4444-555555555555",
+      ]
+      agent-d = ["sns:Publish arn:aws:sns:eu-west-1:111122223333:paid"]
+    })
+    error_message = "and may call, with the key of its queue"
+  }
+  assert {
+    condition = [for s in local.statements["agent-c"] : s.Condition.StringEquals["kms:ViaService"] if s.Sid == "AgentCallsKey"] == [
+      "sqs.eu-central-1.amazonaws.com"
+    ]
+    error_message = "the key is used through the queue alone"
+  }
+}
+
+run "an_agent_is_told_where_its_secrets_are_and_its_role_may_read_them" {
+  command = plan
+  variables {
+    agents = {
+      payment = {
+        base_url = "https://pay.example/v1"
+        auth = { oauth2 = {
+          token_url     = "https://login.example/token"
+          client_id     = "shop"
+          client_secret = { secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:pay-AbCdEf", field = "secret" }
+        } }
+        tls = {
+          certificate = { secret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:tls-GhIjKl", field = "certificate" }
+          key         = { secret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:tls-GhIjKl", field = "key" }
+          ca          = { file = "/opt/ca.pem" }
+        }
+        secret_kms_key_arns = ["arn:aws:kms:eu-west-1:111122223333:key/99999999-2222-3333-4444-555555555555"]
+      }
+      inventory = { base_url = "https://stock.example", auth = { basic = { user = "shop", password = { env = "STOCK" } } } }
+      carrier   = { base_url = "https://carrier.example", auth = { sigv4 = { service = "execute-api" } } }
+    }
+  }
+
+  assert {
+    condition = jsondecode(aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENTS) == {
+      payment = {
+        base_url = "https://pay.example/v1"
+        auth = { oauth2 = {
+          token_url     = "https://login.example/token"
+          client_id     = "shop"
+          client_secret = { secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:pay-AbCdEf", field = "secret" }
+        } }
+        tls = {
+          certificate = { secret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:tls-GhIjKl", field = "certificate" }
+          key         = { secret = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:tls-GhIjKl", field = "key" }
+          ca          = { file = "/opt/ca.pem" }
+        }
+      }
+    }
+    error_message = "where its secrets are, and nothing that is null"
+  }
+  assert {
+    condition = jsondecode(aws_lambda_function.this["agent-inventory"].environment[0].variables.TRIAD_AGENTS) == {
+      inventory = { base_url = "https://stock.example", auth = { basic = { user = "shop", password = { env = "STOCK" } } } }
+      } && jsondecode(aws_lambda_function.this["agent-carrier"].environment[0].variables.TRIAD_AGENTS) == {
+      carrier = { base_url = "https://carrier.example", auth = { sigv4 = { service = "execute-api" } } }
+    }
+    error_message = "the other ways"
+  }
+  assert {
+    condition = jsonencode({
+      for function, statements in local.statements : function => flatten([
+        for s in statements : s.Resource if contains(s.Action, "secretsmanager:GetSecretValue")
+      ])
+      }) == jsonencode({
+      for function in keys(local.functions) : function => function != "agent-payment" ? [] : [
+        "arn:aws:secretsmanager:eu-west-1:111122223333:secret:pay-AbCdEf", "arn:aws:secretsmanager:eu-central-1:111122223333:secret:tls-GhIjKl",
+      ]
+    })
+    error_message = "the role of the agent reads exactly the secrets that it names, and no other role does"
+  }
+  assert {
+    condition = jsonencode([for s in local.statements["agent-payment"] : s.Condition.StringEquals if s.Sid == "AgentSecretKeys"]) == jsonencode([{
+      "kms:ViaService" = ["secretsmanager.eu-west-1.amazonaws.com", "secretsmanager.eu-central-1.amazonaws.com"]
+      "kms:EncryptionContext:SecretARN" = [
+        "arn:aws:secretsmanager:eu-west-1:111122223333:secret:pay-AbCdEf", "arn:aws:secretsmanager:eu-central-1:111122223333:secret:tls-GhIjKl",
+      ]
+    }])
+    error_message = "their key opens them and nothing else"
+  }
+}

@@ -23,6 +23,8 @@ module "triad" {
     inventory = { base_url = "${var.service}/inventory" }
     payment   = { base_url = "${var.service}/payment" }
     carrier   = { base_url = "${var.service}/carrier" }
+    receipt   = { lambda = "receipt" }
+    parcels   = { sqs = "https://sqs.us-east-1.amazonaws.com/000000000000/parcels.fifo" }
   }
 
   mapping = {

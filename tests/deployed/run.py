@@ -5,6 +5,7 @@ Each check is a function whose name says what it checks. They run in order, and 
 
 import base64
 import hashlib
+import io
 import json
 import os
 import platform
@@ -162,6 +163,8 @@ def the_page_is_followed_word_for_word(shop):
         BrokerNodeGroupInfo={"InstanceType": "kafka.m7g.large", "ClientSubnets": ["subnet-0a", "subnet-0b"]},
     )
     shop.aws["s3"].create_bucket(Bucket=BUCKET)
+    # The topics of the agents that the example does not have.
+    local.run(["triad", "init", "--topics-only", "--brokers", local.brokers, "--agents", "receipt,parcels"])
     (local.directory / "orders.jsonl").write_text(
         json.dumps({
             "order_id": "first", "workflow": "three-steps",
@@ -262,6 +265,42 @@ def the_schedule_fires_and_the_supervisor_recovers_an_order(shop):
     shop.reading("agent.payment", True)
     until("the order is processed", lambda: shop.state("stuck") == "Processed", patience=240)
     shop.nothing_twice(1)
+
+
+def a_function_and_a_queue_are_called_with_the_roles_of_their_agents(shop):
+    """The function is one that exists already: it sees its event alone. The emulator checks signatures' roles."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as zip:
+        zip.writestr("index.py", "def handler(event, context):\n    return {'number': 'R-' + str(event['amount'])}\n")
+    shop.aws["lambda"].create_function(
+        FunctionName="receipt", Runtime="python3.12", Handler="index.handler", Role="arn:aws:iam::000000000000:role/receipt",
+        Code={"ZipFile": file.getvalue()},
+    )
+    queue = shop.aws["sqs"].create_queue(QueueName="parcels.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    (shop.local.directory / "my-shop/workflows/receipts.yaml").write_text("""workflow: receipts
+steps:
+  - id: receipt
+    agent: receipt
+    action: print
+    input: { amount: "${details.amount}" }
+    compensation: none
+  - id: parcel
+    agent: parcels
+    action: pack
+    input: { number: "${steps.receipt.number}" }
+    compensation: none
+""")
+    shop.terraform("apply", "-auto-approve")
+    order = {"order_id": "of-aws", "workflow": "receipts", "details": {"amount": 12}}
+    shop.triad("submit", "-", input=json.dumps(order) + "\n")
+    until("the order is processed", lambda: shop.state("of-aws") == "Processed")
+    messages = shop.aws["sqs"].receive_message(QueueUrl=queue, MessageAttributeNames=["All"], AttributeNames=["All"])["Messages"]
+    expect(len(messages) == 1 and json.loads(messages[0]["Body"]) == {"number": "R-12"}, str(messages))
+    told = {name: value["StringValue"] for name, value in messages[0]["MessageAttributes"].items()}
+    expect(told["triad-order"] == "of-aws" and told["idempotency-key"] == "of-aws/parcel/forward", str(told))
+    expect(messages[0]["Attributes"]["MessageGroupId"] == "of-aws", str(messages))
+    shop.aws["sqs"].delete_queue(QueueUrl=queue)
+    shop.aws["lambda"].delete_function(FunctionName="receipt")
 
 
 def an_alert_reaches_subscribers(shop):
@@ -414,6 +453,7 @@ CHECKS = [
     the_page_is_followed_word_for_word,
     the_zips_that_were_built_are_what_runs,
     orders_of_both_lanes_finish_with_each_effect_once,
+    a_function_and_a_queue_are_called_with_the_roles_of_their_agents,
     an_alert_reaches_subscribers,
     the_console_lets_an_operator_in_and_shows_an_order,
     the_schedule_fires_and_the_supervisor_recovers_an_order,

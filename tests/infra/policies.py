@@ -39,6 +39,10 @@ def arn_pattern(form: str) -> re.Pattern:
         name = re.fullmatch(r"\$\{(\w+)\}", part)
         if not name:
             pattern += re.escape(part)
+        elif name[1] == "FunctionName":
+            # Who invokes a version or an alias is allowed to by its qualified ARN alone (Lambda Developer Guide,
+            # "Lambda function versions", "Using versions in permissions").
+            pattern += "[^:/]+(:[^:/]+)?"
         elif name[1] in WITH_SLASHES:
             pattern += "[^:]+"
         else:

@@ -88,7 +88,7 @@ async fn run(args: Arguments) -> Result<()> {
     let account = Account::of_user();
     config.kafka.login = config.auth.log_in(&account).await?;
     let remotes = if args.functions.contains(&Function::Agent) {
-        http_remotes(&config)?
+        http_remotes(&config, &account.clone().into())?
     } else {
         Remotes::new()
     };

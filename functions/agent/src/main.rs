@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use triad_bootstrap::{http_remotes, lambda};
+use triad_bootstrap::{Account, http_remotes, lambda};
 use triad_lambda::RunError;
 use triad_runtime::agent::Remotes;
 
@@ -11,7 +11,8 @@ use triad_runtime::agent::Remotes;
 async fn main() -> Result<(), RunError> {
     let wiring = lambda::start().await?;
     let remotes: Remotes = triad_lambda::init(async {
-        let remotes = http_remotes(&wiring.config).map_err(|e| e.to_string())?;
+        let account = Account::of_function().into();
+        let remotes = http_remotes(&wiring.config, &account).map_err(|e| e.to_string())?;
         if remotes.names().next().is_none() {
             return Err("TRIAD_AGENTS: is missing; name at least one agent".to_owned());
         }

@@ -32,6 +32,10 @@ run "msk_iam" {
     kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555"
     vpc         = var.network
     console     = { tokens = [var.operator] }
+    agents = {
+      payment   = { lambda = "charge:live" }
+      inventory = { sqs = "https://sqs.eu-west-1.amazonaws.com/111122223333/stock.fifo", kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/66666666-2222-3333-4444-555555555555" }
+    }
     kafka = {
       brokers         = "b-1.example.internal:9098"
       msk_cluster_arn = "arn:aws:kafka:eu-west-1:111122223333:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
@@ -46,6 +50,14 @@ run "self_managed_scram" {
     kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555"
     vpc         = var.network
     console     = { tokens = [var.operator], read_only = true }
+    agents = {
+      payment = {
+        base_url            = "https://pay.example/v1"
+        auth                = { bearer = { secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:pay/token-MnOpQr" } }
+        secret_kms_key_arns = ["arn:aws:kms:eu-west-1:111122223333:key/77777777-2222-3333-4444-555555555555"]
+      }
+      inventory = { base_url = "https://stock.example" }
+    }
     kafka = {
       brokers               = "kafka-1.example:9093"
       auth                  = "scram"
@@ -66,6 +78,10 @@ run "caps_and_expiry" {
     admission   = { max_in_flight_per_workflow = { small = 1 } }
     timing      = { details_retention = "90days" }
     console     = { tokens = [var.operator] }
+    agents = {
+      payment   = { base_url = "https://pay.example/v1" }
+      inventory = { sns = "arn:aws:sns:eu-west-1:111122223333:stock" }
+    }
     kafka = {
       brokers         = "b-1.example.internal:9098"
       msk_cluster_arn = "arn:aws:kafka:eu-west-1:111122223333:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"

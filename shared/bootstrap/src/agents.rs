@@ -20,8 +20,18 @@ use triad_workflow::{AgentName, Millis};
 #[serde(deny_unknown_fields)]
 pub struct AgentConfig {
     /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
-    /// may hold a user and a password, which are secrets.
-    pub base_url: String,
+    /// may hold a user and a password, which are secrets. Exactly one of `base_url`, `lambda`, `sqs` and `sns` is there.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// A Lambda function that is called in place of an HTTP service: its name or ARN, with an alias if needed.
+    #[serde(default)]
+    pub lambda: Option<String>,
+    /// An SQS queue that gets a message in place of a call: its URL.
+    #[serde(default)]
+    pub sqs: Option<String>,
+    /// An SNS topic that gets a message in place of a call: its ARN.
+    #[serde(default)]
+    pub sns: Option<String>,
     /// Longest single call, at most 366 days; the step's remaining time may end it sooner. Absent: 10 s.
     #[serde(default)]
     pub call_timeout: Option<Millis>,
@@ -33,6 +43,10 @@ pub struct AgentConfig {
     #[cfg(feature = "http")]
     #[serde(default)]
     pub auth: Option<triad_http::Auth>,
+    /// The certificates that the agent shows and trusts; if absent, it shows none and trusts those of the system.
+    #[cfg(feature = "http")]
+    #[serde(default)]
+    pub tls: Option<triad_http::Tls>,
     /// Most calls that one process makes at once, from 1 to 65,535. Absent: no limit of its own.
     #[serde(default)]
     pub concurrency: Option<std::num::NonZeroU16>,
@@ -58,11 +72,16 @@ impl AgentConfig {
     #[must_use]
     pub fn at(base_url: String) -> Self {
         Self {
-            base_url,
+            base_url: Some(base_url),
+            lambda: None,
+            sqs: None,
+            sns: None,
             call_timeout: None,
             headers: BTreeMap::new(),
             #[cfg(feature = "http")]
             auth: None,
+            #[cfg(feature = "http")]
+            tls: None,
             concurrency: None,
             rate_per_second: None,
             breaker: BreakerSettings::default(),
@@ -71,11 +90,30 @@ impl AgentConfig {
         }
     }
 
-    /// The address for people: the URL without user, password, query and fragment, which may be secrets.
-    /// `(not a URL)` if the text has no `://`.
+    /// Has the agent call the service at this URL, and nothing else.
+    pub fn move_to(&mut self, base_url: String) {
+        self.base_url = Some(base_url);
+        self.lambda = None;
+        self.sqs = None;
+        self.sns = None;
+    }
+
+    /// The address for people: the URL without user, password, query and fragment, which may be secrets, or the
+    /// function, queue or topic. `(not a URL)` if the text has no `://`.
     #[must_use]
     pub fn address(&self) -> String {
-        let url = self.base_url.split(['?', '#']).next().unwrap_or_default();
+        let of_aws = [
+            ("lambda", &self.lambda),
+            ("sqs", &self.sqs),
+            ("sns", &self.sns),
+        ];
+        for (kind, name) in of_aws {
+            if let Some(name) = name {
+                return format!("{kind} {name}");
+            }
+        }
+        let url = self.base_url.as_deref().unwrap_or_default();
+        let url = url.split(['?', '#']).next().unwrap_or_default();
         let Some((scheme, rest)) = url.split_once("://") else {
             return "(not a URL)".to_owned();
         };
@@ -168,8 +206,14 @@ fn parse_agent(name: &str, settings: Value) -> Result<(AgentName, AgentConfig), 
         .iter()
         .filter_map(|(setting, value)| Some(format!("{setting}: {}", problem(setting, value)?)))
         .collect();
-    if !settings.contains_key("base_url") {
-        problems.push("base_url: is missing".to_owned());
+    let is_there = |setting: &&str| settings.contains_key(*setting);
+    match DESTINATIONS.iter().filter(|s| is_there(s)).count() {
+        0 => problems
+            .push("base_url: is missing; or give lambda, sqs or sns in its place".to_owned()),
+        1 => {}
+        _ => {
+            problems.push("base_url, lambda, sqs, sns: one of them says what is called".to_owned())
+        }
     }
     if !problems.is_empty() {
         return Err(problems);
@@ -180,11 +224,14 @@ fn parse_agent(name: &str, settings: Value) -> Result<(AgentName, AgentConfig), 
     Ok((name, agent))
 }
 
+/// The settings that say what is called.
+const DESTINATIONS: [&str; 4] = ["base_url", "lambda", "sqs", "sns"];
+
 /// The problem of one setting, if any.
 fn problem(setting: &str, value: &Value) -> Option<String> {
     match (setting, value) {
-        ("base_url", Value::String(_)) => None,
-        ("base_url", _) => Some("is not a text".to_owned()),
+        (name, Value::String(_)) if DESTINATIONS.contains(&name) => None,
+        (name, _) if DESTINATIONS.contains(&name) => Some("is not a text".to_owned()),
         ("headers", Value::Object(headers)) => {
             let (name, _) = headers.iter().find(|(_, value)| !value.is_string())?;
             Some(format!("the value of {name:?} is not a text"))
@@ -193,7 +240,12 @@ fn problem(setting: &str, value: &Value) -> Option<String> {
         // serde would quote what may be a secret that was written in place of its name.
         #[cfg(feature = "http")]
         ("auth", value) => triad_http::Auth::deserialize(value).err().map(|_| {
-            "is not one of bearer, basic, header and oauth2, each with its secret as { env: NAME } or { file: PATH }"
+            "is not one of bearer, basic, header, oauth2 and sigv4, each with its secret as { env: NAME }, { file: PATH } or { secret: ARN, field: NAME }"
+                .to_owned()
+        }),
+        #[cfg(feature = "http")]
+        ("tls", value) => triad_http::Tls::deserialize(value).err().map(|_| {
+            "is not certificate, key and ca, each as { env: NAME }, { file: PATH } or { secret: ARN, field: NAME }"
                 .to_owned()
         }),
         _ => {
@@ -253,6 +305,24 @@ mod tests {
                 r#"{"payment": {"base_url": "https://h", "auth": {"bearer": "hidden"}}}"#,
                 "agent payment: auth: is not one of",
             ),
+            #[cfg(feature = "http")]
+            (
+                r#"{"payment": {"base_url": "https://h", "auth": {"bearer": {"secret": "s", "filed": "hidden"}}}}"#,
+                "agent payment: auth: is not one of",
+            ),
+            #[cfg(feature = "http")]
+            (
+                r#"{"payment": {"base_url": "https://h", "tls": {"ca": "hidden"}}}"#,
+                "agent payment: tls: is not certificate",
+            ),
+            (
+                r#"{"payment": {"base_url": "https://u:hidden@h", "sqs": "https://h/1/q"}}"#,
+                "agent payment: base_url, lambda, sqs, sns: one of them",
+            ),
+            (
+                r#"{"payment": {"lambda": ["hidden"]}}"#,
+                "agent payment: lambda: is not a text",
+            ),
             (r#"{"payment": "hidden"}"#, "agent payment: "),
             (r#"["hidden"]"#, "is not a JSON object"),
             (
@@ -282,6 +352,11 @@ mod tests {
         ] {
             assert_eq!(AgentConfig::at(url.to_owned()).address(), shown);
         }
+        let agents = parse(r#"{"payment": {"lambda": "charge"}}"#).expect("it is sound");
+        let mut agent = agents.into_values().next().expect("an agent");
+        assert_eq!(agent.address(), "lambda charge");
+        agent.move_to("http://h".to_owned());
+        assert_eq!(agent.address(), "http://h");
     }
 
     #[test]

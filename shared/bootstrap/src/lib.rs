@@ -26,6 +26,8 @@ mod wiring;
 pub use instance::instance_name;
 #[cfg(feature = "aws")]
 pub use triad_aws::Account;
+#[cfg(feature = "http")]
+pub use triad_http::AwsAccount;
 
 pub use agents::AgentConfig;
 #[cfg(feature = "aws")]

@@ -1,5 +1,5 @@
-//! The gate: an HTTP endpoint between the function and the tables, which also stands for SNS and Secrets Manager. It
-//! refuses a request that the role may not make, as the real service would.
+//! The gate: an HTTP endpoint between the function and the tables, which also stands for SNS, SQS, Lambda and Secrets
+//! Manager. It refuses a request that the role may not make, as the real service would.
 //!
 //! Sources of the refusals' forms: DynamoDB and Secrets Manager API references, "Common Errors"
 //! (`AccessDeniedException`, HTTP 400, JSON with `__type`); Amazon SNS API reference, Publish, "Errors"
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -101,11 +101,12 @@ impl IamGate {
 
 async fn handle(
     State(shared): State<Arc<GateState>>,
+    uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
     let target = headers.get("x-amz-target").and_then(|t| t.to_str().ok());
-    match request(target, &body) {
+    match request(uri.path(), target, &body) {
         PermissionRequest::Tables(wanted) => {
             // All permissions are checked, so that all that a transaction lacks are recorded.
             let denied: Vec<_> = wanted.iter().filter(|w| !shared.rights.ask(w)).collect();
@@ -140,6 +141,19 @@ async fn handle(
             answer(status, SECRETS_FORM, told.to_string())
         }
         PermissionRequest::Secret(wanted) => refused(SECRETS_FORM, &wanted),
+        PermissionRequest::Send(wanted) if shared.rights.ask(&wanted) => {
+            let told = json!({"MessageId": "1"});
+            answer(StatusCode::OK, TABLES_FORM, told.to_string())
+        }
+        PermissionRequest::Send(wanted) => refused(TABLES_FORM, &wanted),
+        PermissionRequest::Invoke(wanted) if shared.rights.ask(&wanted) => {
+            answer(StatusCode::OK, "application/json", "{}".to_owned())
+        }
+        PermissionRequest::Invoke(wanted) => {
+            let mut refusal = refused("application/json", &wanted);
+            *refusal.status_mut() = StatusCode::FORBIDDEN;
+            refusal
+        }
         PermissionRequest::Unknown(what) => {
             shared.rights.note_strange(format!("asked for {what}"));
             let told = json!({"__type": "UnknownOperationException"});

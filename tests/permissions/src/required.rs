@@ -17,6 +17,8 @@ const TABLES: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/";
 /// Prefix of the topics' ARNs, in the cluster of `infra/tests/reviews`.
 const TOPICS: &str =
     "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/";
+/// Prefix of the functions' ARNs, in the account of `infra/tests/mocks`.
+const FUNCTIONS: &str = "arn:aws:lambda:eu-west-1:111122223333:function:";
 /// The action that writes records to a topic, in a cluster with MSK's access control.
 pub const WRITE: &str = "kafka-cluster:WriteData";
 
@@ -29,6 +31,10 @@ pub enum PermissionRequest {
     Publish(Permission),
     /// A read of a secret; its id is the permission's resource.
     Secret(Permission),
+    /// A message to an SQS queue.
+    Send(Permission),
+    /// An invocation of a Lambda function.
+    Invoke(Permission),
     /// Any other request, with a description for the report.
     Unknown(String),
 }
@@ -39,9 +45,18 @@ pub fn to_write(topic: &str) -> Permission {
     Permission::new(WRITE, format!("{TOPICS}{topic}"))
 }
 
-/// Parses a request by its header `x-amz-target`, if it has one, and by its body.
+/// Parses a request by its path, by its header `x-amz-target`, if it has one, and by its body.
 #[must_use]
-pub fn request(target: Option<&str>, body: &[u8]) -> PermissionRequest {
+pub fn request(path: &str, target: Option<&str>, body: &[u8]) -> PermissionRequest {
+    let function = path.strip_prefix("/2015-03-31/functions/");
+    if let Some(name) = function.and_then(|rest| rest.strip_suffix("/invocations")) {
+        let name = name.replace("%3A", ":");
+        let arn = match name.starts_with("arn:") {
+            true => name,
+            false => format!("{FUNCTIONS}{name}"),
+        };
+        return PermissionRequest::Invoke(Permission::new("lambda:InvokeFunction", arn));
+    }
     let Some((service, operation)) = target.and_then(|target| target.split_once('.')) else {
         return form(body);
     };
@@ -53,6 +68,17 @@ pub fn request(target: Option<&str>, body: &[u8]) -> PermissionRequest {
             Some(PermissionRequest::Secret(Permission::new(
                 action,
                 body["SecretId"].as_str()?,
+            )))
+        }
+        "AmazonSQS" if operation == "SendMessage" => {
+            // https://sqs.REGION.amazonaws.com/ACCOUNT/NAME
+            let mut parts = body["QueueUrl"].as_str()?.split('/').skip(2);
+            let region = parts.next()?.split('.').nth(1)?;
+            let (account, name) = (parts.next()?, parts.next()?);
+            let queue = format!("arn:aws:sqs:{region}:{account}:{name}");
+            Some(PermissionRequest::Send(Permission::new(
+                "sqs:SendMessage",
+                queue,
             )))
         }
         _ => None,
@@ -115,7 +141,7 @@ mod tests {
 
     fn needs(operation: &str, body: &Value) -> Vec<String> {
         let target = format!("DynamoDB_20120810.{operation}");
-        match request(Some(&target), body.to_string().as_bytes()) {
+        match request("/", Some(&target), body.to_string().as_bytes()) {
             PermissionRequest::Tables(all) => all
                 .iter()
                 .map(|p| {
@@ -170,7 +196,7 @@ mod tests {
             assert!(needs[0].starts_with("Unknown"), "{operation}: {needs:?}");
         }
         assert!(matches!(
-            request(None, b"Action=Subscribe"),
+            request("/", None, b"Action=Subscribe"),
             PermissionRequest::Unknown(_)
         ));
     }
@@ -179,15 +205,35 @@ mod tests {
     fn a_message_needs_its_topic_and_a_secret_itself() {
         let form = b"Action=Publish&Version=2010-03-31&TopicArn=arn%3Aaws%3Asns%3Ax%3A1%3Aalerts";
         let publish = Permission::new("sns:Publish", "arn:aws:sns:x:1:alerts");
-        assert_eq!(request(None, form), PermissionRequest::Publish(publish));
+        assert_eq!(
+            request("/", None, form),
+            PermissionRequest::Publish(publish)
+        );
         let wanted = Permission::new(
             "secretsmanager:GetSecretValue",
             "arn:aws:secretsmanager:x:1:secret:s",
         );
         let told = request(
+            "/",
             Some("secretsmanager.GetSecretValue"),
             br#"{"SecretId": "arn:aws:secretsmanager:x:1:secret:s"}"#,
         );
         assert_eq!(told, PermissionRequest::Secret(wanted));
+        let send = Permission::new("sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:stock.fifo");
+        let told = request(
+            "/",
+            Some("AmazonSQS.SendMessage"),
+            br#"{"QueueUrl": "https://sqs.eu-west-1.amazonaws.com/1/stock.fifo"}"#,
+        );
+        assert_eq!(told, PermissionRequest::Send(send));
+        let alias = "arn:aws:lambda:eu-west-1:111122223333:function:charge:live";
+        for name in ["charge%3Alive", &alias.replace(':', "%3A")] {
+            let path = format!("/2015-03-31/functions/{name}/invocations");
+            let invoke = Permission::new("lambda:InvokeFunction", alias);
+            assert_eq!(
+                request(&path, None, b"{}"),
+                PermissionRequest::Invoke(invoke)
+            );
+        }
     }
 }

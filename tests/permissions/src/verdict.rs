@@ -13,13 +13,15 @@ use super::runs;
 use super::world::Run;
 
 /// Services all of whose requests go through the gate.
-const SERVICES: [&str; 3] = ["dynamodb:", "secretsmanager:", "sns:"];
+const SERVICES: [&str; 5] = ["dynamodb:", "lambda:", "secretsmanager:", "sns:", "sqs:"];
 
 /// An action that is granted although no run proves that it is needed.
 #[derive(Debug, Clone, Copy)]
 pub struct UnprovenGrant {
     /// IAM's name of the action.
     pub action: &'static str,
+    /// The role that no run proves it for; `None`: all.
+    pub role: Option<&'static str>,
     /// Why it is needed, and why no run proves it.
     pub why: &'static str,
 }
@@ -63,6 +65,7 @@ impl FunctionPart {
 /// If the environment of the role's function fails.
 pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGrant]) -> Verdict {
     let policy = &installation.roles[role];
+    let is_of_triad = installation.variables.contains_key(role);
     let mut verdict = Verdict::default();
     let mut parts = Vec::new();
     for part in [FunctionPart::Work, FunctionPart::Start] {
@@ -80,8 +83,10 @@ pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGr
         }
     }
     for permission in policy.permissions() {
-        let is_left = left.iter().any(|left| left.action == permission.action);
-        if !is_tried(&permission.action) {
+        let is_left = left
+            .iter()
+            .any(|left| left.action == permission.action && left.role.is_none_or(|of| of == role));
+        if !is_tried(&permission.action) || !is_of_triad {
             if !is_left {
                 verdict.say(format!(
                     "{permission}: no run tries it, and no reason is given"

@@ -1,9 +1,12 @@
 //! The environment of one handler in a run: tables, topics, a clock, and the other handlers, which have all
 //! permissions. Only the handler of the tested role uses the gate and the checked bus.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_types::region::Region;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use triad_bootstrap::{Account, Config, Wiring};
@@ -135,6 +138,15 @@ impl<'a> Submitted<'a> {
     }
 }
 
+/// The secrets that agents' settings name, with a text for each.
+fn secrets(agents: Option<&String>) -> BTreeMap<String, String> {
+    let texts = agents.into_iter().flat_map(|agents| agents.split('"'));
+    texts
+        .filter(|text| text.starts_with("arn:aws:secretsmanager:"))
+        .map(|arn| (arn.to_owned(), "the-token".to_owned()))
+        .collect()
+}
+
 /// A record with this value.
 #[must_use]
 pub fn record(topic: &str, value: &Value) -> InputRecord {
@@ -212,7 +224,7 @@ pub struct World {
     tables: Store,
     rights: Rights,
     facts: Mutex<BTreeSet<String>>,
-    _gate: IamGate,
+    gate: IamGate,
     _broker: BrokerHandle,
     _refused: TempDir,
 }
@@ -230,7 +242,8 @@ impl World {
             tables.publish(&workflow(yaml)).await;
         }
         let rights = Rights::of(policy);
-        let gate = IamGate::start(tables.url(), rights.clone(), Default::default()).await;
+        let secrets = secrets(variables.get("TRIAD_AGENTS"));
+        let gate = IamGate::start(tables.url(), rights.clone(), secrets).await;
         let refused = tempfile::tempdir().expect("a directory");
         let broker = Broker::start(BrokerConfig {
             refuse_topics: Some(refused.path().to_owned()),
@@ -276,10 +289,21 @@ impl World {
             tables,
             rights,
             facts: Mutex::default(),
-            _gate: gate,
+            gate,
             _broker: broker,
             _refused: refused,
         }
+    }
+
+    /// The account of the role: its requests go through the gate.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        let credentials = Credentials::new("test", "test", None, None, "test");
+        let config = triad_aws::limits(triad_aws::SdkConfig::builder())
+            .region(Region::new("eu-west-1"))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .endpoint_url(self.gate.url());
+        Account::of_config(config.build())
     }
 
     /// The handlers' settings, as the module sets them.

@@ -63,10 +63,13 @@ const LEFT: [UnprovenGrant; 27] = [
     left("kafka-cluster:DescribeTopic", PRODUCER),
     left("kafka-cluster:WriteDataIdempotently", PRODUCER),
     // This role belongs to no function of Triad.
-    left(
-        "lambda:InvokeFunction",
-        "EventBridge Scheduler starts the Supervisor",
-    ),
+    UnprovenGrant {
+        role: Some("schedule"),
+        ..left(
+            "lambda:InvokeFunction",
+            "EventBridge Scheduler starts the Supervisor",
+        )
+    },
 ];
 const NETWORK: &str = "Lambda makes the functions' network interfaces with their roles";
 const MAPPING: &str = "Lambda finds and reads the topics of a function with its role";
@@ -120,7 +123,11 @@ const QUIET: [(&str, &str, &str, &str); 7] = [
 ];
 
 const fn left(action: &'static str, why: &'static str) -> UnprovenGrant {
-    UnprovenGrant { action, why }
+    UnprovenGrant {
+        action,
+        role: None,
+        why,
+    }
 }
 
 /// The kind of a role's function; all agents are of one kind.

@@ -2,6 +2,7 @@
 //! and a worker report about agents without a process.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use triad_reference_service::{Config, Handle, ReferenceService};
@@ -371,4 +372,83 @@ async fn the_demonstration_of_faults_in_the_readme_shows_faults() {
     let badly: u64 = badly.filter_map(|b| b["orders"].as_u64()).sum();
     let well = summary["states"]["Processed"].as_u64().expect("some");
     assert_eq!(Some(badly + well), summary["orders"].as_u64(), "{summary}");
+}
+
+/// Stands for AWS: a function that returns its event, and a queue. The path and the body of each request are kept.
+async fn aws() -> (String, Arc<Mutex<Vec<(String, Value)>>>) {
+    let seen: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
+    let kept = seen.clone();
+    let answer = move |uri: axum::http::Uri, headers: axum::http::HeaderMap, body: String| {
+        let kept = kept.clone();
+        async move {
+            let signature = headers.get("authorization").and_then(|v| v.to_str().ok());
+            let is_signed = signature.is_some_and(|s| s.starts_with("AWS4-HMAC-SHA256 "));
+            assert!(is_signed, "{signature:?}");
+            let body: Value = serde_json::from_str(&body).expect("JSON");
+            kept.lock()
+                .unwrap()
+                .push((uri.path().to_owned(), body.clone()));
+            match uri.path() {
+                "/" => json!({"MessageId": "m-1"}).to_string(),
+                _ => body.to_string(),
+            }
+        }
+    };
+    let routes = axum::Router::new().fallback(answer);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let listener = listener.expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    (format!("http://{address}"), seen)
+}
+
+#[tokio::test]
+async fn an_agent_may_be_a_function_or_a_queue_at_the_endpoint_of_the_environment() {
+    let (endpoint, seen) = aws().await;
+    let files = Files::new();
+    let workflow = files.write("loan.yaml", &simple());
+    let orders = files.write("orders.jsonl", &lines(&[loan("l-1")]));
+    let queue = "https://sqs.eu-west-1.amazonaws.com/111122223333/pay-outs";
+    let agents = json!({"credit": {"lambda": "score"}, "bank": {"sqs": queue}}).to_string();
+    let arguments = [
+        "dev",
+        "--json",
+        "--until-done",
+        "--workflow",
+        &workflow,
+        "--orders",
+        &orders,
+    ];
+    let variables = [
+        ("TRIAD_AGENTS", agents.as_str()),
+        ("AWS_ENDPOINT_URL", &endpoint),
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ];
+    let ran = triad(&arguments, &variables, b"").await.good();
+    let said = ran.json_lines();
+    assert_eq!(summary(&said)["states"], json!({"Processed": 1}));
+    let places = said[0]["agents"].as_array().expect("agents are named");
+    let places = places.iter().map(|agent| agent["address"].as_str());
+    let queue_shown = format!("sqs {queue}");
+    assert_eq!(
+        places.collect::<Vec<_>>(),
+        [Some(queue_shown.as_str()), Some("lambda score")]
+    );
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(
+        seen[0],
+        (
+            "/2015-03-31/functions/score/invocations".to_owned(),
+            json!({"customer": "ANNA"})
+        )
+    );
+    let (path, message) = &seen[1];
+    assert_eq!(path, "/");
+    assert_eq!(message["QueueUrl"], queue);
+    assert_eq!(message["MessageBody"], json!({"amount": 5}).to_string());
+    let order = &message["MessageAttributes"]["triad-order"]["StringValue"];
+    assert_eq!(order, "l-1");
+    assert_eq!(seen.len(), 2, "each is called once");
 }

@@ -111,7 +111,10 @@ async fn points(target: &Target, described: &ServiceDefinition) -> Result<Vec<Po
     add(
         "address",
         match reached {
-            Ok(status) => Found::Fine(format!("{address} answers{tls} ({status} to HEAD)")),
+            Ok(None) => Found::NotCalled(format!(
+                "{address} is of AWS: no call of it is without an effect"
+            )),
+            Ok(Some(status)) => Found::Fine(format!("{address} answers{tls} ({status} to HEAD)")),
             Err(fault) => {
                 stop = Some("the address does not answer");
                 Found::Wrong(said(&fault))

@@ -71,14 +71,15 @@ impl TargetArgs {
         }
         if let Some(url) = url {
             let config = config.get_or_insert_with(|| AgentConfig::at(url.to_owned()));
-            config.base_url = url.to_owned();
+            config.base_url = Some(url.to_owned());
         }
         let config = config.ok_or_else(|| {
             Usage(format!(
                 "agent {name} has no address: give --agent {name}=URL, or its settings in `agents` of triad.yaml or in TRIAD_AGENTS"
             ))
         })?;
-        let service = http_service(&config).map_err(|e| Usage(format!("agent {name}: {e}")))?;
+        let service = http_service(&config, &crate::machine::aws())
+            .map_err(|e| Usage(format!("agent {name}: {e}")))?;
         let described = match &self.service {
             Some(file) => Some(description(file)?),
             None => self.beside(project.as_ref())?,

@@ -8,7 +8,7 @@ use clap::Args;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{HttpService, HttpSettings, HttpSettingsError};
+use triad_http::{AwsAccount, Destination, HttpService, HttpSettings, HttpSettingsError};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Call, Clock, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
@@ -160,10 +160,12 @@ struct Point {
 /// checked.
 pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
     let settings = HttpSettings {
-        base_url: args.url.clone(),
+        destination: Destination::BaseUrl(args.url.clone()),
         call_timeout: CALL_WITHIN,
         headers: args.header.clone(),
         auth: None,
+        tls: None,
+        aws: AwsAccount::default(),
         statuses: std::collections::BTreeMap::new(),
     };
     let tested = Tested {

@@ -12,6 +12,7 @@ use triad_bootstrap::{AgentConfig, environment, remotes_of};
 use triad_workflow::{AgentName, Workflow, WorkflowName};
 
 use crate::answers::Answers;
+use crate::machine;
 use crate::output::Usage;
 
 /// Options for the services that the agents call.
@@ -84,7 +85,7 @@ impl AgentArgs {
         }
         for (name, url) in &self.agent {
             match addressed.get_mut(name) {
-                Some(agent) => agent.base_url.clone_from(url),
+                Some(agent) => agent.move_to(url.clone()),
                 None => {
                     addressed.insert(name.clone(), AgentConfig::at(url.clone()));
                 }
@@ -99,7 +100,11 @@ impl AgentArgs {
             }
         }
         addressed.retain(|name, _| !external.contains(name));
-        problems.extend(remotes_of(&addressed).err().map_or_else(Vec::new, |e| e.0));
+        problems.extend(
+            remotes_of(&addressed, &machine::aws())
+                .err()
+                .map_or_else(Vec::new, |e| e.0),
+        );
         let answers = match self.answers.clone().or(answers) {
             Some(file) => Answers::read(&file).unwrap_or_else(|found| {
                 problems.extend(found);

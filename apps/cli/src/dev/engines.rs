@@ -22,6 +22,7 @@ use triad_workflow::{Limits, Millis, Workflow, load};
 use super::agents::Agents;
 use super::publisher::{Publisher, REFRESH_DEFINITIONS, make_topics};
 use super::service::EmbeddedReferenceService;
+use crate::machine;
 use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
 use crate::machine::stores::{Kind, OpenStore, Retention, StoreAddress};
@@ -210,7 +211,7 @@ impl Engines {
         };
         publisher.begin(&options.workflows).await?;
         let wiring = publisher.wiring.clone();
-        let remotes = http_remotes(&wiring.config)?;
+        let remotes = http_remotes(&wiring.config, &machine::aws())?;
         stored.announce(&wiring.config)?;
         Ok(Self {
             broker,

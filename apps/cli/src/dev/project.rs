@@ -126,9 +126,11 @@ impl Project {
             }
         }
         for (name, settings) in &self.agents {
-            match (settings.get("service"), settings.get("base_url")) {
+            let address = ["base_url", "lambda", "sqs", "sns"];
+            let address = address.iter().find_map(|name| settings.get(*name));
+            match (settings.get("service"), address) {
                 (Some(_), Some(_)) => problems.push(format!(
-                    "agents.{name}: has both service and base_url; one says where it is"
+                    "agents.{name}: has both service and another address; one says where it is"
                 )),
                 (Some(Value::String(service)), None) if self.services.contains_key(service) => {}
                 (Some(service), None) => {
@@ -245,9 +247,9 @@ agents:
         let agents = project.agents(&[("shop".to_owned(), 81)].into());
         let agents = agents.expect("they are sound");
         let bank = &agents[&AgentName::new("bank").expect("a name")];
-        assert_eq!(bank.base_url, "http://127.0.0.1:81/bank");
+        assert_eq!(bank.base_url.as_deref(), Some("http://127.0.0.1:81/bank"));
         assert_eq!(bank.concurrency.map(std::num::NonZeroU16::get), Some(3));
-        let at = |name| &agents[&AgentName::new(name).expect("a name")].base_url;
+        let at = |name| agents[&AgentName::new(name).expect("a name")].address();
         assert_eq!(at("hotel"), "http://127.0.0.1:81/v1/rooms");
         assert_eq!(at("taxi"), "https://taxi.example");
     }

@@ -13,6 +13,7 @@ use triad_runtime::agent::Remotes;
 use triad_workflow::{AgentName, Millis, Workflow, WorkflowName, hash::canonical_json};
 
 use super::agents::{AgentRow, Agents, ServiceAddress};
+use crate::machine;
 use crate::machine::broker::Wired;
 
 /// How long Submission may use a cached present version, in milliseconds.
@@ -83,7 +84,7 @@ impl Publisher {
         }
         let mut wiring = self.wiring.clone();
         wiring.config.agents = served;
-        let remotes = http_remotes(&wiring.config)?;
+        let remotes = http_remotes(&wiring.config, &machine::aws())?;
         let rows = self.rows();
         let rows = rows.into_iter().filter(|row| new.contains(&row.agent));
         Ok(Some(New {
@@ -104,7 +105,7 @@ impl Publisher {
         config.agents.clear();
         config.settings.downstreams.clear();
         self.take_in(&named).await?;
-        let remotes = http_remotes(&self.wiring.config)?;
+        let remotes = http_remotes(&self.wiring.config, &machine::aws())?;
         Ok((self.wiring.clone(), remotes))
     }
 

@@ -9,6 +9,15 @@ pub mod writable;
 use std::thread::available_parallelism;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use triad_bootstrap::AwsAccount;
+
+/// The account of AWS of this process's agents: that of the user, or none in a program without the feature `aws`.
+pub fn aws() -> AwsAccount {
+    #[cfg(feature = "aws")]
+    return triad_bootstrap::Account::of_user().into();
+    #[cfg(not(feature = "aws"))]
+    AwsAccount::default()
+}
 
 /// Worker threads of the runtime: half the number of processors, at least one. The store and the log have their own
 /// threads, and a needless wake-up of another worker costs more than it gains

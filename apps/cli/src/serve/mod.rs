@@ -27,6 +27,7 @@ use triad_runtime::traces::Engines;
 use triad_worker::Function;
 
 use crate::console;
+use crate::machine;
 use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
 use crate::machine::raise_open_files;
@@ -169,7 +170,7 @@ impl Machine {
         let ends = OrderEndWaiters::new(MAX_WAITING);
         let local = LocalBroker::new(broker.line(), ends.clone());
         let bus = local.bus()?;
-        let remotes = http_remotes(&settings.config)?;
+        let remotes = http_remotes(&settings.config, &machine::aws())?;
         export_traces(&mut settings.config, Engines::ONE_MACHINE, Sending::Beside)?;
         let wiring = Wiring::with(stored.store.clone(), local, bus, settings.config.clone());
         let mut files = Files::new(settings.workflows.clone(), settings.limits());

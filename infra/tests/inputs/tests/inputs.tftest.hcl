@@ -266,6 +266,160 @@ run "agent_longer_than_a_mapping_allows" {
   expect_failures = [var.agents]
 }
 
+run "agents_of_functions_queues_and_topics" {
+  command = plan
+  variables {
+    agents = {
+      a = { lambda = "charge:live" }
+      b = { lambda = "arn:aws:lambda:eu-west-1:111122223333:function:charge" }
+      c = { sqs = "https://sqs.eu-west-1.amazonaws.com/111122223333/paid.fifo", kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/99999999-2222-3333-4444-555555555555" }
+      d = { sns = "arn:aws:sns:eu-west-1:111122223333:paid" }
+    }
+  }
+}
+
+run "agent_that_calls_nothing" {
+  command = plan
+  variables {
+    agents = { payment = { call_timeout = "5s" } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_that_calls_two_things" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", lambda = "charge" } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_of_a_function_with_headers" {
+  command = plan
+  variables {
+    agents = { payment = { lambda = "charge", headers = { X-Shop = "7" } } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_of_a_function_by_its_address" {
+  command = plan
+  variables {
+    agents = { payment = { lambda = "https://charge.lambda-url.eu-west-1.on.aws" } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_of_a_queue_by_its_arn" {
+  command = plan
+  variables {
+    agents = { payment = { sqs = "arn:aws:sqs:eu-west-1:111122223333:paid" } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_of_a_topic_by_its_name" {
+  command = plan
+  variables {
+    agents = { payment = { sns = "paid" } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_of_a_function_with_the_key_of_a_queue" {
+  command = plan
+  variables {
+    agents = { payment = { lambda = "charge", kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/99999999-2222-3333-4444-555555555555" } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agents_with_every_way_to_show_who_they_are" {
+  command = plan
+  variables {
+    agents = {
+      a = { base_url = "https://a.example", auth = { bearer = { secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:pay-AbCdEf" } } }
+      b = { base_url = "https://b.example", auth = { basic = { user = "shop", password = { env = "PASSWORD" } } } }
+      c = { base_url = "https://c.example", auth = { header = { name = "X-Api-Key", value = { file = "/opt/key" } } } }
+      d = { base_url = "https://d.example", auth = { sigv4 = { service = "execute-api" } } }
+      e = {
+        base_url = "https://e.example"
+        auth = { oauth2 = {
+          token_url     = "https://login.example/token"
+          client_id     = "shop"
+          client_secret = { secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:pay-AbCdEf", field = "secret" }
+        } }
+        tls                 = { ca = { file = "/opt/ca.pem" } }
+        secret_kms_key_arns = ["arn:aws:kms:eu-west-1:111122223333:key/99999999-2222-3333-4444-555555555555"]
+      }
+    }
+  }
+}
+
+run "agent_that_shows_nothing_that_is_known" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", auth = { digest = { user = "shop" } } } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_that_shows_two_things" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", auth = { bearer = { env = "A" }, sigv4 = { service = "lambda" } } } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_with_a_secret_in_two_places" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", auth = { bearer = { env = "A", file = "/opt/a" } } } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_with_a_secret_nowhere" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", auth = { bearer = { value = "not-a-real-token" } } } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_with_a_field_of_no_secret" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", auth = { bearer = { env = "A", field = "token" } } } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_with_a_secret_without_its_random_characters" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", auth = { bearer = { secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:pay" } } } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_with_a_certificate_without_its_key" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", tls = { certificate = { file = "/opt/a.pem" } } } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_with_a_key_by_alias" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", secret_kms_key_arns = ["arn:aws:kms:eu-west-1:111122223333:alias/triad"] } }
+  }
+  expect_failures = [var.agents]
+}
+
 run "secret_headers_of_an_unknown_agent" {
   command = plan
   variables {

@@ -32,8 +32,15 @@ type Loading = Pin<Box<dyn Future<Output = SdkConfig> + Send>>;
 /// sign-on, metadata services.
 #[derive(Clone)]
 pub struct Account {
-    load: fn(Option<Region>) -> Loading,
+    load: Load,
     region: Option<String>,
+}
+
+/// How the configuration of a client is made.
+#[derive(Clone)]
+enum Load {
+    By(fn(Option<Region>) -> Loading),
+    Is(Box<SdkConfig>),
 }
 
 impl fmt::Debug for Account {
@@ -53,7 +60,7 @@ impl Account {
     #[must_use]
     pub fn of_function() -> Self {
         Self {
-            load: |region| Box::pin(from_environment(region)),
+            load: Load::By(|region| Box::pin(from_environment(region))),
             region: None,
         }
     }
@@ -63,7 +70,16 @@ impl Account {
     #[must_use]
     pub fn of_user() -> Self {
         Self {
-            load: |region| Box::pin(from_everywhere(region)),
+            load: Load::By(|region| Box::pin(from_everywhere(region))),
+            region: None,
+        }
+    }
+
+    /// The account of a configuration that was made elsewhere, such as one with an endpoint of its own.
+    #[must_use]
+    pub fn of_config(config: SdkConfig) -> Self {
+        Self {
+            load: Load::Is(Box::new(config)),
             region: None,
         }
     }
@@ -83,8 +99,30 @@ impl Account {
     ///
     /// Missing credentials, or a missing region, are not an error here: the first call fails.
     pub async fn load(&self) -> SdkConfig {
-        (self.load)(self.region.clone().map(Region::new)).await
+        let region = self.region.clone().map(Region::new);
+        match &self.load {
+            Load::By(load) => load(region).await,
+            Load::Is(config) => match region {
+                Some(region) => config.to_builder().region(region).build(),
+                None => SdkConfig::clone(config),
+            },
+        }
     }
+}
+
+/// The endpoint that a configuration names for a service in place of AWS's own, by `AWS_ENDPOINT_URL_<SERVICE>` or
+/// `AWS_ENDPOINT_URL`, or in a profile; `None` if it names none. `service` is the SDK's id of the service, such as
+/// `Lambda` or `SQS`.
+#[must_use]
+pub fn endpoint(config: &SdkConfig, service: &str) -> Option<String> {
+    let key = ServiceConfigKey::builder()
+        .service_id(service)
+        .env("AWS_ENDPOINT_URL")
+        .profile("endpoint_url")
+        .build()
+        .ok()?;
+    let own = config.service_config().and_then(|of| of.load_config(key));
+    own.or_else(|| config.endpoint_url().map(str::to_owned))
 }
 
 /// Adds the time limits of [`Account::load`] and the HTTP client to a configuration, for an

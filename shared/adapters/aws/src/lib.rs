@@ -5,6 +5,10 @@
 
 mod account;
 mod http;
+#[cfg(feature = "secrets")]
+mod secrets;
 
-pub use account::{Account, limits};
+pub use account::{Account, endpoint, limits};
 pub use aws_types::SdkConfig;
+#[cfg(feature = "secrets")]
+pub use secrets::{SecretError, Secrets};

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use flate2::read::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use reqwest::StatusCode;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use serde_json::{Map, Value, json};
 use triad_core::Direction;
 use triad_runtime::{Call, Fault};
@@ -29,6 +29,19 @@ pub(crate) struct Received {
     /// The body, decompressed, or as much of it as came.
     body: Vec<u8>,
     whole: Whole,
+    /// What it says in the form of a service of AWS.
+    own: Own,
+}
+
+/// What an answer says beside its status, in the form of its service: each part comes before what HTTP says, and after
+/// what a description says.
+#[derive(Default)]
+pub(crate) struct Own {
+    pub means: Option<AnswerMeaning>,
+    pub code: Option<String>,
+    pub message: Option<String>,
+    /// Whether the call may have had an effect, if it may pass.
+    pub maybe_applied: Option<bool>,
 }
 
 /// Whether a body was received as a whole.
@@ -49,6 +62,7 @@ impl Received {
             headers,
             body,
             whole,
+            own: Own::default(),
         }
     }
 
@@ -77,6 +91,27 @@ impl Received {
     pub(crate) fn json(&self) -> (u16, Value) {
         (self.status.as_u16(), value(&self.headers, &self.body))
     }
+
+    /// Whether all of the body came and can be read.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.whole, Whole::Yes)
+    }
+
+    /// The value of a header, if it is a text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The answer with what it says in its service's form, and with this body, if there is one, in place of its own.
+    pub(crate) fn with(mut self, own: Own, body: Option<&Value>) -> Self {
+        self.own = own;
+        if let Some(body) = body {
+            self.body = body.to_string().into_bytes();
+            let json = HeaderValue::from_static("application/json");
+            self.headers.insert(CONTENT_TYPE, json);
+        }
+        self
+    }
 }
 
 /// Reads an answer.
@@ -101,6 +136,7 @@ pub(crate) async fn receive(mut response: reqwest::Response) -> Received {
         headers,
         body,
         whole,
+        own: Own::default(),
     }
 }
 
@@ -200,7 +236,7 @@ fn header_values(headers: &HeaderMap) -> Value {
 }
 
 /// What an answer is for the agent: an output, or a fault. The description's rows come first, then the statuses of
-/// the configuration, then what HTTP says.
+/// the configuration, then what the answer says in its service's own form, then what HTTP says.
 ///
 /// # Errors
 /// The fault of an answer that does not say that the work is done. `now` is compared with a date in `Retry-After`.
@@ -217,6 +253,7 @@ pub(crate) fn judge(
         headers,
         body,
         whole,
+        own,
     } = received;
     if let (true, Whole::Broken(why)) = (status.is_success(), &whole) {
         // The work may be done; another call under the same key gets the whole answer.
@@ -243,6 +280,7 @@ pub(crate) fn judge(
     let by_row = judged.as_ref().map(|judged| judged.means);
     let means = by_row
         .or_else(|| statuses.get(&answer.status).copied())
+        .or(own.means)
         .unwrap_or_else(|| meaning(status, call.repeats));
     let output = || match form {
         Some(form) => form.output(&answer, call.input),
@@ -262,7 +300,8 @@ pub(crate) fn judge(
         _ => {}
     }
     let (code, message) = said(&answer.body);
-    let code = judged.and_then(|judged| judged.code).or(code);
+    let code = judged.and_then(|judged| judged.code).or(own.code).or(code);
+    let message = own.message.or(message);
     let code = code.map(|code| evidence.masked(code));
     let code = code.unwrap_or_else(|| format!("http-{}", answer.status));
     let kind = headers
@@ -300,7 +339,8 @@ pub(crate) fn judge(
         },
         AnswerMeaning::MayPass => {
             // A service that answers 429 has not begun; after any other status the effect is in doubt.
-            let maybe = status != StatusCode::TOO_MANY_REQUESTS;
+            let maybe = own.maybe_applied;
+            let maybe = maybe.unwrap_or(status != StatusCode::TOO_MANY_REQUESTS);
             transient(&code, message, retry_after, maybe)
         }
         AnswerMeaning::Refused

@@ -1,46 +1,31 @@
 //! Who the agent is to its service: credentials by reference, read anew when they change.
-//!
-//! A secret is named, never written down: an environment variable, or a file, which is read again when it has changed.
-//! No secret is in an error, a log or the output of `Debug`.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Url};
+use reqwest::{Client, Method, Request, Url};
 use serde::Deserialize;
 use serde_json::Value;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock as _, Fault};
 
 use super::answer::receive;
+use super::aws::{AwsAccount, Keys, Signer};
 use super::evidence::Evidence;
-use super::{HttpSettingsError, transient};
+use super::secret::{Secret, SecretRef};
+use super::{HttpSettingsError, base64, transient};
 
-/// Largest secret, in bytes, inclusive: 64 KiB.
-const MAX_SECRET_BYTES: u64 = 64 * 1024;
 /// How long before its end a token is replaced, at least; a tenth of its life if that is more.
 const AHEAD: u64 = 60_000;
 /// Life of a token whose answer does not say it, in milliseconds.
 const DEFAULT_LIFE: u64 = 300_000;
-/// Longest wait of a call for a token. Half of the call's time may end it sooner: the call then ends as one that was
-/// not made, and not as one in doubt.
-const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait of a call for a token or a secret. Half of the call's time may end it sooner: the call then ends as one
+/// that was not made, and not as one in doubt.
+pub(crate) const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long other calls get the failure of a request for a token before the issuer is asked again, in milliseconds.
 const FAILURE_LASTS: u64 = 1_000;
-
-/// Where a secret is: in exactly one of these.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub enum SecretRef {
-    /// The environment variable with this name, read at the start.
-    Env(String),
-    /// This file, without blanks and line ends around its text. It is read again when it has changed.
-    File(PathBuf),
-}
 
 /// How an agent shows its service who it is.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -78,6 +63,15 @@ pub enum Auth {
         #[serde(default)]
         audience: Option<String>,
     },
+    /// A signature of the request with the credentials of the program's role (AWS Signature Version 4), for APIs with
+    /// the access control of AWS.
+    Sigv4 {
+        /// Name of the service in signatures, such as `execute-api` or `lambda`.
+        service: String,
+        /// The region. Absent: that of the program.
+        #[serde(default)]
+        region: Option<String>,
+    },
 }
 
 /// The credentials of one agent. Clones share the token.
@@ -101,6 +95,7 @@ enum Kind {
         /// Held while a token is asked for, so that one call asks and the others wait.
         token: Box<tokio::sync::Mutex<Known>>,
     },
+    Sigv4(Box<Signer>),
 }
 
 /// What is known of the issuer.
@@ -111,13 +106,6 @@ struct Known {
     failed: Option<(u64, Fault)>,
 }
 
-/// A secret, and the file that it comes from.
-struct Secret {
-    file: Option<PathBuf>,
-    /// The text, and when its file was changed last.
-    read: Mutex<(String, Option<SystemTime>)>,
-}
-
 struct Token {
     value: String,
     /// From when on another one is asked for, in milliseconds since 1970.
@@ -126,11 +114,40 @@ struct Token {
     ends_at: u64,
 }
 
-/// The header of one call, and the secrets in it.
-pub(crate) struct Shown {
-    pub name: HeaderName,
-    pub value: HeaderValue,
-    pub secrets: Vec<String>,
+/// What one call shows.
+pub(crate) enum Shown {
+    /// A header, and the secrets in it.
+    Header {
+        name: HeaderName,
+        value: HeaderValue,
+        secrets: Vec<String>,
+    },
+    /// A signature.
+    Signature(Box<Keys>),
+}
+
+impl Shown {
+    /// The secrets in the call.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        match self {
+            Self::Header { secrets, .. } => secrets.clone(),
+            Self::Signature(keys) => keys.secrets(),
+        }
+    }
+
+    /// Adds the header, or a signature of the request as it is.
+    ///
+    /// # Errors
+    /// The fault of a call that was not made, because its request cannot be signed.
+    pub(crate) fn add(self, request: &mut Request) -> Result<(), Fault> {
+        match self {
+            Self::Header { name, value, .. } => {
+                request.headers_mut().append(name, value);
+                Ok(())
+            }
+            Self::Signature(keys) => keys.sign(request),
+        }
+    }
 }
 
 impl fmt::Debug for Credentials {
@@ -139,86 +156,20 @@ impl fmt::Debug for Credentials {
     }
 }
 
-impl Secret {
-    fn new(reference: &SecretRef) -> Result<Self, HttpSettingsError> {
-        let bad = |what: String| HttpSettingsError::Secret(what);
-        let (file, text) = match reference {
-            SecretRef::Env(name) => {
-                #[expect(
-                    clippy::disallowed_methods,
-                    reason = "read once, when agents are made at the start"
-                )]
-                let text = std::env::var(name)
-                    .map_err(|_| bad(format!("the environment variable {name} is not set")))?;
-                (None, text.trim().to_owned())
-            }
-            SecretRef::File(file) => {
-                let text = read(file).map_err(bad)?;
-                (Some(file.clone()), text)
-            }
-        };
-        if text.is_empty() {
-            return Err(bad(match reference {
-                SecretRef::Env(name) => format!("the environment variable {name} is empty"),
-                SecretRef::File(file) => format!("{} is empty", file.display()),
-            }));
-        }
-        let changed = file.as_ref().and_then(changed);
-        Ok(Self {
-            file,
-            read: Mutex::new((text, changed)),
-        })
-    }
-
-    /// The secret as it is now. While its file cannot be read, as in the moment of a rotation, the last one counts.
-    fn now(&self) -> String {
-        let mut known = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = &self.file {
-            let changed = changed(file);
-            if changed.is_some() && changed != known.1 {
-                match read(file) {
-                    Ok(text) if !text.is_empty() => *known = (text, changed),
-                    Ok(_) => tracing::warn!(file = %file.display(), "a secret's file is empty"),
-                    Err(why) => tracing::warn!(why, "a secret cannot be read again"),
-                }
-            }
-        }
-        known.0.clone()
-    }
-}
-
-fn changed(file: &PathBuf) -> Option<SystemTime> {
-    std::fs::metadata(file).ok()?.modified().ok()
-}
-
-fn read(file: &PathBuf) -> Result<String, String> {
-    use std::io::Read as _;
-    let why = |e: std::io::Error| format!("{}: {e}", file.display());
-    let open = std::fs::File::open(file).map_err(why)?;
-    let mut text = String::new();
-    let read = open.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text);
-    match read.map_err(why)? as u64 > MAX_SECRET_BYTES {
-        true => Err(format!(
-            "{} has more than {MAX_SECRET_BYTES} bytes",
-            file.display()
-        )),
-        false => Ok(text.trim().to_owned()),
-    }
-}
-
 impl Credentials {
-    /// Reads the secrets.
+    /// Reads the secrets of the environment and of files.
     ///
     /// # Errors
     /// [`HttpSettingsError::Secret`] if one cannot be read, with where it should be; [`HttpSettingsError::Header`] and
-    /// [`HttpSettingsError::TokenUrl`] if these are none.
-    pub(crate) fn new(auth: &Auth) -> Result<Self, HttpSettingsError> {
+    /// [`HttpSettingsError::TokenUrl`] if these are none; [`HttpSettingsError::NoAws`] if there is no account of AWS,
+    /// and they need one.
+    pub(crate) fn new(auth: &Auth, aws: &AwsAccount) -> Result<Self, HttpSettingsError> {
         let header = |name, prefix, user, secret: &SecretRef| {
             Ok::<_, HttpSettingsError>(Kind::Header {
                 name,
                 prefix,
                 user,
-                secret: Secret::new(secret)?,
+                secret: Secret::new(secret, aws)?,
             })
         };
         let kind = match auth {
@@ -244,20 +195,25 @@ impl Credentials {
                 Kind::Oauth2 {
                     token_url: url.ok_or(HttpSettingsError::TokenUrl)?,
                     client_id: client_id.clone(),
-                    secret: Secret::new(client_secret)?,
+                    secret: Secret::new(client_secret, aws)?,
                     more: more.collect(),
                     token: Box::default(),
                 }
+            }
+            Auth::Sigv4 { service, region } => {
+                let signer = Signer::new(aws, "auth: sigv4", service, region.clone())?;
+                Kind::Sigv4(Box::new(signer))
             }
         };
         Ok(Self(Arc::new(kind)))
     }
 
-    /// The header of a call that may take `time_left`.
+    /// What a call shows that may take `time_left`.
     ///
     /// # Errors
-    /// The fault of a call that was not made because there is no token: it had no effect.
+    /// The fault of a call that was not made because there is no token or no secret: it had no effect.
     pub(crate) async fn show(&self, client: &Client, time_left: Duration) -> Result<Shown, Fault> {
+        let most = TOKEN_TIMEOUT.min(time_left / 2);
         match &*self.0 {
             Kind::Header {
                 name,
@@ -265,7 +221,7 @@ impl Credentials {
                 user,
                 secret,
             } => {
-                let secret = secret.now();
+                let secret = secret.now(most).await?;
                 let mut secrets = vec![secret.clone()];
                 let text = match user {
                     None => format!("{prefix}{secret}"),
@@ -280,22 +236,27 @@ impl Credentials {
             Kind::Oauth2 {
                 secret, token_url, ..
             } => {
-                let most = TOKEN_TIMEOUT.min(time_left / 2);
                 let token = tokio::time::timeout(most, self.token(client)).await;
                 let token = token.unwrap_or_else(|_| {
                     let text = format!("{} has issued no token in time", host(token_url));
                     Err(transient("no-token", text, None, false))
                 })?;
                 let text = format!("Bearer {token}");
-                shown(AUTHORIZATION, &text, vec![token, secret.now()])
+                let secrets = std::iter::once(token).chain(secret.at_hand());
+                shown(AUTHORIZATION, &text, secrets.collect())
             }
+            Kind::Sigv4(signer) => Ok(Shown::Signature(Box::new(signer.keys(most).await?))),
         }
     }
 
-    /// Forgets a token that the service did not accept, so that the next call asks for another one.
-    pub(crate) async fn refused(&self) {
-        if let Kind::Oauth2 { token, .. } = &*self.0 {
-            token.lock().await.token = None;
+    /// The service refused the caller with this status. After `401` the next call reads a secret of Secrets Manager, or
+    /// asks for a token, anew; AWS has other statuses for it, after all of which it asks for the role's credentials.
+    pub(crate) async fn refused(&self, status: u16) {
+        match &*self.0 {
+            Kind::Header { secret, .. } if status == 401 => secret.refused(),
+            Kind::Oauth2 { token, .. } if status == 401 => token.lock().await.token = None,
+            Kind::Sigv4(signer) => signer.refused(),
+            _ => {}
         }
     }
 
@@ -321,7 +282,12 @@ impl Credentials {
         {
             return good.map_or_else(|| Err(fault.clone()), |token| Ok(token.value.clone()));
         }
-        let secret = secret.now();
+        let from = secret;
+        let secret = match (from.now(TOKEN_TIMEOUT).await, good) {
+            (Ok(secret), _) => secret,
+            (Err(_), Some(token)) => return Ok(token.value.clone()),
+            (Err(fault), None) => return Err(fault),
+        };
         let evidence = Evidence::of(Method::POST, token_url, std::slice::from_ref(&secret));
         let form = form_urlencoded::Serializer::new(String::new())
             .append_pair("grant_type", "client_credentials")
@@ -349,6 +315,9 @@ impl Credentials {
                 Ok(value)
             }
             Err(fault) => {
+                if matches!(fault, Fault::CallerRefused { .. }) {
+                    from.refused();
+                }
                 let fault = match fault {
                     Fault::Transient { message, .. } => transient("no-token", message, None, false),
                     other => other,
@@ -399,14 +368,9 @@ fn shown(name: HeaderName, text: &str, secrets: Vec<String>) -> Result<Shown, Fa
         maybe_applied: false,
     })?;
     value.set_sensitive(true);
-    Ok(Shown {
+    Ok(Shown::Header {
         name,
         value,
         secrets,
     })
-}
-
-fn base64(bytes: &[u8]) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(bytes)
 }

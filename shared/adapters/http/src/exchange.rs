@@ -14,7 +14,7 @@ use triad_workflow::service::CallForm;
 
 use super::answer::{self, Received};
 use super::evidence::Evidence;
-use super::{HttpService, not_sent};
+use super::{Base, HttpService, not_sent};
 
 /// Text in the place of a secret.
 const HIDDEN: &str = "(hidden)";
@@ -157,15 +157,20 @@ impl HttpService {
 }
 
 impl HttpService {
-    /// The status that the service answers to `HEAD` of its base: any says that it can be reached.
+    /// The status that the service answers to `HEAD` of its base: any says that it can be reached. `None` of a service
+    /// of AWS, which has no call without an effect.
     ///
     /// # Errors
     /// The fault of a call without an answer.
-    pub async fn reach(&self, within: Duration) -> Result<u16, Fault> {
-        let evidence = Evidence::of(Method::HEAD, &self.base, &self.secrets);
-        let request = self.client.head(self.base.clone()).timeout(within);
+    pub async fn reach(&self, within: Duration) -> Result<Option<u16>, Fault> {
+        let Base::Url(base, _) = &self.base else {
+            return Ok(None);
+        };
+        let evidence = Evidence::of(Method::HEAD, base, &self.secrets);
+        let client = self.clients.now(within).await?;
+        let request = client.head(base.clone()).timeout(within);
         let answer = request.send().await.map_err(|e| evidence.unanswered(e))?;
-        Ok(answer.status().as_u16())
+        Ok(Some(answer.status().as_u16()))
     }
 
     /// Gets the credentials of a call, if the settings name some: false if they name none.
@@ -173,9 +178,13 @@ impl HttpService {
     /// # Errors
     /// The fault of a call that cannot have them.
     pub async fn credentials(&self, within: Duration) -> Result<bool, Fault> {
-        match &self.credentials {
-            Some(credentials) => credentials.show(&self.client, within).await.map(|_| true),
-            None => Ok(false),
+        match &self.base {
+            Base::Url(_, Some(credentials)) => {
+                let client = self.clients.now(within).await?;
+                credentials.show(&client, within).await.map(|_| true)
+            }
+            Base::Url(_, None) => Ok(false),
+            Base::Aws(aws) => aws.1.keys(within).await.map(|_| true),
         }
     }
 }

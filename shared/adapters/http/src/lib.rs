@@ -1,4 +1,4 @@
-//! The generic HTTP agent: a remote service behind a base URL.
+//! The generic HTTP agent: a remote service behind a base URL, or a function, a queue or a topic of AWS.
 //!
 //! Without a description a call is one `POST <base>/<action>`, with the input as JSON body; with one
 //! ([`triad_workflow::service`]) it is what that says. The host comes only from the configuration: neither a message
@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -16,22 +17,32 @@ use serde_json::Value;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Call, CallNotes, Clock as _, Fault, RemoteService};
 use triad_workflow::Millis;
-use triad_workflow::service::{AnswerMeaning, Body, CallForm};
+use triad_workflow::service::{self, AnswerMeaning, Body, CallForm, CallRequest};
 
 mod answer;
 mod auth;
+mod aws;
+mod clients;
 mod evidence;
 mod exchange;
 mod forms;
 mod retry_after;
+mod secret;
+mod settings;
 mod tls;
 
-pub use auth::{Auth, SecretRef};
+pub use auth::Auth;
+pub use aws::AwsAccount;
+pub use clients::Tls;
 pub use exchange::{Exchange, RecordedAnswer, SentRequest};
+pub use secret::SecretRef;
+pub use settings::{Destination, HttpSettings, HttpSettingsError};
 pub use tls::client_builder;
 
-use auth::Credentials;
-
+use auth::{Credentials, Shown, TOKEN_TIMEOUT};
+use aws::Signer;
+use aws::services::{AwsService, Kind};
+use clients::Clients;
 use evidence::Evidence;
 use forms::Forms;
 
@@ -42,86 +53,37 @@ pub const TIME_LEFT: &str = "triad-time-left-ms";
 /// Header of a call: the moment until which the agent waits for the answer, by the clock of the agent's machine, in
 /// RFC 3339 with milliseconds and in UTC.
 pub const DEADLINE: &str = "triad-deadline";
-/// Idle connections that are kept open to one host.
-const IDLE_CONNECTIONS: usize = 64;
 /// Redirects that one call follows at most, inclusive.
 const MAX_REDIRECTS: usize = 5;
-
-/// Settings of one HTTP agent.
-///
-/// Header values and the user information in a URL are secrets: neither `Debug` nor an error shows them.
-#[derive(Clone)]
-pub struct HttpSettings {
-    /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
-    /// may hold a user and a password, which are secrets.
-    pub base_url: String,
-    /// Longest single call, including connecting and reading the answer; the call's remaining time may end it sooner.
-    pub call_timeout: Duration,
-    /// Headers of every call, as name and value, such as an API key.
-    pub headers: Vec<(String, String)>,
-    /// How the agent shows the service who it is; `None`: only by `headers`.
-    pub auth: Option<Auth>,
-    /// The meanings of statuses (300 to 599) that this service uses in its own way. For the other statuses
-    /// see docs/reference/service-contract.md.
-    pub statuses: BTreeMap<u16, AnswerMeaning>,
-}
-
-/// Why settings cannot be used. No secret is in it.
-#[derive(Debug, thiserror::Error)]
-pub enum HttpSettingsError {
-    /// The `base_url` is not an absolute `http` or `https` URL.
-    #[error("its base_url is not an http or https URL")]
-    BaseUrl,
-    /// The header with this name has a name or a value that HTTP does not allow.
-    #[error("header {0:?} is not valid")]
-    Header(String),
-    /// A secret of [`HttpSettings::auth`] cannot be read; the text says where it should be.
-    #[error("auth: {0}")]
-    Secret(String),
-    /// The `token_url` of [`HttpSettings::auth`] is not an absolute `http` or `https` URL.
-    #[error("auth: its token_url is not an http or https URL")]
-    TokenUrl,
-    /// No HTTP client can be made; the text says why.
-    #[error("no HTTP client can be made: {0}")]
-    Client(String),
-    /// [`HttpSettings::statuses`] gives a meaning to this status, which is not from 300 to 599.
-    #[error("{0} in its statuses is not from 300 to 599")]
-    Status(u16),
-    /// [`HttpSettings::statuses`] gives this status the meaning `accepted`, which no agent can wait for.
-    #[error(
-        "{0} in its statuses is `accepted`: a service that does the work later is not supported yet"
-    )]
-    Accepted(u16),
-}
-
-impl fmt::Debug for HttpSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
-        f.debug_struct("HttpSettings")
-            .field("call_timeout", &self.call_timeout)
-            .field("headers", &names)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A remote service that is called over HTTP: one request a call. Clones share the connections.
 #[derive(Clone)]
 pub struct HttpService {
-    client: Client,
-    base: Url,
+    clients: Clients,
+    base: Base,
     call_timeout: Duration,
     statuses: BTreeMap<u16, AnswerMeaning>,
-    credentials: Option<Credentials>,
     /// The descriptions of actions, compiled.
     forms: Forms,
     /// Secrets in calls, which are masked if a service's answer repeats them.
     secrets: Vec<String>,
 }
 
+/// What is called, and with which credentials.
+#[derive(Clone)]
+enum Base {
+    Url(Url, Option<Credentials>),
+    Aws(Arc<(AwsService, Signer)>),
+}
+
 impl fmt::Debug for HttpService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = match &self.base {
+            Base::Url(base, _) => base.host_str().unwrap_or_default().to_owned(),
+            Base::Aws(aws) => aws.0.to_string(),
+        };
         f.debug_struct("HttpService")
-            .field("host", &self.base.host_str())
+            .field("host", &host)
             .field("call_timeout", &self.call_timeout)
             .finish_non_exhaustive()
     }
@@ -131,18 +93,9 @@ impl HttpService {
     /// Makes the client; the service is not called yet. Connecting may take at most 2 s.
     ///
     /// # Errors
-    /// [`HttpSettingsError::BaseUrl`], [`HttpSettingsError::Status`], [`HttpSettingsError::Accepted`] or
-    /// [`HttpSettingsError::Header`], by the setting that is wrong; [`HttpSettingsError::Client`] if no HTTP client can
-    /// be made.
+    /// [`HttpSettingsError`], by the setting that is wrong; [`HttpSettingsError::Client`] if no HTTP client can be made.
     pub fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
-        let wrong = || HttpSettingsError::BaseUrl;
-        let mut base = Url::parse(&settings.base_url).map_err(|_| wrong())?;
-        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
-            return Err(wrong());
-        }
-        base.path_segments_mut()
-            .map_err(|()| wrong())?
-            .pop_if_empty();
+        let base = base(settings)?;
         for (status, means) in &settings.statuses {
             if !(300..600).contains(status) {
                 return Err(HttpSettingsError::Status(*status));
@@ -159,71 +112,29 @@ impl HttpService {
             value.set_sensitive(true);
             headers.append(name, value);
         }
-        let client = client_builder()
-            .redirect(redirect::Policy::custom(within_the_origin))
-            .connect_timeout(Duration::from_secs(2))
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .default_headers(headers)
-            .build()
-            .map_err(|e| HttpSettingsError::Client(e.to_string()))?;
         Ok(Self {
-            client,
+            clients: Clients::new(headers, settings.tls.as_ref(), &settings.aws)?,
             call_timeout: settings.call_timeout,
             statuses: settings.statuses.clone(),
-            credentials: settings.auth.as_ref().map(Credentials::new).transpose()?,
             forms: Forms::default(),
             secrets: secrets(settings, &base),
             base,
         })
     }
 
-    /// The URL of an action without a description: one segment below the base.
-    fn url(&self, action: &str) -> Result<Url, Fault> {
-        let plain = !action.is_empty()
-            && action
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-        let mut url = self.base.clone();
-        match url.path_segments_mut() {
-            Ok(mut path) if plain => path.push(action),
-            _ => {
-                return Err(not_sent(
-                    "bad-action",
-                    format!("{action:?} is not an action"),
-                ));
-            }
-        };
-        Ok(url)
-    }
-
-    /// The request of a call, without what every call has, and its method and URL for people.
-    fn request(
+    /// The request of a call to an HTTP service, without what every call has, and its method and URL for people.
+    fn http_request(
         &self,
-        call: &Call<'_>,
-        form: Option<&CallForm>,
-    ) -> Result<(RequestBuilder, Evidence, Duration), Fault> {
-        let time_left = self.call_timeout.min(call.time_left.as_duration());
-        let Some(form) = form else {
-            let url = self.url(call.action)?;
-            let body =
-                serde_json::to_vec(call.input).map_err(|e| not_sent("bad-input", e.to_string()))?;
-            let evidence = Evidence::of(Method::POST, &url, &self.secrets);
-            let request = self
-                .client
-                .post(url)
-                .header("content-type", "application/json")
-                .header("idempotency-key", &call.idempotency_key.0)
-                .body(body);
-            return Ok((request, evidence, time_left));
-        };
-        let made = form
-            .request(call.input, &call.idempotency_key.0)
-            .map_err(|e| not_sent("bad-input", e.to_string()))?;
+        client: &Client,
+        base: &Url,
+        action: &str,
+        made: CallRequest,
+    ) -> Result<(RequestBuilder, Evidence), Fault> {
         let mut url = match &made.path {
-            None => self.url(call.action)?,
+            None => below(base, action)?,
             Some(path) => {
-                let mut url = self.base.clone();
-                url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+                let mut url = base.clone();
+                url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
                 url
             }
         };
@@ -232,7 +143,7 @@ impl HttpService {
         }
         let method = Method::from_bytes(made.method.as_str().as_bytes()).unwrap_or(Method::POST);
         let evidence = Evidence::of(method.clone(), &url, &self.secrets);
-        let mut request = self.client.request(method, url);
+        let mut request = client.request(method, url);
         for (name, value) in &made.headers {
             // A header that the value cannot be in was refused before anything is sent.
             let value = HeaderValue::try_from(value).map_err(|_| {
@@ -264,11 +175,79 @@ impl HttpService {
             }
             request = request.body(body);
         }
-        let time_left = made
-            .timeout
-            .map_or(time_left, |most| time_left.min(most.as_duration()));
-        Ok((request, evidence, time_left))
+        Ok((request, evidence))
     }
+}
+
+/// The request of an action: that of its description, or its input as JSON and the key in its header.
+fn made(call: &Call<'_>, form: Option<&CallForm>) -> Result<CallRequest, Fault> {
+    let key = &call.idempotency_key.0;
+    match form {
+        Some(form) => form
+            .request(call.input, key)
+            .map_err(|e| not_sent("bad-input", e.to_string())),
+        None => Ok(CallRequest {
+            method: service::Method::Post,
+            path: None,
+            query: Vec::new(),
+            headers: vec![("idempotency-key".to_owned(), key.clone())],
+            body: Body::Json(call.input.clone()),
+            timeout: None,
+        }),
+    }
+}
+
+/// The URL of an action whose description has no path: one segment below the base.
+fn below(base: &Url, action: &str) -> Result<Url, Fault> {
+    let plain = !action.is_empty()
+        && action
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    let mut url = base.clone();
+    match url.path_segments_mut() {
+        Ok(mut path) if plain => path.push(action),
+        _ => {
+            return Err(not_sent(
+                "bad-action",
+                format!("{action:?} is not an action"),
+            ));
+        }
+    };
+    Ok(url)
+}
+
+/// What the settings call, and with which credentials.
+fn base(settings: &HttpSettings) -> Result<Base, HttpSettingsError> {
+    let (kind, name) = match &settings.destination {
+        Destination::BaseUrl(text) => {
+            let wrong = || HttpSettingsError::BaseUrl;
+            let mut url = Url::parse(text).map_err(|_| wrong())?;
+            if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+                return Err(wrong());
+            }
+            url.path_segments_mut()
+                .map_err(|()| wrong())?
+                .pop_if_empty();
+            let credentials = |auth| Credentials::new(auth, &settings.aws);
+            let credentials = settings.auth.as_ref().map(credentials).transpose()?;
+            return Ok(Base::Url(url, credentials));
+        }
+        Destination::Lambda(name) => (Kind::Lambda, name),
+        Destination::Sqs(name) => (Kind::Sqs, name),
+        Destination::Sns(name) => (Kind::Sns, name),
+    };
+    for (setting, is_there) in [
+        ("headers", !settings.headers.is_empty()),
+        ("auth", settings.auth.is_some()),
+        ("tls", settings.tls.is_some()),
+    ] {
+        if is_there {
+            return Err(HttpSettingsError::BaseUrlAlone(setting));
+        }
+    }
+    let service = AwsService::new(kind, name)?;
+    let signer = Signer::new(&settings.aws, kind.name(), kind.name(), service.region())?;
+    Ok(Base::Aws(Arc::new((service, signer))))
 }
 
 /// Follows a redirect that keeps method and body, to the same scheme, host and port. Any other one is the answer.
@@ -283,13 +262,15 @@ fn within_the_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
 }
 
 /// The values of headers and of the URL, and the words of these values, the longest first.
-fn secrets(settings: &HttpSettings, base: &Url) -> Vec<String> {
+fn secrets(settings: &HttpSettings, base: &Base) -> Vec<String> {
     let values = settings.headers.iter().map(|(_, value)| &**value);
     let words = values.flat_map(|value| value.split(' ').chain([value]));
-    let of_headers = words.chain(base.password()).map(str::to_owned);
-    let asked = base.query_pairs().map(|(_, value)| value.into_owned());
-    let all = of_headers.chain(asked);
-    let mut all: Vec<String> = all.filter(|value| value.len() >= LEAST_SECRET).collect();
+    let mut all: Vec<String> = words.map(str::to_owned).collect();
+    if let Base::Url(base, _) = base {
+        all.extend(base.password().map(str::to_owned));
+        all.extend(base.query_pairs().map(|(_, value)| value.into_owned()));
+    }
+    all.retain(|value| value.len() >= LEAST_SECRET);
     all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     all
 }
@@ -316,47 +297,81 @@ impl HttpService {
             .form
             .map(|form| self.forms.compiled(form))
             .transpose()?;
-        let (mut request, mut evidence, mut time_left) = self.request(&call, form.as_deref())?;
-        if let Some(credentials) = &self.credentials {
-            let began = SystemClock.now();
-            let shown = credentials.show(&self.client, time_left).await?;
-            evidence.hide(shown.secrets);
-            request = request.header(shown.name, shown.value);
-            time_left = time_left.saturating_sub(SystemClock.now().since(began).as_duration());
-        }
+        let made = made(&call, form.as_deref())?;
+        let most = self.call_timeout.min(call.time_left.as_duration());
+        let most = made
+            .timeout
+            .map_or(most, |timeout| most.min(timeout.as_duration()));
+        let began = SystemClock.now();
+        let left = || most.saturating_sub(SystemClock.now().since(began).as_duration());
+        let client = self.clients.now(TOKEN_TIMEOUT.min(most / 2)).await?;
+        let mut said = triad_headers(&call, form.as_deref());
+        let trace = call.traceparent;
+        said.extend(trace.map(|trace| ("traceparent", trace.to_owned())));
+        let (request, mut evidence, shown, time_left) = match &self.base {
+            Base::Url(base, credentials) => {
+                let shown = match credentials {
+                    Some(credentials) => Some(credentials.show(&client, left()).await?),
+                    None => None,
+                };
+                let (mut request, evidence) =
+                    self.http_request(&client, base, call.action, made)?;
+                let time_left = left();
+                said.extend(until(time_left));
+                for (name, value) in said {
+                    request = request.header(name, value);
+                }
+                (request, evidence, shown, time_left)
+            }
+            Base::Aws(aws) => {
+                let (service, signer) = &**aws;
+                let keys = signer.keys(TOKEN_TIMEOUT.min(left() / 2)).await?;
+                let time_left = left();
+                if service.kind == Kind::Lambda {
+                    // Who reads a message may do so at any time.
+                    said.extend(until(time_left));
+                }
+                let asked = service.request(&call, form.as_deref(), made, said, &keys)?;
+                let evidence = Evidence::of(Method::POST, &asked.url, &self.secrets);
+                let request = client.post(asked.url).headers(asked.headers);
+                let shown = Shown::Signature(Box::new(keys));
+                (request.body(asked.body), evidence, Some(shown), time_left)
+            }
+        };
+        evidence.hide(shown.as_ref().map_or_else(Vec::new, Shown::secrets));
         evidence.note(notes);
-        let now = Duration::from_millis(SystemClock.now().0);
-        let deadline = humantime::format_rfc3339_millis(UNIX_EPOCH + now + time_left);
-        request = request
-            .timeout(time_left)
-            .header(TIME_LEFT, time_left.as_millis().to_string())
-            .header(DEADLINE, deadline.to_string());
-        for (name, value) in triad_headers(&call, form.as_deref()) {
-            request = request.header(name, value);
+        let request = request.timeout(time_left).build();
+        let mut request = request.map_err(|e| evidence.unanswered(e))?;
+        if let Some(shown) = shown {
+            shown.add(&mut request)?;
         }
-        if let Some(trace) = call.traceparent {
-            request = request.header("traceparent", trace);
-        }
-        let request = request.build().map_err(|e| evidence.unanswered(e))?;
         if let Some(seen) = &mut seen {
             seen.request(&request, &evidence);
         }
-        let response = self.client.execute(request).await;
+        let response = client.execute(request).await;
         let response = response.map_err(|e| evidence.unanswered(e))?;
         notes.note(
             "http.response.status_code",
             i64::from(response.status().as_u16()),
         );
-        if let (401, Some(credentials)) = (response.status().as_u16(), &self.credentials) {
-            credentials.refused().await;
+        let status = response.status().as_u16();
+        let mut received = answer::receive(response).await;
+        if let Base::Aws(aws) = &self.base {
+            received = aws.0.read(received);
         }
-        let received = answer::receive(response).await;
         if let Some(seen) = seen {
             seen.answer(&received, &evidence);
         }
         let (form, statuses) = (form.as_deref(), &self.statuses);
         let now = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
-        answer::judge(&call, form, statuses, received, &evidence, now)
+        let answer = answer::judge(&call, form, statuses, received, &evidence, now);
+        let is_refusal = status == 401 || matches!(answer, Err(Fault::CallerRefused { .. }));
+        match &self.base {
+            Base::Url(_, Some(credentials)) if is_refusal => credentials.refused(status).await,
+            Base::Aws(aws) if is_refusal => aws.1.refused(),
+            _ => {}
+        }
+        answer
     }
 }
 
@@ -394,6 +409,21 @@ fn triad_headers(call: &Call<'_>, form: Option<&CallForm>) -> Vec<(&'static str,
     headers
 }
 
+/// How long and until when the answer of a call that is made now is waited for, as headers.
+fn until(time_left: Duration) -> [(&'static str, String); 2] {
+    let now = Duration::from_millis(SystemClock.now().0);
+    let deadline = humantime::format_rfc3339_millis(UNIX_EPOCH + now + time_left);
+    [
+        (TIME_LEFT, time_left.as_millis().to_string()),
+        (DEADLINE, deadline.to_string()),
+    ]
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
 /// The fault of a call that was not made, because its request cannot be: it had no effect.
 fn not_sent(code: &str, message: String) -> Fault {
     Fault::Permanent {
@@ -424,10 +454,12 @@ mod tests {
 
     fn settings(base_url: String) -> HttpSettings {
         HttpSettings {
-            base_url,
+            destination: Destination::BaseUrl(base_url),
             call_timeout: Duration::from_secs(5),
             headers: vec![("x-key".to_owned(), "hidden".to_owned())],
             auth: None,
+            tls: None,
+            aws: AwsAccount::default(),
             statuses: BTreeMap::new(),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{HttpService, HttpSettings};
+use triad_http::{AwsAccount, Destination, HttpService, HttpSettings};
 use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
 
@@ -40,10 +40,12 @@ fn answering(answer: String, more: &'static [u8]) -> (SocketAddr, JoinHandle<(St
 
 async fn call(address: SocketAddr, compensates: Option<&IdempotencyKey>) -> Result<Value, Fault> {
     let settings = HttpSettings {
-        base_url: format!("http://{address}/bank"),
+        destination: Destination::BaseUrl(format!("http://{address}/bank")),
         call_timeout: Duration::from_secs(30),
         headers: vec![("x-api-key".to_owned(), "secret".to_owned())],
         auth: None,
+        tls: None,
+        aws: AwsAccount::default(),
         statuses: std::collections::BTreeMap::new(),
     };
     let service = HttpService::new(&settings).expect("it is a URL");

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
 use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{Auth, HttpService, HttpSettings, SecretRef};
+use triad_http::{Auth, AwsAccount, Destination, HttpService, HttpSettings, SecretRef};
 use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
 
@@ -79,10 +79,12 @@ async fn start() -> (SocketAddr, Arc<Seen>) {
 
 fn service(address: SocketAddr, auth: Auth) -> HttpService {
     let settings = HttpSettings {
-        base_url: format!("http://{address}"),
+        destination: Destination::BaseUrl(format!("http://{address}")),
         call_timeout: Duration::from_secs(10),
         headers: Vec::new(),
         auth: Some(auth),
+        tls: None,
+        aws: AwsAccount::default(),
         statuses: BTreeMap::new(),
     };
     HttpService::new(&settings).expect("the settings are sound")
@@ -147,7 +149,12 @@ impl Drop for SecretFile {
 async fn a_secret_of_a_file_is_read_again_when_it_has_changed() {
     let (address, seen) = start().await;
     let file = SecretFile::new("rotated", "first\n");
-    let service = service(address, Auth::Bearer(SecretRef::File(file.0.clone())));
+    let service = service(
+        address,
+        Auth::Bearer(SecretRef::File {
+            file: file.0.clone(),
+        }),
+    );
     call(&service).await.expect("an answer");
     file.write(" second ");
     call(&service).await.expect("an answer");
@@ -162,7 +169,9 @@ async fn a_secret_of_a_file_is_read_again_when_it_has_changed() {
 async fn each_way_shows_its_header_and_no_failure_shows_a_secret() {
     let (address, seen) = start().await;
     let file = SecretFile::new("ways", "pass-word");
-    let secret = || SecretRef::File(file.0.clone());
+    let secret = || SecretRef::File {
+        file: file.0.clone(),
+    };
     let basic = Auth::Basic {
         user: "shop".to_owned(),
         password: secret(),
@@ -193,7 +202,9 @@ fn by_client_credentials(address: SocketAddr, file: &SecretFile) -> HttpService 
     let auth = Auth::Oauth2 {
         token_url: format!("http://{address}/token"),
         client_id: "shop".to_owned(),
-        client_secret: SecretRef::File(file.0.clone()),
+        client_secret: SecretRef::File {
+            file: file.0.clone(),
+        },
         scope: Some("pay refund".to_owned()),
         audience: None,
     };
@@ -294,7 +305,9 @@ async fn an_issuer_that_hangs_leaves_no_call_in_doubt() {
     let auth = Auth::Oauth2 {
         token_url: format!("http://{issuer}/token"),
         client_id: "shop".to_owned(),
-        client_secret: SecretRef::File(file.0.clone()),
+        client_secret: SecretRef::File {
+            file: file.0.clone(),
+        },
         scope: None,
         audience: None,
     };
@@ -323,16 +336,23 @@ fn a_secret_that_is_not_there_is_named() {
     let none = PathBuf::from("/nowhere/secret");
     for (secret, wanted) in [
         (
-            SecretRef::Env("TRIAD_NO_SUCH_VARIABLE".to_owned()),
+            SecretRef::Env {
+                env: "TRIAD_NO_SUCH_VARIABLE".to_owned(),
+            },
             "TRIAD_NO_SUCH_VARIABLE is not set",
         ),
-        (SecretRef::File(none), "/nowhere/secret: No such file"),
+        (
+            SecretRef::File { file: none },
+            "/nowhere/secret: No such file",
+        ),
     ] {
         let settings = HttpSettings {
-            base_url: "http://127.0.0.1:1".to_owned(),
+            destination: Destination::BaseUrl("http://127.0.0.1:1".to_owned()),
             call_timeout: Duration::from_secs(1),
             headers: Vec::new(),
             auth: Some(Auth::Bearer(secret)),
+            tls: None,
+            aws: AwsAccount::default(),
             statuses: BTreeMap::new(),
         };
         let error = HttpService::new(&settings).expect_err("it cannot be read");

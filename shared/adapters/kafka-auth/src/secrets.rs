@@ -3,8 +3,6 @@
 //! Source of the forms: AWS Lambda Developer Guide, "Configuring cluster authentication": the same
 //! secret serves the mapping and the function.
 
-use aws_sdk_secretsmanager::Client;
-use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use triad_aws::Account;
@@ -33,7 +31,7 @@ pub enum SecretError {
 
 /// Reads secrets with Kafka credentials from Secrets Manager. The forms are those of Lambda's event
 /// source mappings (AWS Lambda Developer Guide, "Configuring cluster authentication").
-pub struct Secrets(Client);
+pub struct Secrets(triad_aws::Secrets);
 
 #[derive(Deserialize)]
 struct User {
@@ -59,7 +57,7 @@ impl Secrets {
     /// A client for this account's secrets, with the time limits of [`Account::load`]. Nothing is
     /// read yet.
     pub async fn connect(account: &Account) -> Self {
-        Self(Client::new(&account.load().await))
+        Self(triad_aws::Secrets::connect(account).await)
     }
 
     /// Reads a user name and password for SCRAM. The secret is `{"username", "password"}`; other
@@ -94,15 +92,11 @@ impl Secrets {
     }
 
     async fn read(&self, id: &str) -> Result<String, SecretError> {
-        let unreadable = |reason: String| SecretError::Unreadable {
+        let read = self.0.text(id).await;
+        read.map_err(|error| SecretError::Unreadable {
             id: id.to_owned(),
-            reason,
-        };
-        let answer = self.0.get_secret_value().secret_id(id).send().await;
-        let value = answer.map_err(|e| unreadable(DisplayErrorContext(e).to_string()))?;
-        value
-            .secret_string
-            .ok_or_else(|| unreadable("it has no text".to_owned()))
+            reason: error.reason,
+        })
     }
 }
 

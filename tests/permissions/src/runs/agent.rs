@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
+use triad_bootstrap::{Config, http_remotes};
 use triad_core::Priority;
 use triad_core::breaker::BreakerSettings;
 use triad_core::topics;
@@ -36,6 +37,24 @@ impl RemoteService for Service {
             maybe_applied: true,
         })
     }
+}
+
+/// The configuration of an agent that needs AWS, as the module sets it; `None` if it needs none. An HTTP service is one
+/// of the tests, which answers every call.
+async fn with_aws(world: &World, name: &AgentName) -> Option<Config> {
+    let mut config = world.wiring.config.clone();
+    let agent = config.agents.get_mut(name)?;
+    if agent.base_url.is_some() {
+        agent.auth.as_ref()?;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a free port");
+        let address = listener.local_addr().expect("it has an address");
+        agent.base_url = Some(format!("http://{address}"));
+        let routes = axum::Router::new().fallback(|| async { "{}" });
+        // It ends with the runtime of the test.
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+    }
+    Some(config)
 }
 
 pub(super) async fn run(installation: &Installation, agent: &str, policy: &Policy) -> Run {
@@ -77,6 +96,30 @@ pub(super) async fn run(installation: &Installation, agent: &str, policy: &Polic
         let handled = role.handle(&[record], None).await;
         world.note_handled(what, &handled);
     };
+    if let Some(mut config) = with_aws(&world, &name).await {
+        // As many as the circuit breaker needs to open, which tells operators.
+        let own = config.settings.clone();
+        config.agents.retain(|agent, _| *agent == name);
+        let remotes = http_remotes(&config, &world.account().into()).expect("sound settings");
+        let (store, line) = (world.wiring.store.clone(), world.line.clone());
+        let role = Agent::new(
+            remotes,
+            store,
+            line,
+            world.clock.clone(),
+            SystemEntropy,
+            own,
+        );
+        for n in 0..3 {
+            let record = request(&format!("aws-{n}"), Priority::Normal, false);
+            let handled = role.handle(&[record], None).await;
+            world.note_handled("one whose call needs AWS", &handled);
+        }
+        let sent = world.line.sent();
+        if sent.iter().any(|message| message.topic == topics::ALERTS) {
+            world.note("sent to alerts: that calls which need AWS are refused");
+        }
+    }
     take("a request", request("a", Priority::Normal, false)).await;
     take("one on the high lane", request("h", Priority::High, false)).await;
     take(

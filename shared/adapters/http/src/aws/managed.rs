@@ -1,0 +1,161 @@
+//! A secret of AWS Secrets Manager, kept for some minutes.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use triad_aws::{Account, SecretError, Secrets};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Clock as _, Fault};
+
+use super::{AwsAccount, region_of};
+use crate::{HttpSettingsError, transient};
+
+/// How long a secret is used before it is read again, in milliseconds: 5 minutes.
+const KEPT: u64 = 300_000;
+/// Least time between two reads of a secret that is not known, or that the service refuses, in milliseconds.
+const READ_AGAIN: u64 = 1_000;
+/// Least time between two reads of a secret that is known from before, while it cannot be read, in milliseconds.
+const KNOWN_READ_AGAIN: u64 = 30_000;
+/// Characters that are kept of a reason.
+const REASON: usize = 300;
+
+/// A secret of Secrets Manager. One call reads it, and the others use what was read last.
+pub(crate) struct ManagedSecret {
+    account: Account,
+    /// ARN or name.
+    id: String,
+    field: Option<String>,
+    /// What was read last.
+    text: Mutex<Option<String>>,
+    looks: tokio::sync::Mutex<Looks>,
+}
+
+/// When the secret was read, and is read again; in milliseconds since 1970.
+#[derive(Default)]
+struct Looks {
+    client: Option<Secrets>,
+    last: u64,
+    next: u64,
+    /// Why the last read failed.
+    failed: Option<Fault>,
+}
+
+impl ManagedSecret {
+    /// A secret of this account, in the region of its ARN; `field` of its JSON, or its whole text. Nothing is read yet.
+    ///
+    /// # Errors
+    /// [`HttpSettingsError::NoAws`] if there is no account.
+    pub(crate) fn new(
+        aws: &AwsAccount,
+        id: &str,
+        field: Option<&str>,
+    ) -> Result<Self, HttpSettingsError> {
+        let account = aws.needed(&format!("the secret {id}"))?;
+        Ok(Self {
+            account: account.in_region(region_of(id)),
+            id: id.to_owned(),
+            field: field.map(str::to_owned),
+            text: Mutex::default(),
+            looks: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// What was read last; `None`: nothing yet.
+    pub(crate) fn text(&self) -> Option<String> {
+        let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        text.clone()
+    }
+
+    /// The secret, read if it is not known or was read 5 minutes ago. While it cannot be read, what was read last
+    /// counts. Secrets Manager is waited for at most `within`.
+    ///
+    /// # Errors
+    /// The fault of a call that was not made, because nothing was read yet.
+    pub(crate) async fn now(&self, within: Duration) -> Result<String, Fault> {
+        if let (Some(text), Err(_)) = (self.text(), self.looks.try_lock()) {
+            // Another call reads it anew.
+            return Ok(text);
+        }
+        let failed = tokio::time::timeout(within, self.look()).await;
+        let failed = failed.unwrap_or_else(|_| Some(self.away("no answer in time")));
+        let none = || failed.unwrap_or_else(|| self.away("it was not read"));
+        self.text().ok_or_else(none)
+    }
+
+    /// Reads the secret if it is time to. Returns why the last read failed, if it did.
+    async fn look(&self) -> Option<Fault> {
+        let mut looks = self.looks.lock().await;
+        let now = SystemClock.now().0;
+        if now < looks.next {
+            return looks.failed.clone();
+        }
+        // Counts also if this call ends before the answer comes.
+        looks.last = now;
+        looks.next = now.saturating_add(match self.text() {
+            Some(_) => KNOWN_READ_AGAIN,
+            None => READ_AGAIN,
+        });
+        let client = match &looks.client {
+            Some(client) => client.clone(),
+            None => Secrets::connect(&self.account).await,
+        };
+        looks.client = Some(client.clone());
+        let read = client.text(&self.id).await;
+        match read.and_then(|text| self.part(&text)) {
+            Ok(part) => {
+                *self.text.lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
+                looks.next = now.saturating_add(KEPT);
+                looks.failed = None;
+            }
+            Err(error) => {
+                let why = self.said(&error.reason);
+                tracing::warn!(why, "a secret of an agent cannot be read");
+                looks.failed = Some(match error.is_refusal {
+                    true => Fault::CallerRefused {
+                        code: "no-secret".to_owned(),
+                        message: why,
+                        maybe_applied: false,
+                    },
+                    false => self.away(&error.reason),
+                });
+            }
+        }
+        looks.failed.clone()
+    }
+
+    /// The service did not accept the secret: the next call reads it anew, a second after the last read at the
+    /// earliest.
+    pub(crate) fn refused(&self) {
+        // Whoever holds the lock reads it anew.
+        if let Ok(mut looks) = self.looks.try_lock() {
+            looks.next = looks.next.min(looks.last.saturating_add(READ_AGAIN));
+        }
+    }
+
+    /// The field of a secret's text, or all of it.
+    fn part(&self, text: &str) -> Result<String, SecretError> {
+        let Some(field) = &self.field else {
+            return Ok(text.trim().to_owned());
+        };
+        // serde's own message may quote the text.
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
+        match &value[field.as_str()] {
+            Value::String(part) if !part.is_empty() => Ok(part.trim().to_owned()),
+            Value::Number(part) => Ok(part.to_string()),
+            _ => Err(SecretError {
+                reason: format!("its JSON has no text {field:?}"),
+                is_refusal: true,
+            }),
+        }
+    }
+
+    fn said(&self, why: &str) -> String {
+        let why: String = why.chars().take(REASON).collect();
+        format!("the secret {} cannot be read: {why}", self.id)
+    }
+
+    fn away(&self, why: &str) -> Fault {
+        transient("no-secret", self.said(why), None, false)
+    }
+}
