@@ -189,19 +189,7 @@ async fn what_is_compensated_reads_what_was_kept_and_a_mistake_has_its_place() {
 #[tokio::test]
 async fn who_follows_the_guide_from_an_openapi_file_has_a_finished_order() {
     let (address, payments) = start().await;
-    let dir = tempfile::tempdir().expect("a directory");
-    let work = dir.path().join("work");
-    std::fs::create_dir(&work).expect("a folder");
-    let openapi = include_str!("../../../examples/services/payments/openapi.yaml");
-    std::fs::write(work.join("openapi.yaml"), openapi).expect("a file");
-    let page = PAGE.replace("127.0.0.1:8080", &address.to_string());
-    let followed = follow(&page, dir.path(), false).await;
-    assert!(
-        followed.differences.is_empty(),
-        "{}",
-        followed.differences.join("\n")
-    );
-    assert_eq!((followed.commands, followed.changes), (7, 3));
+    follow_with(&address.to_string()).await;
     let charges = payments.charges.lock().unwrap();
     let keys: Vec<&str> = charges.keys().map(String::as_str).collect();
     assert_eq!(
@@ -210,6 +198,26 @@ async fn who_follows_the_guide_from_an_openapi_file_has_a_finished_order() {
         "what is played calls nothing"
     );
     assert_eq!(*payments.refunds.lock().unwrap(), ["ch_1"]);
+}
+
+#[tokio::test]
+async fn the_guide_can_be_followed_with_the_stand_in_that_it_names() {
+    let (_service, address) = super::described_examples::start("payments", &[]).await;
+    follow_with(address.trim_start_matches("http://")).await;
+}
+
+/// Follows the page with a service at this address.
+async fn follow_with(address: &str) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let work = dir.path().join("work");
+    std::fs::create_dir(&work).expect("a folder");
+    let openapi = include_str!("../../../examples/services/payments/openapi.yaml");
+    std::fs::write(work.join("openapi.yaml"), openapi).expect("a file");
+    let page = PAGE.replace("127.0.0.1:8080", address);
+    let followed = follow(&page, dir.path(), false).await;
+    let differences = followed.differences.join("\n");
+    assert!(differences.is_empty(), "{differences}");
+    assert_eq!((followed.commands, followed.changes), (7, 3));
 }
 
 #[tokio::test]

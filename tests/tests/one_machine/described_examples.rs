@@ -102,11 +102,12 @@ async fn a_warehouse_says_200_to_everything_and_wants_a_token() {
     .await;
 }
 
-/// A stand-in, and its address. It stops when it is dropped.
-async fn start(example: &str) -> (Child, String) {
+/// A stand-in with these variables, and its address. It stops when it is dropped.
+pub(super) async fn start(example: &str, variables: &[(&str, &str)]) -> (Child, String) {
     let mut child = Command::new("python3")
         .arg(examples().join(example).join("service.py"))
         .env("PORT", "0")
+        .envs(variables.iter().copied())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
@@ -120,7 +121,7 @@ async fn start(example: &str) -> (Child, String) {
 
 #[tokio::test]
 async fn what_the_service_has_at_the_end_is_what_the_orders_say() {
-    let (_service, address) = start("payments").await;
+    let (_service, address) = start("payments", &SECRETS).await;
     let files = Files::new();
     copy("payments", &files);
     let (project, agent) = (files.arg(""), format!("payment={address}"));
@@ -190,7 +191,7 @@ async fn what_the_service_has_at_the_end_is_what_the_orders_say() {
 
 #[tokio::test]
 async fn a_check_gets_a_token_or_says_that_it_cannot() {
-    let (_service, address) = start("warehouse").await;
+    let (_service, address) = start("warehouse", &SECRETS).await;
     let files = Files::new();
     copy("warehouse", &files);
     let token_url = address.replace("/api", "/oauth/token");
