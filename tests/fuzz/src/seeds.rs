@@ -134,3 +134,30 @@ pub fn templates() -> Vec<Vec<u8>> {
         r#"{"deep": {"deeper": [{"x": "${steps[\"a\"].ref}"}]}}"#,
     ])
 }
+
+/// Answers of services: status, headers, an empty line and a body.
+#[must_use]
+pub fn answers() -> Vec<Vec<u8>> {
+    let mut all = texts(&[
+        "200\ncontent-type: application/json\n\n{\"id\": \"ch_1\", \"ok\": true, \"card\": {\"last4\": \"4242\"}}",
+        "200\ncontent-type: application/json\n\n{\"ok\": false, \"error\": {\"code\": \"declined\"}}",
+        "201\ncontent-type: text/html\n\n<html>OK</html>",
+        "200\n\n\u{feff}{\"id\": 12345678901234567890123, \"n\": 1.10}",
+        "204\n\n",
+        "1200\ncontent-type: application/json\n\n{\"id\": \"ch_",
+        "409\nretry-after: 7.5\n\n",
+        "429\nretry-after: Wed, 21 Oct 2026 07:28:00 GMT\ndate: x\n\nslow",
+        "302\nlocation: /elsewhere\n\n",
+        "402\n\n{\"error\": {\"code\": \"card_declined\", \"message\": \"no\"}}",
+        "503\n\n<html>down",
+        "200\ncontent-type: application/xml; charset=iso-8859-1\n\n<a>caf\u{e9}</a>",
+    ]);
+    let mut packed = b"200\ncontent-encoding: gzip\ncontent-type: application/json\n\n".to_vec();
+    // gzip of {"id":1}, with a stored block.
+    packed.extend_from_slice(&[
+        0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 8, 0, 0xf7, 0xff, b'{', b'"', b'i', b'd', b'"',
+        b':', b'1', b'}', 0xc5, 0xf8, 0x5d, 0x44, 8, 0, 0, 0,
+    ]);
+    all.push(packed);
+    all
+}

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use triad_core::message::{Alert, SchedulerMessage, StatusMessage, StepRequest};
 use triad_core::submission::Submission;
-use triad_core::{OrderId, Priority, stored};
-use triad_runtime::InputRecord;
+use triad_core::{Direction, IdempotencyKey, OrderId, Priority, stored};
 use triad_runtime::dead_letter::LetterEntry;
+use triad_runtime::{Call, Fault, InputRecord};
 use triad_workflow::hash::canonical_json;
-use triad_workflow::{Expression, Limits, Millis, Scope, Template, load};
+use triad_workflow::service::CallDefinition;
+use triad_workflow::{Expression, Limits, Millis, Scope, StepId, Template, load};
 
 use crate::seeds;
 
@@ -28,7 +30,7 @@ pub struct Target {
 
 /// Every target.
 #[must_use]
-pub fn all() -> [Target; 9] {
+pub fn all() -> [Target; 10] {
     let target = |name, run, seeds| Target { name, run, seeds };
     [
         target("submission", submission, seeds::submissions),
@@ -40,6 +42,7 @@ pub fn all() -> [Target; 9] {
         target("definition", definition, seeds::definitions),
         target("expression", expression, seeds::expressions),
         target("template", template, seeds::templates),
+        target("answer", answer, seeds::answers),
     ]
 }
 
@@ -226,4 +229,73 @@ fn scope() -> Scope {
     let order = json!({"id": "1", "workflow": "w", "priority": "normal"});
     let details = json!({"freight": 3.5, "lines": [{"quantity": 2}], "name": "x"});
     Scope::new(&order, &details, [("a", &json!({"ref": 7}))], None)
+}
+
+/// An answer of a service: its first line is the status, the lines up to an empty one are headers, and the rest is the
+/// body; a status above 999 is an answer that breaks off. Work that was done is never taken for refused because of the
+/// shape of the answer, and whether a broken answer's work was done is in doubt.
+fn answer(bytes: &[u8]) {
+    let (head, body) = match bytes.windows(2).position(|pair| pair == b"\n\n") {
+        Some(at) => (&bytes[..at], &bytes[at + 2..]),
+        None => (bytes, &b""[..]),
+    };
+    let head = String::from_utf8_lossy(head);
+    let mut lines = head.lines();
+    let number: u16 = lines
+        .next()
+        .and_then(|l| l.trim().parse().ok())
+        .unwrap_or(200);
+    let Ok(status) = StatusCode::from_u16(number % 1_000) else {
+        return;
+    };
+    let is_broken = number >= 1_000;
+    let headers: HeaderMap = lines
+        .filter_map(|line| line.split_once(':'))
+        .filter_map(|(name, value)| Some((name.trim().parse().ok()?, value.trim().parse().ok()?)))
+        .collect::<Vec<(HeaderName, HeaderValue)>>()
+        .into_iter()
+        .collect();
+    let described: CallDefinition = serde_json::from_value(json!({
+        "path": "/v1/charges", "fails_when": "body.ok == false",
+        "keep": {"id": "${body.id}", "last4": "${body.card.last4}"}}))
+    .expect("a description");
+    let (order, step) = (
+        OrderId::new("1").expect("an id"),
+        StepId::new("pay").expect("a step"),
+    );
+    for form in [None, Some(described)] {
+        let call = Call {
+            order_id: &order,
+            step: &step,
+            direction: Direction::Forward,
+            idempotency_key: &IdempotencyKey("1/pay/forward".to_owned()),
+            compensates: None,
+            action: "charge",
+            input: &json!({"amount": 7}),
+            form: form.as_ref(),
+            repeats: false,
+            time_left: Millis(1_000),
+            attempt: 1,
+            traceparent: None,
+        };
+        let judged = || triad_http::judge(&call, status, headers.clone(), body.to_vec(), is_broken);
+        let result = judged();
+        match &result {
+            Ok(_) => assert!(status.is_success(), "{status} is no success"),
+            Err(Fault::Transient { maybe_applied, .. }) if status.is_success() => {
+                assert!(*maybe_applied, "the work may be done: {result:?}");
+            }
+            Err(Fault::Permanent { .. }) if status.is_success() => {
+                assert!(form.is_some() && !is_broken, "it was done: {result:?}");
+                let text = String::from_utf8_lossy(body);
+                assert!(
+                    text.contains("false") || headers.contains_key("content-encoding"),
+                    "{result:?}"
+                );
+            }
+            Err(_) => {}
+        }
+        let whole = |result: &Result<Value, Fault>| format!("{result:?}");
+        assert_eq!(whole(&judged()), whole(&result), "the same each time");
+    }
 }

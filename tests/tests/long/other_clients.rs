@@ -108,3 +108,59 @@ async fn orders_go_through_kafkajs() {
     let dev = Dev::on_tables(&[]).await;
     assert_told(&ran(OsStr::new("node"), "node/clients.mjs", &[&dev.kafka]).await);
 }
+
+/// The example of an agent in Python, which another team runs beside Triad.
+#[tokio::test]
+async fn an_order_runs_through_an_agent_in_python() {
+    let Some(python) = python() else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let example = root.join("examples/kafka-agent");
+    let dir = tempfile::tempdir().unwrap();
+    let workflow = example.join("workflow.yaml");
+    let workflow = workflow.to_str().unwrap();
+    let dev = Dev::on_tables(&["--workflow", workflow, "--external-agent", "ledger"]).await;
+    let mut agent = Command::new(python);
+    agent
+        .arg(example.join("agent.py"))
+        .args([&dev.kafka, "ledger"]);
+    let _agent = agent
+        .arg(dir.path().join("effects.json"))
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let orders = dir.path().join("orders.jsonl");
+    let order = |id: &str, amount: u32| {
+        let details = serde_json::json!({ "amount": amount });
+        serde_json::json!({"order_id": id, "workflow": "booking", "details": details}).to_string()
+    };
+    std::fs::write(
+        &orders,
+        [order("small", 400), order("large", 600)].join("\n"),
+    )
+    .unwrap();
+    dev.submit(&orders).await;
+    let mut ended: Vec<String> = dev
+        .all_finished(2)
+        .await
+        .iter()
+        .map(|order| {
+            format!(
+                "{} {}",
+                order["order_id"].as_str().unwrap(),
+                order["state"].as_str().unwrap()
+            )
+        })
+        .collect();
+    ended.sort();
+    assert_eq!(ended, ["large Compensated", "small Processed"]);
+    let effects = std::fs::read_to_string(dir.path().join("effects.json")).unwrap();
+    let effects: Value = serde_json::from_str(&effects).unwrap();
+    let keys: Vec<&String> = effects.as_object().unwrap().keys().collect();
+    let wanted = [
+        "large/book/compensate",
+        "large/book/forward",
+        "small/book/forward",
+        "small/charge/forward",
+    ];
+    assert_eq!(keys, wanted);
+}

@@ -2,6 +2,7 @@
 
 mod described;
 mod described_examples;
+mod described_keys;
 mod dev;
 mod dev_agents;
 mod dev_sqlite;

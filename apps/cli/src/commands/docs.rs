@@ -42,6 +42,7 @@ const PAGES: &[(&str, &str)] = &[
     page!("reference/wrong-files"),
     page!("reference/orders"),
     page!("reference/service-contract"),
+    page!("reference/agent-messages"),
     page!("reference/service-description"),
     page!("reference/agents"),
     page!("reference/settings"),

@@ -127,6 +127,24 @@ pub(crate) async fn receive(mut response: reqwest::Response) -> Received {
             Err(e) => break Whole::Broken(e.without_url().to_string()),
         }
     };
+    take(status, headers, body, whole)
+}
+
+/// An answer with this body, as it came from the network, or with as much of it as came before the connection ended.
+pub(crate) fn received(
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    is_broken: bool,
+) -> Received {
+    let whole = match is_broken {
+        true => Whole::Broken("the connection ended".to_owned()),
+        false => Whole::Yes,
+    };
+    take(status, headers, body, whole)
+}
+
+fn take(status: StatusCode, headers: HeaderMap, body: Vec<u8>, whole: Whole) -> Received {
     let (body, whole) = match whole {
         Whole::Yes => decoded(&headers, body),
         not => (body, not),

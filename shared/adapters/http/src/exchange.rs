@@ -216,17 +216,39 @@ impl RecordedAnswer {
             let value = HeaderValue::try_from(value).map_err(|e| bad(e.to_string()))?;
             headers.insert(name, value);
         }
-        let received = Received::whole(status, headers, self.bytes());
-        let url = Url::parse("http://recorded").map_err(|e| bad(e.to_string()))?;
-        let evidence = Evidence::of(Method::POST, &url, &[]);
-        let now = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
-        answer::judge(
+        judged(
             call,
             form.as_ref(),
-            &BTreeMap::new(),
-            received,
-            &evidence,
-            now,
+            Received::whole(status, headers, self.bytes()),
         )
     }
+}
+
+/// What an agent makes of an answer with these headers and this body, as they come from the network, by the
+/// description of the call alone. `is_broken`: the connection ended before the body did.
+///
+/// # Errors
+/// The fault of an answer that does not say that the work is done; [`Fault::Permanent`] if the description cannot be
+/// used.
+pub fn judge(
+    call: &Call<'_>,
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    is_broken: bool,
+) -> Result<Value, Fault> {
+    let form = call.form.map(CallForm::compile).transpose();
+    let form = form.map_err(|e| not_sent("bad-description", e.to_string()))?;
+    judged(
+        call,
+        form.as_ref(),
+        answer::received(status, headers, body, is_broken),
+    )
+}
+
+fn judged(call: &Call<'_>, form: Option<&CallForm>, received: Received) -> Result<Value, Fault> {
+    let url = Url::parse("http://recorded").map_err(|e| not_sent("bad-url", e.to_string()))?;
+    let evidence = Evidence::of(Method::POST, &url, &[]);
+    let now = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
+    answer::judge(call, form, &BTreeMap::new(), received, &evidence, now)
 }

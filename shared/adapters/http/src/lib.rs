@@ -34,7 +34,7 @@ mod tls;
 pub use auth::Auth;
 pub use aws::AwsAccount;
 pub use clients::Tls;
-pub use exchange::{Exchange, RecordedAnswer, SentRequest};
+pub use exchange::{Exchange, RecordedAnswer, SentRequest, judge};
 pub use secret::SecretRef;
 pub use settings::{Destination, HttpSettings, HttpSettingsError};
 pub use tls::client_builder;
