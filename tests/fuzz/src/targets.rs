@@ -255,9 +255,9 @@ fn answer(bytes: &[u8]) {
         .collect::<Vec<(HeaderName, HeaderValue)>>()
         .into_iter()
         .collect();
-    let described: CallDefinition = serde_json::from_value(json!({
+    let described: CallDefinition = serde_json::from_value(json!({"action": {
         "path": "/v1/charges", "fails_when": "body.ok == false",
-        "keep": {"id": "${body.id}", "last4": "${body.card.last4}"}}))
+        "keep": {"id": "${body.id}", "last4": "${body.card.last4}"}}}))
     .expect("a description");
     let (order, step) = (
         OrderId::new("1").expect("an id"),
