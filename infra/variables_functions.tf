@@ -93,6 +93,7 @@ variable "agents" {
     auth: how the agent shows the service who it is: one of bearer, basic, header, oauth2 and sigv4. tls: certificate, key, ca.
     Both as docs/reference/agents.md has them, with their secrets by reference: { secret = ARN, field = … } of Secrets
     Manager, which the agent's role may then read, { env = NAME } or { file = PATH }. No secret is in the state.
+    With sigv4 the API's own resource policy must let the role in, which has the name of the agent's function.
     secret_kms_key_arns: keys of these secrets, if they are not aws/secretsmanager.
     concurrency: calls at once in one instance. rate_per_second: of all instances together.
     breaker: window, minimum, failure_percent, probes (whole numbers), open, max_open, probe_within (durations).

@@ -272,9 +272,11 @@ def a_function_and_a_queue_are_called_with_the_roles_of_their_agents(shop):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as zip:
         zip.writestr("index.py", "def handler(event, context):\n    return {'number': 'R-' + str(event['amount'])}\n")
+    trust = {"Version": "2012-10-17", "Statement": [{
+        "Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}]}
+    role = shop.aws["iam"].create_role(RoleName="receipt", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
     shop.aws["lambda"].create_function(
-        FunctionName="receipt", Runtime="python3.12", Handler="index.handler", Role="arn:aws:iam::000000000000:role/receipt",
-        Code={"ZipFile": file.getvalue()},
+        FunctionName="receipt", Runtime="python3.12", Handler="index.handler", Role=role, Code={"ZipFile": file.getvalue()},
     )
     queue = shop.aws["sqs"].create_queue(QueueName="parcels.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     (shop.local.directory / "my-shop/workflows/receipts.yaml").write_text("""workflow: receipts
@@ -301,6 +303,7 @@ steps:
     expect(messages[0]["Attributes"]["MessageGroupId"] == "of-aws", str(messages))
     shop.aws["sqs"].delete_queue(QueueUrl=queue)
     shop.aws["lambda"].delete_function(FunctionName="receipt")
+    shop.aws["iam"].delete_role(RoleName="receipt")
 
 
 def an_alert_reaches_subscribers(shop):

@@ -341,7 +341,10 @@ impl HttpService {
         evidence.hide(shown.as_ref().map_or_else(Vec::new, Shown::secrets));
         evidence.note(notes);
         let request = request.timeout(time_left).build();
-        let mut request = request.map_err(|e| evidence.unanswered(e))?;
+        let mut request = request.map_err(|e| {
+            let why = e.without_url();
+            not_sent("bad-input", format!("the request cannot be made: {why}"))
+        })?;
         if let Some(shown) = shown {
             shown.add(&mut request)?;
         }

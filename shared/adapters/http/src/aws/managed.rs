@@ -135,18 +135,25 @@ impl ManagedSecret {
 
     /// The field of a secret's text, or all of it.
     fn part(&self, text: &str) -> Result<String, SecretError> {
-        let Some(field) = &self.field else {
-            return Ok(text.trim().to_owned());
+        let (part, lacks) = match &self.field {
+            None => (text.trim().to_owned(), "it is empty".to_owned()),
+            Some(field) => {
+                // serde's own message may quote the text.
+                let value: Value = serde_json::from_str(text).unwrap_or_default();
+                let part = match &value[field.as_str()] {
+                    Value::String(part) => part.trim().to_owned(),
+                    Value::Number(part) => part.to_string(),
+                    _ => String::new(),
+                };
+                (part, format!("its JSON has no text {field:?}"))
+            }
         };
-        // serde's own message may quote the text.
-        let value: Value = serde_json::from_str(text).unwrap_or_default();
-        match &value[field.as_str()] {
-            Value::String(part) if !part.is_empty() => Ok(part.trim().to_owned()),
-            Value::Number(part) => Ok(part.to_string()),
-            _ => Err(SecretError {
-                reason: format!("its JSON has no text {field:?}"),
+        match part.is_empty() {
+            true => Err(SecretError {
+                reason: lacks,
                 is_refusal: true,
             }),
+            false => Ok(part),
         }
     }
 

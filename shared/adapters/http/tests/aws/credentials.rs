@@ -163,6 +163,12 @@ async fn without_its_secret_no_call_is_made_and_the_failure_names_it() {
             "its JSON has no text \"token\"",
         ),
         (managed(200, json!({})), None, true, "it has no text"),
+        (
+            managed(200, json!({"SecretString": " "})),
+            None,
+            true,
+            "it is empty",
+        ),
     ] {
         let reads = Arc::new(AtomicUsize::new(0));
         let counted = reads.clone();
