@@ -100,8 +100,8 @@ impl Hidden {
                 for (name, value) in fields {
                     if PAYLOADS.contains(&name.as_str()) {
                         self.mask(value);
-                    } else if name == "note" && !value.is_null() {
-                        // A note may quote an input that was replaced.
+                    } else if ["note", "request"].contains(&name.as_str()) && !value.is_null() {
+                        // A note may quote an input that was replaced; a request is made of one.
                         *value = SHOWN.into();
                     } else {
                         self.mask_record(value);
@@ -189,13 +189,14 @@ mod tests {
     fn of_a_record_payloads_alone_are_looked_at() {
         let hidden = Hidden::of(["state".to_owned()]);
         let mut record = json!({"state": "Error", "steps": [{"state": "completed",
-            "output": {"state": 7}}], "incidents": [{"note": "x"}], "search": {"state": "x", "of": "y"}});
+            "output": {"state": 7}}], "incidents": [{"note": "x"}], "search": {"state": "x", "of": "y"},
+            "calls": [{"request": "POST /pay\n\nstate=7"}]});
         hidden.mask_record(&mut record);
         assert_eq!(
             record,
             json!({"state": "Error", "steps": [{"state": "completed",
                 "output": {"state": SHOWN}}], "incidents": [{"note": SHOWN}],
-                "search": {"state": SHOWN, "of": "y"}})
+                "search": {"state": SHOWN, "of": "y"}, "calls": [{"request": SHOWN}]})
         );
     }
 }

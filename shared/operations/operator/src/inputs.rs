@@ -9,6 +9,7 @@ use triad_core::pass::Snapshot;
 use triad_core::{Order, StepState, Timing};
 use triad_runtime::beside::read_all;
 use triad_runtime::{DefinitionStore, StateStore, StoreError};
+use triad_workflow::service::{Body, CallForm};
 use triad_workflow::{StepId, Workflow};
 
 /// The details of an order and the calls of its steps.
@@ -84,6 +85,10 @@ pub struct CallView<'a> {
     pub input: Option<&'a Value>,
     /// Why the input has no value, for people; `None` if it has one.
     pub why: Option<String>,
+    /// The request as the description of the service makes it, in lines for people: method and path, headers, an empty
+    /// line, body. It is below the agent's address, and without its secrets. `None` if there is no description, or no
+    /// input.
+    pub request: Option<String>,
 }
 
 impl<'a> CallView<'a> {
@@ -98,8 +103,42 @@ impl<'a> CallView<'a> {
             idempotency_key: &call.idempotency_key.0,
             input: call.input.as_ref().ok(),
             why: call.input.as_ref().err().map(ToString::to_string),
+            request: request(call),
         }
     }
+}
+
+fn request(call: &ServiceCall) -> Option<String> {
+    let (form, input) = (call.form.as_deref()?, call.input.as_ref().ok()?);
+    let form = CallForm::compile(form).map_err(|why| why.to_string());
+    let made = form.and_then(|form| {
+        let made = form.request(input, &call.idempotency_key.0);
+        made.map_err(|why| why.to_string())
+    });
+    let made = match made {
+        Ok(made) => made,
+        Err(why) => return Some(format!("there is no request: {why}")),
+    };
+    let path = made.path.unwrap_or_else(|| format!("/{}", call.action));
+    let pairs = |pairs: &[(String, String)]| {
+        let pairs = pairs.iter().map(|(name, value)| format!("{name}={value}"));
+        pairs.collect::<Vec<_>>().join("&")
+    };
+    let query = match made.query.is_empty() {
+        true => String::new(),
+        false => format!("?{}", pairs(&made.query)),
+    };
+    let mut text = format!("{} {path}{query}", made.method.as_str());
+    for (name, value) in &made.headers {
+        text.push_str(&format!("\n{name}: {value}"));
+    }
+    let body = match made.body {
+        Body::None => return Some(text),
+        Body::Json(value) => format!("{value:#}"),
+        Body::Form(fields) => pairs(&fields),
+        Body::Text(body) => body,
+    };
+    Some(format!("{text}\n\n{body}"))
 }
 
 /// Reads the details of an order and its definition, and computes the inputs of its steps as they are now.

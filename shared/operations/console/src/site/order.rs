@@ -254,6 +254,7 @@ fn payloads(given: &Result<Value, String>) -> Markup {
                         p { "Key " code { (call["idempotency_key"].as_str().unwrap_or_default()) } }
                         @if let Some(why) = call["why"].as_str() { p { "No input now: " (why) } }
                         @else { h3 { "Input" } pre tabindex="0" { (pretty(&call["input"])) } }
+                        @if let Some(request) = call["request"].as_str() { h3 { "Request" } pre tabindex="0" { (request) } }
                         @if direction == "forward" && !given["outputs"][step].is_null() {
                             h3 { "Output" } pre tabindex="0" { (pretty(&given["outputs"][step])) }
                         }
