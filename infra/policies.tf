@@ -19,9 +19,9 @@ locals {
       { table = "workflows", actions = ["dynamodb:GetItem"] },
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
-    # It carries operators' campaigns on.
+    # Whoever ends an order or begins it anew sets when what lies beside its record expires.
     supervisor = [
-      { table = "orders", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:UpdateItem"] },
+      { table = "orders", actions = ["dynamodb:GetItem", "dynamodb:UpdateItem"] },
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
       { table = "workflows", actions = ["dynamodb:GetItem"] },
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
@@ -29,7 +29,7 @@ locals {
     alerts = []
     # It shows what is there, and carries operators' acts out.
     console = [
-      { table = "orders", actions = concat(["dynamodb:BatchGetItem", "dynamodb:GetItem"], local.console_acts ? ["dynamodb:PutItem", "dynamodb:UpdateItem"] : []) },
+      { table = "orders", actions = concat(["dynamodb:GetItem"], local.console_acts ? ["dynamodb:UpdateItem"] : []) },
       { table = "order_state", actions = concat(["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Scan"], local.console_writes) },
       { table = "workflows", actions = ["dynamodb:GetItem", "dynamodb:Scan"] },
       { table = "control", actions = concat(["dynamodb:GetItem"], local.console_writes) },

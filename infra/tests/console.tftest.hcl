@@ -128,20 +128,8 @@ run "operators_act_on_it" {
     error_message = "it reads alerts and dead letters and no other topic"
   }
   assert {
-    condition     = length([for s in local.statements.console : s if startswith(s.Sid, "Msk") || s.Sid == "KafkaGroups" || s.Sid == "ExpiryOfDetails"]) == 0
-    error_message = "it has no mapping and no group, and details are kept"
-  }
-}
-
-run "details_expire_by_its_acts_where_they_do" {
-  command = plan
-  variables {
-    timing  = { details_retention = "90days" }
-    console = { tokens = [var.operator] }
-  }
-  assert {
-    condition     = length([for s in local.statements.console : s if s.Sid == "ExpiryOfDetails"]) == 1
-    error_message = "who ends an order lets its details expire"
+    condition     = length([for s in local.statements.console : s if startswith(s.Sid, "Msk") || s.Sid == "KafkaGroups"]) == 0
+    error_message = "it has no mapping and no group"
   }
 }
 

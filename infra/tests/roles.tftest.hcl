@@ -183,11 +183,10 @@ run "exact_actions_on_exact_resources" {
   }
 }
 
-run "what_caps_and_expiring_details_need" {
+run "what_caps_need" {
   command = plan
   variables {
     admission = { max_in_flight_per_workflow = { small = 1 } }
-    timing    = { details_retention = "90days" }
   }
 
   assert {
@@ -195,12 +194,6 @@ run "what_caps_and_expiring_details_need" {
       for function, statements in local.statements : function if length([for s in statements : s if s.Sid == "WhatIsDue"]) > 0
     ])) == jsonencode(["scheduler", "submission", "supervisor"])
     error_message = "who counts, lets in and finds what is overdue reads the due index"
-  }
-  assert {
-    condition = jsonencode(sort([
-      for function, statements in local.statements : function if length([for s in statements : s if s.Sid == "ExpiryOfDetails"]) > 0
-    ])) == jsonencode(["scheduler", "supervisor"])
-    error_message = "who ends an order lets its details expire"
   }
 }
 

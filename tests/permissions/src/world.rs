@@ -56,10 +56,11 @@ workflow: small
 steps:
   - { id: pack, agent: inventory, action: pack, compensation: none }
 ",
-    // A workflow whose orders stop for an operator after a failure.
+    // A workflow whose orders stop for an operator after a failure, with an output that lies beside the record.
     "
 workflow: strict
 steps:
+  - { id: print, agent: payment, action: print, compensation: none }
   - id: pack
     agent: inventory
     action: pack
@@ -173,10 +174,10 @@ pub fn wake(id: &str) -> InputRecord {
     record(topics::SCHEDULER, &json!({"type": "wake", "order_id": id}))
 }
 
-/// The reply of an agent whose call has succeeded.
+/// The reply of an agent whose call has succeeded, with an output that lies beside the record.
 #[must_use]
 pub fn succeeded() -> Value {
-    json!({"result": "succeeded", "output": null})
+    json!({"result": "succeeded", "output": "x".repeat(2_000)})
 }
 
 /// The reply of an agent whose call has failed; `kind` is the failure's class.
@@ -382,6 +383,23 @@ impl World {
         sent.into_iter()
             .filter(|r| r.topic.starts_with("agent."))
             .collect()
+    }
+
+    /// Stores orders of the workflow `strict`, whose last step has failed: the Supervisor stops them.
+    ///
+    /// # Panics
+    /// If an order is refused.
+    pub async fn given_up(&self, orders: &[Submitted<'_>]) {
+        let scheduler = self.scheduler();
+        for request in self.claimed(orders).await {
+            let _ = scheduler.handle(&[reply(&request, &succeeded())]).await;
+        }
+        for request in self.told_around() {
+            if request.topic.starts_with("agent.") {
+                let failed = reply(&request, &failed("transient"));
+                let _ = scheduler.handle(&[failed]).await;
+            }
+        }
     }
 
     /// The messages that the other handlers have sent since the previous call.

@@ -77,7 +77,7 @@ const PRODUCER: &str = "a producer connects, asks for its topics and gets an id 
 
 /// Every permission whose absence makes work fail without a sign to operators: role, action, end of the resource's
 /// ARN, and the consequence.
-const QUIET: [(&str, &str, &str, &str); 7] = [
+const QUIET: [(&str, &str, &str, &str); 8] = [
     (
         "console",
         "kafka-cluster:WriteData",
@@ -113,6 +113,12 @@ const QUIET: [(&str, &str, &str, &str); 7] = [
         "dynamodb:Query",
         "/index/due",
         "orders that are set aside are let in by the next sweep; the log says why",
+    ),
+    (
+        "scheduler",
+        "dynamodb:UpdateItem",
+        "/triad-orders",
+        "outputs beside a record stay for longer than it; the log says why",
     ),
     (
         "supervisor",

@@ -77,38 +77,35 @@ impl<C: Clock + Clone> DynamoStore<C> {
         &self,
         wanted: OutputsOf,
     ) -> Result<Vec<Arc<Value>>, StoreError> {
-        let table = &self.tables.orders;
-        let keys: Vec<String> = wanted
-            .digests
-            .iter()
-            .map(|digest| key(&wanted.order, digest))
-            .collect();
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let found = self.get_keys(table, &keys, false).await;
-        let mut outputs = Vec::with_capacity(keys.len());
-        for ((digest, key), item) in wanted.digests.iter().zip(&keys).zip(found) {
-            let item = match item? {
-                Some(item) => item,
-                None => {
-                    let again = self.get_keys(table, &[key], true).await;
-                    let again = again.into_iter().next().transpose()?.flatten();
-                    let (order, digest) = (&wanted.order, &digest.0);
-                    let missing = || {
-                        StoreError::Item(format!(
-                            "table {table}: the output {digest} of {order} is not stored"
-                        ))
-                    };
-                    again.ok_or_else(missing)?
-                }
-            };
-            let json =
-                orders::unpack(&item, OUTPUT, OUTPUT_GZIP).map_err(|e| in_table(e, table))?;
-            let read = digest.read(&json);
-            outputs.push(Arc::new(
-                read.map_err(|e| in_table(StoreError::Item(e), table))?,
-            ));
+        let OutputsOf { order, digests } = &wanted;
+        let reads = digests.iter().map(|digest| self.get_output(order, digest));
+        let reads: Vec<_> = reads.collect();
+        stream::iter(reads)
+            .buffered(CONCURRENCY)
+            .try_collect()
+            .await
+    }
+
+    async fn get_output(
+        &self,
+        order: &OrderId,
+        digest: &OutputDigest,
+    ) -> Result<Arc<Value>, StoreError> {
+        let (table, key) = (&self.tables.orders, key(order, digest));
+        let mut item = self.get_one(table, &key, false).await?;
+        if item.is_none() {
+            item = self.get_one(table, &key, true).await?;
         }
-        Ok(outputs)
+        let missing = || {
+            let digest = &digest.0;
+            StoreError::Item(format!("the output {digest} of {order} is not stored"))
+        };
+        let read = |item: Item| {
+            let json = orders::unpack(&item, OUTPUT, OUTPUT_GZIP)?;
+            digest.read(&json).map_err(StoreError::Item)
+        };
+        let read = item.ok_or_else(missing).and_then(read);
+        read.map(Arc::new).map_err(|e| in_table(e, table))
     }
 
     /// Sets when the outputs of an order expire, in seconds since the Unix epoch; `None`: provisionally.

@@ -96,20 +96,9 @@ impl<C: Clock + Clone> DynamoStore<C> {
         ids: &[OrderId],
         consistent: bool,
     ) -> Vec<Result<Option<Item>, StoreError>> {
-        let keys: Vec<&str> = ids.iter().map(OrderId::as_str).collect();
-        self.get_keys(table, &keys, consistent).await
-    }
-
-    /// Reads items by the values of their key; the result is in the order of the keys.
-    pub(crate) async fn get_keys(
-        &self,
-        table: &str,
-        keys: &[&str],
-        consistent: bool,
-    ) -> Vec<Result<Option<Item>, StoreError>> {
-        match keys {
+        match ids {
             [] => Vec::new(),
-            [one] => vec![self.get_one(table, one, consistent).await],
+            [one] => vec![self.get_one(table, one.as_str(), consistent).await],
             many => {
                 let mut found = Vec::with_capacity(many.len());
                 for chunk in many.chunks(BATCH_GET) {
@@ -120,7 +109,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         }
     }
 
-    async fn get_one(
+    pub(crate) async fn get_one(
         &self,
         table: &str,
         key: &str,
@@ -143,13 +132,13 @@ impl<C: Clock + Clone> DynamoStore<C> {
     async fn get_batch(
         &self,
         table: &str,
-        ids: &[&str],
+        ids: &[OrderId],
         consistent: bool,
     ) -> Vec<Result<Option<Item>, StoreError>> {
         let mut found: HashMap<String, Item> = HashMap::new();
         let mut wanted: Vec<Item> = Vec::with_capacity(ids.len());
         for id in ids {
-            let key = Item::from([(attr::ORDER_ID.to_owned(), text(*id))]);
+            let key = Item::from([(attr::ORDER_ID.to_owned(), text(id.as_str()))]);
             if !wanted.contains(&key) {
                 wanted.push(key);
             }
@@ -205,7 +194,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             )));
         }
         ids.iter()
-            .map(|id| match (found.get(*id), &failure) {
+            .map(|id| match (found.get(id.as_str()), &failure) {
                 (Some(item), _) => Ok(Some(item.clone())),
                 (None, Some(e)) => Err(e.clone()),
                 (None, None) => Ok(None),

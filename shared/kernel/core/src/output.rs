@@ -74,7 +74,7 @@ impl OutputDigest {
 }
 
 impl Output {
-    /// An output that an agent or an operator has just brought.
+    /// An output that an agent has just brought.
     #[must_use]
     pub fn new(value: Value) -> Self {
         let json = value.to_string();
@@ -87,7 +87,8 @@ impl Output {
         })
     }
 
-    /// An output that was read in its record, whatever its size.
+    /// An output in the record, whatever its size: as it was read there, or as an operator gives it, who need not have
+    /// the right to write anything else.
     pub(crate) fn inline(value: Value) -> Self {
         Self(Place::Inline(value))
     }

@@ -18,7 +18,7 @@ use triad_runtime::{Clock, DefinitionStore, InputRecord};
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
 use crate::policy::{Installation, Policy};
-use crate::world::{Run, Submitted, World, failed, record, reply};
+use crate::world::{Run, Submitted, World, record};
 
 /// The session key, which Terraform generates in a real installation.
 pub(super) const KEY: &str = "a secret that is long enough for it";
@@ -54,10 +54,7 @@ async fn in_error(world: &World) {
         Submitted::new("again-high", "strict").high(),
         Submitted::new("over", "strict"),
     ];
-    for request in world.claimed(&orders).await {
-        let reply = reply(&request, &failed("transient"));
-        let _ = world.scheduler().handle(&[reply]).await;
-    }
+    world.given_up(&orders).await;
     world.pass(LONG);
     let _ = world.supervisor().sweep(Millis(600_000)).await;
     let _told = world.told_around();

@@ -171,10 +171,7 @@ async fn given_up(world: &World) {
         Submitted::new("strict", "strict"),
         Submitted::new("strict-high", "strict").high(),
     ];
-    for request in world.claimed(&orders).await {
-        let reply = reply(&request, &failed("transient"));
-        let _ = world.scheduler().handle(&[reply]).await;
-    }
+    world.given_up(&orders).await;
 }
 
 /// Two attempts with counted calls and without a reply: an agent has taken one, none has taken the other.

@@ -16,6 +16,7 @@ use crate::message::MAX_OUTPUT_BYTES;
 use crate::operate::OperationRefusal;
 use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
+use crate::output::Output;
 use crate::step::{StepRecord, StepState, Work};
 
 /// Records whether an effect in doubt happened, for a step as it was at an attempt. The order continues when no other
@@ -161,7 +162,7 @@ fn cannot_happen_later(record: &StepRecord, now: Timestamp) -> Result<(), Halt> 
 
 fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timestamp) {
     if let StepState::NotCompensated { applied, .. } = &mut record.state {
-        applied.output = output.clone().into();
+        applied.output = Output::inline(output.clone());
         return;
     }
     record.state = StepState::Completed {
@@ -169,7 +170,7 @@ fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timesta
         started: None,
         finished: now,
         position,
-        output: output.clone().into(),
+        output: Output::inline(output.clone()),
     };
 }
 
