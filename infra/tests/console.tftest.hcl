@@ -96,6 +96,7 @@ run "operators_act_on_it" {
       ] if startswith(s.Action[0], "dynamodb:")
       ]))) == jsonencode(sort([
       "GetItem triad-orders",
+      "UpdateItem triad-orders",
       "BatchGetItem triad-order-state",
       "GetItem triad-order-state",
       "Scan triad-order-state",

@@ -146,6 +146,45 @@ impl Store {
         self.ask("GetItem", &get).await["Item"].clone()
     }
 
+    /// For each output that lies beside an order's record, whether it expires within five years: not before the order
+    /// has ended.
+    ///
+    /// # Panics
+    /// If the table cannot be read.
+    pub async fn outputs_expire_soon(&self, id: &str) -> Vec<bool> {
+        let soon = SystemClock.now().0 / 1_000 + 5 * 366 * 24 * 3_600;
+        let expiry = |item: &Value| item["ExpiresAt"]["N"].as_str()?.parse::<u64>().ok();
+        let own = self.output_items(id).await;
+        let own = own.iter();
+        own.map(|item| expiry(item).is_some_and(|at| at < soon))
+            .collect()
+    }
+
+    /// Sets the expiry of an order's outputs to a time after the year 2286.
+    ///
+    /// # Panics
+    /// If the table cannot be changed.
+    pub async fn keep_outputs(&self, id: &str) {
+        for item in self.output_items(id).await {
+            let update = json!({"TableName": self.tables.orders, "Key": {"OrderID": item["OrderID"]},
+                "UpdateExpression": "SET ExpiresAt = :at",
+                "ExpressionAttributeValues": {":at": {"N": "9999999999"}}});
+            let _ = self.ask("UpdateItem", &update).await;
+        }
+    }
+
+    async fn output_items(&self, id: &str) -> Vec<Value> {
+        let scan = json!({"TableName": self.tables.orders, "ConsistentRead": true});
+        let found = self.ask("Scan", &scan).await["Items"].clone();
+        let own = format!("{id}/");
+        let items = found.as_array().cloned().unwrap_or_default();
+        let is_own = |item: &Value| {
+            let key = item["OrderID"]["S"].as_str();
+            key.is_some_and(|key| key.starts_with(&own))
+        };
+        items.into_iter().filter(is_own).collect()
+    }
+
     /// Removes an order's details, as after their expiry.
     ///
     /// # Panics

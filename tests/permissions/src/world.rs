@@ -64,6 +64,7 @@ steps:
   - id: pack
     agent: inventory
     action: pack
+    input: { n: 1 }
     supervisor: { failure_threshold: 0, then: error }
     compensation: none
 ",
@@ -408,6 +409,11 @@ impl World {
         std::iter::from_fn(|| self.around.next()).collect()
     }
 
+    /// Takes back the expiry of an order's outputs, as if the process that ended it had not come to it.
+    pub async fn keep_outputs(&self, id: &str) {
+        self.tables.keep_outputs(id).await;
+    }
+
     /// Makes the record of an order unreadable.
     pub async fn damage(&self, id: &str) {
         self.tables.damage(id, "Steps", "no JSON").await;
@@ -440,6 +446,7 @@ impl World {
         for id in ids {
             let order = self.order(id).await;
             let expires = self.tables.details_item(id).await["ExpiresAt"].is_object();
+            let outputs = self.tables.outputs_expire_soon(id).await;
             self.note(match order {
                 Ok(Some(order)) => {
                     let steps = order.steps.iter().map(|step| {
@@ -451,7 +458,7 @@ impl World {
                     let due = order.due.is_some();
                     let aside = order.set_aside.is_some();
                     format!(
-                        "{id} is {state}, due: {due}, aside: {aside}, expires: {expires}; {steps}"
+                        "{id} is {state}, due: {due}, aside: {aside}, expires: {expires}, outputs expire: {outputs:?}; {steps}"
                     )
                 }
                 Ok(None) => format!("{id} is not stored"),

@@ -77,7 +77,7 @@ const PRODUCER: &str = "a producer connects, asks for its topics and gets an id 
 
 /// Every permission whose absence makes work fail without a sign to operators: role, action, end of the resource's
 /// ARN, and the consequence.
-const QUIET: [(&str, &str, &str, &str); 8] = [
+const QUIET: [(&str, &str, &str, &str); 9] = [
     (
         "console",
         "kafka-cluster:WriteData",
@@ -116,6 +116,12 @@ const QUIET: [(&str, &str, &str, &str); 8] = [
     ),
     (
         "scheduler",
+        "dynamodb:UpdateItem",
+        "/triad-orders",
+        "outputs beside a record stay for longer than it; the log says why",
+    ),
+    (
+        "supervisor",
         "dynamodb:UpdateItem",
         "/triad-orders",
         "outputs beside a record stay for longer than it; the log says why",

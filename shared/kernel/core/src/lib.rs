@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod attention;
+mod beside;
 pub mod breaker;
 pub mod budget;
 pub mod context;

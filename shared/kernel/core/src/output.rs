@@ -11,8 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::order::Order;
-
 /// Largest output that lies in the record, in bytes of compact JSON, inclusive: 1 KiB.
 pub const MAX_INLINE_BYTES: usize = 1024;
 /// Bytes of a digest. Its text has twice as many characters.
@@ -34,7 +32,7 @@ enum Place {
 
 /// What a copy of a record has of an output beside it.
 #[derive(Debug, Clone)]
-enum Text {
+pub(crate) enum Text {
     /// Nothing: it has not been read.
     Unread,
     /// The output, which is stored.
@@ -113,16 +111,29 @@ impl Output {
     /// Its digest if it lies beside the record.
     #[must_use]
     pub fn digest(&self) -> Option<&OutputDigest> {
-        match &self.0 {
-            Place::Inline(_) => None,
-            Place::Beside { digest, .. } => Some(digest),
-        }
+        self.beside().map(|(digest, _)| digest)
     }
 
     /// Whether it is null: there is no output.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(&self.0, Place::Inline(Value::Null))
+    }
+
+    /// Its digest and its text if it lies beside the record.
+    pub(crate) fn beside(&self) -> Option<(&OutputDigest, &Text)> {
+        match &self.0 {
+            Place::Inline(_) => None,
+            Place::Beside { digest, text } => Some((digest, text)),
+        }
+    }
+
+    /// As [`beside`](Self::beside), for a caller that changes the text.
+    pub(crate) fn beside_mut(&mut self) -> Option<(&OutputDigest, &mut Text)> {
+        match &mut self.0 {
+            Place::Inline(_) => None,
+            Place::Beside { digest, text } => Some((digest, text)),
+        }
     }
 
     /// How it is stored in the record: its value, or its digest.
@@ -135,7 +146,7 @@ impl Output {
 }
 
 impl Text {
-    fn value(&self) -> Option<&Arc<Value>> {
+    pub(crate) fn value(&self) -> Option<&Arc<Value>> {
         match self {
             Self::Unread => None,
             Self::Stored(value) | Self::New(value) => Some(value),
@@ -156,86 +167,6 @@ impl PartialEq for Output {
             (Place::Beside { digest: one, .. }, Place::Beside { digest: two, .. }) => one == two,
             _ => false,
         }
-    }
-}
-
-impl Order {
-    fn texts_beside(&self) -> impl Iterator<Item = (&OutputDigest, &Text)> {
-        let outputs = self.steps.iter().filter_map(|step| step.state.output());
-        outputs.filter_map(|output| match &output.0 {
-            Place::Inline(_) => None,
-            Place::Beside { digest, text } => Some((digest, text)),
-        })
-    }
-
-    fn texts_beside_mut(&mut self) -> impl Iterator<Item = (&OutputDigest, &mut Text)> {
-        let outputs = self
-            .steps
-            .iter_mut()
-            .filter_map(|step| step.state.output_mut());
-        outputs.filter_map(|output| match &mut output.0 {
-            Place::Inline(_) => None,
-            Place::Beside { digest, text } => Some((&*digest, text)),
-        })
-    }
-
-    /// The digests of all outputs that lie beside the record, in the order of the steps.
-    pub fn outputs_beside(&self) -> impl Iterator<Item = &OutputDigest> {
-        self.texts_beside().map(|(digest, _)| digest)
-    }
-
-    /// The outputs that must be stored before this record or together with it, with their digests.
-    pub fn new_outputs(&self) -> impl Iterator<Item = (&OutputDigest, &Arc<Value>)> {
-        self.texts_beside().filter_map(|(digest, text)| match text {
-            Text::New(value) => Some((digest, value)),
-            Text::Unread | Text::Stored(_) => None,
-        })
-    }
-
-    /// The outputs beside the record that have been read, with their digests.
-    pub fn outputs_read(&self) -> impl Iterator<Item = (&OutputDigest, &Arc<Value>)> {
-        let texts = self.texts_beside();
-        texts.filter_map(|(digest, text)| Some((digest, text.value()?)))
-    }
-
-    /// Takes outputs that were read from the store. Those that the record does not name are ignored.
-    pub fn take_outputs<'a>(
-        &mut self,
-        read: impl IntoIterator<Item = (&'a OutputDigest, &'a Arc<Value>)>,
-    ) {
-        for (digest, value) in read {
-            for (_, text) in self
-                .texts_beside_mut()
-                .filter(|(named, _)| *named == digest)
-            {
-                if text.value().is_none() {
-                    *text = Text::Stored(value.clone());
-                }
-            }
-        }
-    }
-
-    /// The record as a store returns it: without the texts of the outputs beside it.
-    #[must_use]
-    pub fn without_texts(mut self) -> Self {
-        for (_, text) in self.texts_beside_mut() {
-            *text = Text::Unread;
-        }
-        self
-    }
-
-    /// The next version of a stored record, before any other change.
-    pub(crate) fn successor(&self) -> Self {
-        let mut next = Self {
-            version: self.version.next(),
-            ..self.clone()
-        };
-        for (_, text) in next.texts_beside_mut() {
-            if let Text::New(value) = text {
-                *text = Text::Stored(value.clone());
-            }
-        }
-        next
     }
 }
 

@@ -134,7 +134,7 @@ impl Desk {
     async fn act(&self, world: &World) {
         let on = |act: &str, order: &str| json!({"act": act, "orders": [order], "why": "w", "dry_run": false});
         let corrected = json!({"act": "resubmit", "orders": ["again-high"], "why": "w",
-            "step": "pack", "input": {}, "dry_run": false});
+            "step": "pack", "input": {"n": 2}, "dry_run": false});
         let campaign = json!({"act": "close", "filter": {"state": "Error"}, "why": "w",
             "dry_run": false});
         let hold = json!({"act": "pause", "downstream": "payment", "why": "w", "dry_run": false});

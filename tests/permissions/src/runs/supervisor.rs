@@ -26,13 +26,12 @@ type Role = Supervisor<triad_bootstrap::Store, CheckedBus, ManualClock, SystemEn
 /// Longer than an attempt, a wake or a confirmation may take.
 const LONG: Millis = Millis(150_000);
 
-/// A bus that refuses every message.
-struct Deaf;
+/// A bus that refuses every message with this error.
+struct Deaf(BusError);
 
 impl Bus for Deaf {
     async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
-        let refuse = |_| Err(BusError::Transient("nobody takes it".into()));
-        messages.into_iter().map(refuse).collect()
+        messages.iter().map(|_| Err(self.0.clone())).collect()
     }
 
     async fn make_durable(&self) -> Result<(), BusError> {
@@ -74,6 +73,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
         "taken",
         "untaken",
         "unsent",
+        "unsent-well",
         "k",
         "l",
     ];
@@ -114,7 +114,7 @@ async fn campaign(world: &World) {
     let wanted = CampaignRequest {
         what: CampaignAct::Correct {
             step: StepId::new("pack").expect("an id"),
-            correction: Correction::Whole(json!({})),
+            correction: Correction::Whole(json!({"n": 2})),
         },
         filter: Filter {
             state: Some("Error".parse().expect("a state")),
@@ -155,6 +155,7 @@ fn apart(from: &str) -> String {
         "taken",
         "untaken",
         "unsent",
+        "unsent-well",
         "damaged",
         "k",
         "l",
@@ -194,21 +195,30 @@ async fn unanswered(world: &World) {
     assert_eq!(world.open().write(mark).await, Ok(Written::Written));
 }
 
-/// An order that has ended in failure, and whose messages are not acknowledged.
+/// An order that has ended in failure, and whose messages are not acknowledged; and one that has ended well, whose
+/// last messages their topic does not take.
 async fn unsent(world: &World) {
-    let requests = world.claimed(&[Submitted::new("unsent", "counted")]).await;
-    let scheduler = Scheduler::new(
-        world.open(),
-        Deaf,
-        world.clock.clone(),
-        SystemEntropy,
-        world.settings(),
-    );
-    for request in &requests {
-        let _ = scheduler
-            .handle(&[reply(request, &failed("permanent"))])
-            .await;
+    let deaf = |error| {
+        Scheduler::new(
+            world.open(),
+            Deaf(error),
+            world.clock.clone(),
+            SystemEntropy,
+            world.settings(),
+        )
+    };
+    let transient = BusError::Transient("nobody takes it".into());
+    let late = BusError::Late("it has no leader".into());
+    for (id, error, outcome) in [
+        ("unsent", transient, failed("permanent")),
+        ("unsent-well", late, succeeded()),
+    ] {
+        let scheduler = deaf(error);
+        for request in world.claimed(&[Submitted::new(id, "counted")]).await {
+            let _ = scheduler.handle(&[reply(&request, &outcome)]).await;
+        }
     }
+    world.keep_outputs("unsent-well").await;
 }
 
 /// If the workflow has a cap, an order is set aside, and then another order's end makes room for it.
