@@ -12,7 +12,7 @@ resource "aws_dynamodb_table" "orders" {
     type = "S"
   }
 
-  # Set on details of finished orders only, and only with timing.details_retention.
+  # Set on outputs above 1 KB; on the details of finished orders only with timing.details_retention.
   ttl {
     attribute_name = "ExpiresAt"
     enabled        = true

@@ -192,6 +192,23 @@ fn without_expressions(text: &str) -> String {
     plain
 }
 
+/// The recordings that a file has; none if there is no such file.
+///
+/// # Errors
+/// [`Usage`] if another answer cannot be added to it.
+pub fn recordings(file: &Path) -> Result<Map<String, Value>, Usage> {
+    if !file.exists() {
+        return Ok(Map::new());
+    }
+    // What is not JSON may have comments, which would be lost.
+    serde_json::from_str(&user_files::text(file)?).map_err(|_| {
+        let shown = file.display();
+        Usage(format!(
+            "--record {shown}: is there and is no JSON object: name another file"
+        ))
+    })
+}
+
 /// Keeps a recorded answer in a file, beside the others that it has.
 ///
 /// # Errors
@@ -203,15 +220,7 @@ pub fn record(
     answer: &RecordedAnswer,
 ) -> Result<(), Usage> {
     let shown = file.display();
-    let mut all = match file.exists() {
-        false => Map::new(),
-        // What is not JSON may have comments, which would be lost.
-        true => serde_json::from_str(&user_files::text(file)?).map_err(|_| {
-            Usage(format!(
-                "--record {shown}: is there and is no JSON object: name another file"
-            ))
-        })?,
-    };
+    let mut all = recordings(file)?;
     let of_agent = all.entry(agent).or_insert_with(|| json!({}));
     let Some(of_agent) = of_agent.as_object_mut() else {
         return Err(Usage(format!(

@@ -8,7 +8,6 @@ use axum::extract::{Path, State};
 use axum::response::Html;
 use axum::routing::get;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use triad_core::message::Alert;
 use triad_operator::address::{ConsoleUrl, PageAddress};
 use triad_tests::browser::Browser;
@@ -51,9 +50,7 @@ impl Elsewhere {
             .route("/mail", get(mail))
             .route("/trace/{id}", get(trace))
             .with_state(this.clone());
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let port = triad_tests::http::serve(routes).await.port();
         (this, format!("http://localhost:{port}"))
     }
 }

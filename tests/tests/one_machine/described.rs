@@ -77,10 +77,7 @@ async fn start() -> (SocketAddr, Arc<Payments>) {
         .route("/v1/charges", post(charge))
         .route("/v1/charges/{charge}/refunds", post(refund))
         .with_state(payments.clone());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-    let listener = listener.expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let address = triad_tests::http::serve(router).await;
     (address, payments)
 }
 
@@ -222,7 +219,7 @@ async fn follow_with(address: &str) {
 
 #[tokio::test]
 async fn a_call_shows_what_is_sent_and_what_is_made_of_the_answer_and_no_secret() {
-    let (address, _) = start().await;
+    let (address, payments) = start().await;
     let files = Files::new();
     std::fs::create_dir(files.path("agents")).expect("a folder");
     let description = files.write("agents/payment.yaml", &by_hand());
@@ -277,6 +274,23 @@ async fn a_call_shows_what_is_sent_and_what_is_made_of_the_answer_and_no_secret(
         (&json!("not-sent"), &Value::Null)
     );
 
+    // A file that cannot take the answer is refused before the call is made.
+    let charges = || payments.charges.lock().unwrap().len();
+    let before = charges();
+    let notes = files.write("notes.txt", "mine");
+    let input = "{\"source\": \"tok_visa\"}";
+    let refused = call("charge", input, &["--key", "k2", "--record", &notes]);
+    let refused = refused.await.ended(2);
+    assert!(refused.err.contains("name another file"), "{refused:?}");
+    assert_eq!(charges(), before);
+    // What was answered is shown even if it cannot be written.
+    let nowhere = files.arg("none/answers.json");
+    let shown = call("charge", input, &["--key", "k2", "--record", &nowhere]);
+    let shown = shown.await.ended(2);
+    assert!(shown.out.contains("Triad: done"), "{shown:?}");
+    assert!(shown.err.contains("cannot be written"), "{shown:?}");
+    assert_eq!(charges(), before + 1);
+
     for (arguments, wanted) in [
         (
             vec!["charge", "--input", "none.json"],
@@ -290,15 +304,16 @@ async fn a_call_shows_what_is_sent_and_what_is_made_of_the_answer_and_no_secret(
     ] {
         let mut all = vec!["agent", "call", "payment"];
         all.extend(arguments);
-        let told = triad(&all, &variables, b"").await.ended(2);
-        assert!(told.err.contains(wanted), "{told:?}");
+        let refused = triad(&all, &variables, b"").await.ended(2);
+        assert!(refused.err.contains(wanted), "{refused:?}");
     }
-    let told = triad(&["agent", "call", "payment", "charge"], &[], b"")
+    let refused = triad(&["agent", "call", "payment", "charge"], &[], b"")
         .await
         .ended(2);
     assert!(
-        told.err
+        refused
+            .err
             .contains("has no address: give --agent payment=URL"),
-        "{told:?}"
+        "{refused:?}"
     );
 }

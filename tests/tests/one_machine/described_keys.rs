@@ -67,10 +67,7 @@ async fn start() -> (SocketAddr, Arc<Service>) {
         .route("/cancel", post(cancel))
         .route("/refuse", post(refuse))
         .with_state(service.clone());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-    let listener = listener.expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let address = triad_tests::http::serve(router).await;
     (address, service)
 }
 

@@ -395,10 +395,7 @@ async fn aws() -> (String, Arc<Mutex<Vec<(String, Value)>>>) {
         }
     };
     let routes = axum::Router::new().fallback(answer);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-    let listener = listener.expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let address = triad_tests::http::serve(routes).await;
     (format!("http://{address}"), seen)
 }
 

@@ -12,7 +12,6 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use triad_tests::cli::triad;
 use triad_tests::http::client;
 use triad_tests::orders::lines;
@@ -49,9 +48,7 @@ impl Bank {
     async fn start() -> (Self, String) {
         let bank = Self::default();
         let routes = Router::new().fallback(pay).with_state(bank.clone());
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let address = triad_tests::http::serve(routes).await;
         (bank, format!("http://{address}"))
     }
 

@@ -77,6 +77,11 @@ pub struct CallArgs {
 pub async fn run(args: CallArgs) -> Result<ExitCode> {
     let target = args.target.resolve()?;
     let input = input(&args.input)?;
+    // Before the call, because that may have an effect.
+    args.record
+        .as_deref()
+        .map(answers::recordings)
+        .transpose()?;
     announce(&args, &target);
     let order =
         OrderId::new(format!("call-{}", SystemClock.now().0)).map_err(|e| Usage(e.to_string()))?;
@@ -113,12 +118,15 @@ pub async fn run(args: CallArgs) -> Result<ExitCode> {
     let mut exchange = target.service.exchange(call).await;
     let took = SystemClock.now().since(began);
     exchange.result = exchange.result.map(|output| fit(output, MAX_OUTPUT_BYTES));
-    let recorded = record(&args, &exchange)?;
+    let recorded = record(&args, &exchange);
+    // The answer is shown even if it cannot be recorded: the call has been made.
+    let file = recorded.as_ref().ok().copied().flatten();
     let settings: Vec<&str> = target.config.headers.keys().map(String::as_str).collect();
     match args.json {
-        true => print_line(&in_json(&args, &exchange, &effect, recorded))?,
-        false => show(&args, &exchange, &settings, &effect, took, recorded),
+        true => print_line(&in_json(&args, &exchange, &effect, file))?,
+        false => show(&args, &exchange, &settings, &effect, took, file),
     }
+    recorded?;
     Ok(match exchange.result {
         Ok(_) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,

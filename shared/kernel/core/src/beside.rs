@@ -5,36 +5,37 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::order::Order;
-use crate::output::{Output, OutputDigest, Text};
+use crate::output::{Content, Output, OutputDigest};
 
 impl Order {
-    fn texts_beside(&self) -> impl Iterator<Item = (&OutputDigest, &Text)> {
+    fn contents_beside(&self) -> impl Iterator<Item = (&OutputDigest, &Content)> {
         let outputs = self.steps.iter().filter_map(|step| step.state.output());
         outputs.filter_map(Output::beside)
     }
 
-    fn texts_beside_mut(&mut self) -> impl Iterator<Item = (&OutputDigest, &mut Text)> {
+    fn contents_beside_mut(&mut self) -> impl Iterator<Item = (&OutputDigest, &mut Content)> {
         let steps = self.steps.iter_mut();
         steps.filter_map(|step| step.state.output_mut()?.beside_mut())
     }
 
     /// The digests of all outputs that lie beside the record, in the order of the steps.
     pub fn outputs_beside(&self) -> impl Iterator<Item = &OutputDigest> {
-        self.texts_beside().map(|(digest, _)| digest)
+        self.contents_beside().map(|(digest, _)| digest)
     }
 
     /// The outputs that must be stored before this record or together with it, with their digests.
     pub fn new_outputs(&self) -> impl Iterator<Item = (&OutputDigest, &Arc<Value>)> {
-        self.texts_beside().filter_map(|(digest, text)| match text {
-            Text::New(value) => Some((digest, value)),
-            Text::Unread | Text::Stored(_) => None,
-        })
+        self.contents_beside()
+            .filter_map(|(digest, content)| match content {
+                Content::New(value) => Some((digest, value)),
+                Content::Unread | Content::Stored(_) => None,
+            })
     }
 
     /// The outputs beside the record that have been read, with their digests.
     pub fn outputs_read(&self) -> impl Iterator<Item = (&OutputDigest, &Arc<Value>)> {
-        let texts = self.texts_beside();
-        texts.filter_map(|(digest, text)| Some((digest, text.value()?)))
+        let contents = self.contents_beside();
+        contents.filter_map(|(digest, content)| Some((digest, content.value()?)))
     }
 
     /// Takes outputs that were read from the store. Those that the record does not name are ignored.
@@ -43,22 +44,22 @@ impl Order {
         read: impl IntoIterator<Item = (&'a OutputDigest, &'a Arc<Value>)>,
     ) {
         for (digest, value) in read {
-            for (_, text) in self
-                .texts_beside_mut()
+            for (_, content) in self
+                .contents_beside_mut()
                 .filter(|(named, _)| *named == digest)
             {
-                if text.value().is_none() {
-                    *text = Text::Stored(value.clone());
+                if content.value().is_none() {
+                    *content = Content::Stored(value.clone());
                 }
             }
         }
     }
 
-    /// The record as a store returns it: without the texts of the outputs beside it.
+    /// The record as a store returns it: without the contents of the outputs beside it.
     #[must_use]
-    pub fn without_texts(mut self) -> Self {
-        for (_, text) in self.texts_beside_mut() {
-            *text = Text::Unread;
+    pub fn without_contents(mut self) -> Self {
+        for (_, content) in self.contents_beside_mut() {
+            *content = Content::Unread;
         }
         self
     }
@@ -69,9 +70,9 @@ impl Order {
             version: self.version.next(),
             ..self.clone()
         };
-        for (_, text) in next.texts_beside_mut() {
-            if let Text::New(value) = text {
-                *text = Text::Stored(value.clone());
+        for (_, content) in next.contents_beside_mut() {
+            if let Content::New(value) = content {
+                *content = Content::Stored(value.clone());
             }
         }
         next

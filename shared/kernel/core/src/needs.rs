@@ -18,11 +18,10 @@ use crate::step::StepState;
 /// [`NeedsDetails`] if the condition of a step has to be computed and [`Context::details`] is `None`.
 pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, NeedsDetails> {
     let steps = || order.steps.iter().zip(&ctx.workflow.steps);
+    // Those that are still to be computed: the others may read outputs that no decision needs any more.
     let conditions = || {
-        ctx.workflow
-            .steps
-            .iter()
-            .filter_map(|step| step.when.as_ref())
+        let waiting = steps().filter(|(record, _)| record.state == StepState::Waiting);
+        waiting.filter_map(|(_, step)| step.when.as_ref())
     };
     Ok(match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) => {

@@ -27,12 +27,15 @@ enum Place {
     /// In the record.
     Inline(Value),
     /// Beside the record.
-    Beside { digest: OutputDigest, text: Text },
+    Beside {
+        digest: OutputDigest,
+        content: Content,
+    },
 }
 
 /// What a copy of a record has of an output beside it.
 #[derive(Debug, Clone)]
-pub(crate) enum Text {
+pub(crate) enum Content {
     /// Nothing: it has not been read.
     Unread,
     /// The output, which is stored.
@@ -81,7 +84,7 @@ impl Output {
         }
         Self(Place::Beside {
             digest: OutputDigest::of(&json),
-            text: Text::New(Arc::new(value)),
+            content: Content::New(Arc::new(value)),
         })
     }
 
@@ -95,7 +98,7 @@ impl Output {
     pub(crate) fn unread(digest: OutputDigest) -> Self {
         Self(Place::Beside {
             digest,
-            text: Text::Unread,
+            content: Content::Unread,
         })
     }
 
@@ -104,7 +107,7 @@ impl Output {
     pub fn value(&self) -> Option<&Value> {
         match &self.0 {
             Place::Inline(value) => Some(value),
-            Place::Beside { text, .. } => text.value().map(|value| &**value),
+            Place::Beside { content, .. } => content.value().map(|value| &**value),
         }
     }
 
@@ -120,19 +123,19 @@ impl Output {
         matches!(&self.0, Place::Inline(Value::Null))
     }
 
-    /// Its digest and its text if it lies beside the record.
-    pub(crate) fn beside(&self) -> Option<(&OutputDigest, &Text)> {
+    /// Its digest and its content if it lies beside the record.
+    pub(crate) fn beside(&self) -> Option<(&OutputDigest, &Content)> {
         match &self.0 {
             Place::Inline(_) => None,
-            Place::Beside { digest, text } => Some((digest, text)),
+            Place::Beside { digest, content } => Some((digest, content)),
         }
     }
 
-    /// As [`beside`](Self::beside), for a caller that changes the text.
-    pub(crate) fn beside_mut(&mut self) -> Option<(&OutputDigest, &mut Text)> {
+    /// As [`beside`](Self::beside), for a caller that changes the content.
+    pub(crate) fn beside_mut(&mut self) -> Option<(&OutputDigest, &mut Content)> {
         match &mut self.0 {
             Place::Inline(_) => None,
-            Place::Beside { digest, text } => Some((digest, text)),
+            Place::Beside { digest, content } => Some((digest, content)),
         }
     }
 
@@ -145,7 +148,7 @@ impl Output {
     }
 }
 
-impl Text {
+impl Content {
     pub(crate) fn value(&self) -> Option<&Arc<Value>> {
         match self {
             Self::Unread => None,

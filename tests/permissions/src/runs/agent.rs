@@ -46,13 +46,9 @@ async fn with_aws(world: &World, name: &AgentName) -> Option<Config> {
     let agent = config.agents.get_mut(name)?;
     if agent.base_url.is_some() {
         agent.auth.as_ref()?;
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-        let listener = listener.expect("a free port");
-        let address = listener.local_addr().expect("it has an address");
-        agent.base_url = Some(format!("http://{address}"));
         let routes = axum::Router::new().fallback(|| async { "{}" });
-        // It ends with the runtime of the test.
-        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let address = triad_tests::http::serve(routes).await;
+        agent.base_url = Some(format!("http://{address}"));
     }
     Some(config)
 }

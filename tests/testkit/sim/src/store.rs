@@ -183,7 +183,7 @@ impl StoreState {
         // As in a scan with a filter, a page may be empty although another follows.
         let orders = scanned
             .filter(|e| !e.gone && !e.is_expired(now))
-            .map(|e| (*e.order).clone().without_texts())
+            .map(|e| (*e.order).clone().without_contents())
             .filter(|o| state.is_none_or(|s| o.state.name() == s))
             .collect();
         let next = from + LIST_PAGE;
@@ -319,7 +319,7 @@ impl StoreState {
             k.coverage.reach("saw: expired record ignored");
             return None;
         }
-        Some((*entry.order).clone().without_texts())
+        Some((*entry.order).clone().without_contents())
     }
 
     /// The result of an eventually consistent read, which may be the previous version.
@@ -331,7 +331,7 @@ impl StoreState {
         if let Some(before) = young
             && k.fault("fault: read a moment old", k.faults.stale_read)
         {
-            return before.map(|order| (*order).clone().without_texts());
+            return before.map(|order| (*order).clone().without_contents());
         }
         self.load(k, id)
     }

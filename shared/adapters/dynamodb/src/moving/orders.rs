@@ -149,7 +149,14 @@ impl<C: Clock + Clone> DynamoStore<C> {
 
     /// Writes record and details, on the condition that neither exists; false if one does.
     async fn put_order(&self, own: &KeptOrder) -> Result<bool, StoreError> {
-        if let Some(record) = &own.record {
+        if let Some(record) = &own.record
+            && record.order.outputs_beside().next().is_some()
+        {
+            // An order that is there keeps its outputs and their expiry.
+            let (table, id) = (&self.tables.order_state, own.id.as_str());
+            if self.get_one(table, id, true).await?.is_some() {
+                return Ok(false);
+            }
             let outputs = record.order.outputs_read();
             self.put_outputs(&own.id, outputs, record.expires_s).await?;
         }

@@ -12,6 +12,7 @@ use triad_core::{
     WorkflowRef,
 };
 use triad_dynamodb::{Capacity, DynamoStore, Units};
+use triad_runtime::moving::{Keeping, KeptOrder, KeptRecord, MovingStore, StoredItem};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::settings::Settings;
 use triad_runtime::supervisor::Supervisor;
@@ -315,5 +316,21 @@ async fn an_output_expires_with_its_record() {
     order.due = Some(clock.now());
     order.outbox.writer = Writer::Operator;
     write(&order).await;
+    assert_eq!(expiry_of(&engine, orders, "1/").await, provisional);
+    // An import of the ended order leaves the order and its outputs.
+    let kept = KeptOrder {
+        id: order.id.clone(),
+        record: Some(KeptRecord {
+            order: Arc::new(order.clone()),
+            token: 0,
+            expires_s: Some(end),
+        }),
+        details: None,
+    };
+    let kept = StoredItem::Order(Box::new(kept));
+    assert_eq!(
+        store.keep(vec![kept], false).await,
+        [Ok(Keeping::Different)]
+    );
     assert_eq!(expiry_of(&engine, orders, "1/").await, provisional);
 }

@@ -62,10 +62,7 @@ impl Aws {
             seen: Arc::clone(&seen),
         });
         let router = Router::new().fallback(answer).with_state(shared);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-        let listener = listener.expect("a port");
-        let address = listener.local_addr().expect("it is bound");
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        let address = triad_tests::http::serve(router).await;
         Self { address, seen }
     }
 

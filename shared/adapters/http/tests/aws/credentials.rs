@@ -42,10 +42,7 @@ async fn service() -> (String, Arc<Pay>) {
     let router = Router::new()
         .route("/pay", post(pay))
         .with_state(state.clone());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-    let listener = listener.expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let address = triad_tests::http::serve(router).await;
     (format!("http://{address}"), state)
 }
 

@@ -464,7 +464,7 @@ impl StateStore for World {
             inner.outputs.entry(id.clone()).or_default().extend(new);
             inner
                 .orders
-                .insert(id, (*write.next).clone().without_texts());
+                .insert(id, (*write.next).clone().without_contents());
             Ok(Written::Written)
         };
         writes.into_iter().map(commit).collect()

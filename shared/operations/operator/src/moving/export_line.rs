@@ -209,11 +209,10 @@ impl OrderLine {
         if let Some(record) = &mut record {
             let order = Arc::make_mut(&mut record.order);
             order.take_outputs(&self.outputs);
-            if let Some(digest) = order
-                .outputs_beside()
-                .find(|d| !self.outputs.contains_key(d))
-            {
-                return Err(format!("the output {} of {id} is missing", digest.0));
+            for digest in order.outputs_beside() {
+                let missing = || format!("the output {} of {id} is missing", digest.0);
+                let output = self.outputs.get(digest).ok_or_else(missing)?;
+                digest.read(&output.to_string())?;
             }
         }
         if record.as_ref().is_some_and(|record| record.order.id != id) {

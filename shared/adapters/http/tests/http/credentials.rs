@@ -13,10 +13,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
-use triad_core::{Direction, IdempotencyKey, OrderId};
 use triad_http::{Auth, AwsAccount, Destination, HttpService, HttpSettings, SecretRef};
-use triad_runtime::{Call, Fault, RemoteService};
-use triad_workflow::{Millis, StepId};
+use triad_runtime::Fault;
+use triad_workflow::Millis;
 
 /// What a service and an issuer of tokens saw, and what they answer.
 #[derive(Default)]
@@ -69,48 +68,20 @@ async fn start() -> (SocketAddr, Arc<Seen>) {
         .route("/pay", post(pay))
         .route("/token", post(token))
         .with_state(seen.clone());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let address = triad_tests::http::serve(router).await;
     (address, seen)
 }
 
 fn service(address: SocketAddr, auth: Auth) -> HttpService {
     let settings = HttpSettings {
-        destination: Destination::BaseUrl(format!("http://{address}")),
-        call_timeout: Duration::from_secs(10),
-        headers: Vec::new(),
         auth: Some(auth),
-        tls: None,
-        aws: AwsAccount::default(),
-        statuses: BTreeMap::new(),
+        ..crate::settings(format!("http://{address}"))
     };
     HttpService::new(&settings).expect("the settings are sound")
 }
 
 async fn call(service: &HttpService) -> Result<Value, Fault> {
-    call_within(service, Millis(10_000)).await
-}
-
-async fn call_within(service: &HttpService, time_left: Millis) -> Result<Value, Fault> {
-    let key = IdempotencyKey("k".to_owned());
-    let call = Call {
-        order_id: &OrderId::new("7").expect("an id"),
-        step: &StepId::new("pay").expect("a step"),
-        direction: Direction::Forward,
-        idempotency_key: &key,
-        compensates: None,
-        action: "pay",
-        input: &json!({}),
-        form: None,
-        repeats: false,
-        time_left,
-        attempt: 1,
-        traceparent: None,
-    };
-    service.call(call).await
+    crate::pay(service, Millis(10_000)).await
 }
 
 /// A file with a secret in a folder of its own, which is removed when the test ends.
@@ -312,7 +283,7 @@ async fn an_issuer_that_hangs_leaves_no_call_in_doubt() {
         audience: None,
     };
     let service = service(address, auth);
-    let many = (0..3).map(|_| call_within(&service, Millis(400)));
+    let many = (0..3).map(|_| crate::pay(&service, Millis(400)));
     for answer in futures::future::join_all(many).await {
         let Err(Fault::Transient {
             code,

@@ -1,6 +1,5 @@
 //! Certificates of an agent, against a service that demands one: what it shows, whom it trusts, and their rotation.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +8,14 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
-use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{
-    AwsAccount, Destination, HttpService, HttpSettings, HttpSettingsError, SecretRef, Tls,
-};
-use triad_runtime::{Call, Fault, RemoteService};
-use triad_workflow::{Millis, StepId};
+use triad_http::{HttpService, HttpSettings, HttpSettingsError, SecretRef, Tls};
+use triad_runtime::Fault;
+use triad_tests::poll::until;
+use triad_workflow::Millis;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -100,33 +97,13 @@ fn file(at: &Path) -> Option<SecretRef> {
 
 fn settings(port: u16, tls: Tls) -> HttpSettings {
     HttpSettings {
-        destination: Destination::BaseUrl(format!("https://localhost:{port}")),
-        call_timeout: Duration::from_secs(10),
-        headers: Vec::new(),
-        auth: None,
         tls: Some(tls),
-        aws: AwsAccount::default(),
-        statuses: BTreeMap::new(),
+        ..crate::settings(format!("https://localhost:{port}"))
     }
 }
 
 async fn call(service: &HttpService) -> Result<Value, Fault> {
-    let key = IdempotencyKey("k".to_owned());
-    let call = Call {
-        order_id: &OrderId::new("7").expect("an id"),
-        step: &StepId::new("pay").expect("a step"),
-        direction: Direction::Forward,
-        idempotency_key: &key,
-        compensates: None,
-        action: "pay",
-        input: &json!({}),
-        form: None,
-        repeats: false,
-        time_left: Millis(10_000),
-        attempt: 1,
-        traceparent: None,
-    };
-    service.call(call).await
+    crate::pay(service, Millis(10_000)).await
 }
 
 /// Files with a certificate, its key, and the root certificates.
@@ -180,14 +157,12 @@ async fn the_service_sees_the_agents_certificate_and_a_new_one_without_a_restart
     let agent = HttpService::new(&settings(port, files.tls())).expect("sound settings");
     assert_eq!(call(&agent).await, Ok(Value::from(first.clone())));
     let second = files.issue(&clients);
-    // The files are looked at every 10 s. Bounded by the test's timeout.
-    let shown = loop {
+    // The files are looked at every 10 s.
+    let shown = until("the other certificate is shown", async || {
         let shown = call(&agent).await.expect("an answer");
-        if shown.as_str() != Some(first.as_str()) {
-            break shown;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    };
+        (shown.as_str() != Some(first.as_str())).then_some(shown)
+    })
+    .await;
     assert_eq!(shown, Value::from(second));
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{AwsAccount, Destination, HttpService, HttpSettings};
+use triad_http::{HttpService, HttpSettings};
 use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
 
@@ -40,13 +40,9 @@ fn answering(answer: String, more: &'static [u8]) -> (SocketAddr, JoinHandle<(St
 
 async fn call(address: SocketAddr, compensates: Option<&IdempotencyKey>) -> Result<Value, Fault> {
     let settings = HttpSettings {
-        destination: Destination::BaseUrl(format!("http://{address}/bank")),
         call_timeout: Duration::from_secs(30),
         headers: vec![("x-api-key".to_owned(), "secret".to_owned())],
-        auth: None,
-        tls: None,
-        aws: AwsAccount::default(),
-        statuses: std::collections::BTreeMap::new(),
+        ..crate::settings(format!("http://{address}/bank"))
     };
     let service = HttpService::new(&settings).expect("it is a URL");
     let call = Call {
@@ -296,7 +292,11 @@ async fn a_service_of_this_machine_answers() {
 fn a_proxy_of_the_environment_is_not_asked() {
     let me = std::env::current_exe().expect("this test");
     let ran = std::process::Command::new(me)
-        .args(["--exact", "a_service_of_this_machine_answers", "--ignored"])
+        .args([
+            "--exact",
+            "calls::a_service_of_this_machine_answers",
+            "--ignored",
+        ])
         // Nothing listens at the proxy's address, so a call through it would fail.
         .envs(["HTTP_PROXY", "http_proxy", "ALL_PROXY"].map(|name| (name, "http://127.0.0.1:1")))
         .output()
