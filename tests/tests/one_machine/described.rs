@@ -285,20 +285,19 @@ async fn a_call_shows_what_is_sent_and_what_is_made_of_the_answer_and_no_secret(
         (vec!["charge", "--input", "{"], "is not JSON"),
         (
             vec!["charge", "--agent", "other=http://h"],
-            "the call is one of agent payment",
+            "this command calls agent payment",
         ),
     ] {
         let mut all = vec!["agent", "call", "payment"];
         all.extend(arguments);
-        let told = triad(&all, &variables, b"").await.ended(2);
-        assert!(told.err.contains(wanted), "{told:?}");
+        let ran = triad(&all, &variables, b"").await.ended(2);
+        assert!(ran.err.contains(wanted), "{ran:?}");
     }
-    let told = triad(&["agent", "call", "payment", "charge"], &[], b"")
+    let ran = triad(&["agent", "call", "payment", "charge"], &[], b"")
         .await
         .ended(2);
     assert!(
-        told.err
-            .contains("has no address: give --agent payment=URL"),
-        "{told:?}"
+        ran.err.contains("has no address: give --agent payment=URL"),
+        "{ran:?}"
     );
 }
