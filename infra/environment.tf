@@ -24,7 +24,7 @@ locals {
       },
     )
   }
-  # Without what is null: a function takes what it is told for what is meant.
+  # Settings that are null are left out, because a function takes a null for a setting that is given.
   agent_auth = {
     for name, agent in var.agents : name => agent.auth == null ? null : merge(
       { for way, settings in agent.auth : way => settings if settings != null && way != "oauth2" && way != "sigv4" },

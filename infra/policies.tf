@@ -19,7 +19,7 @@ locals {
       { table = "workflows", actions = ["dynamodb:GetItem"] },
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
-    # Whoever ends an order or begins it anew sets when what lies beside its record expires.
+    # The roles that end an order, or begin a new run of it, set when the items beside its record expire.
     supervisor = [
       { table = "orders", actions = ["dynamodb:GetItem", "dynamodb:UpdateItem"] },
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },

@@ -84,17 +84,17 @@ variable "functions" {
 
 variable "agents" {
   description = <<-EOT
-    The agents by name, one function each; the name is the one that workflows use. What each calls, one of:
-    base_url: where the service is; actions are path segments below it.
+    The agents by name, one function each; workflows use the same names. Each has exactly one of base_url, lambda, sqs and sns:
+    base_url: URL of an HTTP service; actions are path segments below it.
     lambda: name or ARN of a function, with :ALIAS if needed. sqs: URL of a queue. sns: ARN of a topic. The agent's role may
-    invoke or send to exactly that one. kms_key_arn: customer key of the queue or topic.
+    invoke that function, or send to that queue or topic, and no other. kms_key_arn: customer key of the queue or topic.
     call_timeout: longest single call, such as "5s".
     headers: headers of every call that are no secrets; secret ones go into agent_secret_headers.
-    auth: how the agent shows the service who it is: one of bearer, basic, header, oauth2 and sigv4. tls: certificate, key, ca.
-    Both as docs/reference/agents.md has them, with their secrets by reference: { secret = ARN, field = … } of Secrets
-    Manager, which the agent's role may then read, { env = NAME } or { file = PATH }. No secret is in the state.
-    With sigv4 the API's own resource policy must let the role in, which has the name of the agent's function.
-    secret_kms_key_arns: keys of these secrets, if they are not aws/secretsmanager.
+    auth: the agent's credentials: one of bearer, basic, header, oauth2 and sigv4. tls: certificate, key, ca. Both are described
+    in docs/reference/agents.md. Their secrets are references: { secret = ARN, field = … } in Secrets Manager, which the
+    agent's role may then read, { env = NAME } or { file = PATH }. So no secret is in the state.
+    With sigv4 the API's own resource policy must allow the agent's role, which has the name of the agent's function.
+    secret_kms_key_arns: customer keys that these secrets are encrypted with; none for the key aws/secretsmanager.
     concurrency: calls at once in one instance. rate_per_second: of all instances together.
     breaker: window, minimum, failure_percent, probes (whole numbers), open, max_open, probe_within (durations).
     memory_mb, timeout_seconds, reserved_concurrency: as in `functions`.
@@ -155,13 +155,13 @@ variable "agents" {
     condition = alltrue([
       for agent in values(var.agents) : length([for of in [agent.base_url, agent.lambda, agent.sqs, agent.sns] : of if of != null]) == 1
     ])
-    error_message = "agents: each has exactly one of base_url, lambda, sqs and sns, which says what it calls."
+    error_message = "agents: each has exactly one of base_url, lambda, sqs and sns."
   }
   validation {
     condition = alltrue([
       for agent in values(var.agents) : agent.headers == null && agent.auth == null && agent.tls == null if agent.base_url == null
     ])
-    error_message = "agents: headers, auth and tls go with base_url; calls of lambda, sqs and sns are signed with the role of the agent's function."
+    error_message = "agents: headers, auth and tls are only for an agent with base_url; calls of lambda, sqs and sns are signed with the role of the agent's function."
   }
   validation {
     condition = alltrue([
@@ -207,7 +207,7 @@ variable "agents" {
         )) if reference != null
       ]
     ]))
-    error_message = "agents: a secret of auth or tls is one of { secret = ARN }, which may have a field, { env = NAME } and { file = PATH }, and never the secret itself; the ARN is whole, with its six random characters at the end, because the agent's role may read exactly that one."
+    error_message = "agents: each secret of auth or tls is a reference and not the secret itself: { secret = ARN }, with field if needed, { env = NAME } or { file = PATH }. Give the whole ARN, with the six random characters at its end: the agent's role may read exactly that secret."
   }
   validation {
     condition = alltrue(flatten([

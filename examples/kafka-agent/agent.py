@@ -2,8 +2,8 @@
 
 usage: agent.py BROKERS NAME LEDGER
 
-NAME is the agent in the workflow. LEDGER is a file in which the effects of this toy are kept by their key: a request
-that comes twice is answered from it. docs/reference/agent-messages.md describes both messages.
+NAME is the agent's name in the workflow. LEDGER is a file with the effects of this example by their key: a request that
+is delivered twice is answered from it. docs/reference/agent-messages.md describes both messages.
 """
 
 import json
@@ -17,7 +17,7 @@ SKEW_MS = 500  # the largest difference between two clocks, as TRIAD_SKEW
 
 
 def carry_out(request, effects):
-    """The outcome of a request, which has its effect once however often it comes."""
+    """The outcome of a request. Its effect happens once, however often the request is delivered."""
     key = request["idempotency_key"]
     if key in effects:
         return {"result": "succeeded", "output": effects[key]}
@@ -42,7 +42,7 @@ def main(brokers, name, ledger):
     )
     for record in consumer:
         request = json.loads(record.value)
-        # Nothing is begun after the attempt's end: another attempt may be under way.
+        # After the attempt's end nothing is begun: another attempt may be under way.
         if time.time() * 1000 < request["complete_by"] - SKEW_MS:
             outcome = carry_out(request, effects)
             ledger.write_text(json.dumps(effects))
@@ -58,7 +58,7 @@ def main(brokers, name, ledger):
                 headers=[h for h in record.headers if h[0] == "traceparent"],
             )
             sent.get(timeout=10)
-        # The request is done only once its reply is acknowledged.
+        # The offset is committed only after the broker has acknowledged the reply.
         consumer.commit()
 
 

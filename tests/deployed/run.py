@@ -298,8 +298,8 @@ steps:
     until("the order is processed", lambda: shop.state("of-aws") == "Processed")
     messages = shop.aws["sqs"].receive_message(QueueUrl=queue, MessageAttributeNames=["All"], AttributeNames=["All"])["Messages"]
     expect(len(messages) == 1 and json.loads(messages[0]["Body"]) == {"number": "R-12"}, str(messages))
-    told = {name: value["StringValue"] for name, value in messages[0]["MessageAttributes"].items()}
-    expect(told["triad-order"] == "of-aws" and told["idempotency-key"] == "of-aws/parcel/forward", str(told))
+    attributes = {name: value["StringValue"] for name, value in messages[0]["MessageAttributes"].items()}
+    expect(attributes["triad-order"] == "of-aws" and attributes["idempotency-key"] == "of-aws/parcel/forward", str(attributes))
     expect(messages[0]["Attributes"]["MessageGroupId"] == "of-aws", str(messages))
     shop.aws["sqs"].delete_queue(QueueUrl=queue)
     shop.aws["lambda"].delete_function(FunctionName="receipt")

@@ -40,7 +40,7 @@ def arn_pattern(form: str) -> re.Pattern:
         if not name:
             pattern += re.escape(part)
         elif name[1] == "FunctionName":
-            # Who invokes a version or an alias is allowed to by its qualified ARN alone (Lambda Developer Guide,
+            # Only its qualified ARN allows the invocation of a version or an alias (Lambda Developer Guide,
             # "Lambda function versions", "Using versions in permissions").
             pattern += "[^:/]+(:[^:/]+)?"
         elif name[1] in WITH_SLASHES:

@@ -1,7 +1,7 @@
-//! Answers by agent and action, in a file: outputs that an author writes, and answers that were recorded.
+//! A file of answers by agent and action: outputs that an author writes, and recorded answers.
 //!
-//! One form for `triad dev`, `triad test` and `triad agent call --record`. A recorded answer is what the service sent,
-//! and what it means is judged by the description each time that it is played.
+//! `triad dev`, `triad test` and `triad agent call --record` use the same form. A recorded answer is what the service
+//! sent. Each time that it is used, the description decides what it means.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,22 +17,22 @@ use triad_workflow::service::{Method, ServiceDefinition};
 use crate::output::Usage;
 use crate::user_files;
 
-/// The field that has a recorded answer in the place of an output.
+/// Name of the field that marks a recorded answer; a value without it is an output.
 const RECORDED: &str = "_recorded";
-/// File that recordings are kept in unless another one is named.
+/// File for recorded answers if the command names none.
 pub const FILE: &str = "answers.json";
 
 /// An answer of one action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActionAnswer {
-    /// The body of a good answer.
+    /// The body of an answer that says that the work is done.
     Output(Value),
-    /// An answer as it came.
+    /// A recorded answer.
     Recorded(RecordedAnswer),
 }
 
 impl ActionAnswer {
-    /// The answer as it came, or would come.
+    /// The recorded answer, or for an output an answer 200 with it as JSON.
     pub fn recorded(&self) -> RecordedAnswer {
         let kind = ("content-type".to_owned(), "application/json".to_owned());
         match self {
@@ -40,7 +40,7 @@ impl ActionAnswer {
             Self::Output(output) => RecordedAnswer {
                 status: 200,
                 headers: [kind].into(),
-                // Its text, since a text would be taken as it is.
+                // The output's JSON as a text, because a body that is a JSON text is sent without its quotes.
                 body: output.to_string().into(),
             },
         }
@@ -62,7 +62,7 @@ impl Answers {
         let written: BTreeMap<String, BTreeMap<String, Value>> = serde_saphyr::from_str(&text)
             .map_err(|e| {
                 vec![format!(
-                    "{shown}: is not outputs by agent and action, such as `bank: {{ charge: {{ receipt: R-1 }} }}`: {e}"
+                    "{shown}: does not map agents to actions and these to answers, as `bank: {{ charge: {{ receipt: R-1 }} }}` does: {e}"
                 )]
             })?;
         let mut problems = Vec::new();
@@ -84,12 +84,12 @@ impl Answers {
         }
     }
 
-    /// The answer of an action.
+    /// The answer for an action, if the file has one.
     pub fn of(&self, agent: &str, action: &str) -> Option<&ActionAnswer> {
         self.0.get(agent)?.get(action)
     }
 
-    /// The outputs, for actions that speak the contract.
+    /// The outputs in the file, which the reference service answers by the contract.
     pub fn outputs(&self) -> PlayedAnswers {
         let of_agent = |actions: &BTreeMap<String, ActionAnswer>| {
             let outputs = actions.iter().filter_map(|(action, answer)| match answer {
@@ -106,7 +106,8 @@ impl Answers {
         )
     }
 
-    /// The calls that are answered as recorded, and those of described actions.
+    /// The requests that the reference service answers as the file has it: those with a recorded answer, and those of
+    /// described actions.
     pub fn calls(&self, workflows: &[Arc<Workflow>]) -> Vec<PlayedCall> {
         let mut calls = Vec::new();
         for (agent, actions) in &self.0 {
@@ -114,7 +115,8 @@ impl Answers {
                 .iter()
                 .find_map(|workflow| workflow.definition.agents.get(agent));
             for (action, answer) in actions {
-                // An action without a description speaks the contract, with a ledger and faults.
+                // The reference service answers an action without a description by the contract, with ledger and
+                // faults.
                 if matches!(answer, ActionAnswer::Output(_)) && of_agent.is_none() {
                     continue;
                 }
@@ -130,29 +132,29 @@ impl Answers {
                 });
             }
         }
-        // The path that says most comes first.
+        // The first path that fits a request is used, so paths with fewer expressions come first.
         calls.sort_by_key(|call| call.path.iter().filter(|part| part.is_none()).count());
         calls
     }
 }
 
-/// An answer as a file has it; the error is to be read behind the file's name.
+/// An answer from its value in the file. The error is a text to stand behind the file's name.
 fn answer(agent: &str, action: &str, value: Value) -> Result<ActionAnswer, String> {
     if let Some(recorded) = value.get(RECORDED) {
         let recorded = serde_json::from_value(recorded.clone());
         return recorded.map(ActionAnswer::Recorded).map_err(|e| {
-            format!("`{RECORDED}` of {agent} {action} is no recorded answer with `status`, `headers` and `body`: {e}")
+            format!("`{RECORDED}` of {agent} {action} is not a recorded answer, which has `status`, `headers` and `body`: {e}")
         });
     }
     match value.to_string().len() > MAX_OUTPUT_BYTES {
         true => Err(format!(
-            "the output of {agent} {action} has more than {MAX_OUTPUT_BYTES} bytes, which no step's may"
+            "the output of {agent} {action} has more than {MAX_OUTPUT_BYTES} bytes, the most of a step's output"
         )),
         false => Ok(ActionAnswer::Output(value)),
     }
 }
 
-/// Method and segments of the path of an action; `None` is a segment with an expression.
+/// Method and path segments of an action's request; `None` is a segment with an expression.
 fn request_line(
     service: Option<&ServiceDefinition>,
     action: &str,
@@ -170,7 +172,7 @@ fn request_line(
     )
 }
 
-/// A text with a NUL in the place of each `${ … }`.
+/// The text with a NUL in place of each `${ … }`.
 fn without_expressions(text: &str) -> String {
     let mut plain = String::new();
     let mut depth = 0;
@@ -200,19 +202,19 @@ pub fn recordings(file: &Path) -> Result<Map<String, Value>, Usage> {
     if !file.exists() {
         return Ok(Map::new());
     }
-    // What is not JSON may have comments, which would be lost.
-    serde_json::from_str(&user_files::text(file)?).map_err(|_| {
+    // A file that is not JSON may have comments, which would be lost.
+    serde_json::from_str(&user_files::text(file)?).map_err(|error| {
         let shown = file.display();
         Usage(format!(
-            "--record {shown}: is there and is no JSON object: name another file"
+            "--record {shown}: exists and is not a JSON object ({error}): name another file"
         ))
     })
 }
 
-/// Keeps a recorded answer in a file, beside the others that it has.
+/// Writes a recorded answer into a file, beside the answers that it has already.
 ///
 /// # Errors
-/// [`Usage`] if the file cannot be written, or is no JSON object.
+/// [`Usage`] if the file cannot be written, or exists and is not a JSON object.
 pub fn record(
     file: &Path,
     agent: &str,
@@ -224,7 +226,7 @@ pub fn record(
     let of_agent = all.entry(agent).or_insert_with(|| json!({}));
     let Some(of_agent) = of_agent.as_object_mut() else {
         return Err(Usage(format!(
-            "--record {shown}: {agent:?} in it is no object of actions: name another file"
+            "--record {shown}: the value of {agent:?} in it is not an object of actions: name another file"
         )));
     };
     of_agent.insert(action.to_owned(), json!({ RECORDED: answer }));
@@ -279,6 +281,6 @@ mod tests {
         assert!(refused.0.contains("name another file"), "{refused}");
         std::fs::write(&file, "a: { b: { _recorded: { status: x } } }").expect("a file");
         let wrong = Answers::read(&file).expect_err("it is no recording");
-        assert!(wrong[0].contains("is no recorded answer"), "{wrong:?}");
+        assert!(wrong[0].contains("is not a recorded answer"), "{wrong:?}");
     }
 }

@@ -1,7 +1,7 @@
-"""A stand-in of a carrier's API in a well-known style: JSON, Basic auth, no idempotency keys, a label of 12 KB.
+"""A stand-in for a carrier's API in a well-known style: JSON, Basic auth, no idempotency keys, a label of 12 KB.
 
-A label that is bought again is answered 422 with a code, as is the refund of one that was not bought. No pickup is on
-a Sunday. The first purchase of each label is answered 503 although it is done.
+It answers 422 with a code to the second purchase of a label, to the refund of a label that was not bought, and to a
+pickup on a Sunday. It answers 503 to the first purchase of each label, although the label is bought.
 """
 
 import base64

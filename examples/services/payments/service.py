@@ -1,7 +1,7 @@
-"""A stand-in of a payment API in a well-known style: forms in, an Idempotency-Key, errors in an envelope.
+"""A stand-in for a payment API in a well-known style: forms in, an Idempotency-Key, errors in an envelope.
 
-The card `tok_declined` is declined. A second call under a key that is still being worked on is answered 409, as is
-`tok_slow` at its first call. Without PAYMENT_TOKEN it takes any caller. What it knows is gone when it ends.
+It declines the card `tok_declined`. It answers 409 to the first call with `tok_slow`, as if it still worked on an earlier
+call under the key. Without PAYMENT_TOKEN it accepts any caller. Its data is in memory only.
 """
 
 import json

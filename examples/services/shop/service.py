@@ -1,7 +1,7 @@
-"""A stand-in of a shop's admin API in a well-known style: a header with a token, envelopes, ids of 19 digits, 429.
+"""A stand-in for a shop's admin API in a well-known style: a header with a token, envelopes, ids of 19 digits, 429.
 
-Every third call is answered 429 with a Retry-After. Variant 13 is sold out when it is to be fulfilled. An order without
-an email is refused. The same `source_identifier` is the same order.
+It answers every third call with 429 and a Retry-After, and refuses an order without an email. Variant 13 is sold out at
+the time of its fulfilment. A second order with the same `source_identifier` is the first one.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""A stand-in of a warehouse's API: OAuth 2.0 client credentials, and 200 to everything, with the outcome in the body.
+"""A stand-in for a warehouse's API: OAuth 2.0 client credentials, and 200 to every pick, with the outcome in the body.
 
-A token is good for five calls; then it is refused, as if it had been revoked.
+It accepts a token for five calls and then refuses it, as if the token had been revoked.
 """
 
 import base64

@@ -20,16 +20,17 @@ use triad_workflow::{AgentName, Millis};
 #[serde(deny_unknown_fields)]
 pub struct AgentConfig {
     /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
-    /// may hold a user and a password, which are secrets. Exactly one of `base_url`, `lambda`, `sqs` and `sns` is there.
+    /// may hold a user and a password, which are secrets. Exactly one of `base_url`, `lambda`, `sqs` and `sns` is
+    /// required.
     #[serde(default)]
     pub base_url: Option<String>,
-    /// A Lambda function that is called in place of an HTTP service: its name or ARN, with an alias if needed.
+    /// The Lambda function to call in place of an HTTP service: its name or ARN, with an alias if needed.
     #[serde(default)]
     pub lambda: Option<String>,
-    /// An SQS queue that gets a message in place of a call: its URL.
+    /// The SQS queue that gets a message for each call: its URL.
     #[serde(default)]
     pub sqs: Option<String>,
-    /// An SNS topic that gets a message in place of a call: its ARN.
+    /// The SNS topic that gets a message for each call: its ARN.
     #[serde(default)]
     pub sns: Option<String>,
     /// Longest single call, at most 366 days; the step's remaining time may end it sooner. Absent: 10 s.
@@ -43,7 +44,7 @@ pub struct AgentConfig {
     #[cfg(feature = "http")]
     #[serde(default)]
     pub auth: Option<triad_http::Auth>,
-    /// The certificates that the agent shows and trusts; if absent, it shows none and trusts those of the system.
+    /// The certificates that the agent presents and trusts; if absent, it presents none and trusts those of the system.
     #[cfg(feature = "http")]
     #[serde(default)]
     pub tls: Option<triad_http::Tls>,
@@ -90,7 +91,7 @@ impl AgentConfig {
         }
     }
 
-    /// Has the agent call the service at this URL, and nothing else.
+    /// Makes the agent call the service at this URL in place of what the settings name.
     pub fn move_to(&mut self, base_url: String) {
         self.base_url = Some(base_url);
         self.lambda = None;
@@ -209,11 +210,9 @@ fn parse_agent(name: &str, settings: Value) -> Result<(AgentName, AgentConfig), 
     let is_there = |setting: &&str| settings.contains_key(*setting);
     match DESTINATIONS.iter().filter(|s| is_there(s)).count() {
         0 => problems
-            .push("base_url: is missing; or give lambda, sqs or sns in its place".to_owned()),
+            .push("base_url: is missing: give it, or lambda, sqs or sns in its place".to_owned()),
         1 => {}
-        _ => {
-            problems.push("base_url, lambda, sqs, sns: one of them says what is called".to_owned())
-        }
+        _ => problems.push("base_url, lambda, sqs, sns: give exactly one of them".to_owned()),
     }
     if !problems.is_empty() {
         return Err(problems);
@@ -224,7 +223,7 @@ fn parse_agent(name: &str, settings: Value) -> Result<(AgentName, AgentConfig), 
     Ok((name, agent))
 }
 
-/// The settings that say what is called.
+/// The settings that name what the agent calls.
 const DESTINATIONS: [&str; 4] = ["base_url", "lambda", "sqs", "sns"];
 
 /// The problem of one setting, if any.
@@ -237,15 +236,15 @@ fn problem(setting: &str, value: &Value) -> Option<String> {
             Some(format!("the value of {name:?} is not a text"))
         }
         ("headers", _) => Some("is not an object of texts".to_owned()),
-        // serde would quote what may be a secret that was written in place of its name.
+        // serde's message would quote the value, which may be a secret that was written in place of a reference.
         #[cfg(feature = "http")]
         ("auth", value) => triad_http::Auth::deserialize(value).err().map(|_| {
-            "is not one of bearer, basic, header, oauth2 and sigv4, each with its secret as { env: NAME }, { file: PATH } or { secret: ARN, field: NAME }"
+            "is not one of bearer, basic, header, oauth2 and sigv4; write each secret as { env: NAME }, { file: PATH } or { secret: ARN, field: NAME }"
                 .to_owned()
         }),
         #[cfg(feature = "http")]
         ("tls", value) => triad_http::Tls::deserialize(value).err().map(|_| {
-            "is not certificate, key and ca, each as { env: NAME }, { file: PATH } or { secret: ARN, field: NAME }"
+            "is not certificate, key and ca; write each as { env: NAME }, { file: PATH } or { secret: ARN, field: NAME }"
                 .to_owned()
         }),
         _ => {
@@ -317,7 +316,7 @@ mod tests {
             ),
             (
                 r#"{"payment": {"base_url": "https://u:hidden@h", "sqs": "https://h/1/q"}}"#,
-                "agent payment: base_url, lambda, sqs, sns: one of them",
+                "agent payment: base_url, lambda, sqs, sns: give exactly one",
             ),
             (
                 r#"{"payment": {"lambda": ["hidden"]}}"#,

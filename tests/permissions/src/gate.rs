@@ -121,29 +121,29 @@ async fn handle(
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             published.push(String::from_utf8_lossy(&body).into_owned());
-            let told = "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>";
-            answer(StatusCode::OK, "text/xml", told.to_owned())
+            let body = "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>";
+            answer(StatusCode::OK, "text/xml", body.to_owned())
         }
         PermissionRequest::Publish(wanted) => {
-            let told = format!(
+            let body = format!(
                 "<ErrorResponse><Error><Type>Sender</Type><Code>AuthorizationError</Code><Message>{}</Message></Error></ErrorResponse>",
                 why(&wanted)
             );
-            answer(StatusCode::FORBIDDEN, "text/xml", told)
+            answer(StatusCode::FORBIDDEN, "text/xml", body)
         }
         PermissionRequest::Secret(wanted) if shared.rights.ask(&wanted) => {
             let secret = shared.secrets.get(&wanted.resource);
-            let told = match secret {
+            let body = match secret {
                 Some(text) => json!({"ARN": wanted.resource, "SecretString": text}),
                 None => json!({"__type": "ResourceNotFoundException"}),
             };
             let status = secret.map_or(StatusCode::BAD_REQUEST, |_| StatusCode::OK);
-            answer(status, SECRETS_FORM, told.to_string())
+            answer(status, SECRETS_FORM, body.to_string())
         }
         PermissionRequest::Secret(wanted) => refused(SECRETS_FORM, &wanted),
         PermissionRequest::Send(wanted) if shared.rights.ask(&wanted) => {
-            let told = json!({"MessageId": "1"});
-            answer(StatusCode::OK, TABLES_FORM, told.to_string())
+            let body = json!({"MessageId": "1"});
+            answer(StatusCode::OK, TABLES_FORM, body.to_string())
         }
         PermissionRequest::Send(wanted) => refused(TABLES_FORM, &wanted),
         PermissionRequest::Invoke(wanted) if shared.rights.ask(&wanted) => {
@@ -156,8 +156,8 @@ async fn handle(
         }
         PermissionRequest::Unknown(what) => {
             shared.rights.note_strange(format!("asked for {what}"));
-            let told = json!({"__type": "UnknownOperationException"});
-            answer(StatusCode::BAD_REQUEST, TABLES_FORM, told.to_string())
+            let body = json!({"__type": "UnknownOperationException"});
+            answer(StatusCode::BAD_REQUEST, TABLES_FORM, body.to_string())
         }
     }
 }
@@ -211,11 +211,11 @@ fn why(permission: &Permission) -> String {
 }
 
 fn refused(form: &str, permission: &Permission) -> Response<Body> {
-    let told = json!({
+    let body = json!({
         "__type": "com.amazon.coral.service#AccessDeniedException",
         "Message": why(permission),
     });
-    answer(StatusCode::BAD_REQUEST, form, told.to_string())
+    answer(StatusCode::BAD_REQUEST, form, body.to_string())
 }
 
 fn answer(status: StatusCode, form: &str, body: String) -> Response<Body> {

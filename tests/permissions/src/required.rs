@@ -213,19 +213,19 @@ mod tests {
             "secretsmanager:GetSecretValue",
             "arn:aws:secretsmanager:x:1:secret:s",
         );
-        let told = request(
+        let parsed = request(
             "/",
             Some("secretsmanager.GetSecretValue"),
             br#"{"SecretId": "arn:aws:secretsmanager:x:1:secret:s"}"#,
         );
-        assert_eq!(told, PermissionRequest::Secret(wanted));
+        assert_eq!(parsed, PermissionRequest::Secret(wanted));
         let send = Permission::new("sqs:SendMessage", "arn:aws:sqs:eu-west-1:1:stock.fifo");
-        let told = request(
+        let parsed = request(
             "/",
             Some("AmazonSQS.SendMessage"),
             br#"{"QueueUrl": "https://sqs.eu-west-1.amazonaws.com/1/stock.fifo"}"#,
         );
-        assert_eq!(told, PermissionRequest::Send(send));
+        assert_eq!(parsed, PermissionRequest::Send(send));
         let alias = "arn:aws:lambda:eu-west-1:111122223333:function:charge:live";
         for name in ["charge%3Alive", &alias.replace(':', "%3A")] {
             let path = format!("/2015-03-31/functions/{name}/invocations");

@@ -409,7 +409,8 @@ impl World {
         std::iter::from_fn(|| self.around.next()).collect()
     }
 
-    /// Takes back the expiry of an order's outputs, as if the process that ended it had not come to it.
+    /// Gives an order's outputs their provisional expiry again, as if the process that ended the order had died before
+    /// it set the final one.
     pub async fn keep_outputs(&self, id: &str) {
         self.tables.keep_outputs(id).await;
     }

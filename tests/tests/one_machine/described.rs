@@ -279,14 +279,16 @@ async fn a_call_shows_what_is_sent_and_what_is_made_of_the_answer_and_no_secret(
     let before = charges();
     let notes = files.write("notes.txt", "mine");
     let input = "{\"source\": \"tok_visa\"}";
-    let refused = call("charge", input, &["--key", "k2", "--record", &notes]);
-    let refused = refused.await.ended(2);
+    let refused = call("charge", input, &["--key", "k2", "--record", &notes])
+        .await
+        .ended(2);
     assert!(refused.err.contains("name another file"), "{refused:?}");
     assert_eq!(charges(), before);
     // What was answered is shown even if it cannot be written.
     let nowhere = files.arg("none/answers.json");
-    let shown = call("charge", input, &["--key", "k2", "--record", &nowhere]);
-    let shown = shown.await.ended(2);
+    let shown = call("charge", input, &["--key", "k2", "--record", &nowhere])
+        .await
+        .ended(2);
     assert!(shown.out.contains("Triad: done"), "{shown:?}");
     assert!(shown.err.contains("cannot be written"), "{shown:?}");
     assert_eq!(charges(), before + 1);
@@ -299,7 +301,7 @@ async fn a_call_shows_what_is_sent_and_what_is_made_of_the_answer_and_no_secret(
         (vec!["charge", "--input", "{"], "is not JSON"),
         (
             vec!["charge", "--agent", "other=http://h"],
-            "the call is one of agent payment",
+            "this command calls agent payment",
         ),
     ] {
         let mut all = vec!["agent", "call", "payment"];

@@ -22,7 +22,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/services")
 }
 
-/// A copy of an example, in which ports are free ones.
+/// Copies an example, with a free port in place of 8083.
 fn copy(example: &str, files: &Files) {
     let from = examples().join(example);
     std::fs::create_dir(files.path("agents")).expect("a folder");
@@ -43,7 +43,7 @@ fn copy(example: &str, files: &Files) {
     files.write("triad.yaml", &project.replace("8083", &port.to_string()));
 }
 
-/// Runs the orders of an example, and checks how they end: the number by state, and the causes of what ended badly.
+/// Runs the orders of an example, and checks how many end in each state, and the causes of those that ended badly.
 async fn run(example: &str, states: Value, causes: &[&str]) {
     let files = Files::new();
     copy(example, &files);
@@ -171,21 +171,21 @@ async fn what_the_service_has_at_the_end_is_what_the_orders_say() {
     let wanted = wanted.map(|(point, found)| (point.to_owned(), found.to_owned()));
     assert_eq!(points, BTreeMap::from(wanted));
 
-    // Another token, and no service.
-    let told = triad(&check[..3], &[], b"").await.ended(2);
-    assert!(told.err.contains("has no address"), "{told:?}");
+    // No address, a wrong token, and an address where nothing answers.
+    let ran = triad(&check[..3], &[], b"").await.ended(2);
+    assert!(ran.err.contains("has no address"), "{ran:?}");
     let wrong = [("PAYMENT_TOKEN", "sk_test_other")];
-    let told = triad(&check, &wrong, b"").await.ended(1);
+    let ran = triad(&check, &wrong, b"").await.ended(1);
     assert!(
-        told.out
+        ran.out
             .contains("the caller is not accepted: api_key_invalid"),
-        "{told:?}"
+        "{ran:?}"
     );
     let away = [&check[..6], &["--agent", "payment=http://127.0.0.1:1"]].concat();
-    let told = triad(&away, &SECRETS, b"").await.ended(1);
+    let ran = triad(&away, &SECRETS, b"").await.ended(1);
     assert!(
-        told.out.contains("Connection refused") && told.out.contains("the address does not answer"),
-        "{told:?}"
+        ran.out.contains("Connection refused") && ran.out.contains("the address does not answer"),
+        "{ran:?}"
     );
 }
 
@@ -219,12 +219,12 @@ async fn a_check_gets_a_token_or_says_that_it_cannot() {
             && ran.out.contains("-      pick: not called"),
         "{ran:?}"
     );
-    let told = triad(&check, &[("WAREHOUSE_SECRET", "another-one")], b"")
+    let ran = triad(&check, &[("WAREHOUSE_SECRET", "another-one")], b"")
         .await
         .ended(1);
     assert!(
-        told.out.contains("WRONG  credentials") && !told.out.contains("another-one"),
-        "{told:?}"
+        ran.out.contains("WRONG  credentials") && !ran.out.contains("another-one"),
+        "{ran:?}"
     );
 }
 

@@ -1,5 +1,5 @@
-//! A service that loses an answer, then says that it works on the earlier call, and that answers its users in texts:
-//! under each form of the idempotency key an effect happens once, and is compensated once.
+//! A service whose first answer is lost, whose second says that it works on the earlier call, and whose good answer is
+//! a text. Under each form of the idempotency key an effect happens once, and is compensated once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use triad_tests::cli::triad;
 use triad_tests::orders::Files;
 
-/// Agents, with the way in which each sends the key.
+/// Agents, with the `key` of each one's description.
 const AGENTS: [(&str, &str); 4] = [
     ("plain", "{}"),
     ("hashed", "{ header: X-Request, form: hash, length: 20 }"),
@@ -22,12 +22,12 @@ const AGENTS: [(&str, &str); 4] = [
     ("field", "{ field: request_id }"),
 ];
 
-/// The calls of each key, by action.
+/// How many calls there were, by action and key.
 #[derive(Default)]
 struct Service(Mutex<BTreeMap<(String, String), u32>>);
 
 impl Service {
-    /// Counts a call; returns how many calls with this key there were.
+    /// Counts a call; returns the number of calls of this action with its key, including this one.
     fn calls(&self, action: &str, headers: &HeaderMap, body: &str) -> u32 {
         let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
         let key = header("idempotency-key").or_else(|| header("x-request"));
@@ -50,7 +50,7 @@ async fn book(State(service): State<Arc<Service>>, headers: HeaderMap, body: Str
     }
 }
 
-/// What is no longer there cannot be cancelled.
+/// Answers that there is nothing to cancel any more.
 async fn cancel(State(service): State<Arc<Service>>, headers: HeaderMap, body: String) -> Response {
     service.calls("cancel", &headers, &body);
     (StatusCode::GONE, "expired").into_response()

@@ -1,4 +1,4 @@
-//! `triad agent call`: one call as the agent makes it, with all that is sent, answered and made of it.
+//! `triad agent call`: makes one call as the agent makes it, and shows the request, the answer and its meaning.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use crate::user_files;
 
 /// Characters of a body that are shown.
 const SHOWN: usize = 4_000;
-/// Headers of an answer that are shown, by a part of their names; `--json` has all.
+/// Parts of the names of the answer's headers that are shown; `--json` has all headers.
 const SHOWN_HEADERS: [&str; 7] = [
     "content-type",
     "idempot",
@@ -32,7 +32,7 @@ const SHOWN_HEADERS: [&str; 7] = [
     "retry-after",
 ];
 
-/// Make one call as the agent makes it, and show request, answer and what Triad makes of it
+/// Make one call as the agent makes it, and show the request, the answer and what it means for a step
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad agent call payment charge --input '{\"amount\": \"19.90\"}' --agent payment=http://127.0.0.1:8080
@@ -40,8 +40,8 @@ const SHOWN_HEADERS: [&str; 7] = [
   triad agent call payment refund --input '{\"charge\": \"ch_1\"}' --key test-1 --compensate
   triad agent call payment getCharge --input - --json
 
-It calls the real service: what the action does there, it does. Secrets are masked in all that is shown and recorded.
-A recorded answer is played by triad dev --answers FILE and triad test --answers FILE.
+It calls the real service, so the action has its real effect. Secrets are masked in all that is shown and recorded.
+triad dev --answers FILE and triad test --answers FILE use recorded answers in place of the service.
 
 Exit codes: 0 the work is done, 1 it is not, 2 the command or a file is wrong.")]
 pub struct CallArgs {
@@ -53,16 +53,16 @@ pub struct CallArgs {
     /// Input of the action: a file, - for standard input, or JSON
     #[arg(long, value_name = "FILE|-|JSON", default_value = "{}")]
     input: String,
-    /// Idempotency key. The same key is the same effect. Default: a new one
+    /// Idempotency key. Calls with the same key are for the same effect. Default: a new key
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// The call compensates the effect of the call with this key
     #[arg(long, requires = "key")]
     compensate: bool,
-    /// Keep the answer, by agent and action, in a JSON file with others. Without FILE: answers.json
+    /// Keep the answer in a JSON file, under agent and action, beside the answers in it. Without FILE: answers.json
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = answers::FILE)]
     record: Option<PathBuf>,
-    /// Longest time of the call; the agent's call_timeout and the description may end it sooner
+    /// Longest time of the call; the agent's call_timeout and the description's timeout may end it sooner
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = str::parse::<Millis>)]
     timeout: Millis,
     /// Print one JSON line
@@ -133,7 +133,7 @@ pub async fn run(args: CallArgs) -> Result<ExitCode> {
     })
 }
 
-/// The input: JSON on the command line, or that of a file.
+/// The input: JSON from the command line, or from a file.
 fn input(given: &str) -> Result<Value, Usage> {
     let (text, from) = match given.trim_start().starts_with(['{', '[', '"']) {
         true => (given.to_owned(), "--input".to_owned()),
@@ -148,17 +148,17 @@ fn input(given: &str) -> Result<Value, Usage> {
     serde_json::from_str(&text).map_err(|e| Usage(format!("{from}: is not JSON: {e}")))
 }
 
-/// Says what is about to be done, before it is done.
+/// Prints to standard error, before the call, that it is a real one, and what the description does not have.
 fn announce(args: &CallArgs, target: &Target) {
     let (agent, action) = (&args.target.name, &args.action);
     match &target.described {
         None => eprintln!(
-            "agent {agent} has no description: {action} is called as the contract has it; --service FILE names one"
+            "agent {agent} has no description, so {action} is called by the contract of services; name a description with --service FILE"
         ),
         Some((file, service)) if !service.actions.contains_key(action) => {
             let near = nearest(action, service.actions.keys().map(String::as_str));
             let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            eprintln!("{file} does not list {action}, which is called as POST /{action}{near}");
+            eprintln!("{file} does not list {action}, so it is called as POST /{action}{near}");
         }
         Some(_) => {}
     }
@@ -172,7 +172,7 @@ fn announce(args: &CallArgs, target: &Target) {
     }
 }
 
-/// Keeps the answer, and returns the file.
+/// Keeps the answer if `--record` is given; returns the file that it is in.
 fn record<'a>(args: &'a CallArgs, exchange: &Exchange) -> Result<Option<&'a Path>, Usage> {
     let Some(file) = &args.record else {
         return Ok(None);
@@ -187,13 +187,13 @@ fn record<'a>(args: &'a CallArgs, exchange: &Exchange) -> Result<Option<&'a Path
             Ok(Some(file))
         }
         (None, _) => {
-            eprintln!("not recorded: there is no answer");
+            eprintln!("not recorded: the service did not answer");
             Ok(None)
         }
     }
 }
 
-/// The meaning of a result as a word of descriptions, and what follows from it.
+/// The meaning of a result, as the word that descriptions have for it, and its consequence.
 fn meaning(exchange: &Exchange) -> (&'static str, String) {
     let again =
         |after: &Option<Millis>| after.map_or_else(String::new, |after| format!(" after {after}"));
@@ -201,11 +201,11 @@ fn meaning(exchange: &Exchange) -> (&'static str, String) {
         Ok(_) => ("done", "the step would be done with this output".to_owned()),
         Err(Fault::Permanent { .. }) if exchange.request.is_none() => (
             "not-sent",
-            "no request can be made of this input; nothing was sent".to_owned(),
+            "no request can be made from this input, so nothing was sent".to_owned(),
         ),
         Err(Fault::Permanent { .. }) => (
             "refused",
-            "for good, without an effect: the step would fail".to_owned(),
+            "the call had no effect, and the step would fail".to_owned(),
         ),
         Err(Fault::Transient {
             retry_after,
@@ -217,22 +217,22 @@ fn meaning(exchange: &Exchange) -> (&'static str, String) {
                 "the agent would call again{} under the same key; {}",
                 again(retry_after),
                 if *maybe_applied {
-                    "whether it had an effect is in doubt"
+                    "the effect of this call is in doubt"
                 } else {
-                    "it had no effect"
+                    "this call had no effect"
                 }
             ),
         ),
         Err(Fault::InProgress { retry_after, .. }) => (
             "in-progress",
             format!(
-                "an earlier call under this key is being worked on: asked for again{}",
+                "the service still works on an earlier call under this key; the agent would call again{}",
                 again(retry_after)
             ),
         ),
         Err(Fault::CallerRefused { .. }) => (
             "caller-refused",
-            "the service does not accept this caller: look at `auth` and `headers` of the agent"
+            "the service does not accept this caller: check the agent's `auth` and `headers`, or the rights of its AWS role"
                 .to_owned(),
         ),
     }
@@ -311,7 +311,7 @@ fn show(
         }
     }
     if args.key.is_none() && exchange.request.is_some() {
-        println!("  the same effect again: --key {}", key.0);
+        println!("  to call again for the same effect: --key {}", key.0);
     }
     if let Some(file) = recorded {
         println!("  recorded in {}", file.display());
@@ -329,7 +329,7 @@ fn show_answer(answer: &RecordedAnswer, took: Millis) {
     println!();
 }
 
-/// A body behind a mark, up to a bound.
+/// Prints at most [`SHOWN`] characters of a body, each line behind a mark.
 fn body(mark: &str, text: &str) {
     if text.is_empty() {
         return;
@@ -341,6 +341,6 @@ fn body(mark: &str, text: &str) {
     }
     let more = text.chars().count().saturating_sub(SHOWN);
     if more > 0 {
-        println!("{mark} … and {more} characters more; --json has all");
+        println!("{mark} … and {more} more characters; --json has all");
     }
 }

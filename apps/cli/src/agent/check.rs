@@ -1,4 +1,4 @@
-//! `triad agent check`: holds a description against the running service, where that has no effect.
+//! `triad agent check`: checks a description against the running service, by calls that have no effect there.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,10 +25,10 @@ const WITHIN: Duration = Duration::from_secs(10);
   triad agent check payment
   triad agent check payment --agent payment=https://pay.example --service agents/payment.yaml --json
 
-It looks whether the address answers, by HEAD, whether credentials can be had and are accepted, and calls each GET action
-that needs no input. Every other action is listed as not called: triad agent call calls one.
+It sends HEAD to the address, gets the credentials, and calls each GET action that needs no input; the answer shows whether
+the service accepts the credentials. It lists every other action as not called: try those with triad agent call.
 
-Exit codes: 0 nothing is wrong, 1 something is, 2 the command or a file is wrong.")]
+Exit codes: 0 nothing is wrong, 1 a point is wrong, 2 the command or a file is wrong.")]
 pub struct CheckArgs {
     #[command(flatten)]
     target: TargetArgs,
@@ -37,7 +37,7 @@ pub struct CheckArgs {
     json: bool,
 }
 
-/// What was found of one point.
+/// The result for one point, with a text for people.
 enum Found {
     Fine(String),
     Wrong(String),
@@ -112,7 +112,7 @@ async fn points(target: &Target, described: &ServiceDefinition) -> Result<Vec<Po
         "address",
         match reached {
             Ok(None) => Found::NotCalled(format!(
-                "{address} is of AWS: no call of it is without an effect"
+                "{address} is not called, since every call of a service of AWS may have an effect"
             )),
             Ok(Some(status)) => Found::Fine(format!("{address} answers{tls} ({status} to HEAD)")),
             Err(fault) => {
@@ -125,11 +125,11 @@ async fn points(target: &Target, described: &ServiceDefinition) -> Result<Vec<Po
         add(
             "credentials",
             match target.service.credentials(WITHIN).await {
-                Ok(true) => Found::Fine("they can be had".to_owned()),
+                Ok(true) => Found::Fine("the agent has them".to_owned()),
                 Ok(false) if target.config.headers.is_empty() => {
                     Found::Fine("none are set".to_owned())
                 }
-                Ok(false) => Found::Fine("the headers of the settings".to_owned()),
+                Ok(false) => Found::Fine("only `headers` of the settings".to_owned()),
                 Err(fault) => {
                     stop = Some("there are no credentials");
                     Found::Wrong(said(&fault))
@@ -184,7 +184,7 @@ async fn call(service: &HttpService, described: &ServiceDefinition, action: &str
         Ok(output) => {
             let status = exchange.answer.map_or(0, |answer| answer.status);
             let output: String = output.to_string().chars().take(200).collect();
-            Found::Fine(format!("answered {status}, and the output is {output}"))
+            Found::Fine(format!("answered {status}; the output is {output}"))
         }
         Err(fault) => Found::Wrong(said(fault)),
     })
@@ -197,7 +197,7 @@ fn said(fault: &Fault) -> String {
         | Fault::Transient { code, message, .. }
         | Fault::InProgress { code, message, .. } => format!("{code}: {message}"),
         Fault::CallerRefused { code, message, .. } => format!(
-            "the caller is not accepted: {code}: {message}; look at `auth` and `headers` of the agent"
+            "the caller is not accepted: {code}: {message}; check the agent's `auth` and `headers`, or the rights of its AWS role"
         ),
     }
 }

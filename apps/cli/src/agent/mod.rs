@@ -1,4 +1,4 @@
-//! `triad agent`: descriptions of services, written, tried and checked.
+//! `triad agent`: writes, tries and checks descriptions of services.
 
 mod call;
 mod check;

@@ -1,4 +1,4 @@
-//! The service that a command calls: the settings of the agent, and the description of its service.
+//! The service that `triad agent call` and `check` call: the agent's settings, and the description of its service.
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,14 @@ use crate::dev::project::Project;
 use crate::output::Usage;
 use crate::user_files::{self, AGENTS};
 
-/// Options that say which service is called.
+/// Options that name the service to call.
 #[derive(Debug, Args)]
 pub struct TargetArgs {
     /// Name of the agent
     #[arg(value_name = "AGENT", value_parser = agent_name)]
     pub name: AgentName,
-    /// Address of an agent's service, such as payment=http://127.0.0.1:8080. Default: that of the project's triad.yaml
-    /// or of TRIAD_AGENTS, which also have the credentials
+    /// Address of the agent's service, such as payment=http://127.0.0.1:8080. Default: the address in the project's
+    /// triad.yaml or in TRIAD_AGENTS. Credentials come from these in any case
     #[arg(long, value_name = "NAME=URL", value_parser = named_address)]
     pub agent: Vec<(AgentName, String)>,
     /// Description of the service. Default: agents/NAME.yaml beside the workflows of the project, or in this directory
@@ -40,7 +40,7 @@ pub struct Target {
     pub config: AgentConfig,
     /// The service.
     pub service: HttpService,
-    /// The description and its place, if there is one.
+    /// The file with the description, as it is shown, and the description; `None` if there is none.
     pub described: Option<(String, ServiceDefinition)>,
 }
 
@@ -55,7 +55,9 @@ impl TargetArgs {
         let url = self.agent.iter().rfind(|(named, _)| named == name);
         let url = url.map(|(_, url)| url.as_str());
         if let Some((other, _)) = self.agent.iter().find(|(named, _)| named != name) {
-            let why = format!("--agent {other}=…: the call is one of agent {name}");
+            let why = format!(
+                "--agent {other}=…: this command calls agent {name}: write --agent {name}=…"
+            );
             return Err(Usage(why).into());
         }
         let mut config = match &project {
@@ -91,7 +93,7 @@ impl TargetArgs {
         })
     }
 
-    /// The description beside the workflows, or in one of them.
+    /// The description from a file beside the workflows or in this directory, else from a workflow itself.
     fn beside(&self, project: Option<&Project>) -> Result<Option<(String, ServiceDefinition)>> {
         let name = self.name.as_str();
         let workflows = project.map_or(&[][..], |project| &project.workflows);

@@ -30,9 +30,10 @@ use crate::user_files;
   triad test order.yaml details.json --outputs outputs.json --json
   triad test order.yaml order.json --answers answers.json
 
-The order is in the form of the topic, or only its details. The output of an earlier step is the given
-one, else what its description makes of the answer in --answers, else a placeholder that is marked as such. Exit code 1 if an input has no value for this order or
-the order would be rejected, 2 if a file is wrong.")]
+The order is in the form of the topic, or only its details. The output of an earlier step is the output given for it,
+else the output that its answer in --answers gives by the description, else a placeholder that is marked as such. Exit
+code 1 if an input has no value for this order, an answer does not say that its step is done, or the order would be
+rejected; 2 if a file is wrong.")]
 pub struct TestArgs {
     /// Workflow file
     #[arg(value_name = "WORKFLOW")]
@@ -46,7 +47,7 @@ pub struct TestArgs {
     /// Output of one step; may be given several times, and takes precedence over --outputs
     #[arg(long, value_name = "STEP=JSON")]
     output: Vec<String>,
-    /// Answers by agent and action, in YAML or JSON: outputs, or what triad agent call --record has kept
+    /// File of answers by agent and action, in YAML or JSON: outputs, or answers recorded by triad agent call --record
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
     /// The order comes by the high lane
@@ -351,7 +352,8 @@ fn step(
     Ok(is_good)
 }
 
-/// The output of a step by the answer of its action, if there is one; an error says why the answer gives none.
+/// The output of a step, from the answer to its action in `--answers`; `None` if there is no such answer. The error
+/// says why the answer gives no output.
 fn played(
     workflow: &Workflow,
     step: &Step,
@@ -390,7 +392,7 @@ fn played(
         match recorded.judged(&call) {
             Ok(output) => Ok(fit(output, MAX_OUTPUT_BYTES)),
             Err(fault) => Err(format!(
-                "the recorded answer, {}, does not say that the step is done: {}",
+                "the recorded answer with status {} does not say that the step is done: {}",
                 recorded.status,
                 fault.code()
             )),

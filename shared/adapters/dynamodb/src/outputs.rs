@@ -1,10 +1,10 @@
-//! Outputs that lie beside the records: items of the table of details.
+//! Outputs beside the records: items in the table of details.
 //!
-//! The key of an output is the order's id, `/` and the output's digest; no order's id has a `/`. An output is put
-//! before the record that names it, without a condition: an item with this key has always the same content. If the
-//! record's write then fails, the item is an orphan.
+//! The key of an output is the order's id, `/` and the output's digest; an order's id never has a `/`. An output is
+//! written before the record that names it. The write has no condition, because every item with this key has the same
+//! content. If the write of the record then fails, the item is an orphan.
 //!
-//! An output expires with its record. Until the order's end it has a provisional expiry, which bounds how long an
+//! An output expires with its record. Until the order ends, it has a provisional expiry, which also bounds how long an
 //! orphan stays.
 
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use crate::tables::attr;
 
 const OUTPUT: &str = "Output";
 const OUTPUT_GZIP: &str = "OutputGzip";
-/// Provisional life of an output: ten years. An order that is unfinished for longer loses its outputs.
+/// Time from an output's write to its provisional expiry: ten years. An order that has not ended by then loses its
+/// outputs.
 const PROVISIONAL: Millis = Millis(10 * 366 * 24 * 3_600_000);
 
 fn key(order: &OrderId, digest: &OutputDigest) -> String {
@@ -37,7 +38,7 @@ pub(crate) fn is_output(item: &Item) -> bool {
 }
 
 impl<C: Clock + Clone> DynamoStore<C> {
-    /// Stores outputs of an order until a moment, in seconds since the Unix epoch; `None`: provisionally.
+    /// Stores outputs of an order, which expire at a moment in seconds since the Unix epoch; `None`: provisionally.
     pub(crate) async fn put_outputs<'a>(
         &self,
         order: &OrderId,
@@ -71,8 +72,8 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .await
     }
 
-    /// Reads outputs of an order, in the order of the digests. An output never changes, so the eventually consistent
-    /// read is enough; one that it does not find is read again consistently.
+    /// Reads outputs of an order, in the order of the digests. An output never changes, so an eventually consistent
+    /// read is enough; an output that it does not find is read again consistently.
     pub(crate) async fn get_outputs(
         &self,
         wanted: OutputsOf,
@@ -111,7 +112,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
     /// Sets when the outputs of an order expire, in seconds since the Unix epoch; `None`: provisionally.
     ///
     /// # Errors
-    /// [`StoreError::Item`] if one has expired already.
+    /// [`StoreError::Item`] if an output has expired already.
     pub(crate) async fn expire_outputs(
         &self,
         order: &Order,

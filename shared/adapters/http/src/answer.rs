@@ -1,4 +1,4 @@
-//! Answers: received up to a bound, decoded, and judged.
+//! Receives answers up to a bound, decodes them, and judges what they mean.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -29,32 +29,32 @@ pub(crate) struct Received {
     /// The body, decompressed, or as much of it as came.
     body: Vec<u8>,
     whole: Whole,
-    /// What it says in the form of a service of AWS.
+    /// What it says in the form of an AWS service; empty for an HTTP service.
     own: Own,
 }
 
-/// What an answer says beside its status, in the form of its service: each part comes before what HTTP says, and after
-/// what a description says.
+/// What an answer of an AWS service says beside its status. Each part overrides what HTTP says, and a description
+/// overrides each part.
 #[derive(Default)]
 pub(crate) struct Own {
     pub means: Option<AnswerMeaning>,
     pub code: Option<String>,
     pub message: Option<String>,
-    /// Whether the call may have had an effect, if it may pass.
+    /// Whether the call may have had an effect, if the answer means that the error may pass.
     pub maybe_applied: Option<bool>,
 }
 
-/// Whether a body was received as a whole.
+/// Whether the whole body was received.
 enum Whole {
     Yes,
-    /// It is longer than what is read, or in a coding that is not known: why, for people.
+    /// It is too long, or has a coding that cannot be decoded; the text is the reason, for people.
     Unreadable(String),
-    /// The connection ended before the body did.
+    /// The connection ended before the body did; the text is the reason.
     Broken(String),
 }
 
 impl Received {
-    /// A whole answer with this body, decoded.
+    /// A whole answer with this body, which is decoded already.
     pub(crate) fn whole(status: StatusCode, headers: HeaderMap, body: Vec<u8>) -> Self {
         let whole = Whole::Yes;
         Self {
@@ -102,7 +102,7 @@ impl Received {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The answer with what it says in its service's form, and with this body, if there is one, in place of its own.
+    /// The answer with what it says in its service's form, and with `body` in place of its own body if there is one.
     pub(crate) fn with(mut self, own: Own, body: Option<&Value>) -> Self {
         self.own = own;
         if let Some(body) = body {
@@ -130,7 +130,8 @@ pub(crate) async fn receive(mut response: reqwest::Response) -> Received {
     take(status, headers, body, whole)
 }
 
-/// An answer with this body, as it came from the network, or with as much of it as came before the connection ended.
+/// An answer with this body as it came from the network, before it is decoded. `is_broken`: the connection ended before
+/// the body did.
 pub(crate) fn received(
     status: StatusCode,
     headers: HeaderMap,
@@ -174,7 +175,7 @@ fn decoded(headers: &HeaderMap, mut body: Vec<u8>) -> (Vec<u8>, Whole) {
     for coding in codings.iter().rev() {
         let decoded_body = match coding.as_str() {
             "gzip" | "x-gzip" => bounded(GzDecoder::new(body.as_slice())),
-            // The name means zlib; some services send the bare stream.
+            // `deflate` means zlib; some services send deflate without the header of zlib.
             "deflate" => match bounded(ZlibDecoder::new(body.as_slice())) {
                 Err(Some(_)) => bounded(DeflateDecoder::new(body.as_slice())),
                 other => other,
@@ -195,7 +196,7 @@ fn decoded(headers: &HeaderMap, mut body: Vec<u8>) -> (Vec<u8>, Whole) {
     (body, Whole::Yes)
 }
 
-/// All that a decoder gives; an error without a text if that is too long.
+/// All that a decoder returns. The error has no text if that is too long.
 fn bounded(decoder: impl std::io::Read) -> Result<Vec<u8>, Option<String>> {
     let mut plain = Vec::new();
     let read = decoder
@@ -215,8 +216,8 @@ fn content_type(headers: &HeaderMap) -> String {
     kind.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// A body as a text. Bytes that are no text in UTF-8 are read as ISO 8859-1 if the answer says so, else with
-/// replacement characters.
+/// A body as a text. A body that is not UTF-8 is read as ISO 8859-1 if the answer says so, else with replacement
+/// characters.
 fn text(headers: &HeaderMap, body: &[u8]) -> String {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let kind = content_type(headers);
@@ -229,7 +230,7 @@ fn text(headers: &HeaderMap, body: &[u8]) -> String {
     }
 }
 
-/// A body as a value: its JSON; another text as a text; null if it is empty.
+/// A body as a value: its JSON, or a text if it is not JSON, or null if it is empty.
 fn value(headers: &HeaderMap, body: &[u8]) -> Value {
     let (kind, text) = (content_type(headers), text(headers, body));
     let trimmed = text.trim();
@@ -253,8 +254,8 @@ fn header_values(headers: &HeaderMap) -> Value {
     Value::Object(texts.collect::<Map<_, _>>())
 }
 
-/// What an answer is for the agent: an output, or a fault. The description's rows come first, then the statuses of
-/// the configuration, then what the answer says in its service's own form, then what HTTP says.
+/// What an answer means for the agent: an output, or a fault. The first of these that gives a meaning decides: the
+/// description's rows, the statuses of the configuration, the form of an AWS service, HTTP.
 ///
 /// # Errors
 /// The fault of an answer that does not say that the work is done. `now` is compared with a date in `Retry-After`.
@@ -338,7 +339,7 @@ pub(crate) fn judge(
     let answered = evidence.masked(format!("{} answered {status}{kind}{to}", evidence.call()));
     let is_refusal = matches!(means, AnswerMeaning::Refused | AnswerMeaning::Absent);
     let message = match message.map(|message| evidence.masked(message)) {
-        // What a service says when it refuses is for people as it is.
+        // The text of a refusal is written for people, so it stands alone.
         Some(message) if is_refusal => message,
         Some(message) => format!("{message} ({answered})"),
         None => format!("{answered}{}", evidence.beginning(&body)),

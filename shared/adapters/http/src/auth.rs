@@ -1,4 +1,5 @@
-//! Who the agent is to its service: credentials by reference, read anew when they change.
+//! The credentials that an agent sends to its service. Settings name them by reference; they are read again when they
+//! change.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,13 +22,14 @@ use super::{HttpSettingsError, base64, transient};
 const AHEAD: u64 = 60_000;
 /// Life of a token whose answer does not say it, in milliseconds.
 const DEFAULT_LIFE: u64 = 300_000;
-/// Longest wait of a call for a token or a secret. Half of the call's time may end it sooner: the call then ends as one
-/// that was not made, and not as one in doubt.
+/// Longest wait of a call for a token or a secret. It also ends after half of the call's time, so that the call ends as
+/// not made. A call whose whole time has passed would be in doubt.
 pub(crate) const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long other calls get the failure of a request for a token before the issuer is asked again, in milliseconds.
+/// How long the failure of a request for a token counts for other calls, in milliseconds. Then the issuer is asked
+/// again.
 const FAILURE_LASTS: u64 = 1_000;
 
-/// How an agent shows its service who it is.
+/// The credentials of an agent, in the form that its service takes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
@@ -48,23 +50,23 @@ pub enum Auth {
         /// Its value.
         value: SecretRef,
     },
-    /// A bearer token by client credentials (RFC 6749, section 4.4), replaced ahead of its end.
+    /// A bearer token by client credentials (RFC 6749, section 4.4), replaced before its end.
     Oauth2 {
-        /// Where tokens are issued: an absolute `http` or `https` URL.
+        /// URL of the issuer of tokens: an absolute `http` or `https` URL.
         token_url: String,
         /// Id of this client.
         client_id: String,
         /// Its secret.
         client_secret: SecretRef,
-        /// The scopes to ask for, separated by blanks. Absent: none is named.
+        /// The scopes to ask for, separated by blanks. Absent: the request names none.
         #[serde(default)]
         scope: Option<String>,
-        /// The audience to ask for, which some issuers need. Absent: none is named.
+        /// The audience to ask for, which some issuers need. Absent: the request names none.
         #[serde(default)]
         audience: Option<String>,
     },
-    /// A signature of the request with the credentials of the program's role (AWS Signature Version 4), for APIs with
-    /// the access control of AWS.
+    /// A signature of the request with the credentials of the program's role (AWS Signature Version 4), for APIs that
+    /// use the access control of AWS.
     Sigv4 {
         /// Name of the service in signatures, such as `execute-api` or `lambda`.
         service: String,
@@ -92,29 +94,29 @@ enum Kind {
         client_id: String,
         secret: Secret,
         more: Vec<(&'static str, String)>,
-        /// Held while a token is asked for, so that one call asks and the others wait.
+        /// Locked during a request for a token, so that one call sends it and the others wait.
         token: Box<tokio::sync::Mutex<Known>>,
     },
     Sigv4(Box<Signer>),
 }
 
-/// What is known of the issuer.
+/// The results of requests to the issuer so far.
 #[derive(Default)]
 struct Known {
     token: Option<Token>,
-    /// The last request's failure, and until when it is given to other calls, in milliseconds since 1970.
+    /// The last request's failure, and until when it counts for other calls, in milliseconds since 1970.
     failed: Option<(u64, Fault)>,
 }
 
 struct Token {
     value: String,
-    /// From when on another one is asked for, in milliseconds since 1970.
+    /// When to ask for another token, in milliseconds since 1970.
     replace_at: u64,
-    /// Until when it is good.
+    /// When the token ends, in milliseconds since 1970.
     ends_at: u64,
 }
 
-/// What one call shows.
+/// The credentials of one call.
 pub(crate) enum Shown {
     /// A header, and the secrets in it.
     Header {
@@ -135,10 +137,10 @@ impl Shown {
         }
     }
 
-    /// Adds the header, or a signature of the request as it is.
+    /// Adds the header, or a signature of the request. After a signature the request must not change.
     ///
     /// # Errors
-    /// The fault of a call that was not made, because its request cannot be signed.
+    /// The fault of a call that was not made because its request cannot be signed.
     pub(crate) fn add(self, request: &mut Request) -> Result<(), Fault> {
         match self {
             Self::Header { name, value, .. } => {
@@ -160,9 +162,9 @@ impl Credentials {
     /// Reads the secrets of the environment and of files.
     ///
     /// # Errors
-    /// [`HttpSettingsError::Secret`] if one cannot be read, with where it should be; [`HttpSettingsError::Header`] and
-    /// [`HttpSettingsError::TokenUrl`] if these are none; [`HttpSettingsError::NoAws`] if there is no account of AWS,
-    /// and they need one.
+    /// [`HttpSettingsError::Secret`] if a secret cannot be read; its text says where it should be.
+    /// [`HttpSettingsError::Header`] or [`HttpSettingsError::TokenUrl`] if the header's name or the URL is not valid.
+    /// [`HttpSettingsError::NoAws`] if the credentials need an account of AWS and there is none.
     pub(crate) fn new(auth: &Auth, aws: &AwsAccount) -> Result<Self, HttpSettingsError> {
         let header = |name, prefix, user, secret: &SecretRef| {
             Ok::<_, HttpSettingsError>(Kind::Header {
@@ -208,7 +210,7 @@ impl Credentials {
         Ok(Self(Arc::new(kind)))
     }
 
-    /// What a call shows that may take `time_left`.
+    /// The credentials of a call that may take `time_left`.
     ///
     /// # Errors
     /// The fault of a call that was not made because there is no token or no secret: it had no effect.
@@ -249,8 +251,9 @@ impl Credentials {
         }
     }
 
-    /// The service refused the caller with this status. After `401` the next call reads a secret of Secrets Manager, or
-    /// asks for a token, anew; AWS has other statuses for it, after all of which it asks for the role's credentials.
+    /// Notes that the service refused the caller with this status. After `401` the next call reads a secret of Secrets
+    /// Manager again, or asks for another token. With signatures the next call asks for the role's credentials again
+    /// after any status, because AWS refuses callers with several.
     pub(crate) async fn refused(&self, status: u16) {
         match &*self.0 {
             Kind::Header { secret, .. } if status == 401 => secret.refused(),
@@ -324,7 +327,7 @@ impl Credentials {
                 };
                 let value = good.map(|token| token.value.clone());
                 known.failed = Some((now.saturating_add(FAILURE_LASTS), fault.clone()));
-                // While the issuer is away a token that is still good is shown.
+                // While the issuer gives no new token, the old one is used until its end.
                 value.ok_or(fault)
             }
         }
@@ -364,7 +367,8 @@ fn issued((status, body): (u16, Value), now: u64, evidence: &Evidence) -> Result
 fn shown(name: HeaderName, text: &str, secrets: Vec<String>) -> Result<Shown, Fault> {
     let mut value = HeaderValue::try_from(text).map_err(|_| Fault::CallerRefused {
         code: "bad-secret".to_owned(),
-        message: "the agent's secret has characters that no header can have".to_owned(),
+        message: "the agent's secret has characters that a header cannot have: remove line ends and control characters from it"
+            .to_owned(),
         maybe_applied: false,
     })?;
     value.set_sensitive(true);

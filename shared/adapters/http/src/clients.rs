@@ -1,4 +1,4 @@
-//! The HTTP client of an agent, made anew when the certificates that it shows or trusts have changed.
+//! The HTTP client of an agent. Another one is made when the certificates that it presents or trusts have changed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{HttpSettingsError, within_the_origin};
 
 /// Idle connections that are kept open to one host.
 const IDLE_CONNECTIONS: usize = 64;
-/// Least time between two looks for other certificates, in milliseconds: 10 s.
+/// Least time between two checks for changed certificates, in milliseconds: 10 s.
 const LOOK_EVERY: u64 = 10_000;
 
 /// The certificates of an agent's connections, in PEM. At least one of `certificate` and `ca` is there.
@@ -24,15 +24,15 @@ const LOOK_EVERY: u64 = 10_000;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// The certificate that the agent shows (mutual TLS), followed by those of its issuers but for the root. Absent:
-    /// it shows none.
+    /// The certificate that the agent presents (mutual TLS), followed by those of its issuers without the root. Absent:
+    /// it presents none.
     #[serde(default)]
     pub certificate: Option<SecretRef>,
     /// The private key of `certificate`, without a password.
     #[serde(default)]
     pub key: Option<SecretRef>,
-    /// The root certificates that the service's certificate, and that of an issuer of tokens, must descend from.
-    /// Absent: those of the system.
+    /// The root certificates that the agent trusts for the service and for an issuer of tokens. Absent: those of the
+    /// system.
     #[serde(default)]
     pub ca: Option<SecretRef>,
 }
@@ -40,9 +40,9 @@ pub struct Tls {
 /// The client of an agent. Clones share it.
 #[derive(Clone)]
 pub(crate) enum Clients {
-    /// One for good.
+    /// One client that is never replaced.
     One(Client),
-    /// One for each set of certificates.
+    /// A client that is replaced when its certificates change.
     Renewed(Arc<Renewed>),
 }
 
@@ -60,7 +60,7 @@ type Texts = [Option<String>; 3];
 struct Made {
     client: Client,
     texts: Texts,
-    /// When the certificates were looked at last, in milliseconds since 1970.
+    /// When the certificates were last checked for a change, in milliseconds since 1970.
     looked_at: u64,
 }
 
@@ -97,7 +97,7 @@ impl Clients {
             made: Mutex::default(),
         };
         let texts = renewed.secrets().map(|of| of.map(Secret::at_hand));
-        // One of them is in Secrets Manager: the first call makes the client.
+        // If one of them is in Secrets Manager, the first call makes the client.
         if !texts.iter().any(|text| matches!(text, Some(None))) {
             let made = renewed.made(texts.map(Option::flatten), SystemClock.now().0);
             made.map_err(HttpSettingsError::Tls)?;
@@ -105,11 +105,12 @@ impl Clients {
         Ok(Self::Renewed(Arc::new(renewed)))
     }
 
-    /// The client for a call, which waits for Secrets Manager at most `within`. Whether certificates have changed is
-    /// looked at every 10 s; while they cannot be used, as in the middle of a rotation, the last ones count.
+    /// The client for a call, which waits for Secrets Manager at most `within`. It checks at most every 10 s whether
+    /// the certificates have changed. While they cannot be used, as in the middle of a rotation, the last client is
+    /// used.
     ///
     /// # Errors
-    /// The fault of a call that was not made, because no certificates could be read or used yet.
+    /// The fault of a call that was not made because no certificates could be read or used so far.
     pub(crate) async fn now(&self, within: Duration) -> Result<Client, Fault> {
         let renewed = match self {
             Self::One(client) => return Ok(client.clone()),
@@ -146,7 +147,7 @@ impl Renewed {
         [certificate, key, self.ca.as_ref()]
     }
 
-    /// The client that was made last, if it is good.
+    /// The client that was made last, if `is_good` accepts it.
     fn last(&self, is_good: impl Fn(&Made) -> bool) -> Option<Client> {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.as_ref()
@@ -154,7 +155,7 @@ impl Renewed {
             .map(|made| made.client.clone())
     }
 
-    /// The client for these texts: the last one, if it was made with the same.
+    /// The client for these texts: the last one if its texts were the same, else a new one.
     fn made(&self, texts: Texts, now: u64) -> Result<Client, String> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = made.as_mut() {

@@ -1,4 +1,4 @@
-//! One call with all that was sent and answered, for people and for recordings.
+//! One call with its request and answer, for people and for recordings.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use super::{Base, HttpService, not_sent};
 
 /// Text in the place of a secret.
 const HIDDEN: &str = "(hidden)";
-/// Headers of an answer that are not recorded: they are about one connection or one moment, or may be secrets.
+/// Headers of an answer that are not recorded: they concern one connection or one moment, or may be secrets.
 const NOT_RECORDED: [&str; 8] = [
     "connection",
     "content-encoding",
@@ -30,16 +30,16 @@ const NOT_RECORDED: [&str; 8] = [
     "transfer-encoding",
 ];
 
-/// A call, and what came of it. No secret is in it.
+/// A call: its request, its answer, and its result for the agent. No secret is in it.
 #[derive(Debug)]
 pub struct Exchange {
     /// The request, if one could be made.
     pub request: Option<SentRequest>,
     /// The answer, if there is one.
     pub answer: Option<RecordedAnswer>,
-    /// Why the answer is not whole, for people. `None`: it is, or there is none.
+    /// Why the answer is not whole, for people. `None` if it is whole, or if there is no answer.
     pub cut: Option<String>,
-    /// What the agent makes of it.
+    /// What the answer means for the agent.
     pub result: Result<Value, Fault>,
 }
 
@@ -62,15 +62,15 @@ pub struct SentRequest {
 pub struct RecordedAnswer {
     /// The status of HTTP.
     pub status: u16,
-    /// Headers, by names in lower case; of one that came more than once, the last.
+    /// Headers, by names in lower case. If a header came more than once, the last value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The body: a text as it came, or JSON in the place of its text.
+    /// The body: a text as it came, or a JSON object or list in place of its text.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub body: Value,
 }
 
-/// What is noted of a call while it is made.
+/// Request and answer of a call, noted while it is made.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     request: Option<SentRequest>,
@@ -82,7 +82,7 @@ impl Seen {
     /// Notes a request.
     pub(crate) fn request(&mut self, request: &Request, evidence: &Evidence) {
         let mut url = request.url().clone();
-        // Fails only for a URL that cannot have them.
+        // Fails only for a URL that cannot have a user, and such a URL is not called.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let body = request.body().and_then(|body| body.as_bytes());
@@ -119,7 +119,7 @@ impl Seen {
     }
 }
 
-/// A body in the form that is kept: JSON if that says the same as its text.
+/// A body in the form of a recording: its JSON if that loses nothing of the text, else the text.
 fn recorded_body(text: String) -> Value {
     let trimmed = text.trim();
     if trimmed.is_empty() {
@@ -136,7 +136,7 @@ fn recorded_body(text: String) -> Value {
 }
 
 impl HttpService {
-    /// Makes one call as [`call`](triad_runtime::RemoteService::call) does, and returns all that was sent and answered.
+    /// Makes one call as [`call`](triad_runtime::RemoteService::call) does, and returns its request, answer and result.
     pub async fn exchange(&self, call: Call<'_>) -> Exchange {
         let mut seen = Seen::default();
         let result = self
@@ -157,8 +157,8 @@ impl HttpService {
 }
 
 impl HttpService {
-    /// The status that the service answers to `HEAD` of its base: any says that it can be reached. `None` of a service
-    /// of AWS, which has no call without an effect.
+    /// The status that the service answers to `HEAD` of its base URL. Any status shows that the service can be reached.
+    /// `None` for a service of AWS, where every call may have an effect.
     ///
     /// # Errors
     /// The fault of a call without an answer.
@@ -173,10 +173,10 @@ impl HttpService {
         Ok(Some(answer.status().as_u16()))
     }
 
-    /// Gets the credentials of a call, if the settings name some: false if they name none.
+    /// Gets the credentials of a call. Returns false if the settings name none.
     ///
     /// # Errors
-    /// The fault of a call that cannot have them.
+    /// The fault that a call would have because it cannot get its credentials.
     pub async fn credentials(&self, within: Duration) -> Result<bool, Fault> {
         match &self.base {
             Base::Url(_, Some(credentials)) => {
@@ -200,7 +200,7 @@ impl RecordedAnswer {
         }
     }
 
-    /// What an agent makes of the answer to this call, by the description of the call alone.
+    /// What the answer means as the answer to this call, by the call's description and not by an agent's settings.
     ///
     /// # Errors
     /// The fault of an answer that does not say that the work is done; [`Fault::Permanent`] if the description or the
@@ -224,8 +224,8 @@ impl RecordedAnswer {
     }
 }
 
-/// What an agent makes of an answer with these headers and this body, as they come from the network, by the
-/// description of the call alone. `is_broken`: the connection ended before the body did.
+/// What an answer with these headers and this body, as they come from the network, means as the answer to this call, by
+/// the call's description and not by an agent's settings. `is_broken`: the connection ended before the body did.
 ///
 /// # Errors
 /// The fault of an answer that does not say that the work is done; [`Fault::Permanent`] if the description cannot be

@@ -69,7 +69,7 @@ pub struct HttpService {
     secrets: Vec<String>,
 }
 
-/// What is called, and with which credentials.
+/// The service that is called, and the credentials for it.
 #[derive(Clone)]
 enum Base {
     Url(Url, Option<Credentials>),
@@ -93,7 +93,8 @@ impl HttpService {
     /// Makes the client; the service is not called yet. Connecting may take at most 2 s.
     ///
     /// # Errors
-    /// [`HttpSettingsError`], by the setting that is wrong; [`HttpSettingsError::Client`] if no HTTP client can be made.
+    /// The variant of [`HttpSettingsError`] for the setting that is wrong; [`HttpSettingsError::Client`] if no HTTP
+    /// client can be made.
     pub fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
         let base = base(settings)?;
         for (status, means) in &settings.statuses {
@@ -122,7 +123,8 @@ impl HttpService {
         })
     }
 
-    /// The request of a call to an HTTP service, without what every call has, and its method and URL for people.
+    /// The request of a call to an HTTP service, without the headers that every call has and without credentials; and
+    /// its method and URL for people.
     fn http_request(
         &self,
         client: &Client,
@@ -179,7 +181,7 @@ impl HttpService {
     }
 }
 
-/// The request of an action: that of its description, or its input as JSON and the key in its header.
+/// The request of an action: by its description, else a POST of its input as JSON with the key in its header.
 fn made(call: &Call<'_>, form: Option<&CallForm>) -> Result<CallRequest, Fault> {
     let key = &call.idempotency_key.0;
     match form {
@@ -216,7 +218,7 @@ fn below(base: &Url, action: &str) -> Result<Url, Fault> {
     Ok(url)
 }
 
-/// What the settings call, and with which credentials.
+/// The service that the settings name, and the credentials for it.
 fn base(settings: &HttpSettings) -> Result<Base, HttpSettingsError> {
     let (kind, name) = match &settings.destination {
         Destination::BaseUrl(text) => {
@@ -286,7 +288,7 @@ impl RemoteService for HttpService {
 }
 
 impl HttpService {
-    /// Makes a call. `seen` notes what is sent and answered.
+    /// Makes a call. `seen` gets the request and the answer.
     async fn made(
         &self,
         call: Call<'_>,
@@ -328,7 +330,7 @@ impl HttpService {
                 let keys = signer.keys(TOKEN_TIMEOUT.min(left() / 2)).await?;
                 let time_left = left();
                 if service.kind == Kind::Lambda {
-                    // Who reads a message may do so at any time.
+                    // A message has no such headers, because it may be read at any time.
                     said.extend(until(time_left));
                 }
                 let asked = service.request(&call, form.as_deref(), made, said, &keys)?;
@@ -412,7 +414,7 @@ fn triad_headers(call: &Call<'_>, form: Option<&CallForm>) -> Vec<(&'static str,
     headers
 }
 
-/// How long and until when the answer of a call that is made now is waited for, as headers.
+/// Headers with how long the agent waits for the answer of a call that is made now, and until when.
 fn until(time_left: Duration) -> [(&'static str, String); 2] {
     let now = Duration::from_millis(SystemClock.now().0);
     let deadline = humantime::format_rfc3339_millis(UNIX_EPOCH + now + time_left);
@@ -531,10 +533,10 @@ mod tests {
         asked.join().expect("it has answered");
     }
 
-    /// The agent's own bound is 5 s: the service gets the earlier of the two.
+    /// The agent's own bound is 5 s: the headers have the shorter of the two.
     #[tokio::test]
     async fn a_service_is_told_how_long_its_answer_is_waited_for() {
-        for (time_left, told) in [(Millis(1_500), 1_500), (Millis(9_000), 5_000)] {
+        for (time_left, wanted) in [(Millis(1_500), 1_500), (Millis(9_000), 5_000)] {
             let (address, asked) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
             let before = SystemClock.now().0;
             let answer = call(&settings(format!("http://{address}")), time_left).await;
@@ -548,8 +550,11 @@ mod tests {
                 line.unwrap_or_else(|| panic!("{name} in {asked}"))
             };
             let said: u64 = header(TIME_LEFT).parse().expect("a number");
-            // What the agent did before it sent the call is taken off.
-            assert!((told - 1_000..=told).contains(&said), "{said} of {told}");
+            // The agent subtracts the time that it needed before it sent the call.
+            assert!(
+                (wanted - 1_000..=wanted).contains(&said),
+                "{said} of {wanted}"
+            );
             let deadline = humantime::parse_rfc3339(header(DEADLINE)).expect("RFC 3339");
             let deadline = deadline.duration_since(UNIX_EPOCH).expect("after 1970");
             let began = deadline.as_millis() as u64 - said;

@@ -1,4 +1,4 @@
-//! Secrets by reference: named in the settings, never written down there, and read anew when they change.
+//! Secrets by reference: settings name where a secret is and never hold it. Secrets are read again when they change.
 //!
 //! Architecture invariant: no secret is in an error, a log or the output of `Debug`.
 
@@ -15,7 +15,7 @@ use super::aws::{AwsAccount, ManagedSecret};
 /// Largest secret, in bytes, inclusive: 64 KiB.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
-/// Where a secret is: in exactly one of these.
+/// The place of a secret: exactly one of these.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged, deny_unknown_fields)]
@@ -25,23 +25,23 @@ pub enum SecretRef {
         /// Name of the variable.
         env: String,
     },
-    /// A file, without blanks and line ends around its text. It is read again when it has changed.
+    /// A file; blanks and line ends around its text are left out. It is read again when it has changed.
     File {
         /// Path of the file.
         file: PathBuf,
     },
-    /// A secret of AWS Secrets Manager. It is read when it is needed first, again after 5 minutes, and again after the
-    /// service has answered `401`.
+    /// A secret of AWS Secrets Manager. It is read when it is first needed, after 5 minutes, and after the service has
+    /// answered `401`.
     Managed {
         /// ARN or name of the secret.
         secret: String,
-        /// The field that is the secret, of a secret that is a JSON object. Absent: the whole text.
+        /// The field with the secret, if the text is a JSON object. Absent: the whole text.
         #[serde(default)]
         field: Option<String>,
     },
 }
 
-/// A secret that is read as its reference says.
+/// A secret, read as its reference says.
 pub(crate) enum Secret {
     /// The text of an environment variable.
     Fixed(String),
@@ -52,11 +52,11 @@ pub(crate) enum Secret {
 }
 
 impl Secret {
-    /// Reads a secret of the environment or of a file. One of Secrets Manager is read by [`Secret::now`].
+    /// Reads a secret of the environment or of a file. [`Secret::now`] reads a secret of Secrets Manager.
     ///
     /// # Errors
-    /// [`HttpSettingsError::Secret`] if it cannot be read, with where it should be; [`HttpSettingsError::NoAws`] for
-    /// one of Secrets Manager, if there is no account of AWS.
+    /// [`HttpSettingsError::Secret`] if it cannot be read; the text says where it should be.
+    /// [`HttpSettingsError::NoAws`] if it is in Secrets Manager and there is no account of AWS.
     pub(crate) fn new(reference: &SecretRef, aws: &AwsAccount) -> Result<Self, HttpSettingsError> {
         let bad = |what: String| HttpSettingsError::Secret(what);
         let (secret, is_empty) = match reference {
@@ -91,8 +91,8 @@ impl Secret {
         }
     }
 
-    /// The secret as it is known without a call of Secrets Manager. While its file cannot be read, as in the moment of
-    /// a rotation, the last text counts.
+    /// The secret, without a call of Secrets Manager; `None` if it was not read there yet. While a secret's file cannot
+    /// be read, as during a rotation, its last text is used.
     pub(crate) fn at_hand(&self) -> Option<String> {
         match self {
             Self::Fixed(text) => Some(text.clone()),
@@ -102,8 +102,13 @@ impl Secret {
                 if changed.is_some() && changed != known.1 {
                     match read(file) {
                         Ok(text) if !text.is_empty() => *known = (text, changed),
-                        Ok(_) => tracing::warn!(file = %file.display(), "a secret's file is empty"),
-                        Err(why) => tracing::warn!(why, "a secret cannot be read again"),
+                        Ok(_) => {
+                            tracing::warn!(file = %file.display(), "the file of a secret is empty: its last text is used")
+                        }
+                        Err(why) => tracing::warn!(
+                            why,
+                            "the file of a secret cannot be read again: its last text is used"
+                        ),
                     }
                 }
                 Some(known.0.clone())
@@ -112,11 +117,11 @@ impl Secret {
         }
     }
 
-    /// The secret as it is now. Secrets Manager is waited for at most `within`.
+    /// The secret as it is now. It waits for Secrets Manager at most `within`.
     ///
     /// # Errors
-    /// The fault of a call that was not made because Secrets Manager does not return the secret, and it is not known
-    /// from before: the call had no effect.
+    /// The fault of a call that was not made, and so had no effect, because Secrets Manager has never returned the
+    /// secret.
     pub(crate) async fn now(&self, within: Duration) -> Result<String, Fault> {
         match self {
             Self::Managed(managed) => managed.now(within).await,
@@ -124,7 +129,7 @@ impl Secret {
         }
     }
 
-    /// The service did not accept the secret: one of Secrets Manager is read anew by the next call.
+    /// Notes that the service did not accept the secret: the next call reads it again if it is in Secrets Manager.
     pub(crate) fn refused(&self) {
         if let Self::Managed(managed) = self {
             managed.refused();

@@ -12,8 +12,8 @@ use super::clients::Tls;
 
 /// What an agent calls.
 ///
-/// The services of AWS are called with the credentials of [`HttpSettings::aws`]; they have neither `headers` nor `auth`
-/// nor `tls`.
+/// Calls of AWS services are signed with the credentials of [`HttpSettings::aws`]; `headers`, `auth` and `tls` must be
+/// absent then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// An HTTP service: its absolute `http` or `https` URL. An action is one path segment below it. It may hold a user
@@ -32,15 +32,15 @@ pub enum Destination {
 /// Header values and the user information in a URL are secrets: neither `Debug` nor an error shows them.
 #[derive(Clone)]
 pub struct HttpSettings {
-    /// What is called.
+    /// The service that the agent calls.
     pub destination: Destination,
     /// Longest single call, including connecting and reading the answer; the call's remaining time may end it sooner.
     pub call_timeout: Duration,
     /// Headers of every call, as name and value, such as an API key.
     pub headers: Vec<(String, String)>,
-    /// How the agent shows the service who it is; `None`: only by `headers`.
+    /// The credentials that the agent sends; `None`: only those in `headers`.
     pub auth: Option<Auth>,
-    /// The certificates that the agent shows and trusts; `None`: it shows none and trusts those of the system.
+    /// The certificates that the agent presents and trusts; `None`: it presents none and trusts those of the system.
     pub tls: Option<Tls>,
     /// The account of AWS for secrets and signatures.
     pub aws: AwsAccount,
@@ -55,12 +55,12 @@ pub enum HttpSettingsError {
     /// The `base_url` is not an absolute `http` or `https` URL.
     #[error("its base_url is not an http or https URL")]
     BaseUrl,
-    /// The function, queue or topic that this setting names is none; the text says what it should be.
+    /// This setting does not name a function, a queue or a topic; the text says what it should be.
     #[error("{0}: {1}")]
     Destination(&'static str, &'static str),
-    /// This setting goes with [`Destination::BaseUrl`] alone.
+    /// This setting is only for [`Destination::BaseUrl`].
     #[error(
-        "{0}: goes with base_url alone: calls of AWS are signed with the credentials of the program's role"
+        "{0}: is only for base_url: remove it; calls of AWS services are signed with the credentials of the program's role"
     )]
     BaseUrlAlone(&'static str),
     /// The header with this name has a name or a value that HTTP does not allow.

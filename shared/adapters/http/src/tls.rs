@@ -27,11 +27,11 @@ fn builder_with(config: ClientConfig) -> ClientBuilder {
         .tls_backend_preconfigured(config)
 }
 
-/// As [`client_builder`], with TLS of its own: `identity` is the client's certificate, with those of its issuers, and
-/// its key; `ca` has the root certificates that a server's must descend from, in place of the system's. All in PEM.
+/// As [`client_builder`], with its own certificates, all in PEM. `identity` is the client's certificate, followed by
+/// those of its issuers, and its key. `ca` has the root certificates to trust in place of the system's.
 ///
 /// # Errors
-/// The reason, for people, without a part of the texts.
+/// The reason, for people. No part of the texts is in it.
 pub(crate) fn client_builder_with(
     identity: Option<(&str, &str)>,
     ca: Option<&str>,

@@ -88,8 +88,8 @@ impl Output {
         })
     }
 
-    /// An output in the record, whatever its size: as it was read there, or as an operator gives it, who need not have
-    /// the right to write anything else.
+    /// An output in the record, whatever its size: one that was read from there, or one from an operator. An operator's
+    /// role may be without the right to write outputs beside the record.
     pub(crate) fn inline(value: Value) -> Self {
         Self(Place::Inline(value))
     }

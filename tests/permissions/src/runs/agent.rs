@@ -39,8 +39,8 @@ impl RemoteService for Service {
     }
 }
 
-/// The configuration of an agent that needs AWS, as the module sets it; `None` if it needs none. An HTTP service is one
-/// of the tests, which answers every call.
+/// The configuration of an agent that needs AWS, as the module sets it; `None` if the agent does not need AWS. In place
+/// of an HTTP service the agent calls one of the test, which answers every call.
 async fn with_aws(world: &World, name: &AgentName) -> Option<Config> {
     let mut config = world.wiring.config.clone();
     let agent = config.agents.get_mut(name)?;
@@ -93,7 +93,7 @@ pub(super) async fn run(installation: &Installation, agent: &str, policy: &Polic
         world.note_handled(what, &handled);
     };
     if let Some(mut config) = with_aws(&world, &name).await {
-        // As many as the circuit breaker needs to open, which tells operators.
+        // Three calls: if all are refused, the circuit breaker opens and sends an alert.
         let own = config.settings.clone();
         config.agents.retain(|agent, _| *agent == name);
         let remotes = http_remotes(&config, &world.account().into()).expect("sound settings");

@@ -195,8 +195,8 @@ async fn unanswered(world: &World) {
     assert_eq!(world.open().write(mark).await, Ok(Written::Written));
 }
 
-/// An order that has ended in failure, and whose messages are not acknowledged; and one that has ended well, whose
-/// last messages their topic does not take.
+/// Two orders whose last messages are not acknowledged: one has ended in failure and the other one well, with an output
+/// whose expiry was not set.
 async fn unsent(world: &World) {
     let deaf = |error| {
         Scheduler::new(
@@ -207,7 +207,7 @@ async fn unsent(world: &World) {
             world.settings(),
         )
     };
-    let transient = BusError::Transient("nobody takes it".into());
+    let transient = BusError::Transient("the brokers do not answer".into());
     let late = BusError::Late("it has no leader".into());
     for (id, error, outcome) in [
         ("unsent", transient, failed("permanent")),

@@ -1,4 +1,4 @@
-//! One action of a description, from an operation of an OpenAPI file.
+//! Makes one action of a description from an operation of an OpenAPI file.
 
 use serde_json::Value;
 
@@ -17,19 +17,19 @@ pub(super) struct Action {
     /// Method and path.
     pub operation: String,
     key: Option<Key>,
-    /// Whether its body has fields, in which a key can be.
+    /// Whether its body has fields, one of which can carry a key.
     has_fields: bool,
-    /// The lines below its name.
+    /// The YAML lines below its name.
     lines: String,
     summary: Option<String>,
     statuses: Vec<String>,
     conflict: Option<String>,
 }
 
-/// The body of a request, as the description has it.
+/// The body of a request, in the terms of a description.
 struct RequestBody<'d> {
     form: &'static str,
-    /// The type of its content, if that is not what the form says.
+    /// The `content-type` to send, if the form does not imply it.
     content_type: Option<String>,
     schema: &'d Value,
     is_required: bool,
@@ -39,7 +39,7 @@ impl Action {
     /// The action for an operation.
     ///
     /// # Errors
-    /// A reference that cannot be followed, or a body that a description cannot have.
+    /// A reference that cannot be followed, or a body that a description cannot send.
     pub fn of(
         document: &Document,
         operation: &Operation<'_>,
@@ -121,7 +121,7 @@ impl Action {
         })
     }
 
-    /// The lines of the description.
+    /// The YAML lines of the action.
     pub fn text(&self) -> String {
         let summary = self
             .summary
@@ -136,7 +136,7 @@ impl Action {
         (self.key.as_ref(), self.has_fields)
     }
 
-    /// Statuses that may say that there is nothing to compensate.
+    /// The documented statuses that may mean that there is nothing to compensate, with the action's name.
     pub fn absent(&self) -> Option<String> {
         let found = self
             .statuses
@@ -146,7 +146,7 @@ impl Action {
         (!found.is_empty()).then(|| format!("{} of {}", found.join(" and "), self.name))
     }
 
-    /// What a 409 means.
+    /// What the file says of a 409, with the action's name.
     pub fn conflict(&self) -> Option<String> {
         self.conflict
             .as_ref()
@@ -201,7 +201,7 @@ fn body<'d>(
     else {
         let kinds: Vec<&str> = kinds.keys().map(String::as_str).collect();
         return Err(format!(
-            "it takes {}, and a description sends JSON, a form or a text: write an agent for it",
+            "it takes {}, but a description can send only JSON, a form or a text: write an agent for it",
             kinds.join(" or ")
         ));
     };
@@ -213,7 +213,7 @@ fn body<'d>(
     }))
 }
 
-/// The type of a body without the field of the key, which is noted.
+/// The type of a body, without the field for the idempotency key; that field goes into `key`.
 fn body_type(
     document: &Document,
     body: &RequestBody<'_>,
@@ -244,7 +244,7 @@ fn body_type(
     Ok(Typed::Map(fields))
 }
 
-/// The type of the input: the body alone, or the parameters and the body as one of its fields.
+/// The type of the input: that of the body alone, or a mapping with the parameters and the body as one more field.
 fn with_body(
     mut parameters: Vec<(String, Typed)>,
     of_body: Typed,
@@ -286,7 +286,7 @@ mod tests {
     use super::super::document::Document;
     use super::*;
 
-    /// The description of an operation of this file, as text; it has to be sound.
+    /// The description of the operation `go` of a file with these paths, as text; it must be sound.
     fn described(paths: &str) -> Result<String, String> {
         let document = Document::parse(&format!("openapi: 3.1.0\npaths:\n{paths}"))?;
         let operation = document.find("go")?;
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_described_is_told() {
+    fn an_operation_that_cannot_be_described_is_refused_with_the_reason() {
         for (paths, wanted) in [
             (
                 "  /x: { post: { operationId: go, requestBody: { content: { multipart/form-data: {} } } } }",

@@ -1,4 +1,4 @@
-//! What the answers of an operation of an OpenAPI file say.
+//! Reads the answers of an operation of an OpenAPI file: rows, kept fields and the type of the body.
 
 use serde_json::Value;
 
@@ -8,27 +8,27 @@ use super::schema::{Object, Typed, Way, typed};
 use super::text_of;
 use super::yaml::quoted;
 
-/// Most names that `keep` has.
+/// Most names in `keep`, inclusive.
 const MAX_KEPT: usize = 32;
-/// What the answers of an operation say.
+/// What a description takes from the answers of an operation.
 #[derive(Default)]
 pub(super) struct Answers {
-    /// The statuses that are documented.
+    /// The documented statuses.
     pub statuses: Vec<String>,
-    /// The type of a good answer's body.
+    /// The type of the body of an answer with 200 to 299.
     pub body: Option<Typed>,
-    /// The names that are kept of it.
+    /// The names of that body for `keep`.
     pub kept: Vec<String>,
-    /// Rows of the description.
+    /// Rows for the description's `answers`.
     pub rows: Vec<String>,
-    /// What a person has to decide.
+    /// Comments with DECIDE: questions for the author.
     pub questions: Vec<String>,
-    /// What a 409 means.
+    /// What the file says of a 409.
     pub conflict: Option<String>,
 }
 
 impl Answers {
-    /// What the answers of an operation say.
+    /// Reads the answers of an operation.
     ///
     /// # Errors
     /// A reference that cannot be followed.
@@ -52,7 +52,7 @@ impl Answers {
             }
             match status.as_str() {
                 "202" => found.questions.push(
-                    "DECIDE It may answer 202, accepted and not yet done, which counts as done: no step can wait for that yet. Is there an action that answers when the work is done?".to_owned(),
+                    "DECIDE It may answer 202, which says that the work is accepted and not yet done. Triad takes 202 for done, because no step can wait for the end of such work yet. Is there an action that answers when the work is done?".to_owned(),
                 ),
                 "409" => {
                     found.conflict = Some(one_line(says));
@@ -61,7 +61,7 @@ impl Answers {
                     }
                 }
                 "423" => found.rows.push("{ status: 423, means: may-pass }".to_owned()),
-                // Those that the caller is the cause of, and those that may pass, are understood.
+                // Triad takes these for a refused caller, or for errors that may pass, without a row.
                 "401" | "403" | "407" | "408" | "425" | "429" => {}
                 status if status.starts_with('4') && status.bytes().all(|b| b.is_ascii_digit()) => {
                     refused.push(status);
@@ -86,7 +86,8 @@ impl Answers {
         Ok(found)
     }
 
-    /// What is kept of a good answer. `asks`: whether it may be a refusal.
+    /// Takes type and kept names from the schema of an answer with 200 to 299. `asks`: whether to ask if such an answer
+    /// can be a refusal.
     fn good(&mut self, document: &Document, schema: &Value, asks: bool) -> Result<(), String> {
         self.body = Some(typed(document, schema, Way::Received)?);
         if !matches!(self.body, Some(Typed::Map(_))) {
@@ -98,7 +99,7 @@ impl Answers {
         let more = object.fields.len().saturating_sub(MAX_KEPT);
         if more > 0 {
             self.questions.push(format!(
-                "DECIDE {more} fields of the answer are not in `keep`, since it has {MAX_KEPT} at most: does a later step read one of them?"
+                "DECIDE {more} fields of the answer are not in `keep`, which has at most {MAX_KEPT} names. Does a later step read one of them? Then put it in place of another one."
             ));
         }
         if !asks {
@@ -126,7 +127,7 @@ impl Answers {
             let way = way("body", name);
             let condition = match (fails, &of["type"]) {
                 (Some(value), _) => format!("{way} == '{value}'"),
-                // No value says no.
+                // No value of the enum is a refusal.
                 (None, _) if !values.is_empty() => continue,
                 (None, Value::String(kind)) if kind == "boolean" => format!("{way} == false"),
                 (None, _) if name.starts_with("error") => format!("has({way})"),
@@ -140,7 +141,7 @@ impl Answers {
         }
         if let Some(sample) = sample {
             self.questions.push(format!(
-                "DECIDE Does a 2xx say no, too? It has {}. If so: fails_when: {}",
+                "DECIDE Can an answer with 2xx be a refusal, too? It has {}. If so: fails_when: {}",
                 says.join(" and "),
                 quoted(&sample)
             ));
@@ -163,7 +164,8 @@ fn json_schema(answer: &Value) -> Option<&Value> {
         .filter(|schema| schema.is_object())
 }
 
-/// The expression for the code in an answer that refuses, if it is not found where it is looked for already.
+/// The expression for the code in an answer that refuses; `None` if the code is where Triad looks for it anyway, or if
+/// the schema has none.
 fn code_of(document: &Document, schema: &Value) -> Result<Option<String>, String> {
     let top = Object::of(document, schema, Way::Received)?;
     let field = |name: &str| {

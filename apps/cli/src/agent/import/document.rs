@@ -1,4 +1,4 @@
-//! An OpenAPI file: read within bounds, its references followed, its operations found.
+//! An OpenAPI file: reads it within bounds, follows its references, and finds its operations.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::user_files::{self, display_path};
 
 /// Largest file, in bytes, inclusive: 16 MiB.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
-/// Most references from one to the next.
+/// Most references that are followed from one to the next.
 const MAX_REFERENCES: usize = 32;
 /// Most operations that an error lists.
 const MAX_LISTED: usize = 20;
@@ -29,11 +29,11 @@ pub(super) struct Operation<'d> {
     pub id: String,
     /// Its method, in lower case.
     pub method: &'static str,
-    /// Its path, with `{NAME}` for parameters.
+    /// Its path, in which `{NAME}` is a parameter.
     pub path: &'d str,
-    /// What all operations of the path share.
+    /// The part of the file for its path, which all operations of the path share.
     pub item: &'d Value,
-    /// What it says itself.
+    /// The part of the file for the operation itself.
     pub own: &'d Value,
 }
 
@@ -48,7 +48,7 @@ impl Document {
         let bytes = std::fs::metadata(file).map_or(0, |about| about.len());
         if bytes > MAX_BYTES {
             return Err(wrong(format!(
-                "has {bytes} bytes, and {MAX_BYTES} are read: remove the paths that are not needed"
+                "has {bytes} bytes, more than the {MAX_BYTES} that are read: remove the paths that are not needed"
             )));
         }
         let text = user_files::text(file)?;
@@ -74,9 +74,9 @@ impl Document {
             return Ok(Self(root));
         }
         Err(match (&root["swagger"], version) {
-            (Value::String(_), _) => "is Swagger 2.0, and OpenAPI 3.0 and 3.1 are read: convert it, as `npx swagger2openapi FILE` does".to_owned(),
+            (Value::String(_), _) => "is Swagger 2.0, and only OpenAPI 3.0 and 3.1 are read: convert it, as `npx swagger2openapi FILE` does".to_owned(),
             (_, "") => "is no OpenAPI file: it has no `openapi: 3.…` at its top".to_owned(),
-            (_, other) => format!("is OpenAPI {other:?}, and 3.0 and 3.1 are read"),
+            (_, other) => format!("is OpenAPI {other:?}, and only 3.0 and 3.1 are read"),
         })
     }
 
@@ -85,7 +85,7 @@ impl Document {
         text_of(&self.0["info"]["title"]).unwrap_or("A service")
     }
 
-    /// The title, and the version of what it describes.
+    /// The title, and the version of the API.
     pub fn title_and_version(&self) -> String {
         match text_of(&self.0["info"]["version"]) {
             Some(version) => format!("{} {version}", self.title()),
@@ -93,7 +93,7 @@ impl Document {
         }
     }
 
-    /// The address of the first server, if it is a whole one.
+    /// The address of the first server, if it begins with `http://` or `https://`.
     pub fn server(&self) -> Option<String> {
         let server = &self.0["servers"][0];
         let mut url = text_of(&server["url"])?.to_owned();
@@ -108,7 +108,7 @@ impl Document {
         is_whole.then_some(url)
     }
 
-    /// Lines of the agent's settings for the first security scheme that they can have.
+    /// Lines of the agent's settings for the first security scheme that `auth` supports.
     pub fn auth(&self, agent: &str) -> Vec<String> {
         let variable = |of: &str| {
             let agent = agent.to_uppercase().replace('-', "_");
@@ -139,7 +139,7 @@ impl Document {
         lines.unwrap_or_default()
     }
 
-    /// Names of the headers that credentials come in.
+    /// Names of the headers with credentials, in lower case.
     pub fn secret_headers(&self) -> Vec<String> {
         let schemes = self.0["components"]["securitySchemes"].as_object();
         let schemes = schemes.into_iter().flatten().map(|(_, scheme)| scheme);
@@ -149,7 +149,7 @@ impl Document {
             .collect()
     }
 
-    /// A part, or what it refers to.
+    /// The part itself, or the part that its reference leads to.
     ///
     /// # Errors
     /// A reference to another file, to nothing, or in a circle.
@@ -161,7 +161,7 @@ impl Document {
             };
             let Some(pointer) = reference.strip_prefix('#') else {
                 return Err(format!(
-                    "the reference {reference:?} is to another file: put all into one, as `npx @redocly/cli bundle FILE` does"
+                    "the reference {reference:?} is to another file: put all files into one, as `npx @redocly/cli bundle FILE` does"
                 ));
             };
             found = self.0.pointer(&decoded(pointer)).ok_or_else(|| {
@@ -174,7 +174,7 @@ impl Document {
     /// The operation with this id, or of this method and path.
     ///
     /// # Errors
-    /// There is none; the text lists those there are, the nearest first.
+    /// There is no such operation; the text lists the file's operations, the nearest first.
     pub fn find(&self, name: &str) -> Result<Operation<'_>, String> {
         let all = self.operations()?;
         let is_it = |operation: &&Operation<'_>| {
@@ -224,7 +224,7 @@ impl Operation<'_> {
     }
 }
 
-/// YAML within bounds: of nesting, of nodes, and of what aliases come to.
+/// Reads YAML, with bounds for nesting, nodes and expanded aliases.
 fn yaml(text: &str) -> Result<Value, String> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
@@ -240,14 +240,14 @@ fn yaml(text: &str) -> Result<Value, String> {
         });
         match is_too_much(&e) {
             true => format!(
-                "says too much{place}: it is nested deeper than 64, or its aliases (`*name`) come to far more text than the file has"
+                "is too large{place}: it is nested deeper than 64 levels, or its aliases (`*name`) expand to far more text than the file has"
             ),
             false => format!("is not YAML{place}: {}", e.without_snippet()),
         }
     })
 }
 
-/// Whether a text is beyond the bounds of reading.
+/// Whether the error says that a text exceeds a bound of reading.
 fn is_too_much(error: &serde_saphyr::Error) -> bool {
     use serde_saphyr::Error;
     match error.without_snippet() {
@@ -261,7 +261,7 @@ fn is_too_much(error: &serde_saphyr::Error) -> bool {
     }
 }
 
-/// A pointer without the encoding of a URL.
+/// A JSON pointer, with the percent encoding of a URL removed.
 fn decoded(pointer: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = pointer.as_bytes();
@@ -278,7 +278,7 @@ fn decoded(pointer: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Operations, a line each: first the nearest, then those with a word of the name, then the others.
+/// The operations, one a line: first the nearest to the name, then those that share a word with it, then the others.
 fn listed(name: &str, all: &[Operation<'_>]) -> String {
     let wanted = words(name);
     let near = nearest(name, all.iter().map(|operation| operation.id.as_str()));
@@ -352,7 +352,7 @@ mod tests {
             text.push_str(&format!("a{n}: &a{n} [{all}]\n"));
         }
         let why = Document::parse(&text).expect_err("it is a bomb");
-        assert!(why.contains("says too much"), "{why}");
+        assert!(why.contains("is too large"), "{why}");
         let deep = format!(
             "openapi: 3.0.0\na: {}{}",
             "[".repeat(5_000),
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(of("a").expect("it is there")["type"], "string");
         for (name, wanted) in [
             ("x", "leads in a circle"),
-            ("far", "is to another file: put all into one"),
+            ("far", "is to another file: put all files into one"),
             ("none", "the file does not have"),
         ] {
             let why = of(name).expect_err(name);

@@ -1,12 +1,12 @@
-//! The idempotency key, as the operations of an OpenAPI file take it.
+//! How the operations of an OpenAPI file take an idempotency key.
 
 use serde_json::Value;
 
 use super::yaml::{self, comment};
 
-/// Shortest and longest hash that a key can be.
+/// Shortest and longest hash that a key can be, in characters.
 const HASH: std::ops::RangeInclusive<u64> = 16..=64;
-/// Characters of a key as it is, at most.
+/// Longest key in the form `as-is`, in characters.
 const LONGEST_KEY: u64 = 201;
 
 /// How the operations take an idempotency key.
@@ -15,19 +15,19 @@ pub(super) struct Key {
     header: Option<String>,
     pub field: Option<String>,
     form: Option<String>,
-    /// What a person has to look at.
+    /// A question for the author.
     question: Option<String>,
 }
 
 impl Key {
-    /// The key that operations take: that of the first header, and that of the first field. Each operation has its key,
-    /// and whether its body has fields.
+    /// One key for all operations: the first header and the first field that one of them takes. Each item is an
+    /// operation's key, and whether its body has fields.
     pub fn of_all(operations: &[(Option<&Self>, bool)]) -> Option<Self> {
         let keys = || operations.iter().filter_map(|(key, _)| *key);
         let with_header = keys().find(|key| key.header.is_some());
         let mut key = with_header.or_else(|| keys().next())?.clone();
         key.field = keys().find_map(|key| key.field.clone());
-        // A call without a body has no field.
+        // A request without a body has no field for the key, so a header carries it there.
         if key.field.is_some() && operations.iter().any(|(_, has_fields)| !has_fields) {
             key.header
                 .get_or_insert_with(|| "Idempotency-Key".to_owned());
@@ -46,7 +46,7 @@ impl Key {
             _ => (
                 Some("length: 16".to_owned()),
                 Some(format!(
-                    "DECIDE The service takes a key of {longest} characters at most, and 16 are the fewest that make keys differ for sure."
+                    "DECIDE The service takes a key of at most {longest} characters, and Triad's shortest has 16, because shorter hashes of two effects could be equal. Does the service take 16?"
                 )),
             ),
         };
@@ -60,7 +60,7 @@ impl Key {
         }
     }
 
-    /// The line of the description.
+    /// The description's line for the key, below its question.
     pub fn line(&self) -> String {
         let header = self
             .header
@@ -82,7 +82,7 @@ impl Key {
     }
 }
 
-/// Whether a name is that of an idempotency key.
+/// Whether a header or field with this name carries an idempotency key.
 pub(super) fn is_key(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.to_lowercase();

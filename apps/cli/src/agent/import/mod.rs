@@ -32,19 +32,19 @@ use yaml::comment;
   triad agent import openapi.json --operation 'POST /v1/charges' --out -
 
 It reads OpenAPI 3.0 and 3.1, in YAML or JSON, of at most 16 MB; references to other files are not followed. The
-description has comments that begin with DECIDE where the file does not say enough. Hosts and credentials are settings
-of the agent and are not in it: see triad docs reference/agents.
+description has comments that begin with DECIDE where the file does not say enough. It has no hosts and no credentials,
+which are settings of the agent: see triad docs reference/agents.
 
 Exit codes: 0 written, 2 the command or the file is wrong.")]
 pub struct ImportArgs {
     /// OpenAPI file
     #[arg(value_name = "OPENAPI")]
     file: PathBuf,
-    /// Operation to describe, by its operationId or as 'METHOD /path'; ACTION= before it names the action. May be
-    /// given several times
+    /// Operation to describe, by its operationId or as 'METHOD /path'; ACTION= before it gives the action's name. May
+    /// be given several times
     #[arg(long, value_name = "[ACTION=]OPERATION", required = true)]
     operation: Vec<String>,
-    /// Name of the agent. Default: made of the title of the file
+    /// Name of the agent. Default: made from the file's title
     #[arg(long, value_name = "NAME", value_parser = agent_name)]
     agent: Option<AgentName>,
     /// File to write; - is standard output. Default: agents/NAME.yaml
@@ -52,7 +52,7 @@ pub struct ImportArgs {
     out: Option<PathBuf>,
 }
 
-/// Runs `triad agent import`, and prints what to type next. The exit code is always 0.
+/// Runs `triad agent import`, and prints the next commands. The exit code is always 0.
 ///
 /// # Errors
 /// [`Usage`] if the OpenAPI file cannot be read, has no such operation, or describes a call that a description cannot
@@ -71,7 +71,7 @@ pub fn run(args: &ImportArgs) -> Result<ExitCode> {
         .out
         .clone()
         .unwrap_or_else(|| Path::new(AGENTS).join(format!("{agent}.yaml")));
-    // What is written is sound, or nothing is written.
+    // A description that is not sound is not written.
     load::service_from_yaml(&file.display().to_string(), &text).map_err(|wrong| {
         Usage(format!(
             "{} describes a call that a description cannot have; name fewer operations, or write the description by hand\n{wrong}",
@@ -87,7 +87,7 @@ pub fn run(args: &ImportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The actions for the operations that the command names.
+/// The actions for the operations of the command line.
 fn actions(args: &ImportArgs, document: &Document) -> Result<Vec<Action>, Usage> {
     let shown = args.file.display();
     let mut actions: Vec<Action> = Vec::new();
@@ -102,7 +102,7 @@ fn actions(args: &ImportArgs, document: &Document) -> Result<Vec<Action>, Usage>
         let name = name.map_or_else(|| action_name(&found.id), str::to_owned);
         if actions.iter().any(|action| action.name == name) {
             let why = format!(
-                "--operation {named}: there are two actions {name}: write NAME={operation}"
+                "--operation {named}: two actions have the name {name}: write NAME={operation} for one of them"
             );
             return Err(Usage(why));
         }
@@ -121,7 +121,7 @@ fn description(file: &Path, document: &Document, actions: &[Action]) -> String {
     let mut text = comment(
         "",
         &format!(
-            "From {name} ({}) by `triad agent import`. A comment with DECIDE is a question that the file does not answer: decide, then remove it. Remove from each `keep` what no later step reads.",
+            "From {name} ({}) by `triad agent import`. A comment with DECIDE is a question that the file does not answer: decide, then remove the comment. Remove from each `keep` the names that no later step reads.",
             document.title_and_version()
         ),
     );
@@ -131,7 +131,7 @@ fn description(file: &Path, document: &Document, actions: &[Action]) -> String {
         Some(key) => text.push_str(&key.line()),
         None => text.push_str(&comment(
             "",
-            "DECIDE The file names no idempotency key. Triad sends one in the header Idempotency-Key: does the service keep it, or want it in another header or a field (`key`)? If it keeps none, give the steps `at_most_once: true`.",
+            "DECIDE The file names no idempotency key. Triad sends one in the header Idempotency-Key. Does the service honour it, or take it in another header or in a field? Then write that in `key`. If it honours no key, give the steps `at_most_once: true`.",
         )),
     }
     let absent = actions
@@ -143,13 +143,13 @@ fn description(file: &Path, document: &Document, actions: &[Action]) -> String {
         some => format!("documented are {}", some.join(", ")),
     };
     text.push_str(&comment("", &format!(
-        "DECIDE What does it answer to a compensation when there is nothing to compensate? ({absent}) If that is a 404: answers: [{{ status: 404, direction: compensate, means: absent }}]"
+        "DECIDE What does it answer to a compensation when there is nothing to compensate? ({absent}) If it is 404: answers: [{{ status: 404, direction: compensate, means: absent }}]"
     )));
     let conflict: Vec<String> = actions.iter().filter_map(Action::conflict).collect();
     let conflict = match conflict.as_slice() {
-        [] => "A 409 to a repeated call is understood so already; another status needs a row with `means: in-progress`.".to_owned(),
+        [] => "Triad gives a 409 to a repeated call this meaning; another status needs a row with `means: in-progress`.".to_owned(),
         some => format!(
-            "A 409 to a repeated call is understood so already; here it means: {}.",
+            "Triad gives a 409 to a repeated call this meaning; the file says of it: {}.",
             some.join("; ")
         ),
     };
@@ -167,7 +167,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
     let shown = file.display();
     if file.exists() {
         let why = format!(
-            "{shown} is there already: name another file with --out, or - for standard output"
+            "{shown} exists already: name another file with --out, or - for standard output"
         );
         return Err(Usage(why).into());
     }
@@ -181,7 +181,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("{shown} cannot be written"))
 }
 
-/// Prints what was written, and what to do next.
+/// Prints what was written, the agent's settings and the next commands.
 fn show(file: &Path, agent: &AgentName, document: &Document, actions: &[Action], text: &str) {
     let shown = file.display().to_string();
     println!("{shown}:");
@@ -225,7 +225,7 @@ fn show(file: &Path, agent: &AgentName, document: &Document, actions: &[Action],
     }
 }
 
-/// A name of an action: the operation's, with `-` for what cannot be in one.
+/// The name of an action: that of the operation, with `-` in place of characters that an action's name cannot have.
 fn action_name(id: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '_' {
@@ -245,7 +245,7 @@ fn action_name(id: &str) -> String {
         .collect()
 }
 
-/// A name of an agent, from a title such as `Payments API`.
+/// The name of an agent, from a title such as `Payments API`.
 fn slug(title: &str) -> String {
     let lower = title.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric());
@@ -255,7 +255,7 @@ fn slug(title: &str) -> String {
     words.join("-").chars().take(32).collect()
 }
 
-/// A text of a JSON value, if it is one and not empty.
+/// The text of a JSON value; `None` if it is not a text or is empty.
 fn text_of(value: &Value) -> Option<&str> {
     value
         .as_str()

@@ -8,7 +8,7 @@ use super::schema::{Typed, Way, typed};
 use super::text_of;
 use super::yaml::quoted;
 
-/// Words of the expression language, which cannot be names behind a point.
+/// Reserved words of the expression language, which cannot follow a point as a name.
 const RESERVED: [&str; 20] = [
     "as",
     "break",
@@ -31,7 +31,7 @@ const RESERVED: [&str; 20] = [
     "var",
     "while",
 ];
-/// Headers that are no parameters, as OpenAPI has it, or that a description may not have.
+/// Headers that OpenAPI does not count as parameters, or that a description may not have.
 const NO_PARAMETERS: [&str; 7] = [
     "accept",
     "content-type",
@@ -44,25 +44,25 @@ const NO_PARAMETERS: [&str; 7] = [
 /// The parameters of an operation, as the description has them.
 #[derive(Default)]
 pub(super) struct Parameters {
-    /// Names and types of the input.
+    /// Names and types of the input's fields.
     pub input: Vec<(String, Typed)>,
-    /// The path with its expressions.
+    /// The path, with an expression for each parameter.
     pub path: String,
     /// Names and values of the query.
     pub query: Vec<(String, String)>,
     /// Names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// The key that a header takes.
+    /// The idempotency key, if a header carries it.
     pub key: Option<Key>,
-    /// What a person has to decide.
+    /// Comments with DECIDE: questions for the author.
     pub questions: Vec<String>,
 }
 
 impl Parameters {
-    /// The parameters of an operation.
+    /// Reads the parameters of an operation.
     ///
     /// # Errors
-    /// A reference that cannot be followed, or a part of the path that is no parameter.
+    /// A reference that cannot be followed, or a part of the path in braces that is not a parameter.
     pub fn of(document: &Document, operation: &Operation<'_>) -> Result<Self, String> {
         let mut found = Self::default();
         let (path, query) = operation
@@ -94,7 +94,7 @@ impl Parameters {
         if found.path.contains('{') && found.path.replace("${", "").contains('{') {
             let path = &found.path;
             return Err(format!(
-                "the path {path} has a part in braces that is no parameter: add it to `parameters`"
+                "the path {path} has a part in braces that is not a parameter: add it to `parameters`"
             ));
         }
         Ok(found)
@@ -126,7 +126,7 @@ impl Parameters {
             }
             "query" if matches!(of, Typed::Map(_) | Typed::Word("object")) => {
                 self.questions.push(format!(
-                    "DECIDE The query's `{name}` is an object, which a description cannot send whole: name its fields in `query`."
+                    "DECIDE The parameter `{name}` of the query is an object, which a description cannot send as a whole: write each of its fields into `query`."
                 ));
                 return Ok(());
             }
@@ -144,7 +144,7 @@ impl Parameters {
             }
             _ if is_required => {
                 self.questions.push(format!(
-                    "DECIDE It needs the cookie `{name}`, which a description cannot send; a header `cookie` can."
+                    "DECIDE It needs the cookie `{name}`. A description has no cookies: send it in a header `cookie`."
                 ));
                 return Ok(());
             }
@@ -155,7 +155,7 @@ impl Parameters {
         } else {
             format!("{name}?")
         };
-        // A name may be in the path and in the query.
+        // One name may be both in the path and in the query; the input has it once.
         if !self.input.iter().any(|(known, _)| *known == name) {
             self.input.push((name, of));
         }
@@ -163,7 +163,7 @@ impl Parameters {
     }
 }
 
-/// The way to a name of a value in an expression.
+/// The expression that reads a field of a value.
 pub(super) fn way(of: &str, name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');

@@ -1,16 +1,16 @@
-//! Types in the form of a description, from the schemas of an OpenAPI file.
+//! Makes types in the form of a description from the schemas of an OpenAPI file.
 
 use serde_json::Value;
 
 use super::document::Document;
 
-/// Most names that one type has, inclusive: a description is read by people.
+/// Most names in one type, inclusive, so that people can read the description.
 const MAX_NAMES: usize = 200;
-/// The nestings that are tried, until a type has at most [`MAX_NAMES`].
+/// The depths of nesting that are tried in this order, until a type has at most [`MAX_NAMES`] names.
 const NESTINGS: [usize; 3] = [3, 2, 1];
-/// Most schemas that are looked at for one type, with those that are looked at again.
+/// Most visits of schemas for one type; a schema that is visited again counts again.
 const MAX_WORK: usize = 20_000;
-/// Most parts of `allOf` that are put together, in all.
+/// Most parts of `allOf` that are merged into one object, in all.
 const MAX_PARTS: usize = 64;
 
 /// A type as a description writes it.
@@ -24,16 +24,16 @@ pub(super) enum Typed {
     Map(Vec<(String, Typed)>),
 }
 
-/// Whether a value is sent or received.
+/// Whether a value is sent to the service or received from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// In a request: without what is `readOnly`.
+    /// In a request: without `readOnly` fields.
     Sent,
-    /// In an answer: without what is `writeOnly`.
+    /// In an answer: without `writeOnly` fields.
     Received,
 }
 
-/// The type of values that fit a schema. The deepest parts are left open if it would have too many names.
+/// The type of values that fit a schema. If it would have too many names, its deepest parts become plain words.
 ///
 /// # Errors
 /// A reference that cannot be followed.
@@ -54,12 +54,12 @@ pub(super) fn typed(document: &Document, schema: &Value, way: Way) -> Result<Typ
     Ok(Typed::Word("object"))
 }
 
-/// The fields of an object, with the parts of `allOf` put together.
+/// The fields of an object, with the parts of `allOf` merged.
 #[derive(Default)]
 pub(super) struct Object<'d> {
-    /// Names and schemas, those that are required first.
+    /// Names and schemas, the required ones first.
     pub fields: Vec<(String, &'d Value)>,
-    /// The names that are required.
+    /// The required names.
     pub required: Vec<String>,
     /// Whether it may have further names.
     pub is_open: bool,
@@ -67,7 +67,7 @@ pub(super) struct Object<'d> {
 }
 
 impl<'d> Object<'d> {
-    /// The fields of a schema; none if it is of no object.
+    /// The fields of a schema; none if it is not the schema of an object.
     ///
     /// # Errors
     /// A reference that cannot be followed.
@@ -121,9 +121,9 @@ struct Reader<'d> {
     way: Way,
     /// Names that the type may still have.
     left: usize,
-    /// Schemas that may still be looked at.
+    /// Schemas that may still be visited.
     work: usize,
-    /// The schemas around the one that is read: one that is in itself is left open.
+    /// The schemas around the one that is read. A schema that contains itself becomes a plain word there.
     within: Vec<*const Value>,
 }
 
@@ -171,7 +171,7 @@ impl<'d> Reader<'d> {
         ))
     }
 
-    /// The word for a schema's type; of parts that are put together, the first one that says it.
+    /// The word for a schema's type, or for that of the first part of its `allOf` that has one; and whether null fits.
     fn kind(&mut self, schema: &'d Value, depth: usize) -> Result<(&'static str, bool), String> {
         let own = kind(schema);
         self.work = self.work.saturating_sub(1);
@@ -205,7 +205,7 @@ impl<'d> Reader<'d> {
             self.left -= 1;
             let (of, may_be_null) = self.of(of, nesting - 1)?;
             let is_sure = object.required.contains(name) && !may_be_null;
-            // A name with a mark of its own cannot be written.
+            // The form of types cannot write these names: there `?` and `*` have a meaning.
             if name == "*" || name.ends_with('?') {
                 continue;
             }
@@ -222,7 +222,7 @@ impl<'d> Reader<'d> {
         Ok(Typed::Map(fields))
     }
 
-    /// The type of alternatives: that of all, if they have one.
+    /// The type of alternatives: their common type, or `any`; and whether null fits.
     fn of_ways(&mut self, ways: &'d [Value], nesting: usize) -> Result<(Typed, bool), String> {
         let mut found: Option<Typed> = None;
         let mut may_be_null = false;

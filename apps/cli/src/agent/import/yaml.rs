@@ -2,12 +2,12 @@
 
 use super::schema::Typed;
 
-/// Longest line that is written in one piece, in characters.
+/// Longest line that is written, in characters, unless one word is longer.
 const WIDTH: usize = 118;
-/// Words that YAML does not read as a text, or that older readers do not.
+/// Words that YAML, or an older reader of YAML, does not read as a text.
 const NO_TEXTS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
 
-/// A comment of one or more lines. What is not printed in one line is left out.
+/// A comment of one or more lines. Control characters and line ends become blanks.
 pub(super) fn comment(indent: &str, text: &str) -> String {
     let mut lines = String::new();
     let mut line = format!("{indent}#");
@@ -27,7 +27,7 @@ pub(super) fn comment(indent: &str, text: &str) -> String {
     lines + &line + "\n"
 }
 
-/// A text, in quotes where it needs them.
+/// A text, in quotes if it needs them.
 pub(super) fn text(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '/');
@@ -42,7 +42,7 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A name, with the `?` of a name that may be missing.
+/// The name of a field, with the `?` of a field that may be missing.
 fn name(written: &str) -> String {
     match written.strip_suffix('?') {
         Some(name) if text(name) == name => written.to_owned(),
@@ -68,7 +68,7 @@ pub(super) fn list(indent: &str, key: &str, items: &[String]) -> String {
     lines + "]\n"
 }
 
-/// A type, in braces if it fits a line.
+/// A type: in one line with braces if it fits, else in block style.
 pub(super) fn typed(indent: &str, key: &str, of: &Typed) -> String {
     let one = format!("{indent}{key}: {}", flow(of));
     if one.chars().count() <= WIDTH {

@@ -1,4 +1,4 @@
-//! A secret of AWS Secrets Manager, kept for some minutes.
+//! A secret of AWS Secrets Manager, kept for 5 minutes.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::{HttpSettingsError, transient};
 
 /// How long a secret is used before it is read again, in milliseconds: 5 minutes.
 const KEPT: u64 = 300_000;
-/// Least time between two reads of a secret that is not known, or that the service refuses, in milliseconds.
+/// Least time between two reads of a secret that was never read, or that the service refuses, in milliseconds.
 const READ_AGAIN: u64 = 1_000;
-/// Least time between two reads of a secret that is known from before, while it cannot be read, in milliseconds.
+/// Least time between two failing reads of a secret that was read before, in milliseconds.
 const KNOWN_READ_AGAIN: u64 = 30_000;
-/// Characters that are kept of a reason.
+/// Longest reason in a fault or a log line, in characters; the rest is cut off.
 const REASON: usize = 300;
 
-/// A secret of Secrets Manager. One call reads it, and the others use what was read last.
+/// A secret of Secrets Manager. While one call reads it, the others use the text that was read last.
 pub(crate) struct ManagedSecret {
     account: Account,
     /// ARN or name.
@@ -31,7 +31,7 @@ pub(crate) struct ManagedSecret {
     looks: tokio::sync::Mutex<Looks>,
 }
 
-/// When the secret was read, and is read again; in milliseconds since 1970.
+/// When the secret was read last, and when it is read next, in milliseconds since 1970.
 #[derive(Default)]
 struct Looks {
     client: Option<Secrets>,
@@ -42,7 +42,8 @@ struct Looks {
 }
 
 impl ManagedSecret {
-    /// A secret of this account, in the region of its ARN; `field` of its JSON, or its whole text. Nothing is read yet.
+    /// A secret of this account, in the region of its ARN: the `field` of its JSON, or its whole text. Nothing is read
+    /// yet.
     ///
     /// # Errors
     /// [`HttpSettingsError::NoAws`] if there is no account.
@@ -61,36 +62,37 @@ impl ManagedSecret {
         })
     }
 
-    /// What was read last; `None`: nothing yet.
+    /// The text that was read last; `None` if none was read yet.
     pub(crate) fn text(&self) -> Option<String> {
         let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         text.clone()
     }
 
-    /// The secret, read if it is not known or was read 5 minutes ago. While it cannot be read, what was read last
-    /// counts. Secrets Manager is waited for at most `within`.
+    /// The secret. It is read if that never succeeded, or if the last read was 5 minutes ago; this waits at most
+    /// `within`. While it cannot be read, the text that was read last is used.
     ///
     /// # Errors
-    /// The fault of a call that was not made, because nothing was read yet.
+    /// The fault of a call that was not made because the secret was never read.
     pub(crate) async fn now(&self, within: Duration) -> Result<String, Fault> {
         if let (Some(text), Err(_)) = (self.text(), self.looks.try_lock()) {
-            // Another call reads it anew.
+            // Another call is reading it.
             return Ok(text);
         }
         let failed = tokio::time::timeout(within, self.look()).await;
-        let failed = failed.unwrap_or_else(|_| Some(self.away("no answer in time")));
+        let failed =
+            failed.unwrap_or_else(|_| Some(self.away("Secrets Manager did not answer in time")));
         let none = || failed.unwrap_or_else(|| self.away("it was not read"));
         self.text().ok_or_else(none)
     }
 
-    /// Reads the secret if it is time to. Returns why the last read failed, if it did.
+    /// Reads the secret if the next read is due. Returns the fault of the last read, if it failed.
     async fn look(&self) -> Option<Fault> {
         let mut looks = self.looks.lock().await;
         let now = SystemClock.now().0;
         if now < looks.next {
             return looks.failed.clone();
         }
-        // Counts also if this call ends before the answer comes.
+        // Set before the read, so that it also counts if this call is dropped before the answer comes.
         looks.last = now;
         looks.next = now.saturating_add(match self.text() {
             Some(_) => KNOWN_READ_AGAIN,
@@ -124,16 +126,16 @@ impl ManagedSecret {
         looks.failed.clone()
     }
 
-    /// The service did not accept the secret: the next call reads it anew, a second after the last read at the
-    /// earliest.
+    /// Notes that the service did not accept the secret: the next call reads it again, but not within a second of the
+    /// last read.
     pub(crate) fn refused(&self) {
-        // Whoever holds the lock reads it anew.
+        // If the lock is held, another call is reading it already.
         if let Ok(mut looks) = self.looks.try_lock() {
             looks.next = looks.next.min(looks.last.saturating_add(READ_AGAIN));
         }
     }
 
-    /// The field of a secret's text, or all of it.
+    /// The field of a secret's text, or the whole text.
     fn part(&self, text: &str) -> Result<String, SecretError> {
         let (part, lacks) = match &self.field {
             None => (text.trim().to_owned(), "it is empty".to_owned()),

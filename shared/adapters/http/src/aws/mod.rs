@@ -1,7 +1,7 @@
-//! AWS: secrets of Secrets Manager, requests signed with the credentials of the program's role, and the services of
-//! AWS that an agent calls in place of an HTTP service.
+//! AWS: secrets of Secrets Manager, requests signed with the credentials of the program's role, and the AWS services
+//! that an agent can call in place of an HTTP service.
 //!
-//! Without the feature `aws` settings that need an account are refused when the agent is made.
+//! In a build without the feature `aws`, an agent whose settings need an account of AWS cannot be made.
 
 #[cfg(feature = "aws")]
 mod managed;
@@ -18,8 +18,8 @@ pub(crate) use sign::{Keys, Signer};
 #[cfg(not(feature = "aws"))]
 pub(crate) use without::{Keys, ManagedSecret, Signer};
 
-/// The account of AWS with which agents read secrets and sign calls. The default is none: settings that need one are
-/// then refused.
+/// The account of AWS with which agents read secrets and sign calls. The default is no account: an agent whose settings
+/// need one cannot be made.
 #[derive(Debug, Clone, Default)]
 pub struct AwsAccount {
     #[cfg(feature = "aws")]
@@ -37,7 +37,7 @@ impl From<triad_aws::Account> for AwsAccount {
 
 #[cfg(feature = "aws")]
 impl AwsAccount {
-    /// The account; `what` needs it.
+    /// The account. `what` names the setting that needs it, for the error.
     fn needed(&self, what: &str) -> Result<triad_aws::Account, crate::HttpSettingsError> {
         let none = || crate::HttpSettingsError::NoAws(what.to_owned());
         self.account.clone().ok_or_else(none)

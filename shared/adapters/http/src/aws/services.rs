@@ -1,7 +1,7 @@
 //! Services of AWS that an agent calls in place of an HTTP service: a Lambda function, an SQS queue, an SNS topic.
 //!
-//! A call is one signed request of the service's own API. What an HTTP service gets as headers, a function gets in
-//! `custom` of its client context, and a message as its attributes, under the same names.
+//! A call is one signed request of the service's own API. The names and values that an HTTP service gets as headers are
+//! in `custom` of a function's client context, or are a message's attributes.
 //!
 //! Sources: AWS Lambda API Reference, "Invoke"; Amazon SQS API Reference, "SendMessage" (JSON protocol); Amazon SNS API
 //! Reference, "Publish" (query protocol); and their "Common Errors".
@@ -28,10 +28,10 @@ const MAX_CONTEXT: usize = 3_583;
 const MAX_ATTRIBUTES: usize = 10;
 /// Longest group and deduplication id of a FIFO queue or topic, in bytes, inclusive.
 const MAX_ID: usize = 128;
-/// Longest text of an error that is kept as its code.
+/// Longest code of an error, in characters; the rest is cut off.
 const MAX_CODE: usize = 64;
 
-/// Which service it is.
+/// One of the three services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A Lambda function.
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// Its id in the SDK, which the variables for endpoints have.
+    /// Its id in the SDK, by which the configuration names its endpoint.
     pub(crate) fn id(self) -> &'static str {
         match self {
             Self::Lambda => "Lambda",
@@ -129,7 +129,7 @@ impl AwsService {
         })
     }
 
-    /// The region of its ARN or URL; `None`: that of the account.
+    /// The region in its ARN or URL; `None` if they have none, and then it is that of the account.
     pub(crate) fn region(&self) -> Option<String> {
         match &self.origin {
             None => region_of(&self.name),
@@ -144,12 +144,13 @@ impl AwsService {
         }
     }
 
-    /// The request of a call: `made` is what the description makes of its input, and `said` are names and values that
-    /// say what the call is for. Its endpoint is that of the environment, or AWS's own of the keys' region.
+    /// The request of a call. `made` is the request that the description makes from the input, and `said` has the names
+    /// and values that an HTTP service gets as Triad's headers. The endpoint is that of the configuration, else the
+    /// queue's own, else AWS's in the region of the keys.
     ///
     /// # Errors
-    /// The fault of a call that was not made: a probe of a queue or topic, which cannot answer, a path, which it does
-    /// not have, or a content that AWS does not take.
+    /// The fault of a call that was not made: a probe of a queue or a topic, which cannot answer it; a description with
+    /// a path or a query; or a content or headers that AWS does not take.
     pub(crate) fn request(
         &self,
         call: &Call<'_>,
@@ -160,7 +161,7 @@ impl AwsService {
     ) -> Result<AwsRequest, Fault> {
         if made.path.is_some() || !made.query.is_empty() {
             let text = format!(
-                "the description of {} has a path or a query, which {self} does not have: leave them out",
+                "the description of {} has a path or a query, which {self} cannot have: remove them",
                 call.action
             );
             return Err(refused("bad-description", text));
@@ -206,8 +207,8 @@ impl AwsService {
                     .collect();
                 let context = base64(json!({"custom": custom}).to_string().as_bytes());
                 if context.len() > MAX_CONTEXT {
-                    let text = "the headers of the description are longer than the client context of a function";
-                    return Err(bad(format!("{text}, {MAX_CONTEXT} bytes")));
+                    let text = "the headers of the description make the client context of the function longer";
+                    return Err(bad(format!("{text} than {MAX_CONTEXT} bytes")));
                 }
                 add("x-amz-client-context", &context)?;
                 let payload = match body {
@@ -217,8 +218,8 @@ impl AwsService {
                 };
                 let payload = payload.to_string().into_bytes();
                 if payload.len() > MAX_PAYLOAD {
-                    let text = "the content is larger than the payload of a function";
-                    return Err(bad(format!("{text}, {MAX_PAYLOAD} bytes")));
+                    let text = "the content is larger than a function takes";
+                    return Err(bad(format!("{text}: {MAX_PAYLOAD} bytes at most")));
                 }
                 payload
             }
@@ -257,7 +258,8 @@ impl AwsService {
         Ok(AwsRequest { url, headers, body })
     }
 
-    /// Group and deduplication id of a message for a FIFO queue or topic: the order and the idempotency key.
+    /// Group id and deduplication id of a message for a FIFO queue or topic: the order's id and the idempotency key.
+    /// None for another queue or topic.
     fn ids(&self, call: &Call<'_>, key: &str) -> Vec<(&'static str, String)> {
         match self.name.ends_with(".fifo") {
             true => vec![
@@ -268,8 +270,8 @@ impl AwsService {
         }
     }
 
-    /// What an answer says in the service's own form. The answer of a queue or topic, and every error of AWS itself,
-    /// becomes JSON: `{"message_id"}` or `{"code", "message"}`.
+    /// The answer with what it says in the service's own form. The answer of a queue or topic becomes
+    /// `{"message_id", …}`, and an error of AWS itself `{"code", "message"}`.
     pub(crate) fn read(&self, received: Received) -> Received {
         let (status, value) = received.json();
         let is_good = (200..300).contains(&status);
@@ -322,8 +324,8 @@ impl AwsService {
     }
 }
 
-/// What an error of AWS says that its status does not; `None`: the status decides. Neither kind has an effect: the
-/// request was refused before anything was done.
+/// The meaning of an error of AWS by its name; `None` if its status decides. Both meanings say that the call had no
+/// effect: AWS refused the request before it reached the function, queue or topic.
 fn meaning(code: &str) -> Option<AnswerMeaning> {
     let code = code.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| code.contains(part));
@@ -347,7 +349,7 @@ fn meaning(code: &str) -> Option<AnswerMeaning> {
         "missingauthentication",
         "invalidsecurity",
         "optinrequired",
-        // No such function, queue or topic: the settings name another one.
+        // There is no such function, queue or topic: the settings name a wrong one.
         "notfound",
         "doesnotexist",
         "nonexistentqueue",
@@ -358,7 +360,7 @@ fn meaning(code: &str) -> Option<AnswerMeaning> {
     is_about_caller.then_some(AnswerMeaning::CallerRefused)
 }
 
-/// The names and values of a message's attributes, without those that are empty.
+/// The names and values of a message's attributes, without empty values.
 fn attributes(said: Vec<(String, String)>) -> Result<Vec<(String, String)>, Fault> {
     let said = said.into_iter().filter(|(_, value)| !value.is_empty());
     let all: Vec<(String, String)> = said.collect();
@@ -366,7 +368,7 @@ fn attributes(said: Vec<(String, String)>) -> Result<Vec<(String, String)>, Faul
         true => Err(not_sent(
             "bad-input",
             format!(
-                "the message has {} attributes, and {MAX_ATTRIBUTES} are the most: the description has too many headers",
+                "the message would have {} attributes, more than the {MAX_ATTRIBUTES} that are allowed: remove headers from the description",
                 all.len()
             ),
         )),
@@ -374,7 +376,7 @@ fn attributes(said: Vec<(String, String)>) -> Result<Vec<(String, String)>, Faul
     }
 }
 
-/// A content as a text.
+/// The content of a request as a text.
 fn plain(body: Body) -> String {
     match body {
         Body::None => "{}".to_owned(),
@@ -386,7 +388,7 @@ fn plain(body: Body) -> String {
     }
 }
 
-/// A text as an id of a FIFO queue: itself if it has characters and a length that an id may have, else its SHA-256.
+/// An id for a FIFO queue or topic: the text itself if its characters and length are allowed there, else its SHA-256.
 fn id(text: &str) -> String {
     let is_id = (1..=MAX_ID).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
     match is_id {
@@ -398,7 +400,8 @@ fn id(text: &str) -> String {
     }
 }
 
-/// A name of an error as a code of a failure.
+/// The name of an error as the code of a failure: at most [`MAX_CODE`] characters, others than plain ones replaced by
+/// `-`.
 fn code(name: &str) -> String {
     let plain = |c: char| match c {
         _ if c.is_ascii_alphanumeric() || "-_.:/".contains(c) => c,
@@ -407,7 +410,7 @@ fn code(name: &str) -> String {
     name.chars().take(MAX_CODE).map(plain).collect()
 }
 
-/// The text of the first element with this name in an answer in XML. Those that are looked for have no elements inside.
+/// The text of the first XML element with this name. The elements that are looked for contain only text.
 fn element(xml: &str, name: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;

@@ -19,11 +19,11 @@ use triad_runtime::{Clock as _, Fault};
 use super::AwsAccount;
 use crate::{HttpSettingsError, not_sent, transient};
 
-/// How long credentials are used before they are asked for again, at most, in milliseconds: 5 minutes.
+/// Longest use of credentials before the next request for them, in milliseconds: 5 minutes.
 const KEPT: u64 = 300_000;
 /// How long before their end credentials are replaced, in milliseconds.
 const AHEAD: u64 = 60_000;
-/// Least time between two requests for credentials while they are refused, in milliseconds.
+/// Least time between two requests for credentials while services refuse them, in milliseconds.
 const ASK_AGAIN: u64 = 1_000;
 
 /// Signs the requests of one agent.
@@ -38,7 +38,7 @@ pub(crate) struct Signer {
 struct Known {
     config: Option<SdkConfig>,
     credentials: Option<Credentials>,
-    /// When they were asked for last, and are asked for again, in milliseconds since 1970.
+    /// When the last request for them was, and when the next is due, in milliseconds since 1970.
     last: u64,
     next: u64,
 }
@@ -52,7 +52,8 @@ pub(crate) struct Keys {
 }
 
 impl Signer {
-    /// A signer for a service, in this region or that of the account. `what` needs the account. Nothing is read yet.
+    /// A signer for a service, in this region or that of the account. `what` names the setting that needs the account,
+    /// for the error. Nothing is read yet.
     ///
     /// # Errors
     /// [`HttpSettingsError::NoAws`] if there is no account.
@@ -69,13 +70,17 @@ impl Signer {
         })
     }
 
-    /// The keys of a call that may wait for them at most `within`.
+    /// The keys of a call, which waits for them at most `within`.
     ///
     /// # Errors
-    /// The fault of a call that was not made, because there are no credentials or no region: it had no effect.
+    /// The fault of a call that was not made, and so had no effect, because there are no credentials or no region.
     pub(crate) async fn keys(&self, within: Duration) -> Result<Keys, Fault> {
         let keys = tokio::time::timeout(within, self.look()).await;
-        keys.unwrap_or_else(|_| Err(away("the AWS credentials did not come in time")))
+        keys.unwrap_or_else(|_| {
+            Err(away(
+                "the source of the AWS credentials did not answer in time",
+            ))
+        })
     }
 
     async fn look(&self) -> Result<Keys, Fault> {
@@ -87,7 +92,7 @@ impl Signer {
         known.config = Some(config.clone());
         let region = config.region().map(|region| region.as_ref().to_owned());
         let region = region.ok_or_else(|| {
-            refusal("no region of AWS is known: set AWS_REGION, or the region in the settings")
+            refusal("no AWS region is known: set AWS_REGION, or name the region in the agent's settings")
         })?;
         let now = SystemClock.now().0;
         let credentials = match &known.credentials {
@@ -95,12 +100,12 @@ impl Signer {
             old => {
                 let old = old.clone().filter(|old| now < ends_at(old));
                 let provider = config.credentials_provider();
-                let provider = provider.ok_or_else(|| refusal("there are no AWS credentials"))?;
+                let provider = provider.ok_or_else(|| refusal("there are no AWS credentials: give the program a role, a profile or AWS_ACCESS_KEY_ID"))?;
                 let asked = provider.provide_credentials().await;
                 let credentials = match (asked, old) {
                     (Ok(new), _) => new,
                     (Err(why), Some(old)) => {
-                        tracing::warn!(%why, "AWS credentials cannot be renewed");
+                        tracing::warn!(%why, "AWS credentials cannot be renewed: the old ones are used until they end");
                         old
                     }
                     (Err(why), None) => return Err(missing(&why)),
@@ -120,10 +125,10 @@ impl Signer {
         })
     }
 
-    /// The service did not accept the credentials: the next call asks for others, a second after the last request at
-    /// the earliest.
+    /// Notes that the service did not accept the credentials: the next call asks for others, but not within a second of
+    /// the last request.
     pub(crate) fn refused(&self) {
-        // Whoever holds the lock asks for others.
+        // If the lock is held, another call is asking for them already.
         if let Ok(mut known) = self.known.try_lock() {
             known.next = known.next.min(known.last.saturating_add(ASK_AGAIN));
         }
@@ -131,30 +136,30 @@ impl Signer {
 }
 
 impl Keys {
-    /// The region that requests are signed for.
+    /// The region in the signatures.
     pub(crate) fn region(&self) -> &str {
         &self.region
     }
 
-    /// The endpoint that the environment names for a service in place of AWS's own, by the service's id in the SDK.
+    /// The endpoint that the configuration names in place of AWS's own, by the service's id in the SDK.
     pub(crate) fn endpoint(&self, service: &str) -> Option<Url> {
         triad_aws::endpoint(&self.config, service).and_then(|url| Url::parse(&url).ok())
     }
 
-    /// What must not be shown.
+    /// The secrets among the keys, to be masked.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let secret = self.credentials.secret_access_key().to_owned();
         let token = self.credentials.session_token().map(str::to_owned);
         std::iter::once(secret).chain(token).collect()
     }
 
-    /// Adds the signature to a request: of its method, address, body, `content-type` and headers `x-amz-…`. Others are
-    /// not signed, because proxies change them.
+    /// Adds a signature to a request. It covers the method, the address, the body, `content-type` and the headers
+    /// `x-amz-…`; other headers are not signed, because proxies change them.
     ///
     /// # Errors
-    /// The fault of a call that was not made, because its request cannot be signed.
+    /// The fault of a call that was not made because its request cannot be signed.
     pub(crate) fn sign(&self, request: &mut Request) -> Result<(), Fault> {
-        // In a query a blank is signed as `%20`, and a service must not read it as a plus.
+        // A signature has `%20` for a blank in a query, so the query that is sent must have it too, and not `+`.
         let query = request.url().query().map(|query| query.replace('+', "%20"));
         request.url_mut().set_query(query.as_deref());
         request.url_mut().set_fragment(None);
@@ -219,9 +224,13 @@ fn ends_at(credentials: &Credentials) -> u64 {
 fn missing(why: &CredentialsError) -> Fault {
     match why {
         CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_) => {
-            refusal(&format!("there are no AWS credentials: {why}"))
+            refusal(&format!(
+                "there are no AWS credentials: give the program a role, a profile or AWS_ACCESS_KEY_ID: {why}"
+            ))
         }
-        _ => away(&format!("the AWS credentials cannot be had: {why}")),
+        _ => away(&format!(
+            "the source of the AWS credentials gives none: {why}"
+        )),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a program without the feature `aws` has: nothing that could be made.
+//! In place of the parts for AWS in a build without the feature `aws`: types without values, whose constructors fail.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn none<T>(what: &str) -> Result<T, HttpSettingsError> {
     Err(HttpSettingsError::NoAws(what.to_owned()))
 }
 
-/// A secret of Secrets Manager: there is none.
+/// A secret of Secrets Manager, which no value can be.
 pub(crate) enum ManagedSecret {}
 
 impl ManagedSecret {
@@ -37,10 +37,10 @@ impl ManagedSecret {
     }
 }
 
-/// A signer of requests: there is none.
+/// A signer of requests, which no value can be.
 pub(crate) enum Signer {}
 
-/// Keys to sign a request with: there are none.
+/// Keys to sign a request with, which no value can be.
 pub(crate) enum Keys {}
 
 impl Signer {

@@ -1,5 +1,5 @@
 //! A stand-in for AWS: it checks the signature of each request by its own computation of the published algorithm (AWS
-//! Identity and Access Management User Guide, "Create a signed AWS API request"), and answers what the test says.
+//! Identity and Access Management User Guide, "Create a signed AWS API request"), and answers as the test has it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

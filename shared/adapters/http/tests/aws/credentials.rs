@@ -14,11 +14,11 @@ use triad_runtime::Fault;
 use crate::account::{Answer, Aws, REGION, Signed};
 use crate::{call, settings};
 
-/// A secret that is no JSON.
+/// A secret that is not JSON.
 const TEXT: &str = "hidden";
 const ARN: &str = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:pay-AbCdEf";
 
-/// A service that accepts one bearer token, and the tokens that it was shown.
+/// A service that accepts one bearer token, and the `Authorization` headers of its calls.
 struct Pay {
     good: Mutex<String>,
     shown: Mutex<Vec<String>>,
@@ -67,7 +67,7 @@ async fn a_secret_by_arn_is_read_once_and_anew_when_the_service_refuses_it() {
     let text = Arc::new(Mutex::new(
         r#"{"user": "shop", "token": "first"}"#.to_owned(),
     ));
-    let told = text.clone();
+    let secret = text.clone();
     let aws = Aws::start(move |asked: &Signed| {
         let body: Value = serde_json::from_str(&asked.body).expect("JSON");
         assert_eq!(body["SecretId"], ARN);
@@ -77,7 +77,7 @@ async fn a_secret_by_arn_is_read_once_and_anew_when_the_service_refuses_it() {
         );
         managed(
             200,
-            json!({"ARN": ARN, "SecretString": *told.lock().unwrap()}),
+            json!({"ARN": ARN, "SecretString": *secret.lock().unwrap()}),
         )
     })
     .await;
@@ -94,7 +94,7 @@ async fn a_secret_by_arn_is_read_once_and_anew_when_the_service_refuses_it() {
 
     *text.lock().unwrap() = r#"{"user": "shop", "token": "second"}"#.to_owned();
     *pay.good.lock().unwrap() = "second".to_owned();
-    // It is read at most once a second, so the first calls may be refused. Bounded by the test's timeout.
+    // The secret is read at most once a second, so the first calls may be refused. Bounded by the test's timeout.
     let mut refused = 0;
     while let Err(fault) = call(&agent, None).await {
         assert!(matches!(fault, Fault::CallerRefused { .. }), "{fault:?}");
@@ -224,7 +224,7 @@ async fn a_call_is_signed_with_the_credentials_of_the_role() {
             ("execute-api", wanted)
         );
     }
-    // What is encoded is signed as it is sent.
+    // The signature covers path and query in the encoding in which they are sent.
     let form = json!({"action": {
         "method": "GET", "path": "/cards/${input.card}/of",
         "query": {"q": "${input.text}", "a": "1"}, "keep": ["id"]

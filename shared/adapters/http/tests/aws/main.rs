@@ -14,7 +14,7 @@ use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::service::CallDefinition;
 use triad_workflow::{Millis, StepId};
 
-/// The settings of an agent of the service at this address.
+/// The settings of an agent for the service at this address.
 fn settings(base_url: String, aws: impl Into<AwsAccount>) -> HttpSettings {
     HttpSettings {
         destination: Destination::BaseUrl(base_url),
@@ -27,7 +27,7 @@ fn settings(base_url: String, aws: impl Into<AwsAccount>) -> HttpSettings {
     }
 }
 
-/// Calls the action `pay` for an order, with a description if there is one.
+/// Calls the action `pay`, with a description if `form` is given.
 async fn call(service: &HttpService, form: Option<&Value>) -> Result<Value, Fault> {
     call_with(service, form, &json!({"amount": 20})).await
 }
@@ -40,7 +40,7 @@ async fn call_with(
     call_to(service, form, input, Direction::Forward).await
 }
 
-/// Asks whether the action has happened.
+/// Sends a probe: whether the action has happened.
 async fn call_probing(service: &HttpService) -> Result<Value, Fault> {
     call_to(service, None, &json!({}), Direction::Probe).await
 }

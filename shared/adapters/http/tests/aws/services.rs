@@ -1,4 +1,5 @@
-//! Functions, queues and topics in place of an HTTP service: what AWS gets, and what is made of its answers.
+//! Functions, queues and topics in place of an HTTP service: the requests that AWS gets, and the meaning of its
+//! answers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -30,7 +31,7 @@ fn failed(body: &str) -> Answer {
     (200, headers, body.to_owned())
 }
 
-/// What a function sees as its client context.
+/// The client context that a function gets.
 fn custom(seen: &Signed) -> Value {
     let context = STANDARD.decode(seen.header("x-amz-client-context"));
     let context: Value = serde_json::from_slice(&context.expect("base64")).expect("JSON");
@@ -129,7 +130,7 @@ async fn an_error_of_a_function_is_in_doubt_unless_a_row_says_what_it_means() {
     }
 }
 
-/// How a fault is shown in the tables below.
+/// A fault in the form of the tables below.
 fn kind(fault: &Fault) -> &'static str {
     match fault {
         Fault::Transient {
@@ -367,7 +368,7 @@ fn settings_of_http_alone_are_named() {
     let error = HttpService::new(&settings).expect_err("it has headers");
     let error = error.to_string();
     assert!(
-        error.starts_with("headers: goes with base_url alone"),
+        error.starts_with("headers: is only for base_url"),
         "{error}"
     );
     let settings = HttpSettings {

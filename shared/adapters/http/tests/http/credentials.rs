@@ -264,7 +264,7 @@ async fn without_a_token_no_call_is_made() {
     );
 }
 
-/// A call that waited for a token all its time would be dropped by its agent, and then be in doubt.
+/// A call that waited its whole time for a token would be dropped by its agent, and its effect would be in doubt.
 #[tokio::test]
 async fn an_issuer_that_hangs_leaves_no_call_in_doubt() {
     let hangs = tokio::net::TcpListener::bind("127.0.0.1:0")

@@ -1,4 +1,5 @@
-//! Certificates of an agent, against a service that demands one: what it shows, whom it trusts, and their rotation.
+//! Certificates of an agent, against a service that demands one: those it presents, those it trusts, and their
+//! rotation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ fn issued(authority: &Authority, name: &str) -> (rcgen::Certificate, KeyPair) {
     (certificate, key)
 }
 
-/// A service at `https://localhost:PORT` whose certificate is of `own` and that demands one of `clients`. It answers
-/// with a checksum of the certificate that it was shown.
+/// A service at `https://localhost:PORT` with a certificate of `own`, which demands a certificate of `clients`. It
+/// answers with a checksum of the client's certificate.
 async fn service(own: &Authority, clients: &Authority) -> u16 {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
@@ -157,7 +158,7 @@ async fn the_service_sees_the_agents_certificate_and_a_new_one_without_a_restart
     let agent = HttpService::new(&settings(port, files.tls())).expect("sound settings");
     assert_eq!(call(&agent).await, Ok(Value::from(first.clone())));
     let second = files.issue(&clients);
-    // The files are looked at every 10 s.
+    // The agent checks the files every 10 s.
     let shown = until("the other certificate is shown", async || {
         let shown = call(&agent).await.expect("an answer");
         (shown.as_str() != Some(first.as_str())).then_some(shown)

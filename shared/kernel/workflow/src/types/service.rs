@@ -1,4 +1,5 @@
-//! Types of a service's input and answer: what of a description, and of the inputs of steps, does not fit them.
+//! Types of a service's input and answer: checks the expressions of a description, and the inputs of steps, against
+//! them.
 
 use serde_json::Value;
 
@@ -13,9 +14,9 @@ use crate::problem::{Path, Problem, Problems, nearest};
 use crate::service::{ANSWER_VARIABLES, LEFT_OUT, REQUEST_VARIABLES, ServiceDefinition};
 use crate::template::{self, Piece, Template};
 
-/// Deepest nesting of a written type that is read; below it any value fits.
+/// Deepest nesting of a written type that is read; deeper parts take any value.
 const MAX_DEPTH: usize = 16;
-/// Stands for further names in a written mapping.
+/// The name that allows further names in a written mapping.
 const FURTHER: &str = "*";
 /// The words for types.
 const WORDS: [(&str, Kinds); 7] = [
@@ -27,10 +28,10 @@ const WORDS: [(&str, Kinds); 7] = [
     ("object", Kinds::MAP),
     ("any", Kinds(Kinds::JSON.0 & !Kinds::NULL.0)),
 ];
-/// What can be written as a text on the way to a service: in a path, a query, a header or a form.
+/// Kinds of values that a path, a query, a header or a form sends as text.
 const PLAIN: Kinds = Kinds(Kinds::STRING.0 | Kinds::NUMBER.0 | Kinds::BOOL.0);
 
-/// The type that an author has written; any type for an absent one.
+/// The type that an author has written. A part that is not a type is a problem, and takes any value.
 fn parse(written: &Value, at: &Path, depth: usize, problems: &mut Problems) -> Type {
     let mut wrong = |reason: String, hint: String| {
         problems.push(Problem::new(at.clone(), reason).hint(hint));
@@ -49,7 +50,7 @@ fn parse(written: &Value, at: &Path, depth: usize, problems: &mut Problems) -> T
                         known.join(", ")
                     ),
                 };
-                wrong(format!("{word:?} is no type"), hint)
+                wrong(format!("{word:?} is not a type"), hint)
             }
         },
         Value::Array(items) => match items.as_slice() {
@@ -78,13 +79,13 @@ fn parse(written: &Value, at: &Path, depth: usize, problems: &mut Problems) -> T
             Type::map(found)
         }
         other => wrong(
-            format!("{other} is no type"),
+            format!("{other} is not a type"),
             "write a word such as `string`, `[TYPE]`, or `{ NAME: TYPE }`".to_owned(),
         ),
     }
 }
 
-/// The types of `input` and `body` of an action; any types where nothing is written.
+/// The types of `input` and `body` of an action. Where nothing is written, any value fits.
 fn types_of(action: &ActionDefinition, at: &Path, problems: &mut Problems) -> (Type, Type) {
     let mut of = |written: &Value, name: &str| match written {
         Value::Null => Type::any(),
@@ -96,7 +97,7 @@ fn types_of(action: &ActionDefinition, at: &Path, problems: &mut Problems) -> (T
     }
 }
 
-/// What the expressions of a description may read.
+/// The variables that the expressions of a description may read.
 fn around<'a>(conditions: &'a Conditions<'a>, variables: &'a [(&'a str, Type)]) -> Around<'a> {
     Around {
         order: order(),
@@ -190,7 +191,7 @@ fn check_action(action: &ActionDefinition, at: &Path, problems: &mut Problems) {
             && !fields.is_open
             && !fields.known.contains_key(name)
         {
-            let reason = format!("the answer has no field `{name}`, by `types.body`");
+            let reason = format!("`types.body` has no field `{name}`");
             let problem = Problem::new(at.key("keep").index(index), reason);
             problems.push(problem.nearest(name, fields.known.keys().map(String::as_str)));
         }
@@ -203,8 +204,8 @@ fn infer(around: &Around<'_>, expression: &Expression) -> (Type, Vec<super::infe
     (found, infer.faults)
 }
 
-/// The type of a step's output, if the description says something of it: the parts that are kept, or the whole answer.
-/// What says that a part is missing may always be in it.
+/// The type of a step's output, if the description has `keep` or `types.body`: that of the kept parts, or of the whole
+/// answer. The field that says which parts are missing may always be in it.
 pub(super) fn output(service: &ServiceDefinition, action: &str) -> Option<Type> {
     let written = service.actions.get(action)?;
     let (input, body) = types_of(written, &Path::top(), &mut Problems::default());
@@ -236,7 +237,7 @@ pub(super) fn output(service: &ServiceDefinition, action: &str) -> Option<Type> 
     }))
 }
 
-/// The type of a template; any type for a list or a mapping.
+/// The type of a template. For a list or a mapping any value fits.
 fn of_value(written: &Value, around: &Around<'_>, variables: &[&str]) -> Type {
     match Template::compiled_over(written, variables) {
         Ok(Template::Value(expression)) => infer(around, &expression).0,
@@ -257,8 +258,8 @@ fn of_json(value: &Value) -> Kinds {
     }
 }
 
-/// Checks the inputs of steps and of compensations against the types of their actions. `around` gives what the
-/// expressions of a step may read.
+/// Checks the inputs of steps and of compensations against the types of their actions. `around` returns the variables
+/// that the expressions of a step may read.
 pub(super) fn check_inputs<'a>(
     definition: &Definition,
     around: &dyn Fn(usize, Role) -> Around<'a>,
@@ -303,12 +304,12 @@ pub(super) fn check_inputs<'a>(
     }
 }
 
-/// The comparison of one input with what an action takes.
+/// The comparison of one input with the type that an action takes.
 struct Fit<'f, 'a> {
     /// Agent and action, for people.
     of: String,
     around: &'f Around<'a>,
-    /// Whether texts, numbers, true and false can stand for each other, since all are written as texts.
+    /// Whether a text, a number, true and false may stand for each other, because all are sent as text.
     is_plain: bool,
     problems: &'f mut Problems,
 }
@@ -365,7 +366,7 @@ impl Fit<'_, '_> {
         }
     }
 
-    /// Compares a value of which the type alone is known.
+    /// Compares a value of which only the type is known.
     fn found(&mut self, found: &Type, wanted: &Type, at: &Path) {
         let kinds = match self.is_plain && wanted.kinds.may(PLAIN) {
             true => wanted.kinds | PLAIN,
@@ -394,7 +395,7 @@ impl Fit<'_, '_> {
         }
     }
 
-    /// Names that an action does not have, and such as it needs.
+    /// Reports names that the action does not have, and names that it needs and that are missing.
     fn names<'n>(
         &mut self,
         given: impl Iterator<Item = &'n str>,
@@ -405,7 +406,7 @@ impl Fit<'_, '_> {
         let Some(fields) = &wanted.fields else { return };
         let known = || fields.known.keys().map(String::as_str);
         let given: Vec<&str> = given.collect();
-        // Names of which another spelling is reported.
+        // Names that are reported as the right spelling of a wrong one: they do not count as missing.
         let mut meant = Vec::new();
         for name in given
             .iter()
@@ -442,7 +443,7 @@ impl Fit<'_, '_> {
     }
 }
 
-/// Whether a part of the input is sent within JSON, where a number and its text differ.
+/// Whether a field of the input is sent in JSON, where a number differs from its text.
 fn is_in_json(action: &ActionDefinition, name: &str) -> bool {
     let has_no_body = matches!(action.method, Some(Method::Get | Method::Delete));
     let is_json = match action.body {

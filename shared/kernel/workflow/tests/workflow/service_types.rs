@@ -1,4 +1,4 @@
-//! Types of what services take and answer: inputs of steps and expressions are held against them.
+//! Types of what services take and answer: inputs of steps and expressions are checked against them.
 
 use triad_workflow::load::{self, LoadError};
 use triad_workflow::{Limits, Workflow, hash};
@@ -44,7 +44,7 @@ fn what_fits_is_sound_and_types_are_no_part_of_what_is_published() {
 }
 
 #[test]
-fn what_the_service_does_not_have_or_needs_is_told_with_its_place() {
+fn unknown_and_missing_fields_are_reported_with_their_place() {
     for (input, compensation, wanted) in [
         (
             INPUT.replace("amount", "amuont"),
@@ -117,7 +117,7 @@ fn a_description_is_held_against_its_own_types() {
         (
             "keep: [id, card]",
             "keep: [idd]",
-            "keep[0]: the answer has no field `idd`, by `types.body`, did you mean `id`?",
+            "keep[0]: `types.body` has no field `idd`, did you mean `id`?",
         ),
         (
             "keep: [id, card]",
@@ -142,7 +142,7 @@ fn a_description_is_held_against_its_own_types() {
         (
             "id: string",
             "id: text",
-            "types.body.id: \"text\" is no type",
+            "types.body.id: \"text\" is not a type",
         ),
         ("id: string", "id: strng", "did you mean `string`?"),
         (
@@ -150,7 +150,11 @@ fn a_description_is_held_against_its_own_types() {
             "[]",
             "types.input.lines: a list with 0 types",
         ),
-        ("id: string", "id: null", "types.body.id: null is no type"),
+        (
+            "id: string",
+            "id: null",
+            "types.body.id: null is not a type",
+        ),
     ] {
         let text = PAYMENT.replace(from, to);
         let error = load::service_from_yaml("payment.yaml", &text).expect_err(wanted);
