@@ -230,8 +230,7 @@ pub fn record(
         )));
     };
     of_agent.insert(action.to_owned(), json!({ RECORDED: answer }));
-    let text = format!("{:#}\n", Value::Object(all));
-    std::fs::write(file, text).map_err(|e| {
+    user_files::replace(file, &format!("{:#}\n", Value::Object(all))).map_err(|e| {
         let why = user_files::plain(&e);
         Usage(format!("--record {shown}: cannot be written: {why}"))
     })

@@ -1,6 +1,6 @@
-//! Reads files that a user names, with errors in plain words that begin with the file's name.
+//! Reads and replaces files that a user names, with errors in plain words that begin with the file's name.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write as _};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -87,6 +87,20 @@ pub fn stamp_with_descriptions(workflow: &Path) -> FileStamp {
     Some(beside.take(MAX_DESCRIPTIONS).fold(own, |all, one| {
         (all.0.max(one.0), all.1.wrapping_add(one.1))
     }))
+}
+
+/// Replaces the whole text of a file, or makes the file. If that fails, the old file stays as it was.
+///
+/// # Errors
+/// The system's error.
+pub fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let mut new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    new.write_all(text.as_bytes())?;
+    new.persist(file)?;
+    Ok(())
 }
 
 /// Why a file cannot be read, in plain words, with the next step.

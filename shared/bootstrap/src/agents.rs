@@ -99,6 +99,12 @@ impl AgentConfig {
         self.sns = None;
     }
 
+    /// Whether the agent calls a function, a queue or a topic of AWS.
+    #[must_use]
+    pub fn is_of_aws(&self) -> bool {
+        self.base_url.is_none()
+    }
+
     /// The address for people: the URL without user, password, query and fragment, which may be secrets, or the
     /// function, queue or topic. `(not a URL)` if the text has no `://`.
     #[must_use]

@@ -293,6 +293,15 @@ async fn a_call_shows_what_is_sent_and_what_is_made_of_the_answer_and_no_secret(
     assert!(shown.err.contains("cannot be written"), "{shown:?}");
     assert_eq!(charges(), before + 1);
 
+    // An address on the command line replaces a function, too.
+    let of_aws = [("TRIAD_AGENTS", r#"{"payment": {"lambda": "charge"}}"#)];
+    let agent = format!("payment=http://{address}");
+    let target = ["--service", &description, "--agent", &agent];
+    let charge = ["agent", "call", "payment", "charge", "--input", input];
+    let ran = triad(&[&charge[..], &target].concat(), &of_aws, b"").await;
+    assert!(ran.good().out.contains("Triad: done"));
+    assert_eq!(charges(), before + 2);
+
     for (arguments, wanted) in [
         (
             vec!["charge", "--input", "none.json"],

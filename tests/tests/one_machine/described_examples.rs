@@ -226,6 +226,22 @@ async fn a_check_gets_a_token_or_says_that_it_cannot() {
         ran.out.contains("WRONG  credentials") && !ran.out.contains("another-one"),
         "{ran:?}"
     );
+    // A function may have an effect whatever the method of the description is.
+    let of_aws = [
+        ("TRIAD_AGENTS", r#"{"warehouse": {"lambda": "stock"}}"#),
+        ("AWS_ACCESS_KEY_ID", "key"),
+        ("AWS_SECRET_ACCESS_KEY", "not-a-real-one"),
+        ("AWS_REGION", "eu-west-1"),
+    ];
+    let ran = triad(&check[..5], &of_aws, b"").await.good();
+    assert!(
+        ran.out
+            .contains("-      address: lambda stock is not called")
+            && ran
+                .out
+                .contains("-      stock: not called, since every call of a service of AWS"),
+        "{ran:?}"
+    );
 }
 
 fn text(line: &Value, field: &str) -> String {

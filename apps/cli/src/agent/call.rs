@@ -164,7 +164,8 @@ fn announce(args: &CallArgs, target: &Target) {
     }
     let described = target.described.as_ref();
     let written = described.and_then(|(_, service)| service.actions.get(action));
-    if written.and_then(|action| action.method) != Some(Method::Get) {
+    let is_read = written.and_then(|action| action.method) == Some(Method::Get);
+    if !is_read || target.config.is_of_aws() {
         eprintln!(
             "calling {}: a real call, with all its effects",
             target.config.address()
@@ -177,7 +178,7 @@ fn record<'a>(args: &'a CallArgs, exchange: &Exchange) -> Result<Option<&'a Path
     let Some(file) = &args.record else {
         return Ok(None);
     };
-    match (&exchange.answer, &exchange.cut) {
+    match (&exchange.answer, &exchange.not_recordable) {
         (Some(_), Some(why)) => {
             eprintln!("not recorded: {why}");
             Ok(None)
@@ -240,12 +241,8 @@ fn meaning(exchange: &Exchange) -> (&'static str, String) {
 
 /// Code and message of a fault.
 fn fault(exchange: &Exchange) -> Option<(&str, &str)> {
-    match exchange.result.as_ref().err()? {
-        Fault::Permanent { code, message }
-        | Fault::Transient { code, message, .. }
-        | Fault::InProgress { code, message, .. }
-        | Fault::CallerRefused { code, message, .. } => Some((code, message)),
-    }
+    let fault = exchange.result.as_ref().err()?;
+    Some((fault.code(), fault.message()))
 }
 
 fn in_json(

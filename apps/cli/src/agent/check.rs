@@ -141,6 +141,9 @@ async fn points(target: &Target, described: &ServiceDefinition) -> Result<Vec<Po
         let form = CallForm::compile(&described.call(name)).map_err(|e| Usage(e.to_string()))?;
         let why_not = match (stop, action.method) {
             (Some(why), _) => Some(why.to_owned()),
+            (None, _) if target.config.is_of_aws() => {
+                Some("every call of a service of AWS may have an effect".to_owned())
+            }
             (None, Some(Method::Get)) if !form.reads_input() => None,
             (None, Some(Method::Get)) => Some("it needs an input".to_owned()),
             (None, method) => {
@@ -192,12 +195,11 @@ async fn call(service: &HttpService, described: &ServiceDefinition, action: &str
 
 /// A fault for people, with the next step.
 fn said(fault: &Fault) -> String {
+    let (code, message) = (fault.code(), fault.message());
     match fault {
-        Fault::Permanent { code, message }
-        | Fault::Transient { code, message, .. }
-        | Fault::InProgress { code, message, .. } => format!("{code}: {message}"),
-        Fault::CallerRefused { code, message, .. } => format!(
+        Fault::CallerRefused { .. } => format!(
             "the caller is not accepted: {code}: {message}; check the agent's `auth` and `headers`, or the rights of its AWS role"
         ),
+        _ => format!("{code}: {message}"),
     }
 }

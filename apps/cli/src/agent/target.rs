@@ -73,7 +73,7 @@ impl TargetArgs {
         }
         if let Some(url) = url {
             let config = config.get_or_insert_with(|| AgentConfig::at(url.to_owned()));
-            config.base_url = Some(url.to_owned());
+            config.move_to(url.to_owned());
         }
         let config = config.ok_or_else(|| {
             Usage(format!(

@@ -392,9 +392,10 @@ fn played(
         match recorded.judged(&call) {
             Ok(output) => Ok(fit(output, MAX_OUTPUT_BYTES)),
             Err(fault) => Err(format!(
-                "the recorded answer with status {} does not say that the step is done: {}",
+                "the recorded answer with status {} does not say that the step is done: {}: {}",
                 recorded.status,
-                fault.code()
+                fault.code(),
+                fault.message()
             )),
         }
     }))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -142,12 +142,8 @@ impl Contexts {
             _ => Path::new("."),
         };
         fs::create_dir_all(directory).with_context(named)?;
-        let mut new = tempfile::NamedTempFile::new_in(directory).with_context(named)?;
         let text = serde_json::to_string_pretty(self)?;
-        new.write_all(text.as_bytes()).with_context(named)?;
-        new.write_all(b"\n").with_context(named)?;
-        new.persist(path).with_context(named)?;
-        Ok(())
+        user_files::replace(path, &format!("{text}\n")).with_context(named)
     }
 
     /// The context of this name.

@@ -167,7 +167,12 @@ impl Project {
             .and_then(|service| self.services.get(service)?.port);
         match (url, service, port) {
             (Some(url), ..) => {
-                settings.retain(|setting, _| !matches!(setting.as_str(), "service" | "path"));
+                settings.retain(|setting, _| {
+                    !matches!(
+                        setting.as_str(),
+                        "service" | "path" | "lambda" | "sqs" | "sns"
+                    )
+                });
                 settings.insert("base_url".to_owned(), url.into());
             }
             (None, Some(service), None) => {

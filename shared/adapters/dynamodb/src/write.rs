@@ -101,20 +101,20 @@ impl<C: Clock + Clone> DynamoStore<C> {
             // A new run may have begun, and the outputs then expire no more with the earlier end.
             self.expire_outputs(next, None).await?;
         }
-        let written = self.commit_record(&write).await?;
-        if ends && written == Written::Written {
-            let expires_s = stored::expires_at(next, self.retention);
-            if let Err(e) = self.expire_outputs(next, expires_s).await {
-                tracing::warn!(order = %next.id, error = %e, "outputs of a finished order keep their provisional expiry");
-            }
+        let Some(expires_s) = self.commit_record(&write).await? else {
+            return Ok(Written::Conflict);
+        };
+        if ends && let Err(e) = self.expire_outputs(next, expires_s).await {
+            tracing::warn!(order = %next.id, error = %e, "outputs of a finished order keep their provisional expiry");
         }
-        Ok(written)
+        Ok(Written::Written)
     }
 
-    /// Writes the record. The stored `ExpiresAt` is never lowered: the condition refuses that,
+    /// Writes the record. Returns when it expires, in seconds since the Unix epoch, if ever; `None`: another writer was
+    /// first. The stored `ExpiresAt` is never lowered: the condition refuses that,
     /// and then the put is repeated with the stored time. So the rule costs nothing unless this writer has a shorter
     /// retention than the one before it.
-    async fn commit_record(&self, write: &Write) -> Result<Written, StoreError> {
+    async fn commit_record(&self, write: &Write) -> Result<Option<Option<u64>>, StoreError> {
         let mut standing = None;
         // The loop ends: while the version is unchanged, only a change by hand can move the expiry.
         for _ in 0..MAX_PUTS {
@@ -127,10 +127,10 @@ impl<C: Clock + Clone> DynamoStore<C> {
                 Some(details) => self.put_both(write, expires, details).await?,
             };
             match put {
-                Put::Done => return Ok(Written::Written),
+                Put::Done => return Ok(Some(expires)),
                 Put::Refused(item) => match item.and_then(|i| later(&i, write, expires)) {
                     Some(at) => standing = Some(at),
-                    None => return Ok(Written::Conflict),
+                    None => return Ok(None),
                 },
             }
         }

@@ -74,10 +74,14 @@ impl Received {
         &self.headers
     }
 
-    /// Why the body is not whole; `None` if it is.
-    pub(crate) fn cut(&self) -> Option<&str> {
+    /// Why a recording would not have the meaning of the answer, for people: the body is not whole, or AWS says in its
+    /// own form what the answer means. `None` if a recording has it.
+    pub(crate) fn not_recordable(&self) -> Option<&str> {
         match &self.whole {
-            Whole::Yes => None,
+            Whole::Yes => self
+                .own
+                .means
+                .map(|_| "AWS answered with an error of its own"),
             Whole::Unreadable(why) | Whole::Broken(why) => Some(why),
         }
     }

@@ -251,13 +251,19 @@ impl Credentials {
         }
     }
 
-    /// Notes that the service refused the caller with this status. After `401` the next call reads a secret of Secrets
+    /// Notes that the service refused the caller that sent these secrets, with this status. After `401` the next call reads a secret of Secrets
     /// Manager again, or asks for another token. With signatures the next call asks for the role's credentials again
     /// after any status, because AWS refuses callers with several.
-    pub(crate) async fn refused(&self, status: u16) {
+    pub(crate) fn refused(&self, status: u16, sent: &[String]) {
         match &*self.0 {
             Kind::Header { secret, .. } if status == 401 => secret.refused(),
-            Kind::Oauth2 { token, .. } if status == 401 => token.lock().await.token = None,
+            Kind::Oauth2 { token, .. } if status == 401 => {
+                // If the lock is held, another call is asking for a token already.
+                if let Ok(mut known) = token.try_lock() {
+                    let was_sent = |token: &mut Token| sent.contains(&token.value);
+                    known.token.take_if(was_sent);
+                }
+            }
             Kind::Sigv4(signer) => signer.refused(),
             _ => {}
         }

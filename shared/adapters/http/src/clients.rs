@@ -51,7 +51,14 @@ pub(crate) struct Renewed {
     /// Certificate and key.
     identity: Option<(Secret, Secret)>,
     ca: Option<Secret>,
-    made: Mutex<Option<Made>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    made: Option<Made>,
+    /// The last certificates that could not be used. They are reported once.
+    bad: Option<Texts>,
 }
 
 /// The certificate, the key and the root certificates that a client is made with.
@@ -94,7 +101,7 @@ impl Clients {
             headers,
             identity,
             ca: tls.ca.as_ref().map(secret).transpose()?,
-            made: Mutex::default(),
+            known: Mutex::default(),
         };
         let texts = renewed.secrets().map(|of| of.map(Secret::at_hand));
         // If one of them is in Secrets Manager, the first call makes the client.
@@ -127,7 +134,6 @@ impl Clients {
             }
         }
         renewed.made(texts, now).or_else(|why| {
-            tracing::warn!(why, "the certificates of an agent cannot be used");
             let last = renewed.last(|_| true);
             last.ok_or_else(|| Fault::CallerRefused {
                 code: "bad-certificate".to_owned(),
@@ -149,25 +155,33 @@ impl Renewed {
 
     /// The client that was made last, if `is_good` accepts it.
     fn last(&self, is_good: impl Fn(&Made) -> bool) -> Option<Client> {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.as_ref()
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .made
+            .as_ref()
             .filter(|made| is_good(made))
             .map(|made| made.client.clone())
     }
 
     /// The client for these texts: the last one if its texts were the same, else a new one.
     fn made(&self, texts: Texts, now: u64) -> Result<Client, String> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = made.as_mut() {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = known.made.as_mut() {
             made.looked_at = now;
             if made.texts == texts {
                 return Ok(made.client.clone());
             }
         }
         let [certificate, key, ca] = texts.each_ref().map(Option::as_deref);
-        let builder = client_builder_with(certificate.zip(key), ca)?;
-        let client = finished(builder, self.headers.clone())?;
-        *made = Some(Made {
+        let builder = client_builder_with(certificate.zip(key), ca);
+        let client = builder.and_then(|builder| finished(builder, self.headers.clone()));
+        let client = client.inspect_err(|why| {
+            if known.bad.as_ref() != Some(&texts) {
+                tracing::warn!(why, "the certificates of an agent cannot be used");
+                known.bad = Some(texts.clone());
+            }
+        })?;
+        known.made = Some(Made {
             client: client.clone(),
             texts,
             looked_at: now,

@@ -37,8 +37,8 @@ pub struct Exchange {
     pub request: Option<SentRequest>,
     /// The answer, if there is one.
     pub answer: Option<RecordedAnswer>,
-    /// Why the answer is not whole, for people. `None` if it is whole, or if there is no answer.
-    pub cut: Option<String>,
+    /// Why the answer cannot be recorded, for people. `None` if it can, or if there is no answer.
+    pub not_recordable: Option<String>,
     /// What the answer means for the agent.
     pub result: Result<Value, Fault>,
 }
@@ -75,7 +75,7 @@ pub struct RecordedAnswer {
 pub(crate) struct Seen {
     request: Option<SentRequest>,
     answer: Option<RecordedAnswer>,
-    cut: Option<String>,
+    not_recordable: Option<String>,
 }
 
 impl Seen {
@@ -110,7 +110,7 @@ impl Seen {
             let text = evidence.masked(value.to_str().ok()?.to_owned());
             (!NOT_RECORDED.contains(&name.as_str())).then_some((name, text))
         });
-        self.cut = received.cut().map(str::to_owned);
+        self.not_recordable = received.not_recordable().map(str::to_owned);
         self.answer = Some(RecordedAnswer {
             status: received.status().as_u16(),
             headers: headers.collect(),
@@ -145,12 +145,12 @@ impl HttpService {
         let Seen {
             request,
             answer,
-            cut,
+            not_recordable,
         } = seen;
         Exchange {
             request,
             answer,
-            cut,
+            not_recordable,
             result,
         }
     }

@@ -340,7 +340,8 @@ impl HttpService {
                 (request.body(asked.body), evidence, Some(shown), time_left)
             }
         };
-        evidence.hide(shown.as_ref().map_or_else(Vec::new, Shown::secrets));
+        let secrets = shown.as_ref().map_or_else(Vec::new, Shown::secrets);
+        evidence.hide(secrets.clone());
         evidence.note(notes);
         let request = request.timeout(time_left).build();
         let mut request = request.map_err(|e| {
@@ -372,7 +373,7 @@ impl HttpService {
         let answer = answer::judge(&call, form, statuses, received, &evidence, now);
         let is_refusal = status == 401 || matches!(answer, Err(Fault::CallerRefused { .. }));
         match &self.base {
-            Base::Url(_, Some(credentials)) if is_refusal => credentials.refused(status).await,
+            Base::Url(_, Some(credentials)) if is_refusal => credentials.refused(status, &secrets),
             Base::Aws(aws) if is_refusal => aws.1.refused(),
             _ => {}
         }
@@ -535,7 +536,7 @@ mod tests {
 
     /// The agent's own bound is 5 s: the headers have the shorter of the two.
     #[tokio::test]
-    async fn a_service_is_told_how_long_its_answer_is_waited_for() {
+    async fn a_service_gets_the_time_that_its_answer_may_take() {
         for (time_left, wanted) in [(Millis(1_500), 1_500), (Millis(9_000), 5_000)] {
             let (address, asked) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
             let before = SystemClock.now().0;

@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use triad_runtime::Fault;
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Clock as _, Fault};
 
 use super::HttpSettingsError;
 use super::aws::{AwsAccount, ManagedSecret};
@@ -41,14 +42,26 @@ pub enum SecretRef {
     },
 }
 
+/// Least time between two warnings that a file cannot be read, in milliseconds: 30 s.
+const WARN_EVERY: u64 = 30_000;
+
 /// A secret, read as its reference says.
 pub(crate) enum Secret {
     /// The text of an environment variable.
     Fixed(String),
-    /// A file, with its text and the time of its last change.
-    File(PathBuf, Mutex<(String, Option<SystemTime>)>),
+    /// A file.
+    File(PathBuf, Mutex<OfFile>),
     /// A secret of Secrets Manager.
     Managed(Box<ManagedSecret>),
+}
+
+/// What was read from a file.
+pub(crate) struct OfFile {
+    text: String,
+    /// The time of the file's last change.
+    changed: Option<SystemTime>,
+    /// When the next warning may be written, in milliseconds since 1970.
+    next_warning: u64,
 }
 
 impl Secret {
@@ -74,7 +87,11 @@ impl Secret {
             SecretRef::File { file } => {
                 let text = read(file).map_err(bad)?;
                 let is_empty = text.is_empty();
-                let known = Mutex::new((text, changed(file)));
+                let known = Mutex::new(OfFile {
+                    text,
+                    changed: changed(file),
+                    next_warning: 0,
+                });
                 (Self::File(file.clone(), known), is_empty)
             }
             SecretRef::Managed { secret, field } => {
@@ -99,19 +116,24 @@ impl Secret {
             Self::File(file, known) => {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 let changed = changed(file);
-                if changed.is_some() && changed != known.1 {
-                    match read(file) {
-                        Ok(text) if !text.is_empty() => *known = (text, changed),
-                        Ok(_) => {
-                            tracing::warn!(file = %file.display(), "the file of a secret is empty: its last text is used")
+                if changed.is_some() && changed != known.changed {
+                    let why = match read(file) {
+                        Ok(text) if text.is_empty() => Some(format!("{} is empty", file.display())),
+                        Ok(text) => {
+                            (known.text, known.changed) = (text, changed);
+                            None
                         }
-                        Err(why) => tracing::warn!(
-                            why,
-                            "the file of a secret cannot be read again: its last text is used"
-                        ),
+                        Err(why) => Some(why),
+                    };
+                    let now = SystemClock.now().0;
+                    if let Some(why) = why.filter(|_| now >= known.next_warning) {
+                        known.next_warning = now.saturating_add(WARN_EVERY);
+                        let text =
+                            "the file of a secret cannot be read again: its last text is used";
+                        tracing::warn!(why, "{text}");
                     }
                 }
-                Some(known.0.clone())
+                Some(known.text.clone())
             }
             Self::Managed(managed) => managed.text(),
         }

@@ -142,6 +142,17 @@ impl Fault {
             | Self::CallerRefused { code, .. } => code,
         }
     }
+
+    /// The cause, for people.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Transient { message, .. }
+            | Self::InProgress { message, .. }
+            | Self::Permanent { message, .. }
+            | Self::CallerRefused { message, .. } => message,
+        }
+    }
 }
 
 /// A remote service, as its agent calls it.

@@ -65,8 +65,9 @@ impl Document {
             .trim_start()
             .starts_with('{')
         {
-            true => serde_json::from_str(text.trim_start_matches('\u{feff}'))
-                .or_else(|e| yaml(text).map_err(|_| format!("is neither JSON nor YAML: {e}")))?,
+            true => serde_json::from_str(text.trim_start_matches('\u{feff}')).or_else(|e| {
+                yaml(text).map_err(|yaml| format!("is neither JSON ({e}) nor YAML ({yaml})"))
+            })?,
             false => yaml(text)?,
         };
         let version = root["openapi"].as_str().unwrap_or_default();

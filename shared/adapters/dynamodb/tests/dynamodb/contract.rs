@@ -277,7 +277,7 @@ async fn an_output_expires_with_its_record() {
     let mut order = order("1", 5_000);
     let created = store.create(vec![new(&order, "d")]).await;
     assert_eq!(created, [Ok(Created::Created)]);
-    let write = async |next: &Order| {
+    let write = async |store: &DynamoStore<ManualClock>, next: &Order| {
         let write = Write {
             expected: Version(next.version.0 - 1),
             next: Arc::new(next.clone()),
@@ -293,7 +293,7 @@ async fn an_output_expires_with_its_record() {
         position: 0,
         output: json!("x".repeat(2_000)).into(),
     };
-    write(&order).await;
+    write(&store, &order).await;
     let year_s = 366 * 24 * 3_600;
     let provisional = clock.now().0 / 1_000 + 10 * year_s;
     let orders = &engine.tables.orders;
@@ -301,8 +301,17 @@ async fn an_output_expires_with_its_record() {
     order.version = order.version.next();
     order.state = ProcessState::Processed { at: clock.now() };
     order.due = None;
-    write(&order).await;
+    write(&store, &order).await;
     let end = clock.now().plus(retention).0 / 1_000;
+    assert_eq!(expiry_of(&engine, orders, "1/").await, end);
+    assert_eq!(
+        expiry_of(&engine, &engine.tables.order_state, "1").await,
+        end
+    );
+    // A writer with a shorter retention lowers the expiry of neither.
+    let shorter = engine.store_keeping(clock.clone(), Millis(5_000));
+    order.version = order.version.next();
+    write(&shorter, &order).await;
     assert_eq!(expiry_of(&engine, orders, "1/").await, end);
     assert_eq!(
         expiry_of(&engine, &engine.tables.order_state, "1").await,
@@ -315,7 +324,7 @@ async fn an_output_expires_with_its_record() {
     };
     order.due = Some(clock.now());
     order.outbox.writer = Writer::Operator;
-    write(&order).await;
+    write(&store, &order).await;
     assert_eq!(expiry_of(&engine, orders, "1/").await, provisional);
     // An import of the ended order leaves the order and its outputs.
     let kept = KeptOrder {

@@ -110,6 +110,7 @@ impl AwsService {
                 let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
                 let segments = |url: &Url| url.path_segments().map_or(0, Iterator::count);
                 let url = url.filter(|url| url.has_host() && segments(url) >= 2);
+                let url = url.filter(|url| url.username().is_empty() && url.password().is_none());
                 let Some(mut url) = url else {
                     return bad(
                         "is not the URL of a queue, https://sqs.REGION.amazonaws.com/ACCOUNT/NAME",
@@ -468,6 +469,10 @@ mod tests {
             (Kind::Sqs, "paid"),
             (Kind::Sqs, "arn:aws:sqs:eu-west-1:111122223333:paid"),
             (Kind::Sqs, "https://sqs.eu-west-1.amazonaws.com/paid"),
+            (
+                Kind::Sqs,
+                "https://user:word@sqs.eu-west-1.amazonaws.com/111122223333/paid",
+            ),
         ] {
             assert!(AwsService::new(kind, name).is_err(), "{name}");
         }

@@ -23,7 +23,7 @@ use crate::{HttpSettingsError, not_sent, transient};
 const KEPT: u64 = 300_000;
 /// How long before their end credentials are replaced, in milliseconds.
 const AHEAD: u64 = 60_000;
-/// Least time between two requests for credentials while services refuse them, in milliseconds.
+/// Least time between two requests for credentials while services refuse them or their source fails, in milliseconds.
 const ASK_AGAIN: u64 = 1_000;
 
 /// Signs the requests of one agent.
@@ -112,7 +112,8 @@ impl Signer {
                 };
                 known.last = now;
                 known.next = ends_at(&credentials).saturating_sub(AHEAD);
-                known.next = known.next.min(now.saturating_add(KEPT));
+                let soonest = now.saturating_add(ASK_AGAIN);
+                known.next = known.next.clamp(soonest, now.saturating_add(KEPT));
                 known.credentials = Some(credentials.clone());
                 credentials
             }

@@ -173,12 +173,19 @@ fn check_action(action: &ActionDefinition, at: &Path, problems: &mut Problems) {
         let code = Value::from(row.code.as_deref());
         check(&code, at.key("code"), &of_other_answer, &ANSWER_VARIABLES);
     }
-    if let Some(source) = &action.fails_when
-        && let Ok(expression) = Expression::compiled_over(source, &ANSWER_VARIABLES)
-    {
-        let around = around(&conditions, &of_answer);
+    let rows = action.answers.iter().enumerate();
+    let rows = rows.map(|(index, row)| {
+        let at = at.key("answers").index(index).key("when");
+        (&row.when, at, &of_other_answer)
+    });
+    let fails_when = (&action.fails_when, at.key("fails_when"), &of_answer);
+    for (source, at, variables) in rows.chain([fails_when]) {
+        let Some(source) = source else { continue };
+        let Ok(expression) = Expression::compiled_over(source, &ANSWER_VARIABLES) else {
+            continue;
+        };
+        let around = around(&conditions, variables);
         let (found, faults) = infer(&around, &expression);
-        let at = at.key("fails_when");
         if faults.is_empty() && !found.kinds.may(Kinds::BOOL) {
             let reason = format!("has to be true or false, and is {}", found.kinds.names());
             problems.push(Problem::new(at.clone(), reason));

@@ -135,6 +135,11 @@ fn a_description_is_held_against_its_own_types() {
             "fails_when: has to be true or false, and is a text",
         ),
         (
+            "keep: [id, card]",
+            "answers: [{ when: 'status + 1', means: refused }]",
+            "answers[0].when: has to be true or false, and is a whole number",
+        ),
+        (
             "${input.charge}",
             "${input.amount.x}",
             "actions.refund.path: `input.amount` is a number, and has no field `x`",
