@@ -41,7 +41,7 @@ const SHOWN_HEADERS: [&str; 7] = [
   triad agent call payment getCharge --input - --json
 
 It calls the real service, so the action has its real effect. Secrets are masked in all that is shown and recorded.
-triad dev --answers FILE and triad test --answers FILE use recorded answers in place of the service.
+In place of the service, `triad dev` and `triad test` use recorded answers with --answers FILE.
 
 Exit codes: 0 the work is done, 1 it is not, 2 the command or a file is wrong.")]
 pub struct CallArgs {

@@ -396,7 +396,7 @@ mod tests {
             ),
             (
                 "  /x/{id}: { post: { operationId: go } }",
-                "is no parameter",
+                "is not a parameter",
             ),
             (
                 "  /x: { post: { operationId: go, requestBody: { $ref: 'b.yaml' } } }",

@@ -66,7 +66,12 @@ impl Document {
             .starts_with('{')
         {
             true => serde_json::from_str(text.trim_start_matches('\u{feff}')).or_else(|e| {
-                yaml(text).map_err(|yaml| format!("is neither JSON ({e}) nor YAML ({yaml})"))
+                yaml(text).map_err(|yaml| {
+                    format!(
+                        "is neither JSON ({e}) nor YAML ({})",
+                        yaml.trim_start_matches("is not YAML ")
+                    )
+                })
             })?,
             false => yaml(text)?,
         };
@@ -331,12 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_openapi_file_is_told_with_the_next_step() {
+    fn what_is_no_openapi_file_is_refused_with_the_next_step() {
         for (text, wanted) in [
             ("swagger: '2.0'", "is Swagger 2.0"),
             ("a: b", "is no OpenAPI file"),
             ("openapi: 4.0.0", "is OpenAPI \"4.0.0\""),
-            ("{\"openapi\": \"3.1.0\",", "is neither JSON nor YAML"),
+            ("{\"openapi\": \"3.1.0\",", "nor YAML (in line 1"),
             ("openapi: [", "is not YAML"),
             ("", "is no OpenAPI file"),
         ] {
