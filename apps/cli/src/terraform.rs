@@ -30,6 +30,9 @@ pub struct Output {
     reply_topics: Vec<String>,
     #[serde(default)]
     timing: Timing,
+    /// What `triad doctor` examines.
+    #[serde(default)]
+    setup: serde_json::Value,
 }
 
 /// Time spans of the installation; an unset one has the default of its functions.
@@ -119,6 +122,7 @@ impl Output {
             ("queue_within", some(&self.timing.queue_within)),
             ("retention", some(&self.timing.retention)),
             ("details_retention", some(&self.timing.details_retention)),
+            ("setup", one(&self.setup.to_string())),
         ])
     }
 }

@@ -186,6 +186,15 @@ impl StoreArgs {
         }
     }
 
+    /// Whether the tables are those of AWS itself, or of an emulator of all of AWS.
+    ///
+    /// # Errors
+    /// [`Usage`] if their address is missing or wrong.
+    #[cfg(feature = "aws")]
+    pub fn is_of_aws(&self) -> Result<bool, Usage> {
+        Ok(matches!(self.address()?, Address::Aws { .. }))
+    }
+
     /// The tables, after their first answer.
     async fn reached(&self) -> anyhow::Result<Tables> {
         let address = self.address()?;
