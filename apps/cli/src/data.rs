@@ -147,7 +147,8 @@ impl RunningProcess {
         }
         let said = SAID.into_iter();
         let said = said.filter_map(|id| Some((id, self.0.remove(id)?)));
-        said.chain([("dynamodb", Vec::new())]).collect()
+        said.chain([("dynamodb", Vec::new()), ("prefix", vec![String::new()])])
+            .collect()
     }
 
     /// The address of the brokers, and the login.

@@ -92,7 +92,7 @@ pub fn select_installation(command: Command, arguments: &[OsString]) -> Result<M
     let rival = RIVALS.iter().find(|(id, _)| is_said(id));
     // A command that creates the directory, such as `triad dev`, does not read it.
     let has = |id| given.try_contains_id(id).is_ok();
-    let data = match has("brokers") || has("table_prefix") {
+    let data = match has("brokers") || has("prefix") {
         true => source(given, "data").zip(given.get_one::<PathBuf>("data").cloned()),
         false => None,
     };
@@ -308,7 +308,7 @@ mod tests {
                 vec!["sasl.mechanisms=SCRAM-SHA-512".to_owned()],
             ),
             ("retention", vec!["90days".to_owned()]),
-            ("table_prefix", vec!["shop-".to_owned()]),
+            ("prefix", vec!["shop-".to_owned()]),
             ("skew", vec![]),
         ]);
         let command = || with_defaults(crate::Cli::command(), &values, true);
@@ -317,9 +317,9 @@ mod tests {
         assert_eq!(submit.get_one::<String>("brokers").unwrap(), "b:9098");
         let setting = submit.get_one::<(String, String)>("kafka_setting").unwrap();
         assert_eq!(setting.1, "SCRAM-SHA-512");
-        let found = command().get_matches_from(["triad", "list", "--table-prefix", "mine-"]);
+        let found = command().get_matches_from(["triad", "list", "--prefix", "mine-"]);
         let list = innermost(&found);
-        assert_eq!(list.get_one::<String>("table_prefix").unwrap(), "mine-");
+        assert_eq!(list.get_one::<String>("prefix").unwrap(), "mine-");
         assert_eq!(list.get_one::<String>("retention").unwrap(), "90days");
         assert_eq!(list.get_one::<String>("skew"), None, "its own default");
         let found = command().get_matches_from(["triad", "dead-letters", "list"]);

@@ -134,6 +134,8 @@ enum Command {
     Test(commands::test::TestArgs),
     Publish(commands::publish::PublishArgs),
     Init(commands::init::InitArgs),
+    #[cfg(feature = "aws")]
+    Doctor(commands::doctor::DoctorArgs),
     Context(contexts::ContextArgs),
     Schema(commands::validate::SchemaArgs),
     Token(commands::token::TokenArgs),
@@ -338,6 +340,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Test(args) => commands::test::run(&args),
         Command::Publish(args) => commands::publish::run(args).await,
         Command::Init(args) => commands::init::run(args).await,
+        #[cfg(feature = "aws")]
+        Command::Doctor(args) => commands::doctor::run(args).await,
         Command::Agent(args) => agent::run(args).await,
         Command::CheckService(args) => commands::check_service::run(args).await,
         Command::Context(args) => contexts::run(args),

@@ -1,4 +1,5 @@
-//! Origins of option values, for the messages about wrong ones.
+//! Origins of option values, for the messages about wrong ones; and the values themselves, where several parts of a
+//! command need one.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,6 +13,8 @@ struct Origin {
     option: String,
     /// The option's variable, if any.
     variable: Option<String>,
+    /// Its value, if it is one text.
+    value: Option<String>,
     /// Origin of its value: the option, the variable, or the text for an installation. `None`: the option's own
     /// default, or no value.
     from: Option<String>,
@@ -41,8 +44,11 @@ pub fn keep(command: &Command, matches: &ArgMatches, installation: Option<&str>)
             Some(ValueSource::DefaultValue) => installation.map(str::to_owned),
             _ => None,
         };
+        let values = matches.try_get_raw(arg.get_id().as_str()).ok().flatten();
+        let value = values.and_then(|mut all| Some(all.next()?.to_str()?.to_owned()));
         let origin = Origin {
             option,
+            value,
             variable,
             from,
         };
@@ -64,6 +70,11 @@ pub fn origin(id: &str) -> String {
 /// Origin of an option's value, as `TRIAD_BROKERS`; `None` if it is unknown.
 pub fn source(id: &str) -> Option<&'static str> {
     saved_origin(id)?.from.as_deref()
+}
+
+/// The value of an option of the given command; `None` if the command has no such option, or it has no value.
+pub fn value(id: &str) -> Option<&'static str> {
+    saved_origin(id)?.value.as_deref()
 }
 
 /// Whether an option was given on the command line itself.

@@ -17,7 +17,7 @@ const OPTION: &str = "--from-terraform";
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Output {
     region: String,
-    table_prefix: String,
+    prefix: String,
     brokers: String,
     kafka_auth: String,
     kafka_secret_arn: Option<String>,
@@ -30,6 +30,9 @@ pub struct Output {
     reply_topics: Vec<String>,
     #[serde(default)]
     timing: Timing,
+    /// What `triad doctor` examines.
+    #[serde(default)]
+    setup: serde_json::Value,
 }
 
 /// Time spans of the installation; an unset one has the default of its functions.
@@ -105,7 +108,7 @@ impl Output {
         let some = |value: &Option<String>| value.iter().cloned().collect();
         Values::from([
             ("brokers", one(&self.brokers)),
-            ("table_prefix", one(&self.table_prefix)),
+            ("prefix", one(&self.prefix)),
             ("region", one(&self.region)),
             ("kafka_region", one(&self.region)),
             ("way", one(&self.kafka_auth)),
@@ -119,6 +122,7 @@ impl Output {
             ("queue_within", some(&self.timing.queue_within)),
             ("retention", some(&self.timing.retention)),
             ("details_retention", some(&self.timing.details_retention)),
+            ("setup", one(&self.setup.to_string())),
         ])
     }
 }
@@ -131,7 +135,7 @@ mod tests {
 
     const OUTPUT: &[u8] =
         br#"{"kms_key_arn": {"value": "k"}, "triad": {"sensitive": false, "type": "object",
-        "value": {"region": "eu-west-1", "table_prefix": "shop-", "brokers": "b:9098",
+        "value": {"region": "eu-west-1", "prefix": "shop-", "brokers": "b:9098",
             "kafka_auth": "scram", "kafka_secret_arn": "arn:s", "kafka_ca_secret_arn": null,
             "kafka_settings": {"sasl.mechanisms": "SCRAM-SHA-512"}, "agents": ["payment"],
             "timing": {"skew": null, "announce_within": null, "queue_within": null, "retention": "90days"}}}}"#;

@@ -26,8 +26,6 @@ use triad_workflow::Millis;
 
 use heartbeat::HandlerCounts;
 
-/// The prefix of the names of all consumer groups of a worker, such as `triad-scheduler`.
-pub const GROUPS: &str = "triad-";
 /// Orders of one lane in one batch of Submission: few, because the Schedulers' writes wait during their transactions.
 const SUBMITTED_AT_ONCE: usize = 64;
 /// Records of one lane in one batch of the Scheduler.
@@ -192,15 +190,15 @@ async fn begin_counters<S: WholeStore, B: Broker>(wiring: &Wiring<S, B>, remotes
 /// Configuration of a loop over both lanes: `name` gives the group, the topics are those of either priority.
 fn config<S, B: Broker>(
     wiring: &Wiring<S, B>,
-    name: &str,
     topic: impl Fn(Priority) -> String,
     max_records: usize,
 ) -> WorkerConfig<B> {
+    let normal = topic(Priority::Normal);
     WorkerConfig {
         broker: wiring.broker.clone(),
-        group: format!("{GROUPS}{name}"),
+        group: topics::group(&wiring.config.kafka.prefix, &normal),
         high: topic(Priority::High),
-        normal: topic(Priority::Normal),
+        normal,
         max_records,
     }
 }
@@ -213,7 +211,7 @@ fn submission<S: WholeStore, B: Broker>(
     stop: &CancellationToken,
 ) {
     let topic = |lane| topics::orders(lane).to_owned();
-    let config = config(wiring, "submission", topic, SUBMITTED_AT_ONCE);
+    let config = config(wiring, topic, SUBMITTED_AT_ONCE);
     let (stop, counts) = (stop.clone(), counts.clone());
     loops.spawn(async move {
         let handle = move |records: Arc<Vec<_>>| {
@@ -235,7 +233,7 @@ fn scheduler<S: WholeStore, B: Broker>(
     stop: &CancellationToken,
 ) {
     let topic = |lane| topics::scheduler(lane).to_owned();
-    let config = config(wiring, "scheduler", topic, BATCH);
+    let config = config(wiring, topic, BATCH);
     let handler = Arc::new(wiring.scheduler());
     loops.spawn(start_waiting(handler.clone(), stop.clone()));
     let (stop, counts) = (stop.clone(), counts.clone());
@@ -313,7 +311,7 @@ fn agents<S: WholeStore, B: Broker>(
     });
     for name in remotes.names() {
         let topic = |lane| topics::agent(name, lane);
-        let config = config(wiring, &format!("agent.{name}"), topic, IN_FLIGHT);
+        let config = config(wiring, topic, IN_FLIGHT);
         let (handler, counts, stop) = (handler.clone(), counts.clone(), stop.clone());
         loops.spawn(async move {
             let handle = move |record: Arc<_>| {

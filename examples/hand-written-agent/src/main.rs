@@ -23,11 +23,12 @@ async fn main() -> anyhow::Result<()> {
     logging::start(logging::Form::Text, environment("TRIAD_LOG").as_deref());
     let wiring = Wiring::new(Config::read(&environment)?, Account::of_user()).await?;
     let name = AgentName::new("loyalty")?;
+    let normal = topics::agent(&name, Priority::Normal);
     let config = WorkerConfig {
         broker: wiring.broker.clone(),
-        group: format!("triad-agent.{name}"),
+        group: topics::group(&wiring.config.kafka.prefix, &normal),
         high: topics::agent(&name, Priority::High),
-        normal: topics::agent(&name, Priority::Normal),
+        normal,
         max_records: IN_FLIGHT,
     };
     let agent = Arc::new(wiring.agent(Remotes::new().with(name, Points::default())));

@@ -17,7 +17,8 @@ use crate::traces::TraceConfig;
 /// All settings of an installation. The variable that each is read from is in brackets.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Address of Kafka (`TRIAD_BROKERS`, required), and further settings of librdkafka (`TRIAD_KAFKA_SETTINGS`, a
+    /// Address of Kafka (`TRIAD_BROKERS`, required), what the names of topics, consumer groups and tables begin with
+    /// (`TRIAD_PREFIX`; absent: empty), and further settings of librdkafka (`TRIAD_KAFKA_SETTINGS`, a
     /// JSON object of texts; absent: none). Its login is the default until the program sets it from
     /// [`auth`](Self::auth).
     pub kafka: KafkaConfig,
@@ -25,8 +26,6 @@ pub struct Config {
     pub auth: AuthConfig,
     /// The `http` or `https` URL of DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`). `None`: that of the AWS account.
     pub dynamodb: Option<String>,
-    /// Prefix of the tables' names (`TRIAD_TABLE_PREFIX`; absent: empty).
-    pub table_prefix: String,
     /// How long finished records are kept, in milliseconds (`TRIAD_RETENTION`; absent: 30 days).
     pub retention: Millis,
     /// How long the details of finished orders are kept, in milliseconds (`TRIAD_DETAILS_RETENTION`). `None`,
@@ -115,6 +114,7 @@ impl Config {
         };
         let admission = admission(&mut r);
         let auth = auth(&mut r);
+        let prefix = r.parsed("TRIAD_PREFIX", String::new(), topics::prefix);
         let alerts_topic = r.parsed("TRIAD_ALERTS_SNS_TOPIC", None, |t| {
             match t.starts_with("arn:") && t.split(':').count() == 6 {
                 true => Ok(Some(t.to_owned())),
@@ -126,12 +126,12 @@ impl Config {
         });
         let config = Self {
             kafka: KafkaConfig {
+                prefix,
                 extra: extra.into_iter().collect(),
                 ..KafkaConfig::new(brokers)
             },
             auth,
             dynamodb,
-            table_prefix: r.text("TRIAD_TABLE_PREFIX").unwrap_or_default(),
             retention: spans.retention,
             details_retention: spans.details_retention,
             settings: Settings {
@@ -211,7 +211,7 @@ mod tests {
                 "TRIAD_BROKERS" => "b:9092",
                 "TRIAD_KAFKA_SETTINGS" => r#"{"client.id": "x"}"#,
                 "TRIAD_DYNAMODB_ENDPOINT" => "http://localhost:8000",
-                "TRIAD_TABLE_PREFIX" => "shop-",
+                "TRIAD_PREFIX" => "shop-",
                 "TRIAD_SKEW" => "1s",
                 "TRIAD_QUEUE_WITHIN" => "7s",
                 "TRIAD_ANNOUNCE_WITHIN" => "3s",
@@ -242,7 +242,7 @@ mod tests {
             [("client.id".to_owned(), "x".to_owned())]
         );
         assert_eq!(config.dynamodb.as_deref(), Some("http://localhost:8000"));
-        assert_eq!(config.table_prefix, "shop-");
+        assert_eq!(config.kafka.prefix, "shop-");
         let day = 24 * 3_600_000;
         assert_eq!(config.retention, Millis(90 * day));
         assert_eq!(config.details_retention, Some(Millis(9 * day)));

@@ -42,7 +42,7 @@ pub fn export_traces(
 #[cfg(feature = "aws")]
 #[must_use]
 pub fn deployed_engines(config: &Config) -> Engines {
-    let tables = triad_dynamodb::Tables::with_prefix(&config.table_prefix);
+    let tables = triad_dynamodb::Tables::with_prefix(&config.kafka.prefix);
     Engines::DEPLOYED.with_records(&tables.order_state)
 }
 

@@ -117,7 +117,14 @@ where
         ..RunConfig::default()
     };
     let handle = Arc::new(handle);
-    triad_lambda::run(config, move |records, invocation| {
+    triad_lambda::run(config, move |mut records, invocation| {
+        for record in &mut records {
+            let topic = match record {
+                ParsedRecord::Record(record) => &mut record.topic,
+                ParsedRecord::Malformed(bad) => &mut bad.topic,
+            };
+            *topic = wiring.config.kafka.topic(std::mem::take(topic));
+        }
         let (handle, bus) = (handle.clone(), wiring.bus.clone());
         let traces = wiring.config.settings.traces.clone();
         // Boxed, because the handlers' futures are large, and the runtime nests them further.

@@ -1,12 +1,12 @@
 //! The agents that are served, and the agents that the present workflows need.
 //!
-//! A process that serves an agent is a member of a consumer group whose name ends with `agent.<name>`: a worker's is
-//! `triad-agent.<name>`, that of an event source mapping begins with the installation's prefix. The result is valid
-//! for the moment of the request: a worker that is starting is not a member yet.
+//! A process that serves an agent is a member of the consumer group of its topic. The result is valid for the moment of
+//! the request: a worker that is starting is not a member yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use triad_core::{Priority, topics};
 use triad_kafka::{KafkaConfig, KafkaError, group_members};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{DefinitionStore, StoreError};
@@ -14,7 +14,10 @@ use triad_workflow::{AgentName, Workflow, WorkflowName};
 
 /// How many processes read the requests of each agent, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Served(BTreeMap<String, usize>);
+pub struct Served {
+    prefix: String,
+    groups: BTreeMap<String, usize>,
+}
 
 impl Served {
     /// Asks the brokers for the members of their consumer groups. Takes at most about `within`, and at most 6 s more
@@ -24,22 +27,24 @@ impl Served {
     /// [`KafkaError::Unreachable`] or [`KafkaError::Login`] if a broker does not answer in time or refuses the login,
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
     pub async fn discover(kafka: &KafkaConfig, within: Duration) -> Result<Self, KafkaError> {
-        let kafka = kafka.clone();
+        let (kafka, prefix) = (kafka.clone(), kafka.prefix.clone());
         // `group_members` blocks.
         let look = tokio::task::spawn_blocking(move || group_members(&kafka, within));
         match look.await {
-            Ok(groups) => groups.map(Self),
+            Ok(groups) => Ok(Self {
+                prefix,
+                groups: groups?,
+            }),
             Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
         }
     }
 
-    /// How many processes read this agent's requests of normal priority: the members of all groups whose name
-    /// ends with `agent.<name>`. 0 if there is no such group.
+    /// How many processes read this agent's requests of normal priority: the members of its topic's group. 0 if there is
+    /// no such group.
     #[must_use]
     pub fn by(&self, agent: &AgentName) -> usize {
-        let topic = format!("agent.{agent}");
-        let groups = self.0.iter().filter(|(group, _)| group.ends_with(&topic));
-        groups.map(|(_, members)| members).sum()
+        let group = topics::group(&self.prefix, &topics::agent(agent, Priority::Normal));
+        self.groups.get(&group).copied().unwrap_or_default()
     }
 
     /// Those of `agents` whose requests no process reads, in order.
@@ -107,9 +112,14 @@ mod tests {
             ("triad-agent.the-bank", 8),
             ("triad-agent.hotel", 0),
         ];
-        let served = Served(groups.map(|(name, n)| (name.to_owned(), n)).into());
+        let served = |prefix: &str| Served {
+            prefix: prefix.to_owned(),
+            groups: groups.map(|(name, n)| (name.to_owned(), n)).into(),
+        };
         let agent = |name| AgentName::new(name).expect("a name");
-        assert_eq!(served.by(&agent("bank")), 3);
+        assert_eq!(served("shop-").by(&agent("bank")), 2);
+        let served = served("");
+        assert_eq!(served.by(&agent("bank")), 1);
         let asked = ["bank", "hotel", "flights"].map(agent);
         assert_eq!(
             served.by_nobody(asked),

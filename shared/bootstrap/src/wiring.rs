@@ -62,7 +62,7 @@ impl Wiring<Store> {
             .dynamodb
             .clone()
             .map_or(Endpoint::Aws(account), Endpoint::Url);
-        let tables = Tables::with_prefix(&config.table_prefix);
+        let tables = Tables::with_prefix(&config.kafka.prefix);
         let store = DynamoStore::new(
             connect(endpoint).await,
             tables,

@@ -70,17 +70,10 @@ async fn due(store: &DynamoStore<SystemClock>) -> Result<usize> {
 fn groups(installation: &Installation) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for lane in [Priority::Normal, Priority::High] {
-        let suffix = match lane {
-            Priority::Normal => "",
-            Priority::High => ".high",
-        };
-        let mut add =
-            |name: String, topic: String| all.push((format!("triad-{name}{suffix}"), topic));
-        add("submission".into(), topics::orders(lane).to_owned());
-        add("scheduler".into(), topics::scheduler(lane).to_owned());
-        for agent in installation.agents() {
-            add(format!("agent.{agent}"), topics::agent(&agent, lane));
-        }
+        let fixed = [topics::orders(lane), topics::scheduler(lane)].map(str::to_owned);
+        let agents = installation.agents().into_iter();
+        let agents = agents.map(|agent| topics::agent(&agent, lane));
+        all.extend(fixed.into_iter().chain(agents).map(|topic| (topics::group("", &topic), topic)));
     }
     all
 }

@@ -239,7 +239,7 @@ impl World {
     /// If something does not start, or if the variables are not a valid configuration.
     pub async fn start(installation: &Installation, role: &str, policy: &Policy) -> Self {
         let mut variables = installation.variables[role].clone();
-        let tables = Store::with_prefix(&variables["TRIAD_TABLE_PREFIX"]).await;
+        let tables = Store::with_prefix(&variables["TRIAD_PREFIX"]).await;
         for yaml in WORKFLOWS {
             tables.publish(&workflow(yaml)).await;
         }

@@ -49,7 +49,7 @@ async fn the_hook_makes_tables_topics_and_workflow_and_may_be_run_again() {
     for _ in 0..2 {
         sh(&mut command(&root().join("localstack/init/init.sh"))).await;
     }
-    let known = sh(command(&cli).args(["workflows", "--table-prefix", "triad-"])).await;
+    let known = sh(command(&cli).args(["workflows", "--prefix", "triad-"])).await;
     let known = String::from_utf8(known.stdout).unwrap();
     assert!(known.contains("three-steps"), "{known}");
     // If a topic were missing the test would fail, because the broker does not create topics.

@@ -32,7 +32,7 @@ async fn a_table_that_is_missing() {
     let (dev, files) = (Dev::on_tables(&[]).await, Files::new());
     let workflow = files.write("w.yaml", FULFILMENT);
     let prefixed = |words: &[&str], table: &str| {
-        let words = [words, &["--table-prefix", "other-"]].concat();
+        let words = [words, &["--prefix", "other-"]].concat();
         case("a missing table", &words, 1, &[table, "`triad init`"])
     };
     let (state, workflows) = ("table other-order-state:", "table other-workflows:");

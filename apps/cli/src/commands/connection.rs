@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use triad_bootstrap::{AuthConfig, ConfigError, Spans, Way, environment};
+use triad_core::topics;
 use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, Login, no_topic, topics_seen};
 use triad_runtime::system::SystemClock;
 use triad_sqlite::{OpenError, SqliteStore};
@@ -55,6 +56,15 @@ pub struct DataArgs {
     /// runs, too
     #[arg(long, value_name = "DIR", env = "TRIAD_DATA")]
     pub data: Option<PathBuf>,
+    /// What the names of the installation's tables, topics and consumer groups begin with
+    #[arg(
+        long,
+        value_name = "TEXT",
+        env = "TRIAD_PREFIX",
+        default_value = "",
+        value_parser = topics::prefix
+    )]
+    pub prefix: String,
 }
 
 /// Options that say where the tables are, and the time spans of the installation.
@@ -70,14 +80,6 @@ pub struct StoreArgs {
     /// and AWS_ENDPOINT_URL, if no endpoint is given
     #[arg(long)]
     pub aws: bool,
-    /// Prefix of the names of all four tables
-    #[arg(
-        long,
-        value_name = "TEXT",
-        env = "TRIAD_TABLE_PREFIX",
-        default_value = ""
-    )]
-    pub table_prefix: String,
     /// AWS region of the tables. Default: that of the environment or of the AWS profile
     #[arg(long, value_name = "REGION")]
     pub region: Option<String>,
@@ -184,11 +186,20 @@ impl StoreArgs {
         }
     }
 
+    /// Whether the tables are those of AWS itself, or of an emulator of all of AWS.
+    ///
+    /// # Errors
+    /// [`Usage`] if their address is missing or wrong.
+    #[cfg(feature = "aws")]
+    pub fn is_of_aws(&self) -> Result<bool, Usage> {
+        Ok(matches!(self.address()?, Address::Aws { .. }))
+    }
+
     /// The tables, after their first answer.
     async fn reached(&self) -> anyhow::Result<Tables> {
         let address = self.address()?;
         asks(0);
-        Tables::reached(address, &self.table_prefix, ANSWER_WITHIN).await
+        Tables::reached(address, &self.data.prefix, ANSWER_WITHIN).await
     }
 
     /// The tables that the options name, after their first answer.
@@ -344,6 +355,7 @@ impl KafkaArgs {
             return Err(Usage(problems.join("\n")).into());
         }
         Ok(KafkaConfig {
+            prefix: origin::value("prefix").unwrap_or_default().to_owned(),
             login: self.log_in(&auth).await?,
             extra: self.login.settings.clone(),
             ..KafkaConfig::new(&self.brokers)

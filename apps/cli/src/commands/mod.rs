@@ -4,6 +4,8 @@ pub mod check_service;
 pub mod connection;
 pub mod dead_letters;
 pub mod docs;
+#[cfg(feature = "aws")]
+pub mod doctor;
 pub mod get;
 mod graph;
 pub mod init;

@@ -46,7 +46,7 @@ pub struct Context {
     pub region: Option<String>,
     /// Prefix of the tables' names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table_prefix: Option<String>,
+    pub prefix: Option<String>,
     /// How to log in to Kafka.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kafka_auth: Option<String>,
@@ -71,7 +71,7 @@ impl Context {
             ("aws", &aws),
             ("region", &self.region),
             ("kafka_region", &self.region),
-            ("table_prefix", &self.table_prefix),
+            ("prefix", &self.prefix),
             ("way", &self.kafka_auth),
             ("secret", &self.kafka_secret),
             ("ca_secret", &self.kafka_ca_secret),

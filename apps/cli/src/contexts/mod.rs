@@ -102,8 +102,8 @@ struct AddArgs {
     #[arg(id = "its_region", long = "region", value_name = "REGION")]
     region: Option<String>,
     /// What the names of all four tables begin with
-    #[arg(id = "its_prefix", long = "table-prefix", value_name = "TEXT")]
-    table_prefix: Option<String>,
+    #[arg(id = "its_prefix", long = "prefix", value_name = "TEXT")]
+    prefix: Option<String>,
     /// How to log in to Kafka: none, tls, scram, mtls or msk-iam
     #[arg(id = "its_way", long = "kafka-auth", value_name = "WAY")]
     kafka_auth: Option<String>,
@@ -281,7 +281,7 @@ fn checked(new: AddArgs) -> Result<Context, Usage> {
         aws: new.aws || (new.dynamodb.is_none() && new.region.is_some()),
         dynamodb: new.dynamodb,
         region: new.region,
-        table_prefix: new.table_prefix,
+        prefix: new.prefix,
         kafka_auth: new.kafka_auth,
         kafka_secret: new.kafka_secret,
         kafka_ca_secret: new.kafka_ca_secret,
@@ -345,7 +345,7 @@ fn print_one(name: &str, context: &Context, path: &std::path::Path) {
     shown("CA secret", &context.kafka_ca_secret);
     shown("DynamoDB", &Some(tables(context)).filter(|t| !t.is_empty()));
     shown("Region", &context.region);
-    shown("Prefix", &context.table_prefix);
+    shown("Prefix", &context.prefix);
     println!(
         "Production  {}",
         if context.production { "yes" } else { "no" }

@@ -170,7 +170,6 @@ impl Engines {
         let config = Config {
             kafka: kafka.clone(),
             dynamodb: None,
-            table_prefix: String::new(),
             retention: RETENTION.records,
             details_retention: RETENTION.details,
             agents: BTreeMap::new(),

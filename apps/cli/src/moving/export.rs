@@ -169,7 +169,7 @@ async fn write(
     let say = |counts| progress.counts("exported", counts);
     let exported = export(&place.store, &SystemClock, &mut writer, say).await?;
     for topic in topics::moved(&place.kafka).await? {
-        let mut held = topics::untaken(&place.kafka, topic, &args.store.table_prefix).await?;
+        let mut held = topics::untaken(&place.kafka, topic).await?;
         while let Some(record) = held.next().await? {
             writer.message(Message::of(&record))?;
         }

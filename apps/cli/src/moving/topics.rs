@@ -31,31 +31,15 @@ async fn existing_topics(kafka: &KafkaConfig) -> Result<BTreeSet<String>> {
     Ok(look.await.context("nothing was done")??)
 }
 
-/// The consumer groups of a topic: that of a worker, and that of a function of an installation whose names begin with
-/// `prefix`.
-fn groups(topic: &str, prefix: &str) -> [String; 2] {
-    let (name, lane) = match topic.strip_suffix(".high") {
-        Some(name) => (name, ".high"),
-        None => (topic, ""),
-    };
-    let name = match name {
-        topics::ORDERS => "submission",
-        name => name,
-    };
-    [
-        format!("{}{name}{lane}", triad_worker::GROUPS),
-        format!("{prefix}{topic}"),
-    ]
-}
-
-/// The records of a topic that no group has committed.
+/// The records of a topic that its consumer group has not committed.
 ///
 /// # Errors
 /// If no broker answers, or there is no such topic.
-pub async fn untaken(kafka: &KafkaConfig, topic: &str, prefix: &str) -> Result<HeldRecords> {
-    let (kafka, topic, groups) = (kafka.clone(), topic.to_owned(), groups(topic, prefix));
+pub async fn untaken(kafka: &KafkaConfig, topic: &str) -> Result<HeldRecords> {
+    let group = topics::group(&kafka.prefix, topic);
+    let (kafka, topic) = (kafka.clone(), topic.to_owned());
     // `HeldRecords::unread` blocks.
-    let open = move || HeldRecords::unread(&kafka, &topic, &groups, ANSWER);
+    let open = move || HeldRecords::unread(&kafka, &topic, &group, ANSWER);
     let opened = tokio::task::spawn_blocking(open).await;
     Ok(opened.context("nothing was done")??)
 }
@@ -79,7 +63,7 @@ pub async fn copy(
     for topic in there.iter().filter(|topic| is_copied(topic)) {
         let mut held = match topic.as_str() {
             topics::DEAD_LETTER => HeldRecords::open(from, topic, None, None, ANSWER)?,
-            _ => untaken(from, topic, "").await?,
+            _ => untaken(from, topic).await?,
         };
         let partitions = i32::try_from(held.partitions()).unwrap_or(i32::MAX);
         let name = topic.clone();
@@ -109,7 +93,7 @@ async fn go_on(line: &InProcessClient, topic: &str, next: &BTreeMap<i32, i64>) -
         partition: *partition,
         offset: *offset,
     });
-    let [group, _] = groups(topic, "");
+    let group = topics::group("", topic);
     let committing = line.commit(&group, topic, positions.collect(), Flush::Now)?;
     Ok(committing.wait(ANSWER)?)
 }
@@ -137,23 +121,5 @@ fn message(record: InputRecord) -> Envelope {
         headers: record.headers,
         trace: None,
         is_restorable: false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_groups_of_a_topic_are_those_of_workers_and_of_functions() {
-        for (topic, worker) in [
-            ("orders", "triad-submission"),
-            ("orders.high", "triad-submission.high"),
-            ("scheduler", "triad-scheduler"),
-            ("agent.bank.high", "triad-agent.bank.high"),
-        ] {
-            let named = [worker.to_owned(), format!("shop-{topic}")];
-            assert_eq!(groups(topic, "shop-"), named);
-        }
     }
 }

@@ -283,7 +283,7 @@ fn start_broker(settings: &Settings, login: Option<SaslConfig>) -> Result<Broker
         default_partitions: settings.partitions,
         retention_bytes: Some(settings.log_bytes),
         retention: Some(settings.log_retention.as_duration()),
-        own_groups: Some(triad_worker::GROUPS.to_owned()),
+        own_groups: Some(topics::GROUPS.to_owned()),
         segment_bytes: (settings.log_bytes / 4).clamp(64 * 1024, 64 * 1024 * 1024),
         ..BrokerConfig::default()
     });

@@ -69,6 +69,12 @@ impl Tables {
         create_tables(&self.client, &self.names).await
     }
 
+    /// Client and names, to examine the tables.
+    #[must_use]
+    pub fn parts(&self) -> (&Client, &Names) {
+        (&self.client, &self.names)
+    }
+
     /// The store over the tables. Finished orders are kept for `retention`, and order details for
     /// `details_retention`, or as long as their order where that is `None`.
     #[must_use]

@@ -219,7 +219,7 @@ async fn without_an_address_no_command_tries_aws() {
 #[tokio::test]
 async fn a_table_that_is_missing_is_named() {
     let dev = Dev::on_tables(&[]).await;
-    let prefix = ["--table-prefix", "other-"];
+    let prefix = ["--prefix", "other-"];
     for (args, table) in [
         (&["list"][..], "other-order-state"),
         (&["get", "1"], "other-order-state"),

@@ -10,6 +10,7 @@ mod connect;
 mod control;
 mod definitions;
 mod error;
+mod examine;
 mod item;
 mod moving;
 mod operator;
@@ -22,6 +23,7 @@ mod write;
 /// The client of AWS's SDK, made by [`connect`]. Only this crate calls it; others pass it on.
 pub use aws_sdk_dynamodb::Client;
 pub use capacity::{Capacity, Units};
+pub use examine::{Examined, examine};
 pub use connect::{Endpoint, Unreached, connect, reach};
 pub use item::{Item, decode as read_record};
 pub use store::DynamoStore;

@@ -110,7 +110,7 @@ impl Shared {
 
 impl Producer {
     fn new(config: &KafkaConfig) -> Result<Self, KafkaError> {
-        let context = config.login.context();
+        let context = config.context();
         let tokens = context.tokens.clone();
         let client = config
             .client(&[
@@ -141,9 +141,10 @@ impl Producer {
         message: &Envelope,
         until: Instant,
     ) -> Result<DeliveryFuture, BusError> {
+        let topic = self.client.client().context().in_kafka(&message.topic);
         loop {
             let mut record: FutureRecord<'_, Vec<u8>, Vec<u8>> =
-                FutureRecord::to(&message.topic).payload(&message.value);
+                FutureRecord::to(&topic).payload(&message.value);
             if let Some(key) = &message.key {
                 record = record.key(key);
             }
@@ -165,7 +166,7 @@ impl Producer {
                 {
                     tokio::time::sleep(FULL_QUEUE_WAIT).await;
                 }
-                Err((e, _)) => return Err(classify(&e, &message.topic)),
+                Err((e, _)) => return Err(classify(&e, &topic)),
             }
         }
     }

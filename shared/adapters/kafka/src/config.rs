@@ -5,6 +5,7 @@ use std::fmt;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
+use crate::context::Context;
 use crate::login::Login;
 
 /// Bounds of one fetch by a consumer, in bytes: of an answer (also librdkafka's bound of a decompressed Zstandard
@@ -21,6 +22,9 @@ const READING: [(&str, &str); 3] = [
 pub struct KafkaConfig {
     /// Bootstrap addresses: `host:port`, separated by commas.
     pub brokers: String,
+    /// What the names of the installation's topics begin with in Kafka. Everywhere else in Triad topics have their names
+    /// without it. Default: empty.
+    pub prefix: String,
     /// How to log in. The default has neither encryption nor credentials.
     pub login: Login,
     /// Further settings of librdkafka, by its own names (`CONFIGURATION.md` of librdkafka). They
@@ -28,11 +32,20 @@ pub struct KafkaConfig {
     pub extra: Vec<(String, String)>,
 }
 
+/// The name without the prefix.
+pub(crate) fn without(prefix: &str, mut name: String) -> String {
+    if name.starts_with(prefix) {
+        name.drain(..prefix.len());
+    }
+    name
+}
+
 impl fmt::Debug for KafkaConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.extra.iter().map(|(name, _)| &**name).collect();
         f.debug_struct("KafkaConfig")
             .field("brokers", &self.brokers)
+            .field("prefix", &self.prefix)
             .field("login", &self.login)
             .field("extra", &names)
             .finish()
@@ -45,9 +58,27 @@ impl KafkaConfig {
     pub fn new(brokers: impl Into<String>) -> Self {
         Self {
             brokers: brokers.into(),
+            prefix: String::new(),
             login: Login::default(),
             extra: Vec::new(),
         }
+    }
+
+    /// The name of a topic in Kafka.
+    #[must_use]
+    pub fn in_kafka(&self, topic: &str) -> String {
+        format!("{}{topic}", self.prefix)
+    }
+
+    /// The topic with this name in Kafka. A name without the prefix stays as it is.
+    #[must_use]
+    pub fn topic(&self, name: String) -> String {
+        without(&self.prefix, name)
+    }
+
+    /// What a client of these settings has beside them.
+    pub(crate) fn context(&self) -> Context {
+        self.login.context(&self.prefix)
     }
 
     /// Settings of a consumer, with the bounds of a fetch.

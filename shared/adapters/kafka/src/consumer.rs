@@ -2,6 +2,7 @@
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use triad_consume::COMMIT_WITHIN;
 
@@ -17,8 +18,9 @@ impl ConsumerContext for Context {
         if let Rebalance::Revoke(partitions) = rebalance {
             commit(consumer, CommitMode::Sync);
             let all = partitions.elements();
+            let topic = |p: &TopicPartitionListElem<'_>| self.topic(p.topic().to_owned());
             self.assignment()
-                .revoke(all.iter().map(|p| (p.topic().to_owned(), p.partition())));
+                .revoke(all.iter().map(|p| (topic(p), p.partition())));
         }
     }
 
@@ -51,11 +53,12 @@ pub(crate) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Sou
             ("fetch.wait.max.ms", "500"),
             ("partition.assignment.strategy", "range,roundrobin"),
         ])
-        .create_with_context(config.login.context())
+        .create_with_context(config.context())
         .map_err(|e| unusable(&e))?;
+    let name = config.in_kafka(topic);
     consumer
-        .subscribe(&[topic])
-        .map_err(|e| of_topic(topic, &e))?;
+        .subscribe(&[&name])
+        .map_err(|e| of_topic(&name, &e))?;
     Source::new(consumer, config, group)
 }
 
@@ -93,6 +96,7 @@ pub(crate) fn unread(consumer: &BaseConsumer<Context>) -> Option<u64> {
 
 /// Stores everything before `next` of a partition as done.
 pub(crate) fn store(consumer: &BaseConsumer<Context>, topic: &str, partition: i32, next: i64) {
+    let topic = &*consumer.context().in_kafka(topic);
     let mut offsets = TopicPartitionList::with_capacity(1);
     let added = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
     let stored = added.and_then(|()| consumer.store_offsets(&offsets));

@@ -3,6 +3,7 @@
 //! librdkafka's calls fail with "broker transport failure" or "timed out" whatever is wrong; the reason (a refused
 //! password, an unknown certificate) is a separate event.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 use triad_consume::Assignment;
 
+use crate::config::without;
 use crate::error::KafkaError;
 use crate::tokens::{Token, TokenError, Tokens};
 
@@ -29,6 +31,8 @@ const CONNECTION_FAILED: &str = "FAIL";
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) tokens: Option<Arc<Tokens>>,
+    /// What the names of the installation's topics begin with in Kafka.
+    prefix: Arc<str>,
     fault: Arc<Mutex<Option<Fault>>>,
     assignment: Arc<Assignment>,
 }
@@ -42,12 +46,26 @@ struct Fault {
 }
 
 impl Context {
-    pub(crate) fn new(tokens: Option<Arc<Tokens>>) -> Self {
+    pub(crate) fn new(tokens: Option<Arc<Tokens>>, prefix: &str) -> Self {
         Self {
             tokens,
+            prefix: prefix.into(),
             fault: Arc::default(),
             assignment: Arc::default(),
         }
+    }
+
+    /// The name of a topic in Kafka.
+    pub(crate) fn in_kafka<'t>(&self, topic: &'t str) -> Cow<'t, str> {
+        match self.prefix.is_empty() {
+            true => topic.into(),
+            false => format!("{}{topic}", self.prefix).into(),
+        }
+    }
+
+    /// The topic with this name in Kafka. A name without the prefix stays as it is.
+    pub(crate) fn topic(&self, name: String) -> String {
+        without(&self.prefix, name)
     }
 
     /// A token of the configured source.

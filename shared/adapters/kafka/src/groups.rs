@@ -24,7 +24,7 @@ pub fn group_members(
 ) -> Result<BTreeMap<String, usize>, KafkaError> {
     let client: BaseConsumer<Context> = config
         .client(&[("group.id", "triad-reader")])
-        .create_with_context(config.login.context())
+        .create_with_context(config.context())
         .map_err(|e| unusable(&e))?;
     await_token(&client);
     let groups = client

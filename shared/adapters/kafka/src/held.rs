@@ -66,7 +66,7 @@ fn consumer(config: &KafkaConfig, group: &str) -> Result<BaseConsumer<Context>, 
             // The last offset of a partition may hold no record.
             ("enable.partition.eof", "true"),
         ])
-        .create_with_context(config.login.context())
+        .create_with_context(config.context())
         .map_err(|e| unusable(&e))?;
     await_token(&consumer);
     Ok(consumer)
@@ -103,6 +103,7 @@ impl HeldRecords {
         last: Option<u32>,
         within: Duration,
     ) -> Result<Self, KafkaError> {
+        let topic = &*config.in_kafka(topic);
         let consumer = consumer(config, "triad-reader")?;
         let unreachable = |e| explain(&consumer, &config.brokers, &e);
         let held = HeldOffsets::of(&consumer, config, topic, within)?;
@@ -135,37 +136,35 @@ impl HeldRecords {
         Self::from(consumer, config, topic, held, starts)
     }
 
-    /// Opens the records of a topic that none of these groups has taken. Each partition is read from the
-    /// furthest position that one of the groups has committed, or from its beginning if none has committed a
-    /// position. The groups are not joined. Blocks the thread for at most `within` for each answer of a
-    /// broker. If the client logs in with tokens, it also waits at most 5 s for a token, once for each group
-    /// and once more.
+    /// Opens the records of a topic that a consumer group has not taken. Each partition is read from the position that
+    /// the group has committed, or from its beginning if there is none. The group is not joined. Blocks the thread for
+    /// at most `within` for each answer of a broker. If the client logs in with tokens, it also waits at most 5 s for a
+    /// token, twice.
     ///
     /// # Errors
     /// The same as those of [`open`](Self::open).
     pub fn unread(
         config: &KafkaConfig,
         topic: &str,
-        groups: &[String],
+        group: &str,
         within: Duration,
     ) -> Result<Self, KafkaError> {
+        let topic = &*config.in_kafka(topic);
         let own = consumer(config, "triad-reader")?;
         let mut held = HeldOffsets::of(&own, config, topic, within)?;
         let mut starts = held.begins.clone();
-        for group in groups {
-            let member = consumer(config, group)?;
-            let unreachable = |e| explain(&member, &config.brokers, &e);
-            let mut asked = TopicPartitionList::new();
-            for partition in held.begins.keys() {
-                asked.add_partition(topic, *partition);
-            }
-            let committed = member.committed_offsets(asked, within);
-            for position in committed.map_err(unreachable)?.elements() {
-                if let (Offset::Offset(at), Some(start)) =
-                    (position.offset(), starts.get_mut(&position.partition()))
-                {
-                    *start = at.max(*start);
-                }
+        let member = consumer(config, group)?;
+        let unreachable = |e| explain(&member, &config.brokers, &e);
+        let mut asked = TopicPartitionList::new();
+        for partition in held.begins.keys() {
+            asked.add_partition(topic, *partition);
+        }
+        let committed = member.committed_offsets(asked, within);
+        for position in committed.map_err(unreachable)?.elements() {
+            if let (Offset::Offset(at), Some(start)) =
+                (position.offset(), starts.get_mut(&position.partition()))
+            {
+                *start = at.max(*start);
             }
         }
         held.ends

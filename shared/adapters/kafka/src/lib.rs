@@ -26,8 +26,9 @@ mod skip_unreadable;
 mod source;
 mod stall;
 mod tokens;
+mod topics;
 
-pub use admin::{Topic, create_topics, topics_seen, wait_for_broker};
+pub use admin::{topics_seen, wait_for_broker};
 pub use broker::GroupConsumer;
 pub use bus::{KafkaBus, PUBLISH_WITHIN, PUBLISH_WITHIN_WHEN_LATE};
 pub use config::KafkaConfig;
@@ -39,3 +40,4 @@ pub use login::{Credentials, Login};
 pub use member::Member;
 pub use reader::{Polled, Reader, ReaderStart};
 pub use tokens::{Token, TokenError, TokenSource};
+pub use topics::{Topic, TopicDifference, WantedTopic, compare_topics, create_topics, make_topics};

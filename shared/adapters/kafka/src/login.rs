@@ -100,12 +100,12 @@ impl Login {
     }
 
     /// The context of a client with this login.
-    pub(crate) fn context(&self) -> Context {
+    pub(crate) fn context(&self, prefix: &str) -> Context {
         let tokens = match &self.credentials {
             Credentials::Tokens(source) => Some(Arc::new(Tokens::new(source.clone()))),
             _ => None,
         };
-        Context::new(tokens)
+        Context::new(tokens, prefix)
     }
 }
 

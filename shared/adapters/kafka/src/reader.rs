@@ -60,12 +60,13 @@ impl Reader {
                 ("enable.auto.commit", "false"),
                 ("enable.partition.eof", "false"),
             ])
-            .create_with_context(config.login.context())
+            .create_with_context(config.context())
             .map_err(|e| unusable(&e))?;
         await_token(&consumer);
         let unreachable = |e| explain(&consumer, &config.brokers, &e);
         let mut assignment = TopicPartitionList::new();
         for topic in topics {
+            let topic = &*config.in_kafka(topic);
             let metadata = consumer
                 .fetch_metadata(Some(topic), within)
                 .map_err(unreachable)?;

@@ -198,7 +198,7 @@ impl PartitionProbe {
                 ("fetch.wait.max.ms", "100"),
                 ("fetch.error.backoff.ms", "50"),
             ])
-            .create_with_context(config.login.context())
+            .create_with_context(config.context())
             .map_err(|e| unusable(&e))?;
         await_token(&consumer);
         let marks = consumer.fetch_watermarks(&place.topic, place.partition, ANSWER_WITHIN);

@@ -79,9 +79,11 @@ impl Source {
     }
 
     /// Pauses a partition, or resumes it behind the last returned record.
-    pub(crate) fn pause(&self, partition: &Partition, paused: bool) {
-        self.stalls().pause(partition, paused);
-        let (topic, partition) = partition;
+    pub(crate) fn pause(&self, (topic, partition): &Partition, paused: bool) {
+        let topic = self.consumer().context().in_kafka(topic).into_owned();
+        let place = (topic, *partition);
+        self.stalls().pause(&place, paused);
+        let (topic, partition) = &place;
         let mut one = TopicPartitionList::with_capacity(1);
         let done = one
             .add_partition_offset(topic, *partition, Offset::Invalid)
@@ -96,13 +98,17 @@ impl Source {
     }
 
     fn probe(&self) -> ProbeResult {
-        if let Some(unreadable) = self.looks.take(self.revocations())
+        if let Some(mut unreadable) = self.looks.take(self.revocations())
             && self.go_behind(&unreadable)
         {
+            unreadable.topic = self.consumer().context().topic(unreadable.topic);
             return ProbeResult::Found(SourceEvent::Unreadable(unreadable));
         }
         match self.events.poll_events() {
-            Polled::Record(record) => ProbeResult::Found(SourceEvent::Record(record)),
+            Polled::Record(mut record) => {
+                record.topic = self.consumer().context().topic(record.topic);
+                ProbeResult::Found(SourceEvent::Record(record))
+            }
             Polled::Failed(failed) => self
                 .judge(failed)
                 .map_or(ProbeResult::More, ProbeResult::Found),

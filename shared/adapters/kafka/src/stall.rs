@@ -102,7 +102,7 @@ mod tests {
         let config = KafkaConfig::new(mock.bootstrap_servers());
         let consumer: BaseConsumer<Context> = config
             .reading(&[("group.id", "g"), ("enable.partition.eof", "true")])
-            .create_with_context(config.login.context())
+            .create_with_context(config.context())
             .expect("a consumer");
         let mut all = TopicPartitionList::new();
         all.add_partition_offset("t", 0, Offset::Offset(0))

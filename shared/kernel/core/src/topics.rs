@@ -1,7 +1,7 @@
 //! Topic names, in one place for the code and the CLI. `infra/topics.tf` spells them once more, for the roles:
 //! tests run every handler under these roles and write to the topics of this module.
 
-use triad_workflow::{AgentName, names::check_name};
+use triad_workflow::{AgentName, Millis, names::check_name};
 
 use crate::ids::Priority;
 
@@ -29,6 +29,52 @@ pub fn agent(name: &AgentName, priority: Priority) -> String {
         Priority::Normal => format!("agent.{name}"),
         Priority::High => format!("agent.{name}.high"),
     }
+}
+
+/// How long Kafka keeps the records of a topic, unless an installation says otherwise: orders for 14 days, so that they
+/// can be read again after a restore of the tables; dead letters for 30 days, to be replayed; all others for 7 days.
+#[must_use]
+pub fn retention(topic: &str) -> Millis {
+    const DAY: u64 = 24 * 3_600_000;
+    Millis(match topic {
+        ORDERS | ORDERS_HIGH => 14 * DAY,
+        DEAD_LETTER => 30 * DAY,
+        _ => 7 * DAY,
+    })
+}
+
+/// Most characters of an installation's prefix.
+const MAX_PREFIX: usize = 20;
+
+/// Reads what the names of an installation's topics, consumer groups and tables begin with: empty, or 2 to 20
+/// lower-case letters, digits and hyphens, of which the first is a letter and the last a hyphen. The Terraform module
+/// has the same rule for `name_prefix`.
+///
+/// # Errors
+/// The rule, if the text does not keep it.
+pub fn prefix(text: &str) -> Result<String, String> {
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let is_prefix = text.len() <= MAX_PREFIX
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.ends_with('-')
+        && text.bytes().all(is_plain);
+    match text.is_empty() || is_prefix {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "{text:?} is no prefix: write 2 to {MAX_PREFIX} lower-case letters, digits and hyphens, beginning with a letter and ending with a hyphen, such as shop-"
+        )),
+    }
+}
+
+/// What the names of consumer groups begin with in an installation without a prefix.
+pub const GROUPS: &str = "triad-";
+
+/// Consumer group that reads a topic, for a worker and for the event source mapping of a function alike: so a worker
+/// goes on where functions stopped, and beside them takes a part of the partitions. `prefix`: that of the installation.
+#[must_use]
+pub fn group(prefix: &str, topic: &str) -> String {
+    let prefix = if prefix.is_empty() { GROUPS } else { prefix };
+    format!("{prefix}{topic}")
 }
 
 /// Topic to which applications submit orders of this priority.
@@ -117,6 +163,26 @@ mod tests {
                 assert!(made.contains(&topic), "{topic}");
                 assert!(is_input(&topic), "{topic}");
             }
+        }
+    }
+
+    #[test]
+    fn names_in_kafka_begin_with_the_prefix() {
+        assert_eq!(group("", "agent.bank.high"), "triad-agent.bank.high");
+        assert_eq!(group("shop-", "orders"), "shop-orders");
+        for good in ["", "s-", "shop-eu-1-"] {
+            assert_eq!(prefix(good).as_deref(), Ok(good));
+        }
+        for bad in [
+            "-",
+            "shop",
+            "Shop-",
+            "1-",
+            "a.b-",
+            "sh op-",
+            &format!("{}-", "a".repeat(20)),
+        ] {
+            assert!(prefix(bad).is_err(), "{bad}");
         }
     }
 

@@ -327,7 +327,7 @@ pub(crate) fn sound() -> Evidence {
     );
     e.dead_letter(4, "conflicting-submission");
     e.offsets.push(Offsets {
-        group: "triad-submission".into(),
+        group: "triad-orders".into(),
         topic: "orders".into(),
         partition: 0,
         committed: Some(5),

@@ -122,7 +122,7 @@ pub(super) async fn start(installation: &Installation, role: &str, policy: &Poli
         .into_iter()
         .filter_map(|(id, text)| Some((id?, text)));
     // The Supervisor's first invocation is a sweep, which needs tables.
-    let tables = Store::with_prefix(&variables["TRIAD_TABLE_PREFIX"]).await;
+    let tables = Store::with_prefix(&variables["TRIAD_PREFIX"]).await;
     let gate = IamGate::start(tables.url(), rights.clone(), secrets.collect()).await;
     variables.insert("TRIAD_BROKERS".into(), NOWHERE.into());
     let kind = if role.starts_with("agent-") {

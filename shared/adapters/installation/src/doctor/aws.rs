@@ -1,0 +1,275 @@
+//! What AWS tells of an installation: functions, their roles and mappings, the schedule, alarms, who is told, the clock.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use aws_sdk_lambda::error::DisplayErrorContext;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::{LastUpdateStatus, State as FunctionState};
+use sha2::{Digest as _, Sha256};
+use triad_aws::SdkConfig;
+use triad_runtime::Clock as _;
+use triad_runtime::system::SystemClock;
+
+use super::Finding;
+use crate::parts::{Parts, Schedule};
+
+/// Alarms of one request; CloudWatch takes no more.
+const ALARMS_AT_ONCE: usize = 100;
+/// Characters of a function's error that are shown.
+const SHOWN: usize = 300;
+/// Clocks may differ by this much, half of the smallest `skew` that makes sense.
+const CLOCK: Duration = Duration::from_secs(2);
+/// Longest wait for the clock of AWS.
+const CLOCK_WITHIN: Duration = Duration::from_secs(5);
+/// A batch without records, which every function that reads topics answers.
+const EMPTY_BATCH: &str = r#"{"eventSource":"aws:kafka","records":{}}"#;
+/// Functions that read no topic.
+const READ_NOTHING: [&str; 3] = ["supervisor", "console", "setup"];
+
+pub(super) async fn examine(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
+    let (functions, roles, schedule, alarms, told, clock) = tokio::join!(
+        functions(aws, parts),
+        roles(aws, parts),
+        schedule(aws, parts.schedule.as_ref()),
+        alarms(aws, parts),
+        subscriptions(aws, parts),
+        clock(aws),
+    );
+    let mut all = functions;
+    all.extend([roles, schedule, alarms, told, clock].concat());
+    all
+}
+
+async fn functions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
+    let client = aws_sdk_lambda::Client::new(aws);
+    let looks = parts.functions.iter().map(async |(function, name)| {
+        let mut findings = vec![match function_fault(&client, function, name).await {
+            Ok(text) => Finding::ok("function", name, text),
+            Err(why) => Finding::wrong("function", name, why),
+        }];
+        if !READ_NOTHING.contains(&function.as_str()) {
+            findings.extend(mappings(&client, name).await);
+        }
+        findings
+    });
+    futures::future::join_all(looks).await.concat()
+}
+
+async fn function_fault(
+    client: &aws_sdk_lambda::Client,
+    function: &str,
+    name: &str,
+) -> Result<&'static str, String> {
+    let asked = client.get_function_configuration().function_name(name);
+    let found = asked.send().await;
+    let found = found.map_err(|e| format!("its configuration cannot be read: {}", DisplayErrorContext(&e)))?;
+    if !matches!(found.state, Some(FunctionState::Active | FunctionState::Inactive) | None) {
+        let state = found.state.as_ref().map_or("", FunctionState::as_str);
+        let why = found.state_reason.unwrap_or_default();
+        return Err(format!("its state is {state}: {why}"));
+    }
+    if found.last_update_status == Some(LastUpdateStatus::Failed) {
+        let why = found.last_update_status_reason.unwrap_or_default();
+        return Err(format!("its last update failed: {why}: apply the module again"));
+    }
+    let payload = match function {
+        // This function is running, and the console answers requests of its URL alone.
+        "setup" | "console" => return Ok("it is there"),
+        "supervisor" => "{}",
+        _ => EMPTY_BATCH,
+    };
+    let invoked = client.invoke().function_name(name).payload(Blob::new(payload)).send().await;
+    let invoked = invoked.map_err(|e| format!("it cannot be invoked: {}", DisplayErrorContext(&e)))?;
+    match invoked.function_error {
+        None => Ok("it starts and answers"),
+        Some(_) => {
+            let answer = invoked.payload.map(Blob::into_inner).unwrap_or_default();
+            let answer: String = String::from_utf8_lossy(&answer).chars().take(SHOWN).collect();
+            Err(format!("it fails when it is invoked: {answer}: its log says more; see whether its zip is the right one (packages), and its role has its rights"))
+        }
+    }
+}
+
+async fn mappings(client: &aws_sdk_lambda::Client, function: &str) -> Vec<Finding> {
+    let asked = client.list_event_source_mappings().function_name(function);
+    let listed = match asked.send().await {
+        Ok(listed) => listed.event_source_mappings.unwrap_or_default(),
+        Err(e) => {
+            let text = format!("the mappings cannot be listed: {}", DisplayErrorContext(&e));
+            return vec![Finding::wrong("mapping", function, text)];
+        }
+    };
+    if listed.is_empty() {
+        let text = "the function has no event source mapping, so nothing reads its topics: apply the module again";
+        return vec![Finding::wrong("mapping", function, text)];
+    }
+    let finding = |mapping: aws_sdk_lambda::types::EventSourceMappingConfiguration| {
+        let topics = mapping.topics.unwrap_or_default().join(", ");
+        let state = mapping.state.unwrap_or_default();
+        let last = mapping.last_processing_result.unwrap_or_default();
+        let is_moving = ["Enabled", "Creating", "Enabling", "Updating"].contains(&&*state);
+        match (is_moving, last.starts_with("PROBLEM")) {
+            (false, _) => Finding::wrong(
+                "mapping",
+                topics,
+                format!("its state is {state}, so nothing reads the topic: turn it on (mapping.enabled), and see why it was turned off"),
+            ),
+            (true, true) => Finding::wrong(
+                "mapping",
+                topics,
+                format!("Lambda cannot read the topic: {last}: see the brokers, the login and the security groups"),
+            ),
+            (true, false) => Finding::ok("mapping", topics, format!("{state}; last result: {last}")),
+        }
+    };
+    listed.into_iter().map(finding).collect()
+}
+
+/// Whether each role still has the policy that the module gave it.
+async fn roles(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
+    let client = aws_sdk_iam::Client::new(aws);
+    let looks = parts.policies.iter().map(async |(role, wanted)| {
+        let asked = client.get_role_policy().role_name(role).policy_name("function");
+        match asked.send().await {
+            Err(e) => {
+                let text = format!("its policy cannot be read: {}", DisplayErrorContext(&e));
+                Finding::wrong("role", role, text)
+            }
+            Ok(found) if digest(&decoded(&found.policy_document)) == *wanted => {
+                Finding::ok("role", role, "it has the rights that the module gave it")
+            }
+            Ok(_) => {
+                let text = "its rights are others than the module gave it: apply the module again, and see who changed them (CloudTrail, PutRolePolicy)";
+                Finding::wrong("role", role, text)
+            }
+        }
+    });
+    futures::future::join_all(looks).await
+}
+
+/// A policy as it was written; IAM answers it percent-encoded.
+fn decoded(document: &str) -> String {
+    let pairs = format!("p={}", document.replace('+', "%2B"));
+    let mut pairs = form_urlencoded::parse(pairs.as_bytes());
+    pairs.next().map_or_else(String::new, |(_, text)| text.into_owned())
+}
+
+fn digest(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+async fn schedule(aws: &SdkConfig, schedule: Option<&Schedule>) -> Vec<Finding> {
+    let Some(Schedule { group, name }) = schedule else {
+        return Vec::new();
+    };
+    let client = aws_sdk_scheduler::Client::new(aws);
+    let found = client.get_schedule().group_name(group).name(name).send().await;
+    vec![match found {
+        Err(e) => {
+            let text = format!("it cannot be read: {}", DisplayErrorContext(&e));
+            Finding::wrong("schedule", name, text)
+        }
+        Ok(found) if found.state.as_ref().is_some_and(|s| s.as_str() == "ENABLED") => {
+            let every = found.schedule_expression.unwrap_or_default();
+            Finding::ok("schedule", name, format!("it is on: {every}"))
+        }
+        Ok(_) => {
+            let text = "it is off, so no overdue order is found: turn it on (supervisor_enabled)";
+            Finding::wrong("schedule", name, text)
+        }
+    }]
+}
+
+async fn alarms(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
+    let client = aws_sdk_cloudwatch::Client::new(aws);
+    let mut findings = Vec::new();
+    for names in parts.alarms.chunks(ALARMS_AT_ONCE) {
+        let asked = client.describe_alarms().set_alarm_names(Some(names.to_vec()));
+        let found = match asked.max_records(100).send().await {
+            Ok(found) => found.metric_alarms.unwrap_or_default(),
+            Err(e) => {
+                let text = format!("they cannot be read: {}", DisplayErrorContext(&e));
+                findings.push(Finding::wrong("alarms", "", text));
+                continue;
+            }
+        };
+        for name in names {
+            let alarm = found.iter().find(|one| one.alarm_name.as_ref() == Some(name));
+            let state = alarm.and_then(|one| one.state_value.as_ref());
+            let wrong = match alarm {
+                None => Some("it does not exist: apply the module again".to_owned()),
+                Some(one) if one.actions_enabled == Some(false) => {
+                    Some("its actions are turned off, so nobody is told: turn them on".to_owned())
+                }
+                Some(one) if state.is_some_and(|s| s.as_str() == "ALARM") => {
+                    let why = one.state_reason.as_deref().unwrap_or_default();
+                    Some(format!("it rings: {why}: its description names the section of the runbook"))
+                }
+                Some(_) => None,
+            };
+            findings.extend(wrong.map(|why| Finding::wrong("alarm", name, why)));
+        }
+    }
+    if findings.is_empty() && !parts.alarms.is_empty() {
+        let text = format!("all {} exist, and none rings", parts.alarms.len());
+        findings.push(Finding::ok("alarms", "", text));
+    }
+    findings
+}
+
+async fn subscriptions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
+    let Some(topic) = &parts.alerts_topic_arn else {
+        return Vec::new();
+    };
+    let client = aws_sdk_sns::Client::new(aws);
+    let found = client.list_subscriptions_by_topic().topic_arn(topic).send().await;
+    let part = "subscription";
+    let all = match found {
+        Ok(found) => found.subscriptions.unwrap_or_default(),
+        Err(e) => {
+            let text = format!("the subscriptions cannot be listed: {}", DisplayErrorContext(&e));
+            return vec![Finding::wrong(part, topic, text)];
+        }
+    };
+    if all.is_empty() {
+        let text = "nobody subscribes to the alerts, so nobody is told: set alert_subscriptions";
+        return vec![Finding::wrong(part, topic, text)];
+    }
+    let finding = |one: aws_sdk_sns::types::Subscription| {
+        let (protocol, endpoint) = (one.protocol.unwrap_or_default(), one.endpoint.unwrap_or_default());
+        let name = format!("{protocol} {endpoint}");
+        match one.subscription_arn.is_some_and(|arn| arn.starts_with("arn:")) {
+            true => Finding::ok(part, name, "it is confirmed"),
+            false => Finding::wrong(part, name, "it is not confirmed, so it gets nothing: confirm it by the link that SNS sent"),
+        }
+    };
+    all.into_iter().map(finding).collect()
+}
+
+/// The difference between this machine's clock and AWS's, by the header `date` of DynamoDB's answer.
+async fn clock(aws: &SdkConfig) -> Vec<Finding> {
+    let region = aws.region().map(ToString::to_string).unwrap_or_default();
+    let own = triad_aws::endpoint(aws, "DynamoDB");
+    let url = own.unwrap_or_else(|| format!("https://dynamodb.{region}.amazonaws.com/"));
+    let asked = async {
+        let client = triad_http::client_builder().build().ok()?;
+        let answer = client.get(url).timeout(CLOCK_WITHIN).send().await.ok()?;
+        let date = answer.headers().get("date")?.to_str().ok()?;
+        let theirs = httpdate::parse_http_date(date).ok()?;
+        let ours = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
+        Some(ours.duration_since(theirs).unwrap_or_else(|e| e.duration()))
+    };
+    match asked.await {
+        None => Vec::new(),
+        // The header has whole seconds.
+        Some(apart) if apart <= CLOCK => vec![Finding::ok("clock", "", "it agrees with that of AWS")],
+        Some(apart) => {
+            let text = format!(
+                "it is {} s from that of AWS: set it by NTP; deadlines are judged by it",
+                apart.as_secs()
+            );
+            vec![Finding::wrong("clock", "", text)]
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Settings of functions and of their event source mappings that the Terraform provider cannot make.
+
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::error::{DisplayErrorContext, ProvideErrorMetadata as _};
+use aws_sdk_lambda::types::ProvisionedPollerConfig;
+use serde::Deserialize;
+use triad_aws::SdkConfig;
+
+/// Id of the statement in the policy of the console's function.
+const STATEMENT: &str = "EverybodyInvokesByTheUrl";
+
+/// The pollers of one event source mapping.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MappingPollers {
+    /// Id of the mapping.
+    pub uuid: String,
+    /// Fewest pollers.
+    pub least: i32,
+    /// Most pollers.
+    pub most: i32,
+}
+
+/// Why a setting could not be made, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetupError(pub String);
+
+impl std::fmt::Display for SetupError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Sets the pollers of mappings, and puts these into one group, which shares poller units. An empty group takes them out
+/// of any.
+///
+/// # Errors
+/// [`SetupError`] for the first mapping that cannot be changed; those before it are.
+pub async fn set_pollers(
+    aws: &SdkConfig,
+    group: &str,
+    mappings: &[MappingPollers],
+) -> Result<(), SetupError> {
+    let client = Client::new(aws);
+    for mapping in mappings {
+        let pollers = ProvisionedPollerConfig::builder()
+            .minimum_pollers(mapping.least)
+            .maximum_pollers(mapping.most)
+            .poller_group_name(group)
+            .build();
+        let update = client.update_event_source_mapping();
+        let updated = update
+            .uuid(&mapping.uuid)
+            .provisioned_poller_config(pollers)
+            .send()
+            .await;
+        updated.map_err(|e| {
+            let why = DisplayErrorContext(&e);
+            SetupError(format!(
+                "the pollers of the mapping {} cannot be set: {why}",
+                mapping.uuid
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Lets everybody invoke the console's function by its URL, and by nothing else: a URL needs this since October 2025
+/// beside the permission to use the URL (AWS Lambda Developer Guide, "Control access to Lambda function URLs").
+///
+/// # Errors
+/// [`SetupError`] if Lambda refuses the statement.
+pub async fn allow_console(aws: &SdkConfig, function: &str) -> Result<(), SetupError> {
+    let client = Client::new(aws);
+    let added = client
+        .add_permission()
+        .function_name(function)
+        .statement_id(STATEMENT)
+        .action("lambda:InvokeFunction")
+        .principal("*")
+        .invoked_via_function_url(true)
+        .send()
+        .await;
+    match added {
+        Ok(_) => Ok(()),
+        // The statement is there already.
+        Err(e) if e.code() == Some("ResourceConflictException") => Ok(()),
+        Err(e) => {
+            let why = DisplayErrorContext(&e);
+            let text = format!("the function {function} cannot be opened for its URL: {why}");
+            Err(SetupError(text))
+        }
+    }
+}

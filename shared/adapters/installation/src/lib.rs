@@ -1,0 +1,13 @@
+//! An installation in AWS as a whole: examines every part of it, and sets up what the Terraform provider cannot say.
+//!
+//! The function `setup` runs this inside the VPC; `triad doctor` runs the examination where it is started.
+
+mod doctor;
+mod functions;
+mod parts;
+
+pub use doctor::{Finding, State, examine, examine_by_function, is_fine};
+pub use functions::{MappingPollers, SetupError, allow_console, set_pollers};
+pub use triad_aws::SdkConfig;
+
+pub use parts::{Parts, Schedule, TopicPart};
