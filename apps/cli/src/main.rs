@@ -278,6 +278,8 @@ impl Command {
             Self::Migrate(args) => args.changes(),
             Self::DeadLetters(args) => args.changes(),
             Self::Import(args) => args.changes(),
+            #[cfg(feature = "aws")]
+            Self::Doctor(_) => false,
             Self::Dev(_)
             | Self::Serve(_)
             | Self::Backup(_)

@@ -27,7 +27,9 @@ pub async fn all(
             name: workflow.name.clone(),
             hash: workflow.hash.clone(),
         };
-        let done = store.publish(definition.clone(), canonical_json(&workflow.definition)).await;
+        let done = store
+            .publish(definition.clone(), canonical_json(&workflow.definition))
+            .await;
         done.map_err(|e| format!("{definition} was not published: {e}"))?;
         published.push(definition.to_string());
     }
@@ -70,10 +72,16 @@ mod tests {
 
     #[test]
     fn descriptions_become_a_part_of_the_workflows_beside_them() {
-        let workflow = "workflow: w\nsteps: [{id: a, agent: payment, action: charge, compensation: none}]";
+        let workflow =
+            "workflow: w\nsteps: [{id: a, agent: payment, action: charge, compensation: none}]";
         let files = |text: &str| {
-            let files = [("w.yaml", text), ("agents/payment.yaml", "actions: { charge: { path: /v1 } }")];
-            files.map(|(name, text)| (name.to_owned(), text.to_owned())).into()
+            let files = [
+                ("w.yaml", text),
+                ("agents/payment.yaml", "actions: { charge: { path: /v1 } }"),
+            ];
+            files
+                .map(|(name, text)| (name.to_owned(), text.to_owned()))
+                .into()
         };
         let agents = || vec!["payment".to_owned()];
         let read_all = |text: &str| read(&files(text), agents(), &Timing::default());

@@ -42,9 +42,7 @@ impl Request {
     /// Reads a request. The error is for people.
     pub fn read(event: Value) -> Result<Self, String> {
         serde_json::from_value(event).map_err(|e| {
-            format!(
-                "this is no request: {e}; `do` is topics, publish, mappings, console or doctor"
-            )
+            format!("this is no request: {e}; `do` is topics, publish, mappings, console or doctor")
         })
     }
 }
@@ -66,7 +64,11 @@ mod tests {
         ] {
             assert!(Request::read(event.clone()).is_ok(), "{event}");
         }
-        for event in [json!({}), json!({"do": "nothing"}), json!({"do": "console"})] {
+        for event in [
+            json!({}),
+            json!({"do": "nothing"}),
+            json!({"do": "console"}),
+        ] {
             let why = Request::read(event).unwrap_err();
             assert!(why.contains("`do` is topics"), "{why}");
         }

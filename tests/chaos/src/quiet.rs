@@ -73,7 +73,12 @@ fn groups(installation: &Installation) -> Vec<(String, String)> {
         let fixed = [topics::orders(lane), topics::scheduler(lane)].map(str::to_owned);
         let agents = installation.agents().into_iter();
         let agents = agents.map(|agent| topics::agent(&agent, lane));
-        all.extend(fixed.into_iter().chain(agents).map(|topic| (topics::group("", &topic), topic)));
+        all.extend(
+            fixed
+                .into_iter()
+                .chain(agents)
+                .map(|topic| (topics::group("", &topic), topic)),
+        );
     }
     all
 }

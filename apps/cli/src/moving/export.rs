@@ -76,7 +76,7 @@ pub async fn run(args: ExportArgs) -> Result<ExitCode> {
     let file = begin(&to)?;
     let place = Endpoint::open(&args.store, &args.kafka, false).await?;
     let progress = Progress::new(args.json);
-    let written = write(&args, &place, file, &progress).await;
+    let written = write(&place, file, &progress).await;
     progress.end();
     let (file, counts, exported) = match written {
         Ok(written) => written,
@@ -158,7 +158,6 @@ fn finish(file: NamedTempFile, to: &Path) -> Result<()> {
 type ExportWritten = (BufWriter<NamedTempFile>, MovedCounts, Exported);
 
 async fn write(
-    args: &ExportArgs,
     place: &Endpoint,
     file: NamedTempFile,
     progress: &Progress,

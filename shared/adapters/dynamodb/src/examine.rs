@@ -19,7 +19,12 @@ pub struct Examined {
 
 /// Examines the four tables: that each exists and is active, its indexes too, and that items expire. Reads no item.
 pub async fn examine(client: &Client, tables: &Tables) -> Vec<Examined> {
-    let indexes = [DUE_INDEX, ATTENTION_INDEX, SEARCH_INDEXES[0], SEARCH_INDEXES[1]];
+    let indexes = [
+        DUE_INDEX,
+        ATTENTION_INDEX,
+        SEARCH_INDEXES[0],
+        SEARCH_INDEXES[1],
+    ];
     let all: [(&str, &[&str], bool); 4] = [
         (&tables.orders, &[], true),
         (&tables.order_state, &indexes, true),
@@ -36,7 +41,12 @@ pub async fn examine(client: &Client, tables: &Tables) -> Vec<Examined> {
     examined
 }
 
-async fn fault(client: &Client, table: &str, indexes: &[&str], expires: bool) -> Result<(), String> {
+async fn fault(
+    client: &Client,
+    table: &str,
+    indexes: &[&str],
+    expires: bool,
+) -> Result<(), String> {
     let described = client.describe_table().table_name(table).send().await;
     let described = described.map_err(|e| said(classify(&e, table)))?;
     let described = described.table.ok_or("the answer has no table")?;
@@ -49,30 +59,45 @@ async fn fault(client: &Client, table: &str, indexes: &[&str], expires: bool) ->
     }
     let there = described.global_secondary_indexes.unwrap_or_default();
     for index in indexes {
-        let found = there.iter().find(|one| one.index_name.as_deref() == Some(index));
+        let found = there
+            .iter()
+            .find(|one| one.index_name.as_deref() == Some(index));
         match found.map(|one| one.index_status.as_ref()) {
             None => return Err(format!("it has no index {index}: apply the module again")),
             Some(Some(IndexStatus::Active | IndexStatus::Updating) | None) => {}
             Some(Some(other)) => {
                 let state = other.as_str();
-                return Err(format!("the state of its index {index} is {state}: wait until it is ACTIVE"));
+                return Err(format!(
+                    "the state of its index {index} is {state}: wait until it is ACTIVE"
+                ));
             }
         }
     }
     if !expires {
         return Ok(());
     }
-    let described = client.describe_time_to_live().table_name(table).send().await;
+    let described = client
+        .describe_time_to_live()
+        .table_name(table)
+        .send()
+        .await;
     let described = described.map_err(|e| said(classify(&e, table)))?;
-    let state = described.time_to_live_description.and_then(|d| d.time_to_live_status);
+    let state = described
+        .time_to_live_description
+        .and_then(|d| d.time_to_live_status);
     match state {
         Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling) => Ok(()),
-        _ => Err("its items do not expire: turn on time to live for ExpiresAt (apply the module again)".to_owned()),
+        _ => Err(
+            "its items do not expire: turn on time to live for ExpiresAt (apply the module again)"
+                .to_owned(),
+        ),
     }
 }
 
 fn said(error: StoreError) -> String {
     match error {
-        StoreError::Transient(text) | StoreError::Configuration(text) | StoreError::Item(text) => text,
+        StoreError::Transient(text) | StoreError::Configuration(text) | StoreError::Item(text) => {
+            text
+        }
     }
 }

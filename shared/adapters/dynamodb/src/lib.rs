@@ -23,8 +23,8 @@ mod write;
 /// The client of AWS's SDK, made by [`connect`]. Only this crate calls it; others pass it on.
 pub use aws_sdk_dynamodb::Client;
 pub use capacity::{Capacity, Units};
-pub use examine::{Examined, examine};
 pub use connect::{Endpoint, Unreached, connect, reach};
+pub use examine::{Examined, examine};
 pub use item::{Item, decode as read_record};
 pub use store::DynamoStore;
 pub use tables::{Tables, create_tables};

@@ -33,6 +33,8 @@ mod tls;
 
 pub use auth::Auth;
 pub use aws::AwsAccount;
+#[cfg(feature = "aws")]
+pub use aws::signed_form;
 pub use clients::Tls;
 pub use exchange::{Exchange, RecordedAnswer, SentRequest, judge};
 pub use secret::SecretRef;

@@ -53,6 +53,8 @@ struct Shared {
 #[derive(Clone)]
 struct Producer {
     client: FutureProducer<Context>,
+    /// The names of topics in Kafka.
+    names: Context,
     tokens: Option<Arc<Tokens>>,
 }
 
@@ -111,7 +113,7 @@ impl Shared {
 impl Producer {
     fn new(config: &KafkaConfig) -> Result<Self, KafkaError> {
         let context = config.context();
-        let tokens = context.tokens.clone();
+        let (tokens, names) = (context.tokens.clone(), context.clone());
         let client = config
             .client(&[
                 ("enable.idempotence", "true"),
@@ -127,7 +129,11 @@ impl Producer {
             ])
             .create_with_context(context)
             .map_err(|e: RdError| unusable(&e))?;
-        Ok(Self { client, tokens })
+        Ok(Self {
+            client,
+            names,
+            tokens,
+        })
     }
 
     /// The reason if the producer cannot send any more.
@@ -141,7 +147,7 @@ impl Producer {
         message: &Envelope,
         until: Instant,
     ) -> Result<DeliveryFuture, BusError> {
-        let topic = self.client.client().context().in_kafka(&message.topic);
+        let topic = self.names.in_kafka(&message.topic);
         loop {
             let mut record: FutureRecord<'_, Vec<u8>, Vec<u8>> =
                 FutureRecord::to(&topic).payload(&message.value);

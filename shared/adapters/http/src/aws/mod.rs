@@ -4,6 +4,8 @@
 //! In a build without the feature `aws`, an agent whose settings need an account of AWS cannot be made.
 
 #[cfg(feature = "aws")]
+mod form;
+#[cfg(feature = "aws")]
 mod managed;
 pub(crate) mod services;
 #[cfg(feature = "aws")]
@@ -11,6 +13,8 @@ mod sign;
 #[cfg(not(feature = "aws"))]
 mod without;
 
+#[cfg(feature = "aws")]
+pub use form::signed_form;
 #[cfg(feature = "aws")]
 pub(crate) use managed::ManagedSecret;
 #[cfg(feature = "aws")]

@@ -6,7 +6,7 @@ use aws_sdk_lambda::error::DisplayErrorContext;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::{LastUpdateStatus, State as FunctionState};
 use sha2::{Digest as _, Sha256};
-use triad_aws::SdkConfig;
+use triad_aws::{Account, SdkConfig};
 use triad_runtime::Clock as _;
 use triad_runtime::system::SystemClock;
 
@@ -62,15 +62,25 @@ async fn function_fault(
 ) -> Result<&'static str, String> {
     let asked = client.get_function_configuration().function_name(name);
     let found = asked.send().await;
-    let found = found.map_err(|e| format!("its configuration cannot be read: {}", DisplayErrorContext(&e)))?;
-    if !matches!(found.state, Some(FunctionState::Active | FunctionState::Inactive) | None) {
+    let found = found.map_err(|e| {
+        format!(
+            "its configuration cannot be read: {}",
+            DisplayErrorContext(&e)
+        )
+    })?;
+    if !matches!(
+        found.state,
+        Some(FunctionState::Active | FunctionState::Inactive) | None
+    ) {
         let state = found.state.as_ref().map_or("", FunctionState::as_str);
         let why = found.state_reason.unwrap_or_default();
         return Err(format!("its state is {state}: {why}"));
     }
     if found.last_update_status == Some(LastUpdateStatus::Failed) {
         let why = found.last_update_status_reason.unwrap_or_default();
-        return Err(format!("its last update failed: {why}: apply the module again"));
+        return Err(format!(
+            "its last update failed: {why}: apply the module again"
+        ));
     }
     let payload = match function {
         // This function is running, and the console answers requests of its URL alone.
@@ -78,14 +88,25 @@ async fn function_fault(
         "supervisor" => "{}",
         _ => EMPTY_BATCH,
     };
-    let invoked = client.invoke().function_name(name).payload(Blob::new(payload)).send().await;
-    let invoked = invoked.map_err(|e| format!("it cannot be invoked: {}", DisplayErrorContext(&e)))?;
+    let invoked = client
+        .invoke()
+        .function_name(name)
+        .payload(Blob::new(payload))
+        .send()
+        .await;
+    let invoked =
+        invoked.map_err(|e| format!("it cannot be invoked: {}", DisplayErrorContext(&e)))?;
     match invoked.function_error {
         None => Ok("it starts and answers"),
         Some(_) => {
             let answer = invoked.payload.map(Blob::into_inner).unwrap_or_default();
-            let answer: String = String::from_utf8_lossy(&answer).chars().take(SHOWN).collect();
-            Err(format!("it fails when it is invoked: {answer}: its log says more; see whether its zip is the right one (packages), and its role has its rights"))
+            let answer: String = String::from_utf8_lossy(&answer)
+                .chars()
+                .take(SHOWN)
+                .collect();
+            Err(format!(
+                "it fails when it is invoked: {answer}: its log says more; see whether its zip is the right one (packages), and its role has its rights"
+            ))
         }
     }
 }
@@ -112,14 +133,20 @@ async fn mappings(client: &aws_sdk_lambda::Client, function: &str) -> Vec<Findin
             (false, _) => Finding::wrong(
                 "mapping",
                 topics,
-                format!("its state is {state}, so nothing reads the topic: turn it on (mapping.enabled), and see why it was turned off"),
+                format!(
+                    "its state is {state}, so nothing reads the topic: turn it on (mapping.enabled), and see why it was turned off"
+                ),
             ),
             (true, true) => Finding::wrong(
                 "mapping",
                 topics,
-                format!("Lambda cannot read the topic: {last}: see the brokers, the login and the security groups"),
+                format!(
+                    "Lambda cannot read the topic: {last}: see the brokers, the login and the security groups"
+                ),
             ),
-            (true, false) => Finding::ok("mapping", topics, format!("{state}; last result: {last}")),
+            (true, false) => {
+                Finding::ok("mapping", topics, format!("{state}; last result: {last}"))
+            }
         }
     };
     listed.into_iter().map(finding).collect()
@@ -127,15 +154,10 @@ async fn mappings(client: &aws_sdk_lambda::Client, function: &str) -> Vec<Findin
 
 /// Whether each role still has the policy that the module gave it.
 async fn roles(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
-    let client = aws_sdk_iam::Client::new(aws);
     let looks = parts.policies.iter().map(async |(role, wanted)| {
-        let asked = client.get_role_policy().role_name(role).policy_name("function");
-        match asked.send().await {
-            Err(e) => {
-                let text = format!("its policy cannot be read: {}", DisplayErrorContext(&e));
-                Finding::wrong("role", role, text)
-            }
-            Ok(found) if digest(&decoded(&found.policy_document)) == *wanted => {
+        match policy(aws, role).await {
+            Err(why) => Finding::wrong("role", role, format!("its policy cannot be read: {why}")),
+            Ok(policy) if digest(&policy) == *wanted => {
                 Finding::ok("role", role, "it has the rights that the module gave it")
             }
             Ok(_) => {
@@ -147,11 +169,47 @@ async fn roles(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
     futures::future::join_all(looks).await
 }
 
+/// The policy of a role as it was written. The SDK of IAM takes longer to compile than all of this crate.
+async fn policy(aws: &SdkConfig, role: &str) -> Result<String, String> {
+    let region = aws.region().map(ToString::to_string).unwrap_or_default();
+    // IAM has one endpoint in each partition of AWS.
+    let (at, domain) = match region.split('-').next() {
+        Some("cn") => ("cn-north-1", "iam.cn-north-1.amazonaws.com.cn"),
+        Some("us") if region.starts_with("us-gov-") => {
+            ("us-gov-west-1", "iam.us-gov.amazonaws.com")
+        }
+        _ => ("us-east-1", "iam.amazonaws.com"),
+    };
+    let own = triad_aws::endpoint(aws, "IAM");
+    let url = own.unwrap_or_else(|| format!("https://{domain}/"));
+    let form = [
+        ("Action", "GetRolePolicy"),
+        ("Version", "2010-05-08"),
+        ("RoleName", role),
+        ("PolicyName", "function"),
+    ];
+    let account = Account::of_config(aws.clone());
+    let (status, answer) = triad_http::signed_form(account, ("iam", at, &url), &form).await?;
+    let part = |name: &str| {
+        let (_, rest) = answer.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once(&format!("</{name}>"))?.0)
+    };
+    match part("PolicyDocument") {
+        Some(document) => Ok(decoded(document)),
+        None => Err(format!(
+            "{status}: {}",
+            part("Message").unwrap_or("no policy")
+        )),
+    }
+}
+
 /// A policy as it was written; IAM answers it percent-encoded.
 fn decoded(document: &str) -> String {
     let pairs = format!("p={}", document.replace('+', "%2B"));
     let mut pairs = form_urlencoded::parse(pairs.as_bytes());
-    pairs.next().map_or_else(String::new, |(_, text)| text.into_owned())
+    pairs
+        .next()
+        .map_or_else(String::new, |(_, text)| text.into_owned())
 }
 
 fn digest(text: &str) -> String {
@@ -164,13 +222,23 @@ async fn schedule(aws: &SdkConfig, schedule: Option<&Schedule>) -> Vec<Finding> 
         return Vec::new();
     };
     let client = aws_sdk_scheduler::Client::new(aws);
-    let found = client.get_schedule().group_name(group).name(name).send().await;
+    let found = client
+        .get_schedule()
+        .group_name(group)
+        .name(name)
+        .send()
+        .await;
     vec![match found {
         Err(e) => {
             let text = format!("it cannot be read: {}", DisplayErrorContext(&e));
             Finding::wrong("schedule", name, text)
         }
-        Ok(found) if found.state.as_ref().is_some_and(|s| s.as_str() == "ENABLED") => {
+        Ok(found)
+            if found
+                .state
+                .as_ref()
+                .is_some_and(|s| s.as_str() == "ENABLED") =>
+        {
             let every = found.schedule_expression.unwrap_or_default();
             Finding::ok("schedule", name, format!("it is on: {every}"))
         }
@@ -185,7 +253,9 @@ async fn alarms(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
     let client = aws_sdk_cloudwatch::Client::new(aws);
     let mut findings = Vec::new();
     for names in parts.alarms.chunks(ALARMS_AT_ONCE) {
-        let asked = client.describe_alarms().set_alarm_names(Some(names.to_vec()));
+        let asked = client
+            .describe_alarms()
+            .set_alarm_names(Some(names.to_vec()));
         let found = match asked.max_records(100).send().await {
             Ok(found) => found.metric_alarms.unwrap_or_default(),
             Err(e) => {
@@ -195,7 +265,9 @@ async fn alarms(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
             }
         };
         for name in names {
-            let alarm = found.iter().find(|one| one.alarm_name.as_ref() == Some(name));
+            let alarm = found
+                .iter()
+                .find(|one| one.alarm_name.as_ref() == Some(name));
             let state = alarm.and_then(|one| one.state_value.as_ref());
             let wrong = match alarm {
                 None => Some("it does not exist: apply the module again".to_owned()),
@@ -204,7 +276,9 @@ async fn alarms(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
                 }
                 Some(one) if state.is_some_and(|s| s.as_str() == "ALARM") => {
                     let why = one.state_reason.as_deref().unwrap_or_default();
-                    Some(format!("it rings: {why}: its description names the section of the runbook"))
+                    Some(format!(
+                        "it rings: {why}: its description names the section of the runbook"
+                    ))
                 }
                 Some(_) => None,
             };
@@ -223,12 +297,19 @@ async fn subscriptions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
         return Vec::new();
     };
     let client = aws_sdk_sns::Client::new(aws);
-    let found = client.list_subscriptions_by_topic().topic_arn(topic).send().await;
+    let found = client
+        .list_subscriptions_by_topic()
+        .topic_arn(topic)
+        .send()
+        .await;
     let part = "subscription";
     let all = match found {
         Ok(found) => found.subscriptions.unwrap_or_default(),
         Err(e) => {
-            let text = format!("the subscriptions cannot be listed: {}", DisplayErrorContext(&e));
+            let text = format!(
+                "the subscriptions cannot be listed: {}",
+                DisplayErrorContext(&e)
+            );
             return vec![Finding::wrong(part, topic, text)];
         }
     };
@@ -237,11 +318,21 @@ async fn subscriptions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
         return vec![Finding::wrong(part, topic, text)];
     }
     let finding = |one: aws_sdk_sns::types::Subscription| {
-        let (protocol, endpoint) = (one.protocol.unwrap_or_default(), one.endpoint.unwrap_or_default());
+        let (protocol, endpoint) = (
+            one.protocol.unwrap_or_default(),
+            one.endpoint.unwrap_or_default(),
+        );
         let name = format!("{protocol} {endpoint}");
-        match one.subscription_arn.is_some_and(|arn| arn.starts_with("arn:")) {
+        match one
+            .subscription_arn
+            .is_some_and(|arn| arn.starts_with("arn:"))
+        {
             true => Finding::ok(part, name, "it is confirmed"),
-            false => Finding::wrong(part, name, "it is not confirmed, so it gets nothing: confirm it by the link that SNS sent"),
+            false => Finding::wrong(
+                part,
+                name,
+                "it is not confirmed, so it gets nothing: confirm it by the link that SNS sent",
+            ),
         }
     };
     all.into_iter().map(finding).collect()
@@ -263,7 +354,9 @@ async fn clock(aws: &SdkConfig) -> Vec<Finding> {
     match asked.await {
         None => Vec::new(),
         // The header has whole seconds.
-        Some(apart) if apart <= CLOCK => vec![Finding::ok("clock", "", "it agrees with that of AWS")],
+        Some(apart) if apart <= CLOCK => {
+            vec![Finding::ok("clock", "", "it agrees with that of AWS")]
+        }
         Some(apart) => {
             let text = format!(
                 "it is {} s from that of AWS: set it by NTP; deadlines are judged by it",

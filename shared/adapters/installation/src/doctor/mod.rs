@@ -112,7 +112,9 @@ pub async fn examine_by_function(aws: &SdkConfig, function: &str) -> Result<Vec<
     let answer = invoked.payload.map(Blob::into_inner).unwrap_or_default();
     if invoked.function_error.is_some() {
         let answer = String::from_utf8_lossy(&answer);
-        return Err(format!("the function {function} failed: {answer}; its log says more"));
+        return Err(format!(
+            "the function {function} failed: {answer}; its log says more"
+        ));
     }
     #[derive(Deserialize)]
     struct Answer {

@@ -20,12 +20,17 @@ pub(super) async fn kafka(config: &KafkaConfig, parts: &Parts) -> Vec<Finding> {
     let seen = match seen {
         Ok(Ok(seen)) => seen,
         Ok(Err(why)) => {
-            let text = format!("{why}; see whether they run, and whether the security groups let this place in");
+            let text = format!(
+                "{why}; see whether they run, and whether the security groups let this place in"
+            );
             return vec![Finding::wrong(part, name, text)];
         }
         Err(why) => return vec![Finding::wrong(part, name, why.to_string())],
     };
-    let answer = format!("they answer, and show {} topics of the installation", seen.len());
+    let answer = format!(
+        "they answer, and show {} topics of the installation",
+        seen.len()
+    );
     let mut findings = vec![Finding::ok(part, name, answer)];
     let wanted: Vec<WantedTopic> = parts.topics.iter().cloned().map(Into::into).collect();
     if wanted.is_empty() {
@@ -57,7 +62,11 @@ pub(super) async fn kafka(config: &KafkaConfig, parts: &Parts) -> Vec<Finding> {
 pub(super) async fn tables(client: &Client, tables: &Tables) -> Vec<Finding> {
     let examined = triad_dynamodb::examine(client, tables).await;
     let finding = |one: triad_dynamodb::Examined| match one.fault {
-        None => Finding::ok("table", one.table, "it is there, with its indexes, and answers"),
+        None => Finding::ok(
+            "table",
+            one.table,
+            "it is there, with its indexes, and answers",
+        ),
         Some(why) => Finding::wrong("table", one.table, why),
     };
     examined.into_iter().map(finding).collect()
