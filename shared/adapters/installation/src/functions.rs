@@ -2,7 +2,9 @@
 
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::{DisplayErrorContext, ProvideErrorMetadata as _};
-use aws_sdk_lambda::types::ProvisionedPollerConfig;
+use aws_sdk_lambda::types::{
+    EventSourceMappingMetric, EventSourceMappingMetricsConfig, ProvisionedPollerConfig,
+};
 use serde::Deserialize;
 use triad_aws::SdkConfig;
 
@@ -15,10 +17,12 @@ const STATEMENT: &str = "EverybodyInvokesByTheUrl";
 pub struct MappingPollers {
     /// Id of the mapping.
     pub uuid: String,
-    /// Fewest pollers.
-    pub least: i32,
-    /// Most pollers.
-    pub most: i32,
+    /// Fewest pollers; absent in plain mode.
+    #[serde(default)]
+    pub least: Option<i32>,
+    /// Most pollers; absent in plain mode.
+    #[serde(default)]
+    pub most: Option<i32>,
 }
 
 /// Why a setting could not be made, for people.
@@ -31,8 +35,8 @@ impl std::fmt::Display for SetupError {
     }
 }
 
-/// Sets the pollers of mappings, and puts these into one group, which shares poller units. An empty group takes them out
-/// of any.
+/// Sets the pollers of mappings, and puts these into one group, which shares poller units; an empty group takes them out
+/// of any. Mappings report all their metrics from then on, those of errors too.
 ///
 /// # Errors
 /// [`SetupError`] for the first mapping that cannot be changed; those before it are.
@@ -43,23 +47,27 @@ pub async fn set_pollers(
 ) -> Result<(), SetupError> {
     let client = Client::new(aws);
     for mapping in mappings {
-        let pollers = ProvisionedPollerConfig::builder()
-            .minimum_pollers(mapping.least)
-            .maximum_pollers(mapping.most)
-            .poller_group_name(group)
+        let pollers = mapping.least.zip(mapping.most).map(|(least, most)| {
+            ProvisionedPollerConfig::builder()
+                .minimum_pollers(least)
+                .maximum_pollers(most)
+                .poller_group_name(group)
+                .build()
+        });
+        let metrics = EventSourceMappingMetricsConfig::builder()
+            .metrics(EventSourceMappingMetric::EventCount)
+            .metrics(EventSourceMappingMetric::ErrorCount)
             .build();
         let update = client.update_event_source_mapping();
         let updated = update
             .uuid(&mapping.uuid)
-            .provisioned_poller_config(pollers)
+            .set_provisioned_poller_config(pollers)
+            .metrics_config(metrics)
             .send()
             .await;
         updated.map_err(|e| {
             let why = DisplayErrorContext(&e);
-            SetupError(format!(
-                "the pollers of the mapping {} cannot be set: {why}",
-                mapping.uuid
-            ))
+            SetupError(format!("the mapping {} cannot be set: {why}", mapping.uuid))
         })?;
     }
     Ok(())

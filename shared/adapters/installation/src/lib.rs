@@ -3,10 +3,12 @@
 //! The function `setup` runs this inside the VPC; `triad doctor` runs the examination where it is started.
 
 mod doctor;
+mod finding;
 mod functions;
 mod parts;
 
-pub use doctor::{Finding, State, examine, examine_by_function, is_fine};
+pub use doctor::{examine, examine_by_function};
+pub use finding::{Finding, State, is_fine};
 pub use functions::{MappingPollers, SetupError, allow_console, set_pollers};
 pub use triad_aws::SdkConfig;
 

@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_refused_login_is_told_whatever_comes_after_it() {
-        let context = Context::new(None);
+        let context = Context::new(None, "");
         assert!(told(&context).contains("no connection, or no answer"));
         event(&context, RDKafkaErrorCode::BrokerTransportFailure, "away");
         event(
@@ -273,19 +273,19 @@ mod tests {
                 "the name of the host cannot be resolved",
             ),
         ] {
-            let context = Context::new(None);
+            let context = Context::new(None, "");
             event(&context, RDKafkaErrorCode::BrokerTransportFailure, reason);
             let expected = format!("no Kafka broker answers at b:9092: {plain}");
             assert_eq!(told(&context), expected);
         }
         let late = RdError::MetadataFetch(RDKafkaErrorCode::OperationTimedOut);
-        let told = Context::new(None).explain("b:9092", &late).to_string();
+        let told = Context::new(None, "").explain("b:9092", &late).to_string();
         assert_eq!(told, "no Kafka broker answers at b:9092: no answer in time");
     }
 
     #[test]
     fn lines_of_the_log_are_reasons_where_there_is_no_event() {
-        let context = Context::new(None);
+        let context = Context::new(None, "");
         let line = "[thrd:b:9092/1]: b:9092/1: Disconnected (after 1ms)";
         context.log(RDKafkaLogLevel::Info, "CONNECT", line);
         context.log(RDKafkaLogLevel::Error, CONNECTION_FAILED, line);

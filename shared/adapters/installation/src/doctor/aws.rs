@@ -10,7 +10,7 @@ use triad_aws::{Account, SdkConfig};
 use triad_runtime::Clock as _;
 use triad_runtime::system::SystemClock;
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::parts::{Parts, Schedule};
 
 /// Alarms of one request; CloudWatch takes no more.
@@ -279,6 +279,17 @@ async fn alarms(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
                     Some(format!(
                         "it rings: {why}: its description names the section of the runbook"
                     ))
+                }
+                Some(one)
+                    if state.is_some_and(|s| s.as_str() == "INSUFFICIENT_DATA")
+                        && one
+                            .insufficient_data_actions
+                            .as_ref()
+                            .is_some_and(|all| !all.is_empty()) =>
+                {
+                    let text =
+                        "there is no data yet of what it watches: see whether that has begun";
+                    Some(text.to_owned())
                 }
                 Some(_) => None,
             };

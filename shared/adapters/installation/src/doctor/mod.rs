@@ -6,65 +6,13 @@ mod reached;
 
 use aws_sdk_lambda::error::DisplayErrorContext;
 use aws_sdk_lambda::primitives::Blob;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use triad_aws::SdkConfig;
 use triad_dynamodb::{Client, Tables};
 use triad_kafka::KafkaConfig;
 
+use crate::finding::Finding;
 use crate::parts::Parts;
-
-/// Result for one part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    /// Kind of the part, such as `topic` or `function`.
-    pub part: String,
-    /// Its name.
-    pub name: String,
-    /// Whether something is wrong.
-    pub found: State,
-    /// One sentence for people; if something is wrong, with the next step.
-    pub text: String,
-}
-
-/// State of a part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// Nothing is wrong.
-    Ok,
-    /// Something is wrong.
-    Wrong,
-}
-
-impl Finding {
-    fn ok(part: &'static str, name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(part, name, State::Ok, text)
-    }
-
-    fn wrong(part: &'static str, name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(part, name, State::Wrong, text)
-    }
-
-    fn new(
-        part: &'static str,
-        name: impl Into<String>,
-        found: State,
-        text: impl Into<String>,
-    ) -> Self {
-        Self {
-            part: part.to_owned(),
-            name: name.into(),
-            found,
-            text: text.into(),
-        }
-    }
-}
-
-/// Whether nothing is wrong.
-#[must_use]
-pub fn is_fine(findings: &[Finding]) -> bool {
-    findings.iter().all(|finding| finding.found == State::Ok)
-}
 
 /// Examines the parts. Without `tables` no table is examined, and without `aws` nothing else of AWS. Takes at most about
 /// 30 s, and as much more for each function whose invocation takes that long.

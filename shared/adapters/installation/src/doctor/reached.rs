@@ -6,7 +6,7 @@ use aws_sdk_lambda::error::DisplayErrorContext;
 use triad_dynamodb::{Client, Tables};
 use triad_kafka::{KafkaConfig, TopicDifference, WantedTopic, compare_topics, topics_seen};
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::parts::Parts;
 
 /// Longest wait for brokers, and for each service.

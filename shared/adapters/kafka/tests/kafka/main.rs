@@ -3,3 +3,4 @@
 mod bounds;
 mod contract;
 mod foreign;
+mod prefix;
