@@ -119,6 +119,11 @@ module_checks() {
   "$python" tests/infra/permissions.py "$work"/plans/*.json | diff infra/tests/permissions.json - \
     || fail "infra/tests/permissions.json is not what the module makes; tests/infra/render.sh prints that"
 
+  step "Alarms: the sections that they name, and how the tests read them"
+  "$python" tests/infra/alarms.py --check docs/how-to/handle-alerts.md infra/dashboards/alerts.yaml "$work"/plans/*.json
+  "$python" tests/infra/alarms.py --render "$work/plans/msk_iam.json" | diff infra/tests/alarms.json - \
+    || fail "infra/tests/alarms.json is not what the module makes; tests/infra/render.sh --alarms prints that"
+
   step "checkov, plans"
   checkov tests/infra/checkov-plans.yaml --directory "$work/plans"
 }
