@@ -111,6 +111,10 @@ module_checks() {
   )
   sort "$work/notes" | diff infra/tests/commands/commands.expected - || fail "the commands are not the expected ones"
 
+  step "The bill: what cost.py has built in is what the example plans"
+  terraform -chdir=infra test -json -verbose -filter=tests/example.tftest.hcl | "$python" tests/infra/plans.py "$work/example"
+  "$python" tests/infra/cost_figures.py --plan "$work/example/the_example_plans.json"
+
   step "Roles, against AWS's own list of actions"
   terraform -chdir=infra test -json -verbose -test-directory=tests/reviews | "$python" tests/infra/plans.py "$work/plans"
   "$python" tests/infra/policies.py "$work"/plans/*.json
