@@ -71,11 +71,11 @@ locals {
 
   # Metrics of mappings: the group EventCount must be on in `metrics_config` ("Types of metrics for Lambda functions":
   # an empty poll is reported as 0; a mapping that is disabled or polls nothing reports nothing).
-  mapping_dimensions = { for topic in keys(local.lanes) : topic => { EventSourceMappingUUID = aws_lambda_event_source_mapping.this[topic].uuid } }
   mapping_alarms = merge(
     {
       for topic in keys(local.lanes) : "${topic}-unread" => {
-        metrics    = [["AWS/Lambda", "PolledEventCount", local.mapping_dimensions[topic]]]
+        mapping    = topic
+        metrics    = [["AWS/Lambda", "PolledEventCount", {}]]
         periods    = var.alarms.unread_minutes
         comparison = "LessThanThreshold"
         threshold  = 0
@@ -88,7 +88,8 @@ locals {
     # failing is how an order waits for room; there the age of records is the alarm.
     {
       for topic, lane in local.lanes : "${topic}-failing" => {
-        metrics   = [["AWS/Lambda", "FailedInvokeEventCount", local.mapping_dimensions[topic]]]
+        mapping   = topic
+        metrics   = [["AWS/Lambda", "FailedInvokeEventCount", {}]]
         period    = 300
         periods   = 3
         threshold = local.alarm_thresholds[lane.function].failed_records
@@ -98,14 +99,16 @@ locals {
     },
     {
       for topic in keys(local.kept_lanes) : "${topic}-given-up" => {
-        metrics = [for metric in ["OnFailureDestinationDeliveredEventCount", "DroppedEventCount"] : ["AWS/Lambda", metric, local.mapping_dimensions[topic]]]
+        mapping = topic
+        metrics = [["AWS/Lambda", "OnFailureDestinationDeliveredEventCount", {}], ["AWS/Lambda", "DroppedEventCount", {}]]
         section = "Records were given up"
         what    = "Lambda has given up records of the topic ${topic}: they are in the failure bucket, or lost if it could not write there"
       }
     },
     {
       for topic in keys(local.lanes) : "${topic}-unreachable" => {
-        metrics    = [["AWS/Lambda", "PollingErrorCount", local.mapping_dimensions[topic]]]
+        mapping    = topic
+        metrics    = [["AWS/Lambda", "PollingErrorCount", {}]]
         periods    = 5
         datapoints = 3
         section    = "A topic is not read"
@@ -199,8 +202,10 @@ locals {
       of,
     ) if var.alarms.enabled
   }
-  # For what looks at the alarms: setup and doctor.
+  # For what looks at the alarms, which may be what the mappings need: so no resource is referred to above.
   alarm_names = [for alarm in keys(local.alarms) : "${var.name_prefix}${alarm}"]
+
+  mapping_dimensions = { for topic, mapping in aws_lambda_event_source_mapping.this : topic => { EventSourceMappingUUID = mapping.uuid } }
 }
 
 resource "aws_cloudwatch_metric_alarm" "this" {
@@ -210,7 +215,7 @@ resource "aws_cloudwatch_metric_alarm" "this" {
 
   namespace   = length(each.value.metrics) == 1 ? each.value.metrics[0][0] : null
   metric_name = length(each.value.metrics) == 1 ? each.value.metrics[0][1] : null
-  dimensions  = length(each.value.metrics) == 1 ? each.value.metrics[0][2] : null
+  dimensions  = length(each.value.metrics) == 1 ? merge(each.value.metrics[0][2], lookup(local.mapping_dimensions, try(each.value.mapping, ""), {})) : null
   statistic   = length(each.value.metrics) == 1 ? each.value.statistic : null
   period      = length(each.value.metrics) == 1 ? each.value.period : null
 
@@ -222,7 +227,7 @@ resource "aws_cloudwatch_metric_alarm" "this" {
       metric {
         namespace   = metric_query.value[0]
         metric_name = metric_query.value[1]
-        dimensions  = metric_query.value[2]
+        dimensions  = merge(metric_query.value[2], lookup(local.mapping_dimensions, try(each.value.mapping, ""), {}))
         stat        = each.value.statistic
         period      = each.value.period
       }
