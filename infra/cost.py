@@ -59,7 +59,7 @@ SHARDS = 16  # of the due index, each asked once a sweep
 MILLION, GB = 1e6, 1024**3
 # A poller takes 5 MB/s or 5 invocations at once; a unit carries 10 of them, and 20 MB/s (AWS Lambda Developer Guide,
 # "Apache Kafka event poller scaling modes in Lambda"; AWS Lambda pricing, "Provisioned Mode for Event Source Mapping").
-POLLERS_PER_UNIT, INVOCATIONS_PER_POLLER = 10, 5
+POLLERS_PER_UNIT, MB_PER_UNIT, INVOCATIONS_PER_POLLER, MB_PER_POLLER = 10, 20, 5, 5
 
 # What the plan of examples/complete has: tests/infra/cost_figures.py holds it against the plan.
 EXAMPLE = {
@@ -108,6 +108,7 @@ def arguments() -> argparse.Namespace:
     add("--memory-mb", type=float, default=256, help="of a function")
     add("--architecture", choices=["arm64", "x86_64"], default="arm64", help="of the functions")
     add("--peak", type=float, default=4, help="busiest hour, of the average")
+    add("--message-kb", type=float, default=2, help="a record in Kafka")
     add("--no-poller-group", action="store_true", help="mappings do not share their poller units")
     add("--containers", type=int, default=2, help="least number of containers")
     add("--container-vcpu", type=float, default=0.25, help="of a container (Fargate, arm64)")
@@ -173,13 +174,12 @@ def counts(path: str | None) -> dict[str, int]:
     }
 
 
-def poller_units(a: argparse.Namespace, c: dict[str, int], at_once: float) -> int:
-    """Units for the pollers of the plan, and for those that are added when more invocations run at once."""
-    added = math.ceil(at_once / INVOCATIONS_PER_POLLER)
-    pollers = max(c["pollers"] or c["mappings"], added)
-    if a.no_poller_group:
-        return max(c["mappings"], math.ceil(pollers / POLLERS_PER_UNIT))
-    return math.ceil(pollers / POLLERS_PER_UNIT)
+def poller_units(a: argparse.Namespace, c: dict[str, int], at_once: float, mb: float) -> int:
+    """Units for the pollers of the plan, or those that the busiest hour needs for its invocations and MB a second."""
+    needed = max(math.ceil(at_once / INVOCATIONS_PER_POLLER), math.ceil(mb / MB_PER_POLLER))
+    pollers = max(c["pollers"] or c["mappings"], needed)
+    units = max(math.ceil(pollers / POLLERS_PER_UNIT), math.ceil(mb / MB_PER_UNIT))
+    return max(c["mappings"], units) if a.no_poller_group else units
 
 
 def estimate(a: argparse.Namespace, c: dict[str, int], p: dict[str, float], mode: str, orders: float) -> list[tuple[str, str, float]]:
@@ -211,7 +211,8 @@ def estimate(a: argparse.Namespace, c: dict[str, int], p: dict[str, float], mode
     else:
         invocations = handled + called + SWEEPS
         gb_seconds = (seconds + SWEEPS * a.sweep_ms / 1000) * a.memory_mb / 1024
-        units = poller_units(a, c, seconds / SECONDS * a.peak) if mode == "provisioned" else 0
+        mb = second * (2 + 2 * a.steps) * a.message_kb / 1024
+        units = poller_units(a, c, seconds / SECONDS * a.peak, mb) if mode == "provisioned" else 0
         # Series, where most orders end well and little is redelivered: docs/reference/metrics.md.
         metrics = 22 + 5 * a.workflows + 7 * c["agents"]
         traces = invocations * a.sampled
