@@ -41,6 +41,19 @@ locals {
     ["Time of sweeps, p99 (s)"],
   ]
 
+  # The states of all alarms; a widget shows 100 at most. An alarm that stays without data watches what never began.
+  dashboard_alarms = {
+    type   = "alarm"
+    x      = 0
+    y      = 6 * length(local.dashboard_graphs)
+    width  = 24
+    height = 6
+    properties = {
+      title  = "Alarms"
+      alarms = [for name in slice(local.alarm_names, 0, min(100, length(local.alarm_names))) : "arn:${local.partition}:cloudwatch:${local.arn_tail}:alarm:${name}"]
+    }
+  }
+
   dashboard_lag = {
     type   = "metric"
     x      = 8
@@ -83,6 +96,6 @@ resource "aws_cloudwatch_dashboard" "this" {
           }
         }
       ]
-    ]), [local.dashboard_lag])
+    ]), [local.dashboard_lag], var.alarms.enabled ? [local.dashboard_alarms] : [])
   })
 }

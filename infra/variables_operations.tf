@@ -58,32 +58,61 @@ variable "console_url" {
 
 variable "alarms" {
   description = <<-EOT
-    Thresholds of the alarms.
+    Thresholds of the alarms; infra/README.md says what each alarm is for.
     enabled: false makes none.
-    lag_records: records that a function is behind, for five minutes.
-    errors: failed invocations of a function in five minutes. throttles: throttled ones.
-    supervisor_silent_minutes: minutes without a finished sweep.
+    lag_records: records that a function has to read, for five minutes (of the topic alerts: 1).
+    record_seconds: age of a record when work on it begins.
+    failed_records: records that a function answers as failed, in each of three times five minutes (of the topic alerts: 1).
+    errors: failed invocations of a function in five minutes (of the function alerts 1, of the Supervisor at most 3). throttles: throttled ones.
+    functions: other thresholds of single functions, by submission, scheduler, supervisor, alerts, console and agent-NAME.
+    unread_minutes: minutes without a poll of a topic. supervisor_silent_minutes: minutes without a whole sweep.
     overdue_seconds: how long an order may be overdue, for five minutes.
-    actions: ARNs that are told besides the alerts topic.
+    throttled_requests: throttled reads and writes of a table in a minute, in three of five.
+    polling_errors: alarms on the errors of mappings, too; they need the metrics ErrorCount of the mappings, which provider 5.100 cannot turn on.
+    actions: ARNs that are told besides the alerts topic, so that a fault of that topic is heard of.
   EOT
   type = object({
     enabled                   = optional(bool, true)
     lag_records               = optional(number, 10000)
+    record_seconds            = optional(number, 300)
+    failed_records            = optional(number, 10)
     errors                    = optional(number, 5)
     throttles                 = optional(number, 1)
+    unread_minutes            = optional(number, 10)
     supervisor_silent_minutes = optional(number, 5)
     overdue_seconds           = optional(number, 300)
+    throttled_requests        = optional(number, 1)
+    polling_errors            = optional(bool, false)
     actions                   = optional(list(string), [])
+    functions = optional(map(object({
+      lag_records    = optional(number)
+      failed_records = optional(number)
+      errors         = optional(number)
+      throttles      = optional(number)
+    })), {})
   })
   default  = {}
   nullable = false
   validation {
-    condition     = var.alarms.lag_records >= 1 && var.alarms.errors >= 1 && var.alarms.throttles >= 1 && var.alarms.overdue_seconds >= 1
+    condition = alltrue([
+      for threshold in concat(
+        [var.alarms.lag_records, var.alarms.record_seconds, var.alarms.failed_records, var.alarms.errors, var.alarms.throttles, var.alarms.overdue_seconds, var.alarms.throttled_requests],
+        flatten([for of in values(var.alarms.functions) : [of.lag_records, of.failed_records, of.errors, of.throttles]]),
+      ) : threshold == null || try(threshold >= 1, false)
+    ])
     error_message = "alarms: thresholds are 1 or more."
   }
   validation {
-    condition     = var.alarms.supervisor_silent_minutes >= 2 && var.alarms.supervisor_silent_minutes <= 60
-    error_message = "alarms.supervisor_silent_minutes: 2 to 60; the Supervisor runs every minute."
+    condition     = var.alarms.record_seconds <= 600
+    error_message = "alarms.record_seconds: at most 600; the functions report what is older than 725 s as that."
+  }
+  validation {
+    condition     = alltrue([for minutes in [var.alarms.unread_minutes, var.alarms.supervisor_silent_minutes] : minutes >= 2 && minutes <= 60 && floor(minutes) == minutes])
+    error_message = "alarms.unread_minutes, alarms.supervisor_silent_minutes: whole minutes from 2 to 60; the Supervisor runs every minute."
+  }
+  validation {
+    condition     = length(setsubtract(keys(var.alarms.functions), concat(["submission", "scheduler", "supervisor", "alerts", "console"], [for agent in keys(var.agents) : "agent-${agent}"]))) == 0
+    error_message = "alarms.functions: every key is submission, scheduler, supervisor, alerts, console or agent-NAME of an agent."
   }
   validation {
     condition = !var.alarms.enabled || !startswith(var.supervisor_schedule, "rate") || try(

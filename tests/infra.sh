@@ -111,6 +111,10 @@ module_checks() {
   )
   sort "$work/notes" | diff infra/tests/commands/commands.expected - || fail "the commands are not the expected ones"
 
+  step "The bill: what cost.py has built in is what the example plans"
+  terraform -chdir=infra test -json -verbose -filter=tests/example.tftest.hcl | "$python" tests/infra/plans.py "$work/example"
+  "$python" tests/infra/cost_figures.py --plan "$work/example/the_example_plans.json"
+
   step "Roles, against AWS's own list of actions"
   terraform -chdir=infra test -json -verbose -test-directory=tests/reviews | "$python" tests/infra/plans.py "$work/plans"
   "$python" tests/infra/policies.py "$work"/plans/*.json
@@ -118,6 +122,11 @@ module_checks() {
   step "Roles, as the tests read them"
   "$python" tests/infra/permissions.py "$work"/plans/*.json | diff infra/tests/permissions.json - \
     || fail "infra/tests/permissions.json is not what the module makes; tests/infra/render.sh prints that"
+
+  step "Alarms: the sections that they name, and how the tests read them"
+  "$python" tests/infra/alarms.py --check docs/how-to/handle-alerts.md infra/dashboards/alerts.yaml "$work"/plans/*.json
+  "$python" tests/infra/alarms.py --render "$work/plans/msk_iam.json" | diff infra/tests/alarms.json - \
+    || fail "infra/tests/alarms.json is not what the module makes; tests/infra/render.sh --alarms prints that"
 
   step "checkov, plans"
   checkov tests/infra/checkov-plans.yaml --directory "$work/plans"

@@ -72,7 +72,7 @@ run "it_is_told_who_is_let_in_and_is_bounded" {
     error_message = "it can be reached"
   }
   assert {
-    condition     = !contains(keys(aws_cloudwatch_metric_alarm.lag), "console") && contains(keys(aws_cloudwatch_metric_alarm.errors), "console") && contains(keys(aws_cloudwatch_metric_alarm.throttles), "console")
+    condition     = !contains(keys(local.alarms), "console-lag") && contains(keys(local.alarms), "console-errors") && contains(keys(local.alarms), "console-throttles")
     error_message = "it reads no topic for itself, and its failures ring"
   }
   assert {

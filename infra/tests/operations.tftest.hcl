@@ -50,13 +50,17 @@ run "the_supervisors_clock_alerts_and_kept_records" {
   }
   assert {
     condition = alltrue([
-      for alarm in concat(
-        values(aws_cloudwatch_metric_alarm.lag), values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.throttles),
-        values(aws_cloudwatch_metric_alarm.occurrence), aws_cloudwatch_metric_alarm.supervisor_silent,
-        aws_cloudwatch_metric_alarm.overdue,
-      ) : alarm.alarm_actions == toset(["arn:aws:sns:eu-west-1:111122223333:triad-alerts"]) && alarm.ok_actions == alarm.alarm_actions
+      for alarm in aws_cloudwatch_metric_alarm.this : alarm.alarm_actions == toset(["arn:aws:sns:eu-west-1:111122223333:triad-alerts"]) &&
+      alarm.ok_actions == alarm.alarm_actions && (alarm.treat_missing_data == "missing" ? alarm.insufficient_data_actions == alarm.alarm_actions : length(coalesce(alarm.insufficient_data_actions, [])) == 0)
     ])
-    error_message = "every alarm tells the alerts topic, and when it is over"
+    error_message = "every alarm tells the alerts topic, and when it is over; silence is told where data came before"
+  }
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.this["agent.payment-unread"].dimensions == tomap({ EventSourceMappingUUID = "00000000-0000-0000-0000-000000000000" }) &&
+      aws_cloudwatch_metric_alarm.this["scheduler-failing"].dimensions == tomap({ EventSourceMappingUUID = "00000000-0000-0000-0000-000000000000" })
+    )
+    error_message = "the metrics of a mapping are by its UUID"
   }
   assert {
     condition = (
@@ -78,74 +82,110 @@ run "the_supervisors_clock_alerts_and_kept_records" {
   }
 }
 
+# One line an alarm: metrics, how they are judged, what a minute without data is, and the section of
+# docs/how-to/handle-alerts.md. The dimensions of mappings are known after the apply.
 run "alarms" {
   command = plan
-  variables {
-    alarms = { lag_records = 500, errors = 3, throttles = 2, supervisor_silent_minutes = 4, actions = ["arn:aws:sns:eu-west-1:111122223333:pager"] }
-  }
 
   assert {
-    condition = toset([for a in aws_cloudwatch_metric_alarm.lag : a.dimensions.FunctionName]) == toset([
-      "triad-submission", "triad-scheduler", "triad-alerts", "triad-agent-payment", "triad-agent-inventory",
-      ]) && alltrue([
-      for a in aws_cloudwatch_metric_alarm.lag :
-      a.namespace == "AWS/Lambda" && a.metric_name == "OffsetLag" && a.statistic == "Maximum" && a.threshold == 500 && a.evaluation_periods == 5
-    ])
-    error_message = "lag of every function that reads a topic"
-  }
-  assert {
-    condition = length(aws_cloudwatch_metric_alarm.errors) == 6 && alltrue([
-      for a in aws_cloudwatch_metric_alarm.errors : a.metric_name == "Errors" && a.threshold == 3 && a.treat_missing_data == "notBreaching"
-    ])
-    error_message = "errors of every function"
-  }
-  assert {
-    condition = length(aws_cloudwatch_metric_alarm.throttles) == 6 && alltrue([
-      for a in aws_cloudwatch_metric_alarm.throttles : a.metric_name == "Throttles" && a.threshold == 2
-    ])
-    error_message = "throttles of every function"
-  }
-  assert {
     condition = {
-      for a in aws_cloudwatch_metric_alarm.occurrence :
-      a.alarm_name => "${a.namespace} ${a.metric_name} ${jsonencode(a.dimensions)} ${a.threshold}"
+      for key, a in local.alarms : key => "${length(a.metrics)} ${a.metrics[0][0]} ${a.metrics[0][1]} ${a.statistic} of ${a.period} s ${a.comparison} ${a.threshold}, ${try(a.datapoints, a.periods)} of ${a.periods}, ${a.missing}: ${a.section}"
+      if !strcontains(key, "agent-inventory") && !strcontains(key, "agent.inventory") && !strcontains(key, ".high")
       } == {
-      triad-error-orders        = "Triad/triad triad_orders_ended_total {\"state\":\"Error\"} 1"
-      triad-stuck-compensations = "Triad/triad triad_orders_ended_total {\"state\":\"CompensationFailed\"} 1"
-      triad-dead-letters        = "Triad/triad triad_dead_letters_total {} 1"
-      triad-open-breakers       = "Triad/triad triad_breaker_openings_total {} 1"
-      triad-broken-invariants   = "Triad/triad triad_invariant_breaches_total {} 1"
-      triad-misconfigured       = "Triad/triad triad_misconfigured_total {} 1"
+      error-orders        = "1 Triad/triad triad_orders_ended_total Sum of 60 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: An order has stopped in Error"
+      stuck-compensations = "1 Triad/triad triad_orders_ended_total Sum of 60 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: An order is half compensated"
+      dead-letters        = "1 Triad/triad triad_dead_letters_total Sum of 60 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: A record could not be taken"
+      open-breakers       = "1 Triad/triad triad_breaker_openings_total Sum of 60 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: A downstream is not called"
+      broken-invariants   = "1 Triad/triad triad_invariant_breaches_total Sum of 60 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: An invariant does not hold"
+      misconfigured       = "1 Triad/triad triad_misconfigured_total Sum of 60 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: A handler cannot go on"
+
+      submission-errors       = "1 AWS/Lambda Errors Sum of 300 s GreaterThanOrEqualToThreshold 5, 1 of 1, notBreaching: A function fails"
+      scheduler-errors        = "1 AWS/Lambda Errors Sum of 300 s GreaterThanOrEqualToThreshold 5, 1 of 1, notBreaching: A function fails"
+      supervisor-errors       = "1 AWS/Lambda Errors Sum of 300 s GreaterThanOrEqualToThreshold 3, 1 of 1, notBreaching: A function fails"
+      alerts-errors           = "1 AWS/Lambda Errors Sum of 300 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: A function fails"
+      agent-payment-errors    = "1 AWS/Lambda Errors Sum of 300 s GreaterThanOrEqualToThreshold 5, 1 of 1, notBreaching: A function fails"
+      submission-throttles    = "1 AWS/Lambda Throttles Sum of 300 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: A function is throttled"
+      scheduler-throttles     = "1 AWS/Lambda Throttles Sum of 300 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: A function is throttled"
+      supervisor-throttles    = "1 AWS/Lambda Throttles Sum of 300 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: A function is throttled"
+      alerts-throttles        = "1 AWS/Lambda Throttles Sum of 300 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: A function is throttled"
+      agent-payment-throttles = "1 AWS/Lambda Throttles Sum of 300 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: A function is throttled"
+      submission-lag          = "1 AWS/Lambda OffsetLag Maximum of 60 s GreaterThanOrEqualToThreshold 10000, 5 of 5, ignore: Too many orders"
+      scheduler-lag           = "1 AWS/Lambda OffsetLag Maximum of 60 s GreaterThanOrEqualToThreshold 10000, 5 of 5, ignore: Too many orders"
+      agent-payment-lag       = "1 AWS/Lambda OffsetLag Maximum of 60 s GreaterThanOrEqualToThreshold 10000, 5 of 5, ignore: Too many orders"
+      alerts-lag              = "1 AWS/Lambda OffsetLag Maximum of 60 s GreaterThanOrEqualToThreshold 1, 5 of 5, ignore: Alerts do not get out"
+
+      "orders-unread"        = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
+      "scheduler-unread"     = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
+      "alerts-unread"        = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
+      "agent.payment-unread" = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
+
+      "scheduler-failing"     = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 10, 3 of 3, notBreaching: Records fail"
+      "agent.payment-failing" = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 10, 3 of 3, notBreaching: Records fail"
+      "alerts-failing"        = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 1, 3 of 3, notBreaching: Alerts do not get out"
+
+      "scheduler-given-up"     = "2 AWS/Lambda OnFailureDestinationDeliveredEventCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: Records were given up"
+      "agent.payment-given-up" = "2 AWS/Lambda OnFailureDestinationDeliveredEventCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: Records were given up"
+
+      "orders-old"        = "1 Triad/triad triad_record_wait_seconds Maximum of 300 s GreaterThanThreshold 300, 1 of 1, notBreaching: Records are old"
+      "scheduler-old"     = "1 Triad/triad triad_record_wait_seconds Maximum of 300 s GreaterThanThreshold 300, 1 of 1, notBreaching: Records are old"
+      "agent.payment-old" = "1 Triad/triad triad_record_wait_seconds Maximum of 300 s GreaterThanThreshold 300, 1 of 1, notBreaching: Records are old"
+
+      "orders-throttled"      = "2 AWS/DynamoDB ReadThrottleEvents Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A table throttles"
+      "order-state-throttled" = "10 AWS/DynamoDB ReadThrottleEvents Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A table throttles"
+      "workflows-throttled"   = "2 AWS/DynamoDB ReadThrottleEvents Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A table throttles"
+      "control-throttled"     = "2 AWS/DynamoDB ReadThrottleEvents Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A table throttles"
+      "order-state-faults"    = "4 AWS/DynamoDB SystemErrors Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A table throttles"
+
+      supervisor-silent     = "1 Triad/triad triad_sweeps_total Sum of 60 s LessThanThreshold 1, 5 of 5, missing: Sweeps are silent or late"
+      overdue-orders        = "1 Triad/triad triad_oldest_due_seconds Maximum of 60 s GreaterThanThreshold 300, 5 of 5, notBreaching: Sweeps are silent or late"
+      schedule-failing      = "2 AWS/Scheduler TargetErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: Sweeps are silent or late"
+      notifications-failing = "1 AWS/SNS NumberOfNotificationsFailed Sum of 300 s GreaterThanOrEqualToThreshold 1, 1 of 1, notBreaching: Alerts do not get out"
     }
-    error_message = "Error orders, stuck compensations, dead letters, open breakers, broken invariants, a wrong installation: one is one too many"
+    error_message = "every alarm, what it rings for, and the section that says what to do"
+  }
+  assert {
+    condition = alltrue([
+      for key, a in aws_cloudwatch_metric_alarm.this : a.alarm_name == "triad-${key}" && endswith(a.alarm_description, " (docs/how-to/handle-alerts.md, ${local.alarms[key].section}).") &&
+      a.threshold == local.alarms[key].threshold && a.evaluation_periods == local.alarms[key].periods && a.treat_missing_data == local.alarms[key].missing
+    ]) && toset(local.alarm_names) == toset([for a in aws_cloudwatch_metric_alarm.this : a.alarm_name])
+    error_message = "each is made as it is listed, and its text names its section"
+  }
+  # What is a breach without data would ring before there is any.
+  assert {
+    condition     = alltrue([for a in aws_cloudwatch_metric_alarm.this : a.treat_missing_data != "breaching"])
+    error_message = "none rings at a healthy first apply"
   }
   assert {
     condition = (
-      aws_cloudwatch_metric_alarm.supervisor_silent[0].metric_name == "triad_sweeps_total" &&
-      aws_cloudwatch_metric_alarm.supervisor_silent[0].dimensions == tomap({ result = "whole" }) &&
-      aws_cloudwatch_metric_alarm.supervisor_silent[0].comparison_operator == "LessThanThreshold" &&
-      aws_cloudwatch_metric_alarm.supervisor_silent[0].treat_missing_data == "breaching" &&
-      aws_cloudwatch_metric_alarm.supervisor_silent[0].evaluation_periods == 4
+      aws_cloudwatch_metric_alarm.this["error-orders"].dimensions == tomap({ state = "Error" }) && aws_cloudwatch_metric_alarm.this["stuck-compensations"].dimensions == tomap({ state = "CompensationFailed" }) &&
+      aws_cloudwatch_metric_alarm.this["supervisor-silent"].dimensions == tomap({ result = "whole" }) && aws_cloudwatch_metric_alarm.this["alerts-lag"].dimensions == tomap({ FunctionName = "triad-alerts" }) &&
+      aws_cloudwatch_metric_alarm.this["agent.payment-old"].dimensions == tomap({ handler = "agent", topic = "agent.payment" }) &&
+      aws_cloudwatch_metric_alarm.this["notifications-failing"].dimensions == tomap({ TopicName = "triad-alerts" })
     )
-    error_message = "silence of the Supervisor is an alarm"
+    error_message = "of what"
   }
   assert {
-    condition     = contains(aws_cloudwatch_metric_alarm.supervisor_silent[0].alarm_actions, "arn:aws:sns:eu-west-1:111122223333:pager")
-    error_message = "further receivers"
+    condition = toset([for m in aws_cloudwatch_metric_alarm.this["order-state-throttled"].metric_query : jsonencode(m.metric[0].dimensions) if m.id != "sum"]) == toset([
+      for of in [{}, { GlobalSecondaryIndexName = "due" }, { GlobalSecondaryIndexName = "attention" }, { GlobalSecondaryIndexName = "search-1" }, { GlobalSecondaryIndexName = "search-2" }] : jsonencode(merge({ TableName = "triad-order-state" }, of))
+    ])
+    error_message = "throttles of the table and of each of its indexes"
   }
   assert {
-    condition = (
-      aws_cloudwatch_metric_alarm.overdue[0].metric_name == "triad_oldest_due_seconds" && aws_cloudwatch_metric_alarm.overdue[0].threshold == 300 &&
-      aws_cloudwatch_metric_alarm.overdue[0].namespace == "Triad/triad" && aws_cloudwatch_metric_alarm.overdue[0].statistic == "Maximum"
-    )
-    error_message = "an order that stays overdue is an alarm"
+    condition = [for m in aws_cloudwatch_metric_alarm.this["schedule-failing"].metric_query : "${m.expression} ${m.return_data}" if m.id == "sum"] == ["FILL(m0, 0) + FILL(m1, 0) true"] && alltrue([
+      for a in aws_cloudwatch_metric_alarm.this : length(a.metric_query) <= 11
+    ])
+    error_message = "several metrics are added up, a minute without data being 0; ten are the most that an alarm can have"
+  }
+  assert {
+    condition     = toset([for index in aws_dynamodb_table.order_state.global_secondary_index : index.name]) == toset(local.table_indexes.order_state)
+    error_message = "the indexes are those of the table"
   }
   assert {
     condition     = alltrue([for f in aws_lambda_function.this : f.environment[0].variables.TRIAD_METRICS_NAMESPACE == "Triad/triad"])
     error_message = "every function tells its metrics in this installation's namespace"
   }
   assert {
-    condition = aws_cloudwatch_dashboard.this[0].dashboard_name == "triad" && length(jsondecode(aws_cloudwatch_dashboard.this[0].dashboard_body).widgets) == 23 && contains([
+    condition = aws_cloudwatch_dashboard.this[0].dashboard_name == "triad" && length(jsondecode(aws_cloudwatch_dashboard.this[0].dashboard_body).widgets) == 24 && contains([
       for w in jsondecode(aws_cloudwatch_dashboard.this[0].dashboard_body).widgets : try(w.properties.metrics[0][0].expression, "")
     ], "SEARCH('{\"Triad/triad\",workflow,state} MetricName=\"triad_orders_ended_total\"', 'Sum', 60)")
     error_message = "a dashboard over all of it"
@@ -156,6 +196,49 @@ run "alarms" {
   }
 }
 
+run "alarms_with_other_thresholds" {
+  command = plan
+  variables {
+    alarms = {
+      lag_records               = 500
+      errors                    = 2
+      throttles                 = 2
+      supervisor_silent_minutes = 4
+      polling_errors            = true
+      functions                 = { alerts = { errors = 4, lag_records = 3 }, agent-payment = { failed_records = 50, throttles = 7 } }
+      actions                   = ["arn:aws:sns:eu-west-1:111122223333:pager"]
+    }
+  }
+  assert {
+    condition = {
+      for key in ["submission-lag", "alerts-lag", "submission-errors", "supervisor-errors", "alerts-errors", "submission-throttles", "agent-payment-throttles", "agent.payment-failing", "scheduler-failing"] :
+      key => local.alarms[key].threshold
+      } == {
+      submission-lag = 500, alerts-lag = 3, submission-errors = 2, supervisor-errors = 2, alerts-errors = 4, submission-throttles = 2, agent-payment-throttles = 7, "agent.payment-failing" = 50, scheduler-failing = 10
+    }
+    error_message = "by function, or for all"
+  }
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.this["supervisor-silent"].evaluation_periods == 4 && aws_cloudwatch_metric_alarm.this["orders-unreachable"].metric_name == "PollingErrorCount"
+    error_message = "minutes of silence, and errors of mappings where they are reported"
+  }
+  assert {
+    condition     = alltrue([for a in aws_cloudwatch_metric_alarm.this : contains(a.alarm_actions, "arn:aws:sns:eu-west-1:111122223333:pager")])
+    error_message = "further receivers"
+  }
+}
+
+run "alarms_in_plain_mode" {
+  command = plan
+  variables {
+    mapping = { mode = "plain" }
+  }
+  assert {
+    condition     = length([for key in keys(local.alarms) : key if endswith(key, "-given-up")]) == 0 && contains(keys(local.alarms), "scheduler-failing") && contains(keys(local.alarms), "orders-unread")
+    error_message = "nothing is given up there"
+  }
+}
+
 run "no_alarms" {
   command = plan
   variables {
@@ -163,11 +246,7 @@ run "no_alarms" {
     dashboard = false
   }
   assert {
-    condition = (
-      length(aws_cloudwatch_metric_alarm.lag) + length(aws_cloudwatch_metric_alarm.errors) + length(aws_cloudwatch_metric_alarm.throttles) +
-      length(aws_cloudwatch_metric_alarm.occurrence) + length(aws_cloudwatch_metric_alarm.supervisor_silent) +
-      length(aws_cloudwatch_metric_alarm.overdue) + length(aws_cloudwatch_dashboard.this) == 0
-    )
+    condition     = length(aws_cloudwatch_metric_alarm.this) + length(local.alarm_names) + length(aws_cloudwatch_dashboard.this) == 0
     error_message = "none"
   }
 }

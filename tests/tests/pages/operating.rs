@@ -12,7 +12,7 @@ use super::tree::{headings, page, pages, root};
 /// The alarm texts that operators read.
 const ALARMS: [&str; 2] = [
     include_str!("../../../infra/dashboards/alerts.yaml"),
-    include_str!("../../../infra/alarms.tf"),
+    include_str!("../../../infra/tests/alarms.json"),
 ];
 
 /// For each occurrence of a name, the text after it up to the end of the clause.

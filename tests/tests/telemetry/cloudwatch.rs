@@ -13,7 +13,7 @@ use triad_runtime::metric;
 
 use crate::telemetry::metrics::{sweep_over_a_breach, sweep_within};
 
-const NAMESPACE: &str = "Triad/shop";
+const NAMESPACE: &str = "Triad/triad";
 const MINUTE_MS: u64 = 60_000;
 /// Number of simulated worlds; the metrics of each count as one minute.
 const WORLDS: u64 = 60;
@@ -21,114 +21,100 @@ const WORLDS: u64 = 60;
 /// The dimensions of a series, by name.
 type Dimensions = BTreeMap<String, String>;
 
-/// One alarm of the module.
-#[derive(Debug, Clone)]
-struct Alarm {
+/// A series: namespace, name and dimensions.
+type Series = (String, String, Dimensions);
+
+/// A metric of an alarm, as `infra/tests/alarms.json` has it.
+#[derive(Debug)]
+struct Watched {
     namespace: String,
-    metric: String,
+    name: String,
     dimensions: Dimensions,
     statistic: String,
+}
+
+impl Watched {
+    fn read(from: &Value) -> Self {
+        let by = from["dimensions"].as_object().expect("dimensions").iter();
+        Self {
+            namespace: text(&from["namespace"]),
+            name: text(&from["name"]),
+            dimensions: by
+                .map(|(name, value)| (name.clone(), text(value)))
+                .collect(),
+            statistic: text(&from["statistic"]),
+        }
+    }
+
+    fn series(&self) -> Series {
+        (
+            self.namespace.clone(),
+            self.name.clone(),
+            self.dimensions.clone(),
+        )
+    }
+}
+
+/// One alarm of the module. Several metrics are added up.
+#[derive(Debug)]
+struct Alarm {
+    metrics: Vec<Watched>,
     period_ms: u64,
     periods: u64,
     datapoints: u64,
     comparison: String,
     threshold: f64,
-    is_missing_a_breach: bool,
+    without_data: WithoutData,
 }
 
-/// The value of `name = value` in a Terraform block that has one setting on each line.
-fn said<'a>(block: &'a str, name: &str) -> Option<&'a str> {
-    let of = |line: &'a str| {
-        line.trim()
-            .strip_prefix(name)?
-            .trim_start()
-            .strip_prefix('=')
-    };
-    block.lines().find_map(of).map(str::trim)
+/// How an alarm takes a period without data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WithoutData {
+    NoBreach,
+    /// The alarm keeps its state.
+    Unchanged,
+    /// Without data in all periods the alarm has insufficient data, and rings if it had data before.
+    Silence,
 }
 
-/// The names and texts in `{ name = "text" }`.
-fn pairs(map: &str) -> Dimensions {
-    let inner = map.trim_matches(['{', '}', ' ']);
-    let parts = inner.split(',').filter_map(|part| part.split_once('='));
-    parts
-        .map(|(name, text)| (name.trim().into(), text.trim().trim_matches('"').into()))
-        .collect()
-}
-
-/// The value of a number, or of a variable's default.
-fn number(said: &str, variables: &str) -> f64 {
-    let text = match said.strip_prefix("var.alarms.") {
-        None => said,
-        Some(name) => {
-            let default = self::said(variables, name).expect("the variable is there");
-            let default = default
-                .strip_prefix("optional(number, ")
-                .expect("a default");
-            default.trim_end_matches(')')
-        }
-    };
-    text.parse()
-        .unwrap_or_else(|_| panic!("{said} is a number"))
-}
-
-/// The module's alarms, by resource name.
-fn alarms() -> BTreeMap<String, Alarm> {
-    let text = include_str!("../../../infra/alarms.tf");
-    let variables = include_str!("../../../infra/variables_operations.tf");
-    let (locals, resources) = text
-        .split_once("resource \"aws_cloudwatch_metric_alarm\" ")
-        .expect("there are alarms");
-    let blocks = resources.split("resource \"aws_cloudwatch_metric_alarm\" ");
-    let mut alarms = BTreeMap::new();
-    for block in blocks {
-        let name = block.split('"').nth(1).expect("a name");
-        let word = |name: &str| said(block, name).unwrap_or_default().trim_matches('"');
-        let count = |name: &str| said(block, name).map(|said| number(said, variables) as u64);
-        let periods = count("evaluation_periods").expect("so many periods");
-        let one = Alarm {
-            namespace: match word("namespace") {
-                "local.metric_namespace" => NAMESPACE.to_owned(),
-                other => other.to_owned(),
+impl Alarm {
+    fn read(from: &Value) -> Self {
+        let metrics = from["metrics"].as_array().expect("metrics");
+        let number = |value: &Value| value.as_u64().expect("a number");
+        Self {
+            metrics: metrics.iter().map(Watched::read).collect(),
+            period_ms: number(&metrics[0]["period"]) * 1_000,
+            periods: number(&from["periods"]),
+            datapoints: number(&from["datapoints"]),
+            comparison: text(&from["comparison"]),
+            threshold: from["threshold"].as_f64().expect("a threshold"),
+            without_data: match from["missing"].as_str() {
+                Some("notBreaching") => WithoutData::NoBreach,
+                Some("ignore") => WithoutData::Unchanged,
+                Some("missing") => WithoutData::Silence,
+                other => panic!("missing data is {other:?}"),
             },
-            metric: word("metric_name").to_owned(),
-            dimensions: said(block, "dimensions").map(pairs).unwrap_or_default(),
-            statistic: word("statistic").to_owned(),
-            period_ms: count("period").expect("a period") * 1_000,
-            periods,
-            datapoints: count("datapoints_to_alarm").unwrap_or(periods),
-            comparison: word("comparison_operator").to_owned(),
-            threshold: number(said(block, "threshold").expect("a threshold"), variables),
-            is_missing_a_breach: match word("treat_missing_data") {
-                "breaching" => true,
-                "notBreaching" => false,
-                other => panic!("{name}: missing data is {other}"),
-            },
-        };
-        if name != "occurrence" {
-            alarms.insert(name.to_owned(), one);
-            continue;
-        }
-        // A resource with `for_each`: one alarm for each entry of a map.
-        for entry in locals
-            .split(" = {\n")
-            .skip(1)
-            .filter(|e| said(e, "metric").is_some())
-        {
-            let named = locals.split(entry).next().expect("what stands before it");
-            let named = named.trim_end_matches(" = {\n").split_whitespace().last();
-            let of_entry = Alarm {
-                metric: said(entry, "metric")
-                    .expect("a metric")
-                    .trim_matches('"')
-                    .into(),
-                dimensions: said(entry, "dimensions").map(pairs).unwrap_or_default(),
-                ..one.clone()
-            };
-            alarms.insert(named.expect("a name").to_owned(), of_entry);
         }
     }
-    alarms
+
+    fn is_of_triad(&self) -> bool {
+        self.metrics[0].namespace == NAMESPACE
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+/// The module's alarms by name, without the prefix of the installation.
+fn alarms() -> BTreeMap<String, Alarm> {
+    let file = include_str!("../../../infra/tests/alarms.json");
+    let mut lines: BTreeMap<String, Value> = serde_json::from_str(file).expect("it is JSON");
+    lines.remove("note").expect("the note");
+    let alarms = lines
+        .iter()
+        .map(|(name, line)| (name.clone(), Alarm::read(line)));
+    alarms.collect()
 }
 
 /// The values of one series: time, value, and number of reports.
@@ -136,7 +122,7 @@ type Values = Vec<(u64, f64, f64)>;
 
 /// The metrics that CloudWatch has received, by namespace, name and dimensions.
 #[derive(Default)]
-struct CloudWatch(BTreeMap<(String, String, Dimensions), Values>);
+struct CloudWatch(BTreeMap<Series, Values>);
 
 impl CloudWatch {
     /// Reads a function's log lines in the embedded metric format.
@@ -166,13 +152,9 @@ impl CloudWatch {
         }
     }
 
-    /// The values of a metric that AWS reports, not Triad.
+    /// The values of the last metric of an alarm, one for each minute.
     fn of_aws(alarm: &Alarm, each_minute: &[f64]) -> Self {
-        let series = (
-            alarm.namespace.clone(),
-            alarm.metric.clone(),
-            alarm.dimensions.clone(),
-        );
+        let series = alarm.metrics.last().expect("a metric").series();
         let minutes = each_minute.iter().zip(0..);
         let values = minutes.map(|(value, minute)| (minute * MINUTE_MS, *value, 1.0));
         Self([(series, values.collect())].into())
@@ -180,39 +162,37 @@ impl CloudWatch {
 
     /// The alarm's statistic in the period that begins at `begin`; `None` without values.
     fn statistic(&self, alarm: &Alarm, begin: u64) -> Option<f64> {
-        let series = (
-            alarm.namespace.clone(),
-            alarm.metric.clone(),
-            alarm.dimensions.clone(),
-        );
         let period = begin..begin + alarm.period_ms;
-        let told = self.0.get(&series).into_iter().flatten();
-        let told = told.filter(|(at, ..)| period.contains(at));
-        match &*alarm.statistic {
-            "Sum" => told
-                .map(|(_, value, times)| value * times)
-                .reduce(|a, b| a + b),
-            "Maximum" => told.map(|(_, value, _)| *value).reduce(f64::max),
-            other => panic!("a statistic {other}"),
-        }
-    }
-
-    /// Whether the alarm rings when its last period ends at `end`.
-    fn rings(&self, alarm: &Alarm, end: u64) -> bool {
-        let begins = (1..=alarm.periods).map(|n| end.checked_sub(n * alarm.period_ms));
-        let is_breach = |begin: Option<u64>| {
-            let Some(statistic) = begin.and_then(|begin| self.statistic(alarm, begin)) else {
-                return alarm.is_missing_a_breach;
-            };
-            match &*alarm.comparison {
-                "GreaterThanThreshold" => statistic > alarm.threshold,
-                "GreaterThanOrEqualToThreshold" => statistic >= alarm.threshold,
-                "LessThanThreshold" => statistic < alarm.threshold,
-                other => panic!("a comparison {other}"),
+        let of = |watched: &Watched| {
+            let told = self.0.get(&watched.series()).into_iter().flatten();
+            let told = told.filter(|(at, ..)| period.contains(at));
+            match &*watched.statistic {
+                "Sum" => told
+                    .map(|(_, value, times)| value * times)
+                    .reduce(|a, b| a + b),
+                "Maximum" => told.map(|(_, value, _)| *value).reduce(f64::max),
+                other => panic!("a statistic {other}"),
             }
         };
-        let breaches = begins.filter(|begin| is_breach(*begin)).count();
-        breaches as u64 >= alarm.datapoints
+        alarm.metrics.iter().filter_map(of).reduce(|a, b| a + b)
+    }
+
+    /// Whether the alarm rings when its last period ends at `end`: it breaches, or is without data after it had some.
+    fn rings(&self, alarm: &Alarm, end: u64) -> bool {
+        let begins = (1..=alarm.periods).filter_map(|n| end.checked_sub(n * alarm.period_ms));
+        let statistics = begins.filter_map(|begin| self.statistic(alarm, begin));
+        let statistics: Vec<f64> = statistics.collect();
+        if alarm.without_data == WithoutData::Silence && statistics.is_empty() {
+            let mut before = self.0.get(&alarm.metrics[0].series()).into_iter().flatten();
+            return before.any(|(at, ..)| *at < end);
+        }
+        let is_breach = |statistic: &&f64| match &*alarm.comparison {
+            "GreaterThanThreshold" => **statistic > alarm.threshold,
+            "GreaterThanOrEqualToThreshold" => **statistic >= alarm.threshold,
+            "LessThanThreshold" => **statistic < alarm.threshold,
+            other => panic!("a comparison {other}"),
+        };
+        statistics.iter().filter(is_breach).count() as u64 >= alarm.datapoints
     }
 }
 
@@ -246,12 +226,11 @@ fn told_in_minutes(minutes: u64, mut work: impl FnMut(u64)) -> CloudWatch {
 
 /// How often an event happened in a minute, summed over all labels that the alarm's dimensions do not fix.
 fn happened(told: &CloudWatch, alarm: &Alarm, minute: u64) -> f64 {
+    let watched = &alarm.metrics[0];
     let of_it = told.0.iter().filter(|((_, name, by), _)| {
-        let fits = alarm
-            .dimensions
-            .iter()
-            .all(|(name, value)| by.get(name) == Some(value));
-        *name == alarm.metric && fits && by.len() > alarm.dimensions.len()
+        let fits = |(name, value)| by.get(name) == Some(value);
+        let fits = watched.dimensions.iter().all(fits);
+        *name == watched.name && fits && by.len() > watched.dimensions.len()
     });
     let values = of_it.flat_map(|(_, values)| values);
     let values = values.filter(|(at, ..)| *at == minute * MINUTE_MS);
@@ -267,9 +246,18 @@ fn on_one_thread<F: Future>(work: F) -> F::Output {
 #[test]
 fn every_alarm_of_the_module_is_tried_here() {
     let alarms = alarms();
-    let names: BTreeSet<_> = alarms.keys().map(String::as_str).collect();
-    let tried = OCCURRENCES.into_iter().chain(OF_AWS).chain(OF_SWEEPS);
-    assert_eq!(names, tried.collect());
+    let of_triad = alarms.iter().filter(|(_, alarm)| alarm.is_of_triad());
+    let names = of_triad.map(|(name, _)| name.as_str());
+    let names: BTreeSet<_> = names.filter(|name| !name.ends_with("-old")).collect();
+    assert_eq!(names, OCCURRENCES.into_iter().chain(OF_SWEEPS).collect());
+}
+
+#[test]
+fn no_alarm_rings_before_there_is_data() {
+    let none = CloudWatch::default();
+    for (name, alarm) in alarms() {
+        assert!(!none.rings(&alarm, 60 * MINUTE_MS), "{name}");
+    }
 }
 
 /// Alarms that ring for a single event.
@@ -281,10 +269,8 @@ const OCCURRENCES: [&str; 6] = [
     "open-breakers",
     "stuck-compensations",
 ];
-/// Alarms on AWS's own metrics.
-const OF_AWS: [&str; 3] = ["errors", "lag", "throttles"];
 /// Alarms on metrics of sweeps.
-const OF_SWEEPS: [&str; 2] = ["overdue", "supervisor_silent"];
+const OF_SWEEPS: [&str; 2] = ["overdue-orders", "supervisor-silent"];
 
 #[test]
 fn one_event_that_a_handler_tells_of_rings_in_its_minute_and_no_other() {
@@ -315,7 +301,7 @@ fn one_event_that_a_handler_tells_of_rings_in_its_minute_and_no_other() {
 
 #[test]
 fn a_supervisor_that_does_not_sweep_all_of_the_index_for_five_minutes_rings() {
-    let alarm = &alarms()["supervisor_silent"];
+    let alarm = &alarms()["supervisor-silent"];
     let whole = told_in_minutes(10, |_| on_one_thread(sweep_within(100)));
     assert!(!whole.rings(alarm, 10 * MINUTE_MS));
     // No further metrics are reported after the tenth minute.
@@ -327,7 +313,7 @@ fn a_supervisor_that_does_not_sweep_all_of_the_index_for_five_minutes_rings() {
 
 #[test]
 fn an_order_that_stays_overdue_for_five_minutes_rings() {
-    let alarm = &alarms()["overdue"];
+    let alarm = &alarms()["overdue-orders"];
     let from_third = told_in_minutes(8, |minute| match minute {
         0..3 => on_one_thread(sweep_within(100)),
         // From the fourth minute on, each sweep finds an order that has been due for an hour.
@@ -338,19 +324,73 @@ fn an_order_that_stays_overdue_for_five_minutes_rings() {
 }
 
 #[test]
-fn what_aws_tells_of_functions_rings_at_its_threshold() {
+fn a_record_that_is_older_than_five_minutes_rings() {
+    let worlds = told_in_minutes(WORLDS, |seed| {
+        let _ = triad_sim::run(seed, triad_sim::Options::default());
+    });
     let alarms = alarms();
-    let rings = |name: &str, each_minute: &[f64]| {
-        let alarm = &alarms[name];
-        CloudWatch::of_aws(alarm, each_minute).rings(alarm, 5 * MINUTE_MS)
-    };
-    let lag = alarms["lag"].threshold;
-    assert!(rings("lag", &[lag + 1.0; 5]));
-    assert!(!rings("lag", &[lag; 5]), "as many as allowed");
-    assert!(!rings("lag", &[lag + 1.0; 4]), "in four minutes of five");
-    for name in ["errors", "throttles"] {
-        let enough = alarms[name].threshold;
-        assert!(rings(name, &[0.0, enough - 1.0, 1.0]), "{name}, together");
-        assert!(!rings(name, &[0.0, enough - 1.0]), "{name}, one less");
+    let old = alarms.iter().filter(|(name, _)| name.ends_with("-old"));
+    let old: Vec<_> = old.collect();
+    assert!(old.len() >= 6, "one for each topic: {old:?}");
+    for (name, alarm) in old {
+        let watched = &alarm.metrics[0];
+        let by = &watched.dimensions;
+        // The simulated worlds have other agents.
+        let is_reported = worlds.0.keys().any(|(_, name, of)| {
+            *name == watched.name
+                && of["handler"] == by["handler"]
+                && (by["handler"] == "agent" || of["topic"] == by["topic"])
+        });
+        assert!(is_reported, "{name}: a handler reports it");
+        let after = |seconds: f64| {
+            let told = told_in_minutes(5, |_| {
+                let labels = [
+                    ("handler", by["handler"].clone()),
+                    ("topic", by["topic"].clone()),
+                ];
+                metrics::histogram!(metric::RECORD_WAIT.name, &labels).record(seconds);
+            });
+            told.rings(alarm, 5 * MINUTE_MS)
+        };
+        assert!(after(360.0), "{name}");
+        assert!(!after(240.0), "{name}");
+    }
+}
+
+#[test]
+fn what_aws_reports_rings_at_its_threshold() {
+    for (name, alarm) in alarms() {
+        if alarm.is_of_triad() {
+            continue;
+        }
+        let minutes = alarm.periods * alarm.period_ms / MINUTE_MS;
+        let rings = |in_period: f64, periods: u64| {
+            // The value comes in the last minute of each period.
+            let minute = |n: u64| match (n + 1) * MINUTE_MS % alarm.period_ms {
+                0 if n * MINUTE_MS / alarm.period_ms < periods => in_period,
+                _ => 0.0,
+            };
+            let each: Vec<f64> = (0..minutes).map(minute).collect();
+            CloudWatch::of_aws(&alarm, &each).rings(&alarm, minutes * MINUTE_MS)
+        };
+        if alarm.without_data == WithoutData::Silence {
+            assert!(!rings(0.0, 0), "{name}: polls that bring nothing");
+            let once = CloudWatch::of_aws(&alarm, &[0.0]);
+            assert!(!once.rings(&alarm, minutes * MINUTE_MS), "{name}: not yet");
+            assert!(
+                once.rings(&alarm, (minutes + 1) * MINUTE_MS),
+                "{name}: silence"
+            );
+            continue;
+        }
+        assert!(rings(alarm.threshold, alarm.datapoints), "{name}");
+        assert!(
+            !rings(alarm.threshold - 1.0, alarm.periods),
+            "{name}, one less"
+        );
+        assert!(
+            !rings(alarm.threshold, alarm.datapoints - 1),
+            "{name}, a period less"
+        );
     }
 }

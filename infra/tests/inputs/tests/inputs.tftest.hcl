@@ -540,6 +540,38 @@ run "alarm_threshold_of_nothing" {
   expect_failures = [var.alarms]
 }
 
+run "alarm_threshold_of_nothing_for_one_function" {
+  command = plan
+  variables {
+    alarms = { functions = { alerts = { errors = 0 } } }
+  }
+  expect_failures = [var.alarms]
+}
+
+run "alarm_thresholds_of_a_function_that_there_is_not" {
+  command = plan
+  variables {
+    alarms = { functions = { agent-bank = { errors = 1 } } }
+  }
+  expect_failures = [var.alarms]
+}
+
+run "records_that_are_older_than_functions_report" {
+  command = plan
+  variables {
+    alarms = { record_seconds = 601 }
+  }
+  expect_failures = [var.alarms]
+}
+
+run "topics_unread_for_half_a_minute" {
+  command = plan
+  variables {
+    alarms = { unread_minutes = 2.5 }
+  }
+  expect_failures = [var.alarms]
+}
+
 run "supervisor_silent_for_a_minute_only" {
   command = plan
   variables {

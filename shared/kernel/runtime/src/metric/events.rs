@@ -206,6 +206,8 @@ pub(crate) fn swept(
     (began, ended): (Timestamp, Timestamp),
 ) {
     table::SWEEPS.add(1, [result.into()]);
+    // A reader that watches for whole sweeps must see a 0 where sweeps run and none is whole.
+    table::SWEEPS.add(0, ["whole".into()]);
     table::SWEEP_DURATION.record(seconds(ended.since(began)), []);
     table::SWEEP_ORDERS.set(found as f64, []);
     let overdue = oldest.map_or(Millis(0), |since| began.since(since));
