@@ -23,7 +23,7 @@ async fn main() -> Result<(), RunError> {
     let wiring = lambda::start().await?;
     let setup = triad_lambda::init(async {
         let parts = match environment(PARTS) {
-            Some(text) => serde_json::from_str(&text).map_err(|e| format!("{PARTS}: {e}"))?,
+            Some(text) => Parts::read(&text).map_err(|e| format!("{PARTS}: {e}"))?,
             None => Parts::default(),
         };
         let account = Account::of_function();
@@ -82,7 +82,14 @@ impl Setup {
             Request::Doctor => {
                 let tables = Tables::with_prefix(&kafka.prefix);
                 let tables = Some((&self.tables, &tables));
-                let findings = examine(Some(kafka), tables, Some(&self.aws), &self.parts).await;
+                let findings = examine(
+                    Some(kafka),
+                    tables,
+                    Some(&self.aws),
+                    &kafka.prefix,
+                    &self.parts,
+                )
+                .await;
                 Ok(serde_json::json!({"is_fine": is_fine(&findings), "findings": findings}))
             }
         }

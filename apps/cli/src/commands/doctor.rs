@@ -80,7 +80,7 @@ pub async fn run(args: DoctorArgs) -> Result<ExitCode> {
 
 async fn from_here(args: &DoctorArgs, aws: &SdkConfig) -> Result<Vec<Finding>> {
     let parts: Parts = match &args.setup {
-        Some(text) => serde_json::from_str(text)
+        Some(text) => Parts::read(text)
             .map_err(|e| Usage(format!("--setup: is not the parts of an installation: {e}")))?,
         None => Parts::default(),
     };
@@ -95,7 +95,8 @@ async fn from_here(args: &DoctorArgs, aws: &SdkConfig) -> Result<Vec<Finding>> {
     let tables = args.store.tables().await.context("nothing was examined")?;
     let is_of_aws = args.store.is_of_aws()?;
     let aws = is_of_aws.then_some(aws);
-    Ok(examine(kafka.as_ref(), Some(tables.parts()), aws, &parts).await)
+    let prefix = &args.store.data.prefix;
+    Ok(examine(kafka.as_ref(), Some(tables.parts()), aws, prefix, &parts).await)
 }
 
 fn show(finding: &Finding, in_json: bool) -> Result<()> {

@@ -23,6 +23,9 @@ pub struct MappingPollers {
     /// Most pollers; absent in plain mode.
     #[serde(default)]
     pub most: Option<i32>,
+    /// Longest wait for a batch to fill, in seconds. Absent: it stays as it is.
+    #[serde(default)]
+    pub window: Option<i32>,
 }
 
 /// Why a setting could not be made, for people.
@@ -63,6 +66,7 @@ pub async fn set_pollers(
             .uuid(&mapping.uuid)
             .set_provisioned_poller_config(pollers)
             .metrics_config(metrics)
+            .set_maximum_batching_window_in_seconds(mapping.window)
             .send()
             .await;
         updated.map_err(|e| {
