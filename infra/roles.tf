@@ -3,8 +3,8 @@
 
 resource "aws_iam_role" "function" {
   for_each             = local.functions
-  name                 = local.function_names[each.key]
-  description          = "Triad function ${local.function_names[each.key]}"
+  name                 = local.role_names[each.key]
+  description          = "Triad function ${local.all_function_names[each.key]}"
   permissions_boundary = var.permissions_boundary_arn
   tags                 = var.tags
   assume_role_policy = jsonencode({
@@ -33,7 +33,7 @@ resource "aws_iam_role_policy" "function" {
 }
 
 resource "aws_iam_role" "schedule" {
-  name                 = "${local.function_names.supervisor}-schedule"
+  name                 = local.role_names.schedule
   description          = "EventBridge Scheduler starts the Triad Supervisor"
   permissions_boundary = var.permissions_boundary_arn
   tags                 = var.tags

@@ -21,9 +21,10 @@ from policy_sentry.querying.conditions import get_condition_keys_for_service
 # Lambda demands "*" for the network interfaces of functions in a VPC (Lambda Developer Guide,
 # "Giving Lambda functions access to resources in a VPC").
 DEMANDED = {"NetworkInterfacesOfLambda", "NetworkInterfacesNotOfTheCode"}
-# Resources whose names Lambda generates: log streams, and objects of records that were given up.
+# Resources whose names Lambda generates: log streams, mappings, and objects of records that were given up.
 MADE_UP = (
     re.compile(r"^arn:aws:logs:[^*]+:log-stream:\*$"),
+    re.compile(r"^arn:aws:lambda:[^*]+:event-source-mapping:\*$"),
     re.compile(r"^arn:aws:s3:::[^*]+/aws/lambda/\*$"),
 )
 # Condition keys that every service supports.

@@ -1,0 +1,61 @@
+# What the function `setup` may do beside what others may: see setup.tf for its requests.
+
+locals {
+  setup_statements = concat(
+    [
+      {
+        Sid      = "LooksAtTables"
+        Effect   = "Allow"
+        Action   = ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]
+        Resource = values(local.table_arns)
+      },
+      # The ids of mappings are known only once they are there.
+      {
+        Sid      = "LooksAtMappings"
+        Effect   = "Allow"
+        Action   = ["lambda:GetEventSourceMapping"]
+        Resource = [local.any_mapping_arn]
+      },
+      {
+        Sid      = "LooksAtFunctions"
+        Effect   = "Allow"
+        Action   = ["lambda:GetFunctionConfiguration"]
+        Resource = values(local.function_arns)
+      },
+      {
+        Sid      = "LooksAtTheSchedule"
+        Effect   = "Allow"
+        Action   = ["scheduler:GetSchedule"]
+        Resource = ["arn:${local.partition}:scheduler:${local.arn_tail}:schedule/${local.schedule_group_name}/${local.function_names.supervisor}"]
+      },
+      {
+        Sid      = "LooksAtAlerts"
+        Effect   = "Allow"
+        Action   = ["sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"]
+        Resource = [local.alerts_topic_arn]
+      },
+    ],
+    length(local.alarm_names) == 0 ? [] : [{
+      Sid      = "LooksAtAlarms"
+      Effect   = "Allow"
+      Action   = ["cloudwatch:DescribeAlarms"]
+      Resource = [for name in local.alarm_names : "arn:${local.partition}:cloudwatch:${local.arn_tail}:alarm:${name}"]
+    }],
+    !local.provisioned ? [] : [{
+      Sid       = "SetsPollers"
+      Effect    = "Allow"
+      Action    = ["lambda:UpdateEventSourceMapping"]
+      Resource  = [local.any_mapping_arn]
+      Condition = { ArnEquals = { "lambda:FunctionArn" = distinct([for lane in values(local.lanes) : local.function_arns[lane.function]]) } }
+    }],
+    [
+      for _ in var.console[*] : {
+        Sid      = "OpensTheConsole"
+        Effect   = "Allow"
+        Action   = ["lambda:AddPermission", "lambda:GetPolicy", "lambda:RemovePermission"]
+        Resource = [local.function_arns.console]
+      }
+    ],
+  )
+  any_mapping_arn = "arn:${local.partition}:lambda:${local.arn_tail}:event-source-mapping:*"
+}
