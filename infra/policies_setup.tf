@@ -1,4 +1,5 @@
-# What the function `setup` may do beside what others may: see setup.tf for its requests.
+# What the function `setup` may do beside what others may: see setup.tf for its requests. What it may change is listed by name.
+# Functions and alarms, at which it looks alone, are of the prefix, because with many agents a list would not fit into a role.
 
 locals {
   setup_statements = concat(
@@ -20,7 +21,7 @@ locals {
         Sid      = "LooksAtFunctions"
         Effect   = "Allow"
         Action   = ["lambda:GetFunctionConfiguration"]
-        Resource = values(local.function_arns)
+        Resource = ["arn:${local.partition}:lambda:${local.arn_tail}:function:${var.name_prefix}*"]
       },
       {
         Sid      = "LooksAtTheSchedule"
@@ -39,7 +40,7 @@ locals {
       Sid      = "LooksAtAlarms"
       Effect   = "Allow"
       Action   = ["cloudwatch:DescribeAlarms"]
-      Resource = [for name in local.alarm_names : "arn:${local.partition}:cloudwatch:${local.arn_tail}:alarm:${name}"]
+      Resource = ["arn:${local.partition}:cloudwatch:${local.arn_tail}:alarm:${var.name_prefix}*"]
     }],
     !local.provisioned ? [] : [{
       Sid       = "SetsPollers"

@@ -28,7 +28,7 @@ locals {
   poller_group = !local.provisioned ? "" : var.mapping.poller_group != null ? var.mapping.poller_group : var.vpc == null ? "" : local.name
 
   # What `triad doctor` looks at, beside what every function is told. Names are without the prefix, and the whole is
-  # compressed: an environment holds 4 KB. Mappings are not in it, because they are made after the function; the command line
+  # compressed (base64 of gzip): an environment holds 4 KB. Mappings are not in it, because they are made after the function; the command line
   # sends their ids from Terraform's output.
   alarm_names = !var.alarms.enabled ? [] : sort(concat(
     [for name in values(local.reading_functions) : "${name}-lag"],

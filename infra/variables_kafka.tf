@@ -106,7 +106,8 @@ variable "mapping" {
     How Lambda reads the topics: one mapping a topic.
     mode: provisioned (partial batch responses, retry limits, bisection, kept records) or plain (a failed batch is retried as a whole until it succeeds).
     high_lanes: whether orders of high priority have topics and mappings of their own. Without them there is no topic to
-    which such an order could go; turn them off only when none is under way.
+    which such an order could go. Turn them off only when none is under way, and delete their topics then, because nothing reads
+    what is written to one that is still there.
     pollers_least, pollers_most: pollers of each mapping; provisioned mode only.
     poller_group: name under which the mappings share the units that pollers are paid by; null: the installation's name, in a
     VPC. "": no group, and each mapping pays for units of its own.

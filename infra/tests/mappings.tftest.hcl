@@ -221,6 +221,28 @@ run "msk_with_scram" {
   }
 }
 
+run "msk_with_tls_alone" {
+  command = plan
+  variables {
+    kafka = {
+      brokers         = "b-1.example.internal:9094"
+      msk_cluster_arn = "arn:aws:kafka:eu-west-1:111122223333:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      auth            = "tls"
+    }
+  }
+  assert {
+    condition = alltrue([
+      for mapping in aws_lambda_event_source_mapping.this :
+      mapping.event_source_arn == var.kafka.msk_cluster_arn && length(mapping.source_access_configuration) == 0
+    ])
+    error_message = "MSK without a login"
+  }
+  assert {
+    condition     = length([for s in flatten(values(local.statements)) : s if startswith(s.Action[0], "kafka-cluster:")]) == 0
+    error_message = "and so without permissions of IAM inside of it"
+  }
+}
+
 run "msk_with_mutual_tls" {
   command = plan
   variables {

@@ -34,15 +34,15 @@ run "exact_actions_on_exact_resources" {
           for resource in statement.Resource : statement.Sid if resource != "*" && strcontains(resource, "*")
         ]
       ]
-    ])) == toset(["OwnLogs", "KeepRecords", "LooksAtMappings", "SetsPollers"])
-    error_message = "a * at the end of a name only where Lambda makes up the name: log streams, kept records and mappings"
+    ])) == toset(["OwnLogs", "KeepRecords", "LooksAtMappings", "SetsPollers", "LooksAtAlarms", "LooksAtFunctions"])
+    error_message = "a * at the end of a name only where Lambda makes up the name, or setup looks at what has the prefix"
   }
   assert {
     condition = alltrue(flatten([
       for policy in aws_iam_role_policy.function : [
         for statement in jsondecode(policy.policy).Statement : [
           for resource in statement.Resource : length(split("*", resource)) == 2 && endswith(resource, "*")
-        ] if contains(["OwnLogs", "KeepRecords", "LooksAtMappings", "SetsPollers"], statement.Sid)
+        ] if contains(["OwnLogs", "KeepRecords", "LooksAtMappings", "SetsPollers", "LooksAtAlarms", "LooksAtFunctions"], statement.Sid)
       ]
     ]))
     error_message = "and there at the very end"
