@@ -29,10 +29,10 @@ locals {
     supervisor = concat(local.scheduler_topics, local.status_topics, ["alerts"])
     alerts     = ["alerts", "dead-letter"]
     agent      = concat(local.scheduler_topics, ["alerts", "dead-letter"])
-    setup      = []
     # Operators' acts wake the Scheduler, tell statuses, and alert of a downstream that is paused; a replayed dead
     # letter goes to where it came from.
     console = local.console_acts ? distinct(concat(local.read_topics, local.status_topics, ["dead-letter"])) : []
+    setup   = []
   }
 
   # Topics that a function reads by itself, to their present end and in no group.
