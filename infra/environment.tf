@@ -75,7 +75,8 @@ locals {
         TRIAD_ALERTS_SNS_TOPIC = local.alerts_topic_arn
         TRIAD_CONSOLE_URL      = var.console_url
       }
-      setup = { TRIAD_SETUP = base64gzip(jsonencode(local.expected)) }
+      # An environment holds 4 KB.
+      setup = { TRIAD_SETUP = base64gzip(jsonencode(local.parts)) }
     },
     {
       for console in var.console[*] : "console" => {

@@ -125,9 +125,10 @@ resource "aws_lambda_event_source_mapping" "this" {
   depends_on = [aws_lambda_invocation.topics, aws_lambda_invocation.workflows]
 
   lifecycle {
-    # Once a mapping is there, `setup` sets its pollers, because it alone can name their group (setup.tf): a provider that
-    # sees the group would take it away. So a change of the mode makes a new mapping, which goes on where the group is.
-    ignore_changes       = [provisioned_poller_config]
+    # Once a mapping is there, `setup` sets its pollers and metrics, because it alone can name the pollers' group (setup.tf): a
+    # provider that sees the group would take it away. So a change of the mode makes a new mapping, which goes on where the
+    # group is.
+    ignore_changes       = [provisioned_poller_config, metrics_config]
     replace_triggered_by = [terraform_data.mapping_mode]
 
     precondition {

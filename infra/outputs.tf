@@ -19,6 +19,7 @@ output "triad" {
     alerts_topic_arn    = local.alerts_topic_arn
     failure_bucket_arn  = local.failure_bucket_arn
     metric_namespace    = local.metric_namespace
+    setup               = local.parts
   }
 }
 

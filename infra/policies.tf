@@ -2,9 +2,9 @@
 #
 # The exceptions, and no others (tests/roles.tftest.hcl and tests/infra/policies.py hold this):
 # - resource "*" for actions that AWS offers no narrower resource for, or that Lambda demands it
-#   for: the network interfaces of a function in a VPC, MSK's bootstrap addresses, X-Ray;
+#   for: the network interfaces of a function in a VPC, MSK's bootstrap addresses, X-Ray, the list of mappings;
 # - a "*" at the end of names that Lambda makes up: log streams, objects of kept records, mappings;
-# - a "*" after the prefix of functions and alarms at which `setup` looks.
+# - a "*" after the prefix of functions, roles and alarms at which `setup` looks.
 
 locals {
   # Tables. A transaction of puts needs PutItem on each table; IAM has no action for transactions.

@@ -48,7 +48,7 @@ locals {
             Action = concat(
               ["kafka-cluster:Connect"],
               length(local.written_topics[kind]) == 0 ? [] : ["kafka-cluster:WriteDataIdempotently"],
-              length(local.read_by_function[function]) == 0 && kind != "setup" ? [] : ["kafka-cluster:DescribeClusterDynamicConfiguration"],
+              length(local.read_by_function[function]) == 0 ? [] : ["kafka-cluster:DescribeClusterDynamicConfiguration"],
             )
             Resource = [var.kafka.msk_cluster_arn]
           },

@@ -1,5 +1,5 @@
 # What the function `setup` may do beside what others may: see setup.tf for its requests. What it may change is listed by name.
-# Functions and alarms, at which it looks alone, are of the prefix, because with many agents a list would not fit into a role.
+# Functions, roles and alarms, at which it looks alone, are of the prefix: with many agents a list would not fit into a role.
 
 locals {
   setup_statements = concat(
@@ -10,18 +10,30 @@ locals {
         Action   = ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]
         Resource = values(local.table_arns)
       },
-      # The ids of mappings are known only once they are there.
       {
         Sid      = "LooksAtMappings"
         Effect   = "Allow"
-        Action   = ["lambda:GetEventSourceMapping"]
-        Resource = [local.any_mapping_arn]
+        Action   = ["lambda:ListEventSourceMappings"]
+        Resource = ["*"]
       },
       {
         Sid      = "LooksAtFunctions"
         Effect   = "Allow"
         Action   = ["lambda:GetFunctionConfiguration"]
         Resource = ["arn:${local.partition}:lambda:${local.arn_tail}:function:${var.name_prefix}*"]
+      },
+      # With an empty batch, and the Supervisor for a sweep.
+      {
+        Sid      = "TriesFunctions"
+        Effect   = "Allow"
+        Action   = ["lambda:InvokeFunction"]
+        Resource = [for function in keys(local.function_names) : local.function_arns[function] if function != "console"]
+      },
+      {
+        Sid      = "LooksAtRoles"
+        Effect   = "Allow"
+        Action   = ["iam:GetRolePolicy"]
+        Resource = ["arn:${local.partition}:iam::${local.account}:role/${var.name_prefix}*"]
       },
       {
         Sid      = "LooksAtTheSchedule"
@@ -32,8 +44,16 @@ locals {
       {
         Sid      = "LooksAtAlerts"
         Effect   = "Allow"
-        Action   = ["sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"]
+        Action   = ["sns:ListSubscriptionsByTopic"]
         Resource = [local.alerts_topic_arn]
+      },
+      # The ids of mappings are known only once they are there.
+      {
+        Sid       = "SetsPollers"
+        Effect    = "Allow"
+        Action    = ["lambda:UpdateEventSourceMapping"]
+        Resource  = ["arn:${local.partition}:lambda:${local.arn_tail}:event-source-mapping:*"]
+        Condition = { ArnEquals = { "lambda:FunctionArn" = distinct([for lane in values(local.lanes) : local.function_arns[lane.function]]) } }
       },
     ],
     length(local.alarm_names) == 0 ? [] : [{
@@ -42,21 +62,13 @@ locals {
       Action   = ["cloudwatch:DescribeAlarms"]
       Resource = ["arn:${local.partition}:cloudwatch:${local.arn_tail}:alarm:${var.name_prefix}*"]
     }],
-    !local.provisioned ? [] : [{
-      Sid       = "SetsPollers"
-      Effect    = "Allow"
-      Action    = ["lambda:UpdateEventSourceMapping"]
-      Resource  = [local.any_mapping_arn]
-      Condition = { ArnEquals = { "lambda:FunctionArn" = distinct([for lane in values(local.lanes) : local.function_arns[lane.function]]) } }
-    }],
     [
       for _ in var.console[*] : {
         Sid      = "OpensTheConsole"
         Effect   = "Allow"
-        Action   = ["lambda:AddPermission", "lambda:GetPolicy", "lambda:RemovePermission"]
+        Action   = ["lambda:AddPermission"]
         Resource = [local.function_arns.console]
       }
     ],
   )
-  any_mapping_arn = "arn:${local.partition}:lambda:${local.arn_tail}:event-source-mapping:*"
 }

@@ -22,11 +22,11 @@ resource "aws_iam_role_policy" "function" {
   for_each = local.functions
   name     = "function"
   role     = aws_iam_role.function[each.key].id
-  policy   = jsonencode({ Version = "2012-10-17", Statement = local.statements[each.key] })
+  policy   = local.policy_texts[each.key]
 
   lifecycle {
     precondition {
-      condition     = length(jsonencode({ Version = "2012-10-17", Statement = local.statements[each.key] })) <= 10240
+      condition     = length(local.policy_texts[each.key]) <= 10240
       error_message = "The policy of ${each.key} is longer than the 10240 characters that IAM takes: too many agents or reply topics for one installation. Split it into two with their own name_prefix."
     }
   }

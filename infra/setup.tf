@@ -27,22 +27,20 @@ locals {
   # Without a VPC there is nothing that mappings could share.
   poller_group = !local.provisioned ? "" : var.mapping.poller_group != null ? var.mapping.poller_group : var.vpc == null ? "" : local.name
 
-  # What `triad doctor` looks at, beside what every function is told. Names are without the prefix, and the whole is
-  # compressed (base64 of gzip): an environment holds 4 KB. Mappings are not in it, because they are made after the function; the command line
-  # sends their ids from Terraform's output.
-  alarm_names = !var.alarms.enabled ? [] : sort(concat(
-    [for name in values(local.reading_functions) : "${name}-lag"],
-    flatten([for name in values(local.alarmed_functions) : ["${name}-errors", "${name}-throttles"]]),
-    [for alarm in concat(keys(local.single_occurrences), ["supervisor-silent", "overdue-orders"]) : "${var.name_prefix}${alarm}"],
-  ))
-  expected = {
-    agents       = keys(var.agents)
-    functions    = keys(local.all_function_names)
-    tables       = [for name in values(local.table_names) : trimprefix(name, var.name_prefix)]
-    topics       = local.wanted_topics
-    schedule     = { group = local.schedule_group_name, name = local.function_names.supervisor, enabled = var.supervisor_enabled }
-    alarms       = [for name in local.alarm_names : trimprefix(name, var.name_prefix)]
-    alerts_topic = local.alerts_topic_arn
+  # A role's policy as the provider writes it: it puts the version first.
+  policy_texts = {
+    for function, statements in local.statements : function => "{\"Version\":\"2012-10-17\",\"Statement\":${jsonencode(statements)}}"
+  }
+
+  # What `triad doctor` examines, beside what every function is told; in the terms of shared/adapters/installation/src/parts.rs.
+  parts = {
+    topics           = local.wanted_topics
+    functions        = local.all_function_names
+    policies         = { for function, text in local.policy_texts : local.role_names[function] => sha256(text) }
+    schedule         = { group = local.schedule_group_name, name = local.function_names.supervisor }
+    alarms           = local.alarm_names
+    alerts_topic_arn = local.alerts_topic_arn
+    agents           = { for name, agent in var.agents : name => agent.base_url if agent.base_url != null }
   }
 }
 
@@ -67,9 +65,9 @@ resource "aws_lambda_invocation" "workflows" {
   depends_on = [aws_iam_role_policy.function, aws_dynamodb_table.workflows, aws_lambda_invocation.topics]
 }
 
-# Provider 5.100 has no argument for the group, and neither version sends a batching window of 0 with a new mapping.
+# Provider 5.100 has no arguments for the group and for metrics of errors, and neither version sends a batching window of 0 with a
+# new mapping.
 resource "aws_lambda_invocation" "mappings" {
-  count         = local.provisioned ? 1 : 0
   function_name = aws_lambda_function.this["setup"].function_name
   input = jsonencode({
     do    = "mappings"
@@ -77,8 +75,8 @@ resource "aws_lambda_invocation" "mappings" {
     mappings = [
       for topic, lane in local.lanes : {
         uuid   = aws_lambda_event_source_mapping.this[topic].uuid
-        least  = lane.pollers_least
-        most   = lane.pollers_most
+        least  = local.provisioned ? lane.pollers_least : null
+        most   = local.provisioned ? lane.pollers_most : null
         window = lane.batching_window_seconds
       }
     ]

@@ -68,7 +68,7 @@ variable "alarms" {
     unread_minutes: minutes without a poll of a topic. supervisor_silent_minutes: minutes without a whole sweep.
     overdue_seconds: how long an order may be overdue, for five minutes.
     throttled_requests: throttled reads and writes of a table in a minute, in three of five.
-    polling_errors: alarms on the errors of mappings, too; they need the metrics ErrorCount of the mappings, which provider 5.100 cannot turn on.
+    polling_errors: alarms on the errors of mappings, too; `setup` turns their metrics ErrorCount on.
     actions: ARNs that are told besides the alerts topic, so that a fault of that topic is heard of.
   EOT
   type = object({

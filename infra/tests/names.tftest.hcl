@@ -24,9 +24,7 @@ run "every_name_begins_with_the_prefix" {
         values(aws_lambda_function.this)[*].function_name, values(aws_iam_role.function)[*].name, [aws_iam_role.schedule.name],
         [aws_dynamodb_table.orders.name, aws_dynamodb_table.order_state.name, aws_dynamodb_table.workflows.name, aws_dynamodb_table.control.name],
         [aws_sns_topic.alerts.name, aws_s3_bucket.failed_records[0].bucket, aws_scheduler_schedule.supervisor.name],
-        values(aws_cloudwatch_metric_alarm.lag)[*].alarm_name, values(aws_cloudwatch_metric_alarm.errors)[*].alarm_name,
-        values(aws_cloudwatch_metric_alarm.throttles)[*].alarm_name, values(aws_cloudwatch_metric_alarm.occurrence)[*].alarm_name,
-        aws_cloudwatch_metric_alarm.supervisor_silent[*].alarm_name, aws_cloudwatch_metric_alarm.overdue[*].alarm_name,
+        values(aws_cloudwatch_metric_alarm.this)[*].alarm_name,
         flatten([for mapping in aws_lambda_event_source_mapping.this : tolist(mapping.topics)]),
         [for mapping in aws_lambda_event_source_mapping.this : mapping.amazon_managed_kafka_event_source_config[0].consumer_group_id],
         values(output.triad.topics), values(output.triad.tables), values(output.triad.functions),
@@ -38,7 +36,7 @@ run "every_name_begins_with_the_prefix" {
     condition = alltrue([
       for name in [
         trimprefix(aws_kms_alias.this[0].name, "alias/"), aws_scheduler_schedule_group.this.name, aws_cloudwatch_dashboard.this[0].dashboard_name,
-        jsondecode(aws_lambda_invocation.mappings[0].input).group, trimprefix(output.triad.metric_namespace, "Triad/"),
+        jsondecode(aws_lambda_invocation.mappings.input).group, trimprefix(output.triad.metric_namespace, "Triad/"),
       ] : startswith("${name}-", var.name_prefix)
     ])
     error_message = "what has the installation's name: key, schedules, dashboard, pollers, metrics"

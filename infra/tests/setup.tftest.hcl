@@ -13,7 +13,7 @@ run "topics_are_made_and_mappings_share_their_pollers" {
 
   assert {
     condition = alltrue([
-      for invocation in concat(aws_lambda_invocation.topics, aws_lambda_invocation.mappings) :
+      for invocation in concat(aws_lambda_invocation.topics, [aws_lambda_invocation.mappings]) :
       invocation.function_name == "shop-setup"
     ])
     error_message = "requests go to setup"
@@ -44,10 +44,10 @@ run "topics_are_made_and_mappings_share_their_pollers" {
     error_message = "partitions, copies, and what a topic must take"
   }
   assert {
-    condition = jsondecode(aws_lambda_invocation.mappings[0].input).group == "shop" && alltrue([
-      for mapping in jsondecode(aws_lambda_invocation.mappings[0].input).mappings :
+    condition = jsondecode(aws_lambda_invocation.mappings.input).group == "shop" && alltrue([
+      for mapping in jsondecode(aws_lambda_invocation.mappings.input).mappings :
       mapping == { uuid = "00000000-0000-0000-0000-000000000000", least = 1, most = 2, window = 0 }
-    ]) && length(jsondecode(aws_lambda_invocation.mappings[0].input).mappings) == 9
+    ]) && length(jsondecode(aws_lambda_invocation.mappings.input).mappings) == 9
     error_message = "all mappings in the installation's group, with their pollers and no wait for a batch"
   }
   assert {
@@ -69,8 +69,8 @@ run "topics_and_pollers_as_they_are_asked_for" {
     error_message = "what is 0 is left to the brokers"
   }
   assert {
-    condition = jsondecode(aws_lambda_invocation.mappings[0].input).group == "" && toset([
-      for mapping in jsondecode(aws_lambda_invocation.mappings[0].input).mappings : "${mapping.least} ${mapping.most} ${mapping.window}"
+    condition = jsondecode(aws_lambda_invocation.mappings.input).group == "" && toset([
+      for mapping in jsondecode(aws_lambda_invocation.mappings.input).mappings : "${mapping.least} ${mapping.most} ${mapping.window}"
     ]) == toset(["1 4 0", "2 4 5"])
     error_message = "no group, and a lane's own pollers"
   }
@@ -129,10 +129,10 @@ run "workflows_are_published" {
 }
 
 run "the_doctor_is_told_what_there_must_be" {
-  command = plan
+  command = apply
   variables {
     name_prefix = "shop-"
-    console     = { tokens = ["ann 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 operate"] }
+    agents      = { payment = { base_url = "https://pay.example/v1" }, inventory = { lambda = "stock" } }
   }
   assert {
     condition = [
@@ -141,28 +141,28 @@ run "the_doctor_is_told_what_there_must_be" {
     error_message = "setup alone is told"
   }
   assert {
-    condition     = local.own_environment.setup.TRIAD_SETUP == base64gzip(jsonencode(local.expected))
-    error_message = "as JSON, compressed"
+    condition     = aws_lambda_function.this["setup"].environment[0].variables.TRIAD_SETUP == base64gzip(jsonencode(output.triad.setup))
+    error_message = "as JSON, compressed, and the command line from the output"
   }
   assert {
-    condition     = sort(local.expected.functions) == sort(["agent-inventory", "agent-payment", "alerts", "console", "scheduler", "setup", "submission", "supervisor"])
+    condition     = output.triad.setup.functions == { for function, f in aws_lambda_function.this : function => f.function_name }
     error_message = "functions"
   }
   assert {
-    condition = sort(local.alarm_names) == sort(concat(
-      values(aws_cloudwatch_metric_alarm.lag)[*].alarm_name, values(aws_cloudwatch_metric_alarm.errors)[*].alarm_name,
-      values(aws_cloudwatch_metric_alarm.throttles)[*].alarm_name, values(aws_cloudwatch_metric_alarm.occurrence)[*].alarm_name,
-      aws_cloudwatch_metric_alarm.supervisor_silent[*].alarm_name, aws_cloudwatch_metric_alarm.overdue[*].alarm_name,
-    ))
+    condition     = output.triad.setup.policies == { for function, role in aws_iam_role.function : role.name => sha256(aws_iam_role_policy.function[function].policy) }
+    error_message = "what each role may do"
+  }
+  assert {
+    condition     = sort(output.triad.setup.alarms) == sort(values(aws_cloudwatch_metric_alarm.this)[*].alarm_name)
     error_message = "every alarm"
   }
   assert {
     condition = (
-      local.expected.schedule == { group = "shop", name = "shop-supervisor", enabled = true } &&
-      local.expected.alerts_topic == "arn:aws:sns:eu-west-1:111122223333:shop-alerts" &&
-      sort(local.expected.tables) == sort(["control", "order-state", "orders", "workflows"]) && length(local.expected.topics) == 11
+      output.triad.setup.schedule == { group = "shop", name = "shop-supervisor" } && output.triad.setup.agents == { payment = "https://pay.example/v1" } &&
+      output.triad.setup.alerts_topic_arn == "arn:aws:sns:eu-west-1:111122223333:shop-alerts" &&
+      output.triad.setup.topics == jsondecode(aws_lambda_invocation.topics[0].input).topics
     )
-    error_message = "schedule, alerts, tables, topics"
+    error_message = "schedule, services, alerts, topics"
   }
 }
 
@@ -177,10 +177,10 @@ run "what_setup_may_change" {
       action if length(regexall(":(Get|Describe|List)", action)) == 0
       ]) == toset([
       "dynamodb:PutItem", "kafka-cluster:Connect", "kafka-cluster:CreateTopic", "kms:Decrypt", "lambda:AddPermission",
-      "lambda:RemovePermission", "lambda:UpdateEventSourceMapping", "logs:CreateLogStream", "logs:PutLogEvents",
+      "lambda:InvokeFunction", "lambda:UpdateEventSourceMapping", "logs:CreateLogStream", "logs:PutLogEvents",
       "xray:PutTelemetryRecords", "xray:PutTraceSegments",
     ])
-    error_message = "it makes topics, publishes, sets pollers and opens the console; it reads, writes, alters and deletes no topic"
+    error_message = "it makes topics, publishes, tries functions, sets pollers and opens the console; it reads, writes, alters and deletes no topic"
   }
   assert {
     condition = sort(one([for s in local.statements.setup : s.Condition.ArnEquals["lambda:FunctionArn"] if s.Sid == "SetsPollers"])) == sort([
@@ -197,13 +197,19 @@ run "what_setup_may_change" {
 }
 
 run "setup_of_an_installation_in_plain_mode_without_a_console" {
-  command = plan
+  command = apply
   variables {
     mapping = { mode = "plain" }
     alarms  = { enabled = false }
   }
   assert {
-    condition     = length([for s in local.statements.setup : s if contains(["SetsPollers", "OpensTheConsole", "LooksAtAlarms"], s.Sid)]) == 0
+    condition = jsondecode(aws_lambda_invocation.mappings.input).group == "" && alltrue([
+      for mapping in jsondecode(aws_lambda_invocation.mappings.input).mappings : mapping.least == null && mapping.most == null && mapping.window == null
+    ])
+    error_message = "mappings have no pollers, and report their metrics"
+  }
+  assert {
+    condition     = length([for s in local.statements.setup : s if contains(["OpensTheConsole", "LooksAtAlarms"], s.Sid)]) == 0
     error_message = "what it has nothing to do with, it may not do"
   }
 }

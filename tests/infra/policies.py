@@ -28,7 +28,7 @@ MADE_UP = (
     re.compile(r"^arn:aws:s3:::[^*]+/aws/lambda/\*$"),
 )
 # What `setup` only looks at, by the installation's prefix.
-LOOKS = {"LooksAtAlarms", "LooksAtFunctions"}
+LOOKS = {"LooksAtAlarms", "LooksAtFunctions", "LooksAtRoles"}
 # Condition keys that every service supports.
 GLOBAL_KEYS = {"aws:RequestedRegion", "aws:SourceAccount", "aws:SourceArn", "aws:SecureTransport"}
 # Parts of ARNs that may contain slashes.
