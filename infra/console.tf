@@ -22,27 +22,14 @@ resource "aws_lambda_permission" "console_url" {
 }
 
 # A URL that was made since October 2025 also needs lambda:InvokeFunction, which is to hold for requests to the
-# URL alone (AWS Lambda Developer Guide, "Control access to Lambda function URLs"). The provider in use (5.100)
-# has no argument for that condition, so the AWS command line sets it on the machine that applies, with that
-# machine's credentials. The statement goes with the function.
-resource "terraform_data" "console_invocation" {
-  count = length(var.console[*])
-
-  triggers_replace = {
-    function = local.function_names.console
-    url      = aws_lambda_function_url.console[0].url_id
-  }
-
-  provisioner "local-exec" {
-    # The one of an earlier URL, if there is any.
-    command = "aws lambda remove-permission --region \"$REGION\" --function-name \"$FUNCTION\" --statement-id \"$STATEMENT\" 2>/dev/null; aws lambda add-permission --region \"$REGION\" --function-name \"$FUNCTION\" --statement-id \"$STATEMENT\" --action lambda:InvokeFunction --principal '*' --invoked-via-function-url --output text --query Statement"
-    environment = {
-      REGION    = local.region
-      AWS_PAGER = ""
-      FUNCTION  = local.function_names.console
-      STATEMENT = "EverybodyInvokesByTheUrl"
-    }
-  }
+# URL alone (AWS Lambda Developer Guide, "Control access to Lambda function URLs"). Provider 5.100 has no argument for
+# that condition, so the function `setup` adds the statement. It goes with the console's function.
+resource "aws_lambda_invocation" "console" {
+  count         = length(var.console[*])
+  function_name = aws_lambda_function.this["setup"].function_name
+  input         = jsonencode({ do = "console", function = local.function_names.console })
+  triggers      = { url = aws_lambda_function_url.console[0].url_id }
+  depends_on    = [aws_iam_role_policy.function]
 }
 
 # Sandboxes share nothing but what they are told: so the key by which each knows the sessions of the others is

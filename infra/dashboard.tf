@@ -76,7 +76,7 @@ locals {
 
 resource "aws_cloudwatch_dashboard" "this" {
   count          = var.dashboard ? 1 : 0
-  dashboard_name = trimsuffix(var.name_prefix, "-")
+  dashboard_name = "${local.name}-${local.region}"
 
   dashboard_body = jsonencode({
     widgets = concat(flatten([

@@ -3,26 +3,22 @@
 
 locals {
   agent_settings = {
-    for name, agent in var.agents : name => merge(
-      {
-        for setting, value in {
-          base_url        = agent.base_url
-          lambda          = agent.lambda
-          sqs             = agent.sqs
-          sns             = agent.sns
-          call_timeout    = agent.call_timeout
-          concurrency     = agent.concurrency
-          rate_per_second = agent.rate_per_second
-          auth            = local.agent_auth[name]
-          tls             = local.agent_tls[name]
-          # A map holds texts only: what reads as a number becomes one again.
-          breaker = agent.breaker == null ? null : { for name, value in agent.breaker : name => try(jsondecode(value), value) }
-        } : setting => value if value != null
-      },
-      agent.headers == null && !contains(local.agents_with_secrets, name) ? {} : {
-        headers = merge(agent.headers, lookup(var.agent_secret_headers, name, {}))
-      },
-    )
+    for name, agent in var.agents : name => {
+      for setting, value in {
+        base_url        = agent.base_url
+        lambda          = agent.lambda
+        sqs             = agent.sqs
+        sns             = agent.sns
+        call_timeout    = agent.call_timeout
+        concurrency     = agent.concurrency
+        rate_per_second = agent.rate_per_second
+        auth            = local.agent_auth[name]
+        tls             = local.agent_tls[name]
+        # A map holds texts only: what reads as a number becomes one again.
+        breaker = agent.breaker == null ? null : { for name, value in agent.breaker : name => try(jsondecode(value), value) }
+        headers = agent.headers
+      } : setting => value if value != null
+    }
   }
   # Settings that are null are left out, because a function takes a null for a setting that is given.
   agent_auth = {
@@ -35,9 +31,6 @@ locals {
   agent_tls = {
     for name, agent in var.agents : name => agent.tls == null ? null : { for text, reference in agent.tls : text => reference if reference != null }
   }
-  # Which agents have secret headers is no secret.
-  agents_with_secrets = keys(nonsensitive(var.agent_secret_headers))
-
   # The SCRAM mechanism goes where librdkafka's other settings go.
   kafka_settings = merge(
     var.kafka.auth == "scram" ? { "sasl.mechanisms" = "SCRAM-SHA-${var.kafka.scram_mechanism}" } : {},
@@ -50,7 +43,7 @@ locals {
     TRIAD_KAFKA_SECRET      = var.kafka.secret_arn
     TRIAD_KAFKA_CA_SECRET   = var.kafka.ca_secret_arn
     TRIAD_KAFKA_SETTINGS    = length(local.kafka_settings) == 0 ? null : jsonencode(local.kafka_settings)
-    TRIAD_TABLE_PREFIX      = var.name_prefix
+    TRIAD_PREFIX            = var.name_prefix
     TRIAD_REPLY_TOPICS      = length(var.reply_topics) == 0 ? null : join(",", var.reply_topics)
     TRIAD_BATCH_RESPONSES   = local.provisioned ? "partial" : "whole"
     TRIAD_SKEW              = var.timing.skew
@@ -82,13 +75,15 @@ locals {
         TRIAD_ALERTS_SNS_TOPIC = local.alerts_topic_arn
         TRIAD_CONSOLE_URL      = var.console_url
       }
+      # An environment holds 4 KB.
+      setup = { TRIAD_SETUP = base64gzip(jsonencode(local.parts)) }
     },
     {
       for console in var.console[*] : "console" => {
         TRIAD_CONSOLE_TOKENS    = join("\n", console.tokens)
         TRIAD_CONSOLE_READ_ONLY = tostring(console.read_only)
         TRIAD_CONSOLE_HIDDEN    = length(console.hidden) == 0 ? null : join(",", console.hidden)
-        TRIAD_CONSOLE_NAME      = trimsuffix(var.name_prefix, "-")
+        TRIAD_CONSOLE_NAME      = local.name
       }
     },
     # An agent is told of itself alone: no function holds another one's headers.

@@ -1,8 +1,8 @@
 # Records that Lambda gave up: kept whole in a bucket, each with an alert.
 #
 # Of the destinations of a Kafka mapping only a bucket and a Kafka topic keep the record itself;
-# queues and SNS topics get its place alone. The provider in use (5.100) takes ARNs only, and so
-# no Kafka topic (kafka://NAME).
+# queues and SNS topics get its place alone. Provider 5.100 takes ARNs only, and so no Kafka topic
+# (kafka://NAME).
 
 locals {
   own_bucket          = local.provisioned && var.failure_bucket_arn == null

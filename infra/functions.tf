@@ -1,5 +1,5 @@
 # The functions: one binary each, and for the agents the same binary once a service. What else belongs to the
-# console is in console.tf.
+# console is in console.tf, to `setup` in setup.tf.
 
 locals {
   functions = merge(
@@ -8,6 +8,7 @@ locals {
       scheduler  = merge(var.functions.scheduler, { package = var.packages.scheduler })
       supervisor = merge(var.functions.supervisor, { package = var.packages.supervisor })
       alerts     = merge(var.functions.alerts, { package = var.packages.alerts })
+      setup      = { memory_mb = 256, timeout_seconds = 300, reserved_concurrency = null, package = var.packages.setup }
     },
     {
       for name, agent in var.agents : "agent-${name}" => {
@@ -40,7 +41,7 @@ resource "aws_lambda_function" "this" {
   #checkov:skip=CKV_AWS_116: a dead letter queue is for asynchronous invocations; records come by mappings, which keep what they give up in a bucket, and a sweep that failed is followed by the next one
   for_each = local.functions
 
-  function_name                  = local.function_names[each.key]
+  function_name                  = local.all_function_names[each.key]
   role                           = aws_iam_role.function[each.key].arn
   package_type                   = "Zip"
   filename                       = each.value.package

@@ -57,6 +57,6 @@ resource "aws_kms_key" "this" {
 
 resource "aws_kms_alias" "this" {
   count         = local.own_key ? 1 : 0
-  name          = "alias/${trimsuffix(var.name_prefix, "-")}"
+  name          = "alias/${local.name}"
   target_key_id = aws_kms_key.this[0].key_id
 }

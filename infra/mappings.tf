@@ -12,12 +12,14 @@ locals {
 
   lanes = {
     for topic, function in local.read_by : topic => {
-      function                = function
-      group                   = "${var.name_prefix}${topic}"
-      enabled                 = var.mapping.enabled && coalesce(try(var.mapping.lanes[topic].enabled, null), true)
-      pollers                 = coalesce(try(var.mapping.lanes[topic].pollers, null), var.mapping.pollers)
-      batch_size              = coalesce(try(var.mapping.lanes[topic].batch_size, null), var.mapping.batch_size)
-      batching_window_seconds = try(coalesce(try(var.mapping.lanes[topic].batching_window_seconds, null), var.mapping.batching_window_seconds), null)
+      function      = function
+      enabled       = var.mapping.enabled && coalesce(try(var.mapping.lanes[topic].enabled, null), true)
+      pollers_least = coalesce(try(var.mapping.lanes[topic].pollers_least, null), var.mapping.pollers_least)
+      pollers_most  = coalesce(try(var.mapping.lanes[topic].pollers_most, null), var.mapping.pollers_most)
+      batch_size    = coalesce(try(var.mapping.lanes[topic].batch_size, null), var.mapping.batch_size)
+      batching_window_seconds = try(coalesce(
+        try(var.mapping.lanes[topic].batching_window_seconds, null), var.mapping.batching_window_seconds, local.provisioned ? 0 : null,
+      ), null)
       retries = (
         contains(local.endless, topic) ? -1 : coalesce(try(var.mapping.lanes[topic].retries, null), var.mapping.retries)
       )
@@ -49,19 +51,23 @@ locals {
   )
 }
 
+resource "terraform_data" "mapping_mode" {
+  input = var.mapping.mode
+}
+
 resource "aws_lambda_event_source_mapping" "this" {
   for_each = local.lanes
 
   function_name     = aws_lambda_function.this[each.value.function].arn
   enabled           = each.value.enabled
-  topics            = [each.key]
+  topics            = [local.kafka_names[each.key]]
   starting_position = "TRIM_HORIZON"
   tags              = var.tags
 
-  event_source_arn = var.kafka.msk_cluster_arn
+  event_source_arn = local.msk ? coalesce(var.kafka.msk_vpc_connection_arn, var.kafka.msk_cluster_arn) : null
 
   dynamic "amazon_managed_kafka_event_source_config" {
-    for_each = local.msk ? [each.value.group] : []
+    for_each = local.msk ? [local.kafka_names[each.key]] : []
     content {
       consumer_group_id = amazon_managed_kafka_event_source_config.value
     }
@@ -75,7 +81,7 @@ resource "aws_lambda_event_source_mapping" "this" {
   }
 
   dynamic "self_managed_kafka_event_source_config" {
-    for_each = local.msk ? [] : [each.value.group]
+    for_each = local.msk ? [] : [local.kafka_names[each.key]]
     content {
       consumer_group_id = self_managed_kafka_event_source_config.value
     }
@@ -93,10 +99,10 @@ resource "aws_lambda_event_source_mapping" "this" {
   maximum_batching_window_in_seconds = each.value.batching_window_seconds
 
   dynamic "provisioned_poller_config" {
-    for_each = local.provisioned ? [each.value.pollers] : []
+    for_each = local.provisioned ? [each.value] : []
     content {
-      minimum_pollers = provisioned_poller_config.value
-      maximum_pollers = provisioned_poller_config.value
+      minimum_pollers = provisioned_poller_config.value.pollers_least
+      maximum_pollers = provisioned_poller_config.value.pollers_most
     }
   }
 
@@ -115,10 +121,16 @@ resource "aws_lambda_event_source_mapping" "this" {
     }
   }
 
-  # An order of a workflow that is not published yet would be dead-lettered.
-  depends_on = [terraform_data.workflows]
+  # A mapping needs its topic. An order of a workflow that is not published yet would be dead-lettered.
+  depends_on = [aws_lambda_invocation.topics, aws_lambda_invocation.workflows]
 
   lifecycle {
+    # Once a mapping is there, `setup` sets its pollers and metrics, because it alone can name the pollers' group (setup.tf): a
+    # provider that sees the group would take it away. So a change of the mode makes a new mapping, which goes on where the
+    # group is.
+    ignore_changes       = [provisioned_poller_config, metrics_config]
+    replace_triggered_by = [terraform_data.mapping_mode]
+
     precondition {
       condition     = each.value.retries != -1 || each.value.record_age_seconds == -1
       error_message = "mapping: ${each.key} has retries without end and an age at which records are given up; those would be kept nowhere. Set record_age_seconds to -1 as well, or give a number of retries."

@@ -3,5 +3,5 @@
 
 locals {
   # One namespace an installation, so that two in one account do not add up.
-  metric_namespace = "Triad/${trimsuffix(var.name_prefix, "-")}"
+  metric_namespace = "Triad/${local.name}"
 }

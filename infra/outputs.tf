@@ -2,7 +2,8 @@ output "triad" {
   description = "The installation, as the command line reads it from `terraform output -json`."
   value = {
     region              = local.region
-    table_prefix        = var.name_prefix
+    account             = local.account
+    prefix              = var.name_prefix
     tables              = local.table_names
     brokers             = var.kafka.brokers
     kafka_auth          = var.kafka.auth
@@ -12,12 +13,13 @@ output "triad" {
     agents              = keys(var.agents)
     reply_topics        = var.reply_topics
     timing              = var.timing
-    topics              = local.all_topics
-    functions           = local.function_names
+    topics              = local.kafka_names
+    functions           = local.all_function_names
     mappings            = { for topic, mapping in aws_lambda_event_source_mapping.this : topic => mapping.uuid }
     alerts_topic_arn    = local.alerts_topic_arn
     failure_bucket_arn  = local.failure_bucket_arn
     metric_namespace    = local.metric_namespace
+    setup               = local.parts
   }
 }
 

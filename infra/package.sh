@@ -14,7 +14,7 @@ set -euo pipefail
 cd -P "$(dirname "$0")"
 cd ..
 
-functions=(submission scheduler agent supervisor alerts console)
+functions=(submission scheduler agent supervisor alerts setup console)
 packages="${TRIAD_PACKAGES:-target/packages}"
 read -ra architectures <<< "${*:-${TRIAD_ARCHITECTURES:-arm64 x86_64}}"
 

@@ -2,8 +2,9 @@
 #
 # The exceptions, and no others (tests/roles.tftest.hcl and tests/infra/policies.py hold this):
 # - resource "*" for actions that AWS offers no narrower resource for, or that Lambda demands it
-#   for: the network interfaces of a function in a VPC, MSK's bootstrap addresses, X-Ray;
-# - a "*" at the end of names that Lambda makes up: log streams, objects of kept records.
+#   for: the network interfaces of a function in a VPC, MSK's bootstrap addresses, X-Ray, the list of mappings;
+# - a "*" at the end of names that Lambda makes up: log streams, objects of kept records, mappings;
+# - a "*" after the prefix of functions, roles and alarms at which `setup` looks.
 
 locals {
   # Tables. A transaction of puts needs PutItem on each table; IAM has no action for transactions.
@@ -27,6 +28,10 @@ locals {
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
     alerts = []
+    # It publishes workflows. What else it does is in policies_setup.tf.
+    setup = [
+      { table = "workflows", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
+    ]
     # It shows what is there, and carries operators' acts out.
     console = [
       { table = "orders", actions = concat(["dynamodb:GetItem"], local.console_acts ? ["dynamodb:UpdateItem"] : []) },
@@ -260,6 +265,7 @@ locals {
       }],
       local.secret_statements,
       lookup(local.agent_statements, function, []),
+      [for statement in local.setup_statements : statement if kind == "setup"],
       local.kafka_statements[function],
       local.kept_statements[function],
       kind == "alerts" ? [{

@@ -4,20 +4,19 @@ locals {
   msk_iam = var.kafka.auth == "msk-iam"
 
   msk_topic_arns = local.msk ? {
-    for topic in distinct(concat(local.read_topics, flatten(values(local.written_topics)))) :
-    topic => "${replace(var.kafka.msk_cluster_arn, ":cluster/", ":topic/")}/${topic}"
+    for topic, name in local.kafka_names : topic => "${replace(var.kafka.msk_cluster_arn, ":cluster/", ":topic/")}/${name}"
   } : {}
   msk_group_arns = local.msk ? {
-    for topic, lane in local.lanes :
-    topic => "${replace(var.kafka.msk_cluster_arn, ":cluster/", ":group/")}/${lane.group}"
+    for topic, name in local.kafka_names : topic => "${replace(var.kafka.msk_cluster_arn, ":cluster/", ":group/")}/${name}"
   } : {}
 
-  # What Lambda asks of MSK to find the brokers of a mapping.
-  msk_mapping_statements = !local.msk ? [] : [
+  # What Lambda asks of MSK to find the brokers of a mapping, and its users with SCRAM (AWS Lambda Developer Guide,
+  # "Configuring Lambda permissions for Amazon MSK event source mappings").
+  msk_mapping_statements = !local.msk ? [] : concat([
     {
       Sid       = "MskCluster"
       Effect    = "Allow"
-      Action    = ["kafka:DescribeClusterV2"]
+      Action    = concat(["kafka:DescribeClusterV2"], var.kafka.auth == "scram" ? ["kafka:ListScramSecrets"] : [])
       Resource  = [var.kafka.msk_cluster_arn]
       Condition = { StringEquals = { "aws:RequestedRegion" = local.region } }
     },
@@ -28,7 +27,15 @@ locals {
       Resource  = ["*"]
       Condition = { StringEquals = { "aws:RequestedRegion" = local.region } }
     },
-  ]
+    ], var.kafka.msk_vpc_connection_arn == null ? [] : [
+    {
+      Sid       = "MskVpcConnection"
+      Effect    = "Allow"
+      Action    = ["kafka:DescribeVpcConnection"]
+      Resource  = [var.kafka.msk_vpc_connection_arn]
+      Condition = { StringEquals = { "aws:RequestedRegion" = local.region } }
+    },
+  ])
 
   kafka_statements = {
     for function, kind in local.kinds : function => concat(
@@ -52,6 +59,17 @@ locals {
             Effect   = "Allow"
             Action   = ["kafka-cluster:DescribeTopic", "kafka-cluster:WriteData"]
             Resource = [for topic in local.written_topics[kind] : local.msk_topic_arns[topic]]
+          },
+        ],
+        kind != "setup" ? [] : [
+          {
+            Sid    = "KafkaTopics"
+            Effect = "Allow"
+            Action = concat(
+              var.topics.create ? ["kafka-cluster:CreateTopic"] : [],
+              ["kafka-cluster:DescribeTopic", "kafka-cluster:DescribeTopicDynamicConfiguration"],
+            )
+            Resource = values(local.msk_topic_arns)
           },
         ],
         [

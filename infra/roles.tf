@@ -3,8 +3,8 @@
 
 resource "aws_iam_role" "function" {
   for_each             = local.functions
-  name                 = local.function_names[each.key]
-  description          = "Triad function ${local.function_names[each.key]}"
+  name                 = local.role_names[each.key]
+  description          = "Triad function ${local.all_function_names[each.key]}"
   permissions_boundary = var.permissions_boundary_arn
   tags                 = var.tags
   assume_role_policy = jsonencode({
@@ -22,18 +22,18 @@ resource "aws_iam_role_policy" "function" {
   for_each = local.functions
   name     = "function"
   role     = aws_iam_role.function[each.key].id
-  policy   = jsonencode({ Version = "2012-10-17", Statement = local.statements[each.key] })
+  policy   = local.policy_texts[each.key]
 
   lifecycle {
     precondition {
-      condition     = length(jsonencode({ Version = "2012-10-17", Statement = local.statements[each.key] })) <= 10240
+      condition     = length(local.policy_texts[each.key]) <= 10240
       error_message = "The policy of ${each.key} is longer than the 10240 characters that IAM takes: too many agents or reply topics for one installation. Split it into two with their own name_prefix."
     }
   }
 }
 
 resource "aws_iam_role" "schedule" {
-  name                 = "${local.function_names.supervisor}-schedule"
+  name                 = local.role_names.schedule
   description          = "EventBridge Scheduler starts the Triad Supervisor"
   permissions_boundary = var.permissions_boundary_arn
   tags                 = var.tags

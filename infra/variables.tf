@@ -1,7 +1,7 @@
 # The installation as a whole: its name, its network, its encryption, its protection.
 
 variable "name_prefix" {
-  description = "What the names of all resources begin with. Tables: the functions' and the command line's TRIAD_TABLE_PREFIX."
+  description = "What the names of all resources begin with, of Kafka's topics and consumer groups too; TRIAD_PREFIX. It keeps installations apart in one account and on one cluster."
   type        = string
   default     = "triad-"
   nullable    = false
@@ -54,7 +54,7 @@ variable "kms_key_arn" {
 }
 
 variable "deletion_protection" {
-  description = "Refuse to delete the tables, and a failure bucket that is not empty."
+  description = "Refuse to delete the tables, and a failure bucket that is not empty. README.md says how an installation is destroyed."
   type        = bool
   default     = true
   nullable    = false

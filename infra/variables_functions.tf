@@ -8,6 +8,7 @@ variable "packages" {
     agent      = string
     supervisor = string
     alerts     = string
+    setup      = string
     console    = optional(string)
   })
   nullable = false
@@ -89,11 +90,11 @@ variable "agents" {
     lambda: name or ARN of a function, with :ALIAS if needed. sqs: URL of a queue. sns: ARN of a topic. The agent's role may
     invoke that function, or send to that queue or topic, and no other. kms_key_arn: customer key of the queue or topic.
     call_timeout: longest single call, such as "5s".
-    headers: headers of every call that are no secrets; secret ones go into agent_secret_headers.
+    headers: headers of every call that are no secrets; one that is goes into auth.
     auth: the agent's credentials: one of bearer, basic, header, oauth2 and sigv4. tls: certificate, key, ca. Both are described
     in docs/reference/agents.md. Their secrets are references: { secret = ARN, field = … } in Secrets Manager, which the
     agent's role may then read, { env = NAME } or { file = PATH }. So no secret is in the state.
-    With sigv4 the API's own resource policy must allow the agent's role, which has the name of the agent's function.
+    With sigv4 the API's own resource policy must allow the agent's role (output role_arns).
     secret_kms_key_arns: customer keys that these secrets are encrypted with; none for the key aws/secretsmanager.
     concurrency: calls at once in one instance. rate_per_second: of all instances together.
     breaker: window, minimum, failure_percent, probes (whole numbers), open, max_open, probe_within (durations).
@@ -246,18 +247,6 @@ variable "agents" {
       agent.memory_mb >= 128 && agent.memory_mb <= 10240 && agent.timeout_seconds >= 2 && agent.timeout_seconds <= 840
     ])
     error_message = "agents: memory_mb is 128 to 10240, timeout_seconds 2 to 840; a Kafka mapping refuses functions with more than 14 minutes."
-  }
-}
-
-variable "agent_secret_headers" {
-  description = "Headers with secrets, by agent and header name. They reach the agent's function only, in its encrypted environment; the Terraform state holds them too."
-  type        = map(map(string))
-  default     = {}
-  nullable    = false
-  sensitive   = true
-  validation {
-    condition     = length(setsubtract(keys(nonsensitive(var.agent_secret_headers)), [for name, agent in var.agents : name if agent.base_url != null])) == 0
-    error_message = "agent_secret_headers: every key must be one of the agents with a base_url."
   }
 }
 

@@ -68,7 +68,7 @@ variable "alarms" {
     unread_minutes: minutes without a poll of a topic. supervisor_silent_minutes: minutes without a whole sweep.
     overdue_seconds: how long an order may be overdue, for five minutes.
     throttled_requests: throttled reads and writes of a table in a minute, in three of five.
-    polling_errors: alarms on the errors of mappings, too; they need the metrics ErrorCount of the mappings, which provider 5.100 cannot turn on.
+    polling_errors: alarms on the errors of mappings, too; `setup` turns their metrics ErrorCount on.
     actions: ARNs that are told besides the alerts topic, so that a fault of that topic is heard of.
   EOT
   type = object({
@@ -134,7 +134,7 @@ variable "console" {
     The operators' console, API and /mcp behind a URL that everybody can reach and nobody uses without a token.
     tokens: who is let in: lines as `triad token NAME --role operate` prints them on standard output. They hold no secret.
     read_only: nobody acts, and the function's role may write nothing. hidden: fields of payloads that are not shown.
-    reserved_concurrency: requests at once, taken from the account's pool; -1: none is reserved, and nothing bounds them.
+    reserved_concurrency: requests at once, taken from the account's pool; null: none is reserved, and nothing bounds them.
     Null: there is no console.
   EOT
   type = object({
@@ -143,7 +143,7 @@ variable "console" {
     hidden               = optional(list(string), [])
     memory_mb            = optional(number, 512)
     timeout_seconds      = optional(number, 30)
-    reserved_concurrency = optional(number, 5)
+    reserved_concurrency = optional(number)
   })
   default = null
   validation {
@@ -168,8 +168,8 @@ variable "console" {
     error_message = "console: memory_mb is 128 to 10240, timeout_seconds 25 to 900; an act goes on for up to 20 s."
   }
   validation {
-    condition     = var.console == null || try(var.console.reserved_concurrency == -1 || var.console.reserved_concurrency >= 1, false)
-    error_message = "console.reserved_concurrency: 1 or more, or -1 to reserve none."
+    condition     = try(var.console.reserved_concurrency, null) == null || try(var.console.reserved_concurrency >= 1, false)
+    error_message = "console.reserved_concurrency: 1 or more; leave it out to reserve none."
   }
 }
 
@@ -193,22 +193,17 @@ variable "supervisor_enabled" {
 
 variable "workflows" {
   description = <<-EOT
-    Workflow files that are published on apply, by the command line on the machine that applies.
-    directory: where they are (*.yaml, *.yml). cli: the command triad, or a path to it.
+    Workflow files that are published on apply, by the function `setup`.
+    directory: where they are (*.yaml, *.yml), with the descriptions of services in agents/.
     Null: none is published.
   EOT
   type = object({
     directory = string
-    cli       = optional(string, "triad")
   })
   default = null
   validation {
     condition     = var.workflows == null || try(length(fileset(var.workflows.directory, "*.{yaml,yml}")) > 0, false)
     error_message = "workflows.directory: there is no .yaml or .yml file in it."
-  }
-  validation {
-    condition     = var.workflows == null || try(alltrue([for file in fileset(var.workflows.directory, "*.{yaml,yml}") : can(regex("^[A-Za-z0-9._-]+$", file))]), false)
-    error_message = "workflows.directory: names of workflow files are letters, digits, '.', '_' and '-'."
   }
 }
 

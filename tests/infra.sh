@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the infrastructure without deploying it: the Terraform module in infra/, its example, the
 # compose files of localstack/, the alarms in infra/dashboards/, and that no secret is in the repository.
-# Needs git and python3 (3.11 or newer) with venv; PyPI for the first run; terraform; promtool.
+# Needs git and python3 (3.11 or newer) with venv; PyPI and npm for the first run; terraform; promtool.
 # Exit codes: 0 success, 1 a check failed, 2 a tool is missing, 3 the module was not checked because terraform or
 # its providers are missing, and all other checks succeeded.
 #
@@ -66,6 +66,13 @@ terraform_test() { showing '^Success! [1-9][0-9]* passed, 0 failed\.' terraform 
   else
     skipped promtool "promtool is missing (Debian: prometheus): the alarms in infra/dashboards/ are not checked"
   fi
+  step "Provider 6: its types know every argument"
+  types=.venv-infra/cdktn-provider-aws-24.1.0.tgz
+  if [ -s "$types" ] || npm pack --silent --pack-destination .venv-infra @cdktn/provider-aws@24.1.0 > /dev/null; then
+    "$python" tests/infra/provider6.py "$types" infra infra/endpoints infra/examples/complete || status=1
+  else
+    skipped provider6 "npm is missing or has no @cdktn/provider-aws: the module's arguments are not held against provider 6"
+  fi
   step "checkov, source"
   checkov tests/infra/checkov-source.yaml --directory infra || status=1
   echo "$status" > "$work/aside.status"
@@ -103,13 +110,6 @@ module_checks() {
   init infra
   terraform -chdir=infra validate -no-color
   terraform_test -chdir=infra
-
-  step "Terraform: commands on the applying machine, with stand-ins"
-  (
-    export PATH="$PWD/infra/tests/fixtures/bin:$PATH" TRIAD_TEST_NOTES="$work/notes"
-    terraform_test -chdir=infra -test-directory=tests/commands
-  )
-  sort "$work/notes" | diff infra/tests/commands/commands.expected - || fail "the commands are not the expected ones"
 
   step "The bill: what cost.py has built in is what the example plans"
   terraform -chdir=infra test -json -verbose -filter=tests/example.tftest.hcl | "$python" tests/infra/plans.py "$work/example"

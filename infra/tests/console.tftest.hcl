@@ -1,4 +1,4 @@
-# The console behind a URL. Planned and never applied: an apply calls the AWS command line (tests/commands).
+# The console behind a URL.
 
 mock_provider "aws" {
   source = "./tests/mocks"
@@ -17,7 +17,7 @@ run "without_it_there_is_nothing_of_it" {
   assert {
     condition = (
       length(aws_lambda_function_url.console) + length(aws_lambda_permission.console_url) +
-      length(terraform_data.console_invocation) + length(terraform_data.console_key) == 0
+      length(aws_lambda_invocation.console) + length(terraform_data.console_key) == 0
     )
     error_message = "no URL, nobody who may use one, no key"
   }
@@ -53,9 +53,9 @@ run "it_is_told_who_is_let_in_and_is_bounded" {
   assert {
     condition = (
       aws_lambda_function.this["console"].function_name == "shop-console" && aws_lambda_function.this["console"].memory_size == 512 &&
-      aws_lambda_function.this["console"].timeout == 30 && aws_lambda_function.this["console"].reserved_concurrent_executions == 5
+      aws_lambda_function.this["console"].timeout == 30 && aws_lambda_function.this["console"].reserved_concurrent_executions == -1
     )
-    error_message = "sizes; what everybody can reach has a bound"
+    error_message = "sizes; a new account has no concurrency to reserve"
   }
   assert {
     condition = (
@@ -70,6 +70,17 @@ run "it_is_told_who_is_let_in_and_is_bounded" {
       aws_lambda_permission.console_url[0].function_url_auth_type == "NONE" && aws_lambda_permission.console_url[0].function_name == "shop-console"
     )
     error_message = "it can be reached"
+  }
+  assert {
+    condition     = jsondecode(aws_lambda_invocation.console[0].input) == { do = "console", function = "shop-console" }
+    error_message = "and requests to the URL, and no others, may invoke it"
+  }
+  assert {
+    condition = {
+      for function, statements in local.statements : function => [for s in statements : s.Resource if contains(s.Action, "lambda:AddPermission")]
+      if length([for s in statements : s if contains(s.Action, "lambda:AddPermission")]) > 0
+    } == { setup = [["arn:aws:lambda:eu-west-1:111122223333:function:shop-console"]] }
+    error_message = "setup alone opens a function, and only the console's"
   }
   assert {
     condition     = !contains(keys(local.alarms), "console-lag") && contains(keys(local.alarms), "console-errors") && contains(keys(local.alarms), "console-throttles")
@@ -116,15 +127,15 @@ run "operators_act_on_it" {
     condition = jsonencode(sort(flatten([
       for s in local.statements.console : [for arn in s.Resource : element(split("/", arn), 3)] if s.Sid == "KafkaWrites"
       ]))) == jsonencode([
-      "agent.inventory", "agent.inventory.high", "agent.payment", "agent.payment.high", "alerts", "dead-letter", "orders", "orders.high",
-      "reply.shop", "scheduler", "scheduler.high", "status",
+      "triad-agent.inventory", "triad-agent.inventory.high", "triad-agent.payment", "triad-agent.payment.high", "triad-alerts",
+      "triad-dead-letter", "triad-orders", "triad-orders.high", "triad-reply.shop", "triad-scheduler", "triad-scheduler.high", "triad-status",
     ])
     error_message = "topics that acts and replays write"
   }
   assert {
     condition = flatten([for s in local.statements.console : s.Resource if contains(s.Action, "kafka-cluster:ReadData")]) == [
-      "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/alerts",
-      "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/dead-letter",
+      "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/triad-alerts",
+      "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/triad-dead-letter",
     ]
     error_message = "it reads alerts and dead letters and no other topic"
   }
@@ -138,7 +149,7 @@ run "to_look_at_alone_it_may_write_nothing" {
   command = plan
   variables {
     timing  = { details_retention = "90days" }
-    console = { tokens = [var.operator], read_only = true, reserved_concurrency = -1 }
+    console = { tokens = [var.operator], read_only = true, reserved_concurrency = 5 }
   }
 
   assert {
@@ -156,7 +167,30 @@ run "to_look_at_alone_it_may_write_nothing" {
     error_message = "and cannot: no put, no update, no record to any topic"
   }
   assert {
-    condition     = aws_lambda_function.this["console"].reserved_concurrent_executions == -1
-    error_message = "without a bound, if that is asked for"
+    condition     = aws_lambda_function.this["console"].reserved_concurrent_executions == 5
+    error_message = "with a bound, if that is asked for"
+  }
+}
+
+run "it_starts_with_a_key_of_its_own" {
+  command = apply
+  variables {
+    console = { tokens = [var.operator] }
+  }
+  assert {
+    condition     = can(regex("^[0-9a-f-]{72}$", nonsensitive(aws_lambda_function.this["console"].environment[0].variables.TRIAD_CONSOLE_KEY)))
+    error_message = "the key of the sessions is random"
+  }
+}
+
+# A key that is to be made anew is not known before.
+run "a_plan_leaves_the_key_of_the_sessions_alone" {
+  command = plan
+  variables {
+    console = { tokens = [var.operator] }
+  }
+  assert {
+    condition     = length(nonsensitive(terraform_data.console_key[0].output)) == 72
+    error_message = "every apply would end all sessions"
   }
 }

@@ -23,11 +23,11 @@ run "the_example_plans" {
     subnet_ids         = ["subnet-0a"]
     security_group_ids = ["sg-0a"]
     packages_directory = "./tests/fixtures/packages"
-    payment_token      = "not-a-real-token"
+    payment_secret_arn = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:payment-AbCdEf"
     on_call_email      = "on-call@shop.example"
   }
   assert {
-    condition     = output.triad.brokers == "b-1.example.internal:9098,b-2.example.internal:9098" && output.triad.table_prefix == "shop-"
+    condition     = output.triad.brokers == "b-1.example.internal:9098,b-2.example.internal:9098" && output.triad.prefix == "shop-"
     error_message = "the command line's output is handed on"
   }
   assert {

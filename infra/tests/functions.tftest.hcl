@@ -9,7 +9,7 @@ run "one_function_an_actor_and_an_agent_and_what_each_is_told" {
 
   assert {
     condition = sort([for f in aws_lambda_function.this : f.function_name]) == tolist([
-      "triad-agent-inventory", "triad-agent-payment", "triad-alerts", "triad-scheduler", "triad-submission", "triad-supervisor",
+      "triad-agent-inventory", "triad-agent-payment", "triad-alerts", "triad-scheduler", "triad-setup", "triad-submission", "triad-supervisor",
     ])
     error_message = "the functions and their names"
   }
@@ -66,11 +66,11 @@ run "one_function_an_actor_and_an_agent_and_what_each_is_told" {
       for f in aws_lambda_function.this :
       f.environment[0].variables.TRIAD_BROKERS == "b-1.example.internal:9098,b-2.example.internal:9098" &&
       f.environment[0].variables.TRIAD_KAFKA_AUTH == "msk-iam" &&
-      f.environment[0].variables.TRIAD_TABLE_PREFIX == "triad-" &&
+      f.environment[0].variables.TRIAD_PREFIX == "triad-" &&
       f.environment[0].variables.TRIAD_BATCH_RESPONSES == "partial" &&
       f.environment[0].variables.TRIAD_LOG == "info"
     ])
-    error_message = "brokers, authentication, tables, batch responses, log filter"
+    error_message = "brokers, authentication, prefix, batch responses, log filter"
   }
   assert {
     condition = alltrue([
@@ -126,7 +126,6 @@ run "every_setting_reaches_its_function" {
       }
       inventory = { base_url = "http://stock.example:8080/api" }
     }
-    agent_secret_headers    = { payment = { Authorization = "not-a-real-token" } }
     extra_environment       = { AWS_ENDPOINT_URL = "http://127.0.0.1:4566" }
     architecture            = "x86_64"
     console_url             = "https://triad.example/console/"
@@ -141,21 +140,21 @@ run "every_setting_reaches_its_function" {
   assert {
     condition = alltrue([
       for f in aws_lambda_function.this :
-      nonsensitive(f.environment[0].variables.TRIAD_TABLE_PREFIX) == "shop-" &&
-      nonsensitive(f.environment[0].variables.TRIAD_REPLY_TOPICS) == "reply.shop,reply.crm" &&
-      nonsensitive(f.environment[0].variables.TRIAD_SKEW) == "250ms" &&
-      nonsensitive(f.environment[0].variables.TRIAD_ANNOUNCE_WITHIN) == "2m" &&
-      nonsensitive(f.environment[0].variables.TRIAD_RETENTION) == "90days" &&
-      nonsensitive(f.environment[0].variables.TRIAD_DETAILS_RETENTION) == "366days" &&
-      nonsensitive(f.environment[0].variables.TRIAD_LOG) == "info,triad_runtime=debug" &&
-      nonsensitive(f.environment[0].variables.AWS_ENDPOINT_URL) == "http://127.0.0.1:4566"
+      f.environment[0].variables.TRIAD_PREFIX == "shop-" &&
+      f.environment[0].variables.TRIAD_REPLY_TOPICS == "reply.shop,reply.crm" &&
+      f.environment[0].variables.TRIAD_SKEW == "250ms" &&
+      f.environment[0].variables.TRIAD_ANNOUNCE_WITHIN == "2m" &&
+      f.environment[0].variables.TRIAD_RETENTION == "90days" &&
+      f.environment[0].variables.TRIAD_DETAILS_RETENTION == "366days" &&
+      f.environment[0].variables.TRIAD_LOG == "info,triad_runtime=debug" &&
+      f.environment[0].variables.AWS_ENDPOINT_URL == "http://127.0.0.1:4566"
     ])
     error_message = "common settings"
   }
   assert {
     condition = {
-      for name, f in aws_lambda_function.this : name => nonsensitive(f.environment[0].variables.TRIAD_CONSOLE_URL)
-      if contains(keys(nonsensitive(f.environment[0].variables)), "TRIAD_CONSOLE_URL")
+      for name, f in aws_lambda_function.this : name => f.environment[0].variables.TRIAD_CONSOLE_URL
+      if contains(keys(f.environment[0].variables), "TRIAD_CONSOLE_URL")
     } == { alerts = "https://triad.example/console/" }
     error_message = "the alerts function knows where the pages are, and nobody else needs to"
   }
@@ -178,37 +177,33 @@ run "every_setting_reaches_its_function" {
   assert {
     condition = alltrue([
       for name in ["scheduler", "supervisor"] :
-      nonsensitive(aws_lambda_function.this[name].environment[0].variables.TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW) == "{\"order-fulfilment\":1000}" &&
+      aws_lambda_function.this[name].environment[0].variables.TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW == "{\"order-fulfilment\":1000}" &&
       contains(flatten([for s in local.statements[name] : s.Action]), "dynamodb:Query") &&
       contains(flatten([for s in local.statements[name] : s.Action]), "dynamodb:UpdateItem")
     ])
     error_message = "who lets in what was set aside, and lets details expire"
   }
   assert {
-    condition = jsondecode(nonsensitive(aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENTS)) == {
+    condition = jsondecode(aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENTS) == {
       payment = {
         base_url        = "https://pay.example/v1"
         call_timeout    = "5s"
-        headers         = { Authorization = "not-a-real-token", X-Shop = "7" }
+        headers         = { X-Shop = "7" }
         concurrency     = 20
         rate_per_second = 50
         breaker         = { window = 50, open = "2s" }
       }
     }
-    error_message = "an agent is told everything of itself, secret headers included"
+    error_message = "an agent is told everything of itself"
   }
   assert {
-    condition = jsondecode(nonsensitive(aws_lambda_function.this["agent-inventory"].environment[0].variables.TRIAD_AGENTS)) == {
+    condition = jsondecode(aws_lambda_function.this["agent-inventory"].environment[0].variables.TRIAD_AGENTS) == {
       inventory = { base_url = "http://stock.example:8080/api" }
     }
     error_message = "and nothing of the others"
   }
   assert {
-    condition     = issensitive(aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENTS)
-    error_message = "secret headers are not shown in plans"
-  }
-  assert {
-    condition     = nonsensitive(aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENT_CONCURRENCY) == "20"
+    condition     = aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENT_CONCURRENCY == "20"
     error_message = "concurrency of an agent function"
   }
   assert {

@@ -35,7 +35,7 @@ run "msk_with_iam_provisioned_one_mapping_a_topic" {
   assert {
     condition = alltrue([
       for topic, mapping in aws_lambda_event_source_mapping.this :
-      mapping.topics == toset([topic]) && mapping.starting_position == "TRIM_HORIZON" && mapping.enabled
+      mapping.topics == toset(["triad-${topic}"]) && mapping.starting_position == "TRIM_HORIZON" && mapping.enabled
     ])
     error_message = "each reads its own topic, from the first record on"
   }
@@ -55,9 +55,9 @@ run "msk_with_iam_provisioned_one_mapping_a_topic" {
   assert {
     condition = alltrue([
       for mapping in aws_lambda_event_source_mapping.this :
-      mapping.provisioned_poller_config[0].minimum_pollers == 1 && mapping.provisioned_poller_config[0].maximum_pollers == 1
+      mapping.provisioned_poller_config[0].minimum_pollers == 1 && mapping.provisioned_poller_config[0].maximum_pollers == 2
     ])
-    error_message = "provisioned: least = most pollers"
+    error_message = "provisioned: least and most pollers"
   }
   assert {
     condition = alltrue([
@@ -85,8 +85,8 @@ run "msk_with_iam_provisioned_one_mapping_a_topic" {
     error_message = "orders in slow admission and alerts: never given up, and so no destination, with which Lambda would stop after ten retries"
   }
   assert {
-    condition     = length(terraform_data.poller_group) == 0
-    error_message = "no command is run on the applying machine"
+    condition     = alltrue([for mapping in aws_lambda_event_source_mapping.this : mapping.maximum_batching_window_in_seconds == 0])
+    error_message = "provisioned: no record waits for others"
   }
 }
 
@@ -121,13 +121,13 @@ run "lanes_of_their_own" {
   command = plan
   variables {
     mapping = {
-      pollers                 = 2
+      pollers_most            = 3
       batch_size              = 200
       batching_window_seconds = 1
       retries                 = 5
       record_age_seconds      = 3600
       lanes = {
-        "agent.payment.high" = { pollers = 4, batch_size = 10, retries = 50, record_age_seconds = 600, batching_window_seconds = 2 }
+        "agent.payment.high" = { pollers_least = 4, pollers_most = 8, batch_size = 10, retries = 50, record_age_seconds = 600, batching_window_seconds = 2 }
         "scheduler"          = { retries = -1, record_age_seconds = -1 }
       }
     }
@@ -135,7 +135,7 @@ run "lanes_of_their_own" {
   assert {
     condition = (
       aws_lambda_event_source_mapping.this["agent.payment.high"].provisioned_poller_config[0].minimum_pollers == 4 &&
-      aws_lambda_event_source_mapping.this["agent.payment.high"].provisioned_poller_config[0].maximum_pollers == 4 &&
+      aws_lambda_event_source_mapping.this["agent.payment.high"].provisioned_poller_config[0].maximum_pollers == 8 &&
       aws_lambda_event_source_mapping.this["agent.payment.high"].batch_size == 10 &&
       aws_lambda_event_source_mapping.this["agent.payment.high"].maximum_batching_window_in_seconds == 2 &&
       aws_lambda_event_source_mapping.this["agent.payment.high"].maximum_retry_attempts == 50 &&
@@ -145,7 +145,7 @@ run "lanes_of_their_own" {
   }
   assert {
     condition = (
-      aws_lambda_event_source_mapping.this["agent.payment"].provisioned_poller_config[0].maximum_pollers == 2 &&
+      aws_lambda_event_source_mapping.this["agent.payment"].provisioned_poller_config[0].maximum_pollers == 3 &&
       aws_lambda_event_source_mapping.this["agent.payment"].batch_size == 200 &&
       aws_lambda_event_source_mapping.this["agent.payment"].maximum_batching_window_in_seconds == 1 &&
       aws_lambda_event_source_mapping.this["agent.payment"].maximum_retry_attempts == 5 &&
@@ -172,7 +172,7 @@ run "plain_mode" {
       for mapping in aws_lambda_event_source_mapping.this :
       length(mapping.provisioned_poller_config) == 0 && mapping.function_response_types == null &&
       mapping.bisect_batch_on_function_error == null && length(mapping.destination_config) == 0 &&
-      mapping.starting_position == "TRIM_HORIZON" && !mapping.enabled
+      mapping.starting_position == "TRIM_HORIZON" && !mapping.enabled && mapping.maximum_batching_window_in_seconds == null
     ])
     error_message = "plain: nothing that needs provisioned mode"
   }
@@ -211,6 +211,35 @@ run "msk_with_scram" {
       jsondecode(f.environment[0].variables.TRIAD_KAFKA_SETTINGS)["sasl.mechanisms"] == "SCRAM-SHA-512"
     ])
     error_message = "the functions log in with the same secret"
+  }
+  assert {
+    condition = alltrue([
+      for function, statements in local.statements :
+      length([for s in statements : s if contains(s.Action, "kafka:ListScramSecrets")]) == (length(local.read_by_function[function]) == 0 ? 0 : 1)
+    ])
+    error_message = "Lambda may look for the cluster's users with the roles of the functions that read"
+  }
+}
+
+run "msk_with_tls_alone" {
+  command = plan
+  variables {
+    kafka = {
+      brokers         = "b-1.example.internal:9094"
+      msk_cluster_arn = "arn:aws:kafka:eu-west-1:111122223333:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      auth            = "tls"
+    }
+  }
+  assert {
+    condition = alltrue([
+      for mapping in aws_lambda_event_source_mapping.this :
+      mapping.event_source_arn == var.kafka.msk_cluster_arn && length(mapping.source_access_configuration) == 0
+    ])
+    error_message = "MSK without a login"
+  }
+  assert {
+    condition     = length([for s in flatten(values(local.statements)) : s if startswith(s.Action[0], "kafka-cluster:")]) == 0
+    error_message = "and so without permissions of IAM inside of it"
   }
 }
 
@@ -322,14 +351,52 @@ run "self_managed_in_plain_mode" {
   }
 }
 
-run "a_shared_poller_group" {
+run "without_high_lanes" {
   command = plan
   variables {
-    mapping = { pollers = 3, poller_group = "triad" }
+    mapping = { high_lanes = false }
   }
   assert {
-    condition     = keys(terraform_data.poller_group) == keys(aws_lambda_event_source_mapping.this)
-    error_message = "every mapping joins the group"
+    condition     = keys(aws_lambda_event_source_mapping.this) == ["agent.inventory", "agent.payment", "alerts", "orders", "scheduler"]
+    error_message = "one mapping for each function that reads"
+  }
+  assert {
+    condition = (
+      length([for topic in local.wanted_topics : topic if endswith(topic.name, ".high")]) == 0 &&
+      !strcontains(jsonencode([for s in flatten(values(local.statements)) : s.Resource if startswith(s.Sid, "Kafka")]), ".high")
+    )
+    error_message = "there is no topic to which an order of high priority could go unread"
+  }
+}
+
+run "msk_of_another_account" {
+  command = plan
+  variables {
+    kafka = {
+      brokers                = "b-1.example.internal:14001"
+      msk_cluster_arn        = "arn:aws:kafka:eu-west-1:444455556666:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      msk_vpc_connection_arn = "arn:aws:kafka:eu-west-1:111122223333:vpc-connection/444455556666/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      auth                   = "msk-iam"
+    }
+  }
+  assert {
+    condition     = alltrue([for mapping in aws_lambda_event_source_mapping.this : mapping.event_source_arn == var.kafka.msk_vpc_connection_arn])
+    error_message = "mappings read by the connection"
+  }
+  assert {
+    condition = alltrue([
+      for function, statements in local.statements :
+      join(" ", flatten([for s in statements : s.Resource if contains(s.Action, "kafka:DescribeVpcConnection")])) == (
+        length(local.read_by_function[function]) == 0 ? "" : var.kafka.msk_vpc_connection_arn
+      )
+    ])
+    error_message = "and Lambda may look at it with the roles of the functions that read"
+  }
+  assert {
+    condition = alltrue([
+      for s in flatten(values(local.statements)) : alltrue([for arn in s.Resource : strcontains(arn, ":444455556666:")]) if startswith(s.Sid, "Kafka")
+    ])
+    error_message = "topics and groups are the cluster's"
   }
 }
 

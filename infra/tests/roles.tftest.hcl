@@ -24,8 +24,8 @@ run "exact_actions_on_exact_resources" {
       for policy in aws_iam_role_policy.function : [
         for statement in jsondecode(policy.policy).Statement : statement.Sid if contains(statement.Resource, "*")
       ]
-    ])) == toset(["Traces", "NetworkInterfacesOfLambda", "NetworkInterfacesNotOfTheCode", "MskBootstrapBrokers"])
-    error_message = "resource * only where AWS has no narrower one: X-Ray, network interfaces, MSK's bootstrap addresses"
+    ])) == toset(["Traces", "NetworkInterfacesOfLambda", "NetworkInterfacesNotOfTheCode", "MskBootstrapBrokers", "LooksAtMappings"])
+    error_message = "resource * only where AWS has no narrower one: X-Ray, network interfaces, MSK's bootstrap addresses, the list of mappings"
   }
   assert {
     condition = toset(flatten([
@@ -34,15 +34,15 @@ run "exact_actions_on_exact_resources" {
           for resource in statement.Resource : statement.Sid if resource != "*" && strcontains(resource, "*")
         ]
       ]
-    ])) == toset(["OwnLogs", "KeepRecords"])
-    error_message = "a * at the end of a name only where Lambda makes up the name: log streams and kept records"
+    ])) == toset(["OwnLogs", "KeepRecords", "SetsPollers", "LooksAtAlarms", "LooksAtFunctions", "LooksAtRoles"])
+    error_message = "a * at the end of a name only where Lambda makes up the name, or setup looks at what has the prefix"
   }
   assert {
     condition = alltrue(flatten([
       for policy in aws_iam_role_policy.function : [
         for statement in jsondecode(policy.policy).Statement : [
           for resource in statement.Resource : length(split("*", resource)) == 2 && endswith(resource, "*")
-        ] if contains(["OwnLogs", "KeepRecords"], statement.Sid)
+        ] if contains(["OwnLogs", "KeepRecords", "SetsPollers", "LooksAtAlarms", "LooksAtFunctions", "LooksAtRoles"], statement.Sid)
       ]
     ]))
     error_message = "and there at the very end"
@@ -76,7 +76,7 @@ run "exact_actions_on_exact_resources" {
   assert {
     condition = jsonencode({
       for function, statements in local.statements : function => sort(flatten([
-        for s in statements : [for arn in s.Resource : trimprefix(arn, "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/")] if s.Sid == "KafkaWrites"
+        for s in statements : [for arn in s.Resource : trimprefix(arn, "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/triad-")] if s.Sid == "KafkaWrites"
       ]))
       }) == jsonencode({
       submission      = ["alerts", "dead-letter", "reply.shop", "scheduler", "scheduler.high", "status"]
@@ -84,6 +84,7 @@ run "exact_actions_on_exact_resources" {
       supervisor      = ["alerts", "reply.shop", "scheduler", "scheduler.high", "status"]
       alerts          = ["alerts", "dead-letter"]
       agent-payment   = ["alerts", "dead-letter", "scheduler", "scheduler.high"]
+      setup           = []
       agent-inventory = ["alerts", "dead-letter", "scheduler", "scheduler.high"]
     })
     error_message = "topics that a function writes"
@@ -91,13 +92,14 @@ run "exact_actions_on_exact_resources" {
   assert {
     condition = jsonencode({
       for function, statements in local.statements : function => sort(flatten([
-        for s in statements : [for arn in s.Resource : element(split("/", arn), 3)] if s.Sid == "KafkaReads"
+        for s in statements : [for arn in s.Resource : trimprefix(element(split("/", arn), 3), "triad-")] if s.Sid == "KafkaReads"
       ]))
       }) == jsonencode({
       submission      = ["orders", "orders.high"]
       scheduler       = ["scheduler", "scheduler.high"]
       supervisor      = []
       alerts          = ["alerts"]
+      setup           = []
       agent-payment   = ["agent.payment", "agent.payment.high"]
       agent-inventory = ["agent.inventory", "agent.inventory.high"]
     })
@@ -152,6 +154,16 @@ run "exact_actions_on_exact_resources" {
       "agent-inventory PutItem triad-control",
       "agent-payment GetItem triad-control",
       "agent-payment PutItem triad-control",
+      "setup GetItem triad-workflows",
+      "setup PutItem triad-workflows",
+      "setup DescribeTable triad-control",
+      "setup DescribeTable triad-order-state",
+      "setup DescribeTable triad-orders",
+      "setup DescribeTable triad-workflows",
+      "setup DescribeTimeToLive triad-control",
+      "setup DescribeTimeToLive triad-order-state",
+      "setup DescribeTimeToLive triad-orders",
+      "setup DescribeTimeToLive triad-workflows",
     ]))
     error_message = "which function does what on which table"
   }
@@ -281,8 +293,8 @@ run "outside_of_a_vpc_without_traces_within_a_boundary" {
     }
   }
   assert {
-    condition     = length([for s in flatten(values(local.statements)) : s if contains(s.Resource, "*")]) == 0
-    error_message = "then there is no resource * at all"
+    condition     = [for s in flatten(values(local.statements)) : s.Sid if contains(s.Resource, "*")] == ["LooksAtMappings"]
+    error_message = "then there is no resource * but for the list of mappings"
   }
   assert {
     condition = alltrue([

@@ -110,8 +110,18 @@ run "a_key_of_ones_own" {
   }
 }
 
-run "protection_can_be_lifted" {
-  command = plan
+# README.md, "Destroy an installation": protection is lifted by an apply, and then a destroy goes through. The first run has
+# applied an installation with protection, so these change one that is there.
+run "protection_is_on_unless_it_is_lifted" {
+  command = apply
+  assert {
+    condition     = !aws_s3_bucket.failed_records[0].force_destroy && aws_dynamodb_table.orders.deletion_protection_enabled
+    error_message = "a destroy fails at the tables, and at a bucket with records"
+  }
+}
+
+run "lifting_it_leaves_nothing_that_refuses_a_destroy" {
+  command = apply
   variables {
     deletion_protection = false
   }

@@ -6,6 +6,7 @@ packages = {
   agent      = "./tests/fixtures/packages/agent.zip"
   supervisor = "./tests/fixtures/packages/supervisor.zip"
   alerts     = "./tests/fixtures/packages/alerts.zip"
+  setup      = "./tests/fixtures/packages/setup.zip"
   console    = "./tests/fixtures/packages/console.zip"
 }
 

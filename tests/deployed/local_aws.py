@@ -97,8 +97,9 @@ class Local:
         """Stores the secrets in the form that Lambda's event source mappings require."""
         client = boto3.Session("test", "test", region_name=REGION).client("secretsmanager", endpoint_url=self.emulator)
         login = {"username": "triad", "password": self.password}
-        for name, value in [("login", login), ("ca", {"certificate": (self.directory / "ca.pem").read_text()})]:
-            kept = client.create_secret(Name=f"AmazonMSK_{name}", SecretString=json.dumps(value))
+        values = {"login": login, "ca": {"certificate": (self.directory / "ca.pem").read_text()}, "payment": "the-token"}
+        for name, value in values.items():
+            kept = client.create_secret(Name=f"AmazonMSK_{name}", SecretString=value if isinstance(value, str) else json.dumps(value))
             self.secrets[name] = kept["ARN"]
 
     def start_all(self):
@@ -155,14 +156,10 @@ class Local:
             "TF_INPUT": "0",
             "TF_CLI_ARGS": "-no-color",
             "CHECKPOINT_DISABLE": "1",
-            "BROKERS": self.brokers,
             "TRIAD_KAFKA_AUTH": "scram",
             "TRIAD_KAFKA_SECRET": self.secrets["login"],
             "TRIAD_KAFKA_CA_SECRET": self.secrets["ca"],
-            # `aws`, which the console's module calls for what the provider does not support, is the stub of the
-            # module's tests; its calls do not concern the emulator.
-            "PATH": f"{self.binaries}:{ROOT}/infra/tests/fixtures/bin:{os.environ['PATH']}",
-            "TRIAD_TEST_NOTES": str(self.directory / "aws.log"),
+            "PATH": f"{self.binaries}:{os.environ['PATH']}",
         }
         return {**os.environ, **own}
 

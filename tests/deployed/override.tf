@@ -7,9 +7,8 @@ provider "aws" {
 }
 
 module "triad" {
-  source              = "../infra"
-  architecture        = var.architecture
-  deletion_protection = false
+  source       = "../infra"
+  architecture = var.architecture
 
   # Event source mappings of MSK need MSK.
   kafka = {
@@ -27,15 +26,12 @@ module "triad" {
     parcels   = { sqs = "https://sqs.us-east-1.amazonaws.com/000000000000/parcels.fifo" }
   }
 
-  mapping = {
-    batching_window_seconds = 1
+  # There is one broker.
+  topics = {
+    replication         = 1
+    min_insync_replicas = 1
   }
 
   # The emulator asks a topic's policy about S3 as over an unencrypted connection.
   failure_bucket_arn = "arn:aws:s3:::${var.failure_bucket}"
-
-  workflows = {
-    directory = "${path.module}/workflows"
-    cli       = "triad"
-  }
 }

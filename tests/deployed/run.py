@@ -24,7 +24,7 @@ from local_aws import REGION, ROOT, Failed, Local, remove, say, until
 
 BUCKET = "kept-records"
 PREFIX = "shop-"
-FUNCTIONS = ["submission", "scheduler", "supervisor", "alerts", "agent", "console"]
+FUNCTIONS = ["submission", "scheduler", "supervisor", "alerts", "agent", "setup", "console"]
 QUICK = "TRIAD_QUICK" in os.environ
 ARCHITECTURE = "x86_64" if platform.machine() == "x86_64" else "arm64"
 
@@ -69,7 +69,7 @@ class Deployment:
             "security_group_ids": ["sg-0a"],
             "packages_directory": str(self.packages),
             "on_call_email": "on-call@shop.example",
-            "payment_token": "the-token",
+            "payment_secret_arn": self.local.secrets["payment"],
             "brokers": self.local.brokers,
             "login_secret": self.local.secrets["login"],
             "ca_secret": self.local.secrets["ca"],
@@ -142,7 +142,7 @@ class Deployment:
 
     def mapping(self, topic):
         mappings = self.aws["lambda"].list_event_source_mappings()["EventSourceMappings"]
-        return next(m["UUID"] for m in mappings if m["Topics"] == [topic])
+        return next(m["UUID"] for m in mappings if m["Topics"] == [PREFIX + topic])
 
     def reading(self, topic, enabled):
         self.aws["lambda"].update_event_source_mapping(UUID=self.mapping(topic), Enabled=enabled)
@@ -163,8 +163,6 @@ def the_page_is_followed_word_for_word(shop):
         BrokerNodeGroupInfo={"InstanceType": "kafka.m7g.large", "ClientSubnets": ["subnet-0a", "subnet-0b"]},
     )
     shop.aws["s3"].create_bucket(Bucket=BUCKET)
-    # The topics of the agents that the example does not have.
-    local.run(["triad", "init", "--topics-only", "--brokers", local.brokers, "--agents", "receipt,parcels"])
     (local.directory / "orders.jsonl").write_text(
         json.dumps({
             "order_id": "first", "workflow": "three-steps",
@@ -201,7 +199,7 @@ def zip_programs(into):
 
 def the_zips_that_were_built_are_what_runs(shop):
     for name, function in [("submission", "submission"), ("scheduler", "scheduler"), ("supervisor", "supervisor"),
-                           ("alerts", "alerts"), ("agent", "agent-payment"), ("console", "console")]:
+                           ("alerts", "alerts"), ("agent", "agent-payment"), ("setup", "setup"), ("console", "console")]:
         zip = (shop.packages / f"{name}.zip").read_bytes()
         built = base64.b64encode(hashlib.sha256(zip).digest()).decode()
         deployed = shop.aws["lambda"].get_function_configuration(FunctionName=PREFIX + function)
@@ -335,7 +333,7 @@ def without_one_permission_exactly_its_step_fails(shop):
     shop.reading("agent.carrier", False)
     shop.submit(["under-way"])
     until("it is under way", lambda: (o := shop.order("under-way")) and o["steps"][2]["state"] == "running")
-    role = f"{PREFIX}submission"
+    role = f"{PREFIX}submission-{REGION}"
     iam = shop.aws["iam"]
     policy = iam.get_role_policy(RoleName=role, PolicyName="function")["PolicyDocument"]
     less = json.loads(json.dumps(policy))
@@ -447,7 +445,11 @@ def destroy_leaves_nothing(shop):
     # installation creates no key.
     unseen = sorted(kind for kind, names in own_things(shop).items() if not names)
     expect(set(unseen) <= {"buckets", "aliases"}, f"the installation has no {unseen}")
-    shop.terraform("destroy", "-auto-approve")
+    for table in own_things(shop)["tables"]:
+        described = shop.aws["dynamodb"].describe_table(TableName=table)["Table"]
+        expect(described.get("DeletionProtectionEnabled"), f"the table {table} is not protected")
+    for command in ["apply", "destroy"]:
+        shop.terraform(command, "-auto-approve", "-var", "deletion_protection=false")
     left = {kind: names for kind, names in own_things(shop).items() if names}
     expect(not left, f"left behind: {left}")
 

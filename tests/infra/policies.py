@@ -6,8 +6,8 @@ policy_sentry carries. A finding is printed with its role and statement; any end
 
 The rules: every action exists; none has a wildcard; every resource has a form that AWS names for
 the action; "*" stands only for actions that AWS offers no other resource for, and for those in
-DEMANDED; a "*" inside a resource stands only at the end, for names that Lambda makes up; every
-condition key exists for its service.
+DEMANDED; a "*" inside a resource stands only at the end, for names that Lambda makes up and in statements of
+LOOKS; every condition key exists for its service.
 """
 
 import json
@@ -21,11 +21,14 @@ from policy_sentry.querying.conditions import get_condition_keys_for_service
 # Lambda demands "*" for the network interfaces of functions in a VPC (Lambda Developer Guide,
 # "Giving Lambda functions access to resources in a VPC").
 DEMANDED = {"NetworkInterfacesOfLambda", "NetworkInterfacesNotOfTheCode"}
-# Resources whose names Lambda generates: log streams, and objects of records that were given up.
+# Resources whose names Lambda generates: log streams, mappings, and objects of records that were given up.
 MADE_UP = (
     re.compile(r"^arn:aws:logs:[^*]+:log-stream:\*$"),
+    re.compile(r"^arn:aws:lambda:[^*]+:event-source-mapping:\*$"),
     re.compile(r"^arn:aws:s3:::[^*]+/aws/lambda/\*$"),
 )
+# What `setup` only looks at, by the installation's prefix.
+LOOKS = {"LooksAtAlarms", "LooksAtFunctions", "LooksAtRoles"}
 # Condition keys that every service supports.
 GLOBAL_KEYS = {"aws:RequestedRegion", "aws:SourceAccount", "aws:SourceArn", "aws:SecureTransport"}
 # Parts of ARNs that may contain slashes.
@@ -86,7 +89,8 @@ def problems_of(statement: dict) -> list[str]:
     for resource, fit in fits.items():
         if not fit:
             found.append(f"no action of the statement works on {resource}")
-        if resource != "*" and "*" in resource and not any(p.match(resource) for p in MADE_UP):
+        made_up = any(p.match(resource) for p in MADE_UP) or (statement["Sid"] in LOOKS and resource.endswith("-*"))
+        if resource != "*" and "*" in resource and not made_up:
             found.append(f"{resource} has a wildcard in a name that is known")
     for keys in statement.get("Condition", {}).values():
         for key in keys:

@@ -8,8 +8,12 @@ data "aws_msk_cluster" "this" {
 module "triad" {
   source = "../.."
 
-  name_prefix = var.name_prefix
-  packages    = { for function in ["submission", "scheduler", "agent", "supervisor", "alerts", "console"] : function => "${var.packages_directory}/${function}.zip" }
+  name_prefix         = var.name_prefix
+  deletion_protection = var.deletion_protection
+  packages = {
+    for function in ["submission", "scheduler", "agent", "supervisor", "alerts", "setup", "console"] :
+    function => "${var.packages_directory}/${function}.zip"
+  }
 
   vpc = {
     subnet_ids         = var.subnet_ids
@@ -22,11 +26,8 @@ module "triad" {
     auth            = "msk-iam"
   }
 
-  # One poller a topic, all in one group: the least that provisioned mode costs. The requests of
-  # the agents' high lanes come in smaller batches, to wait less for each other.
+  # The requests of the agents' high lanes come in smaller batches, to wait less for each other.
   mapping = {
-    pollers      = 1
-    poller_group = trimsuffix(var.name_prefix, "-")
     lanes = {
       "agent.payment.high"   = { batch_size = 10 }
       "agent.inventory.high" = { batch_size = 10 }
@@ -41,14 +42,9 @@ module "triad" {
       call_timeout    = "5s"
       concurrency     = 20
       rate_per_second = 50
+      auth            = { bearer = { secret = var.payment_secret_arn } }
     }
-    carrier = {
-      base_url             = "https://carrier.shop.example/v1"
-      reserved_concurrency = 10
-    }
-  }
-  agent_secret_headers = {
-    payment = { Authorization = "Bearer ${var.payment_token}" }
+    carrier = { base_url = "https://carrier.shop.example/v1" }
   }
 
   admission = {
@@ -58,10 +54,7 @@ module "triad" {
 
   reply_topics = ["reply.shop"]
 
-  workflows = {
-    directory = "${path.module}/workflows"
-    cli       = var.triad_cli
-  }
+  workflows = { directory = "${path.module}/workflows" }
 
   alert_subscriptions = {
     on-call = { protocol = "email", endpoint = var.on_call_email }

@@ -25,14 +25,13 @@ variable "security_group_ids" {
 }
 
 variable "packages_directory" {
-  description = "Where the functions' zips are: submission.zip, scheduler.zip, agent.zip, supervisor.zip, alerts.zip, console.zip."
+  description = "Where the functions' zips are: submission.zip, scheduler.zip, agent.zip, supervisor.zip, alerts.zip, setup.zip, console.zip."
   type        = string
 }
 
-variable "payment_token" {
-  description = "Token for the payment service; set it as TF_VAR_payment_token, not in a file."
+variable "payment_secret_arn" {
+  description = "Secret in Secrets Manager whose text is the token for the payment service."
   type        = string
-  sensitive   = true
 }
 
 variable "on_call_email" {
@@ -46,8 +45,8 @@ variable "console_tokens" {
   default     = []
 }
 
-variable "triad_cli" {
-  description = "The command triad, or a path to it, on the machine that applies."
-  type        = string
-  default     = "triad"
+variable "deletion_protection" {
+  description = "False before a destroy: see README.md of the module."
+  type        = bool
+  default     = true
 }

@@ -8,7 +8,7 @@ mock_data "aws_partition" {
 
 mock_data "aws_region" {
   defaults = {
-    name = "eu-west-1"
+    id = "eu-west-1"
   }
 }
 

@@ -1,6 +1,6 @@
-# Plans of three installations, for the reviews in tests/infra: policies.py holds what the roles
+# Plans of four installations, for the reviews in tests/infra: policies.py holds what the roles
 # may do against AWS's own list of actions, checkov looks at the plans, and permissions.json is made
-# of them. Together they have every statement of every role; the console is one on which operators act, and in
+# of them (but for the one across accounts). Together they have every statement of every role; the console is one on which operators act, and in
 # self_managed_scram one to look at alone.
 
 mock_provider "aws" {
@@ -14,6 +14,7 @@ variables {
     agent      = "./tests/fixtures/packages/agent.zip"
     supervisor = "./tests/fixtures/packages/supervisor.zip"
     alerts     = "./tests/fixtures/packages/alerts.zip"
+    setup      = "./tests/fixtures/packages/setup.zip"
     console    = "./tests/fixtures/packages/console.zip"
   }
   agents = {
@@ -65,6 +66,23 @@ run "self_managed_scram" {
       secret_kms_key_arn    = "arn:aws:kms:eu-west-1:111122223333:key/99999999-2222-3333-4444-555555555555"
       ca_secret_arn         = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:kafka/ca-GhIjKl"
       ca_secret_kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/88888888-2222-3333-4444-555555555555"
+    }
+  }
+}
+
+# A cluster of another account, with SCRAM.
+run "msk_scram_across_accounts" {
+  command = plan
+  variables {
+    kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555"
+    vpc         = var.network
+    kafka = {
+      brokers                = "b-1.example.internal:14001"
+      msk_cluster_arn        = "arn:aws:kafka:eu-west-1:444455556666:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      msk_vpc_connection_arn = "arn:aws:kafka:eu-west-1:111122223333:vpc-connection/444455556666/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      auth                   = "scram"
+      secret_arn             = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:AmazonMSK_triad-AbCdEf"
+      secret_kms_key_arn     = "arn:aws:kms:eu-west-1:111122223333:key/99999999-2222-3333-4444-555555555555"
     }
   }
 }

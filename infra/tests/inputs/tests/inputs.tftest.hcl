@@ -77,6 +77,7 @@ run "package_that_is_not_there" {
       agent      = "../fixtures/packages/submission.zip"
       supervisor = "../fixtures/packages/submission.zip"
       alerts     = "../fixtures/missing.zip"
+      setup      = "../fixtures/packages/submission.zip"
     }
   }
   expect_failures = [var.packages]
@@ -91,6 +92,7 @@ run "console_without_its_package" {
       agent      = "../fixtures/packages/submission.zip"
       supervisor = "../fixtures/packages/submission.zip"
       alerts     = "../fixtures/packages/submission.zip"
+      setup      = "../fixtures/packages/submission.zip"
     }
     console = { tokens = ["ann 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 operate"] }
   }
@@ -420,14 +422,6 @@ run "agent_with_a_key_by_alias" {
   expect_failures = [var.agents]
 }
 
-run "secret_headers_of_an_unknown_agent" {
-  command = plan
-  variables {
-    agent_secret_headers = { loyalty = { Authorization = "not-a-real-token" } }
-  }
-  expect_failures = [var.agent_secret_headers]
-}
-
 run "unknown_admission" {
   command = plan
   variables {
@@ -616,14 +610,6 @@ run "workflows_where_there_are_none" {
   command = plan
   variables {
     workflows = { directory = "../mocks" }
-  }
-  expect_failures = [var.workflows]
-}
-
-run "workflow_file_with_a_blank" {
-  command = plan
-  variables {
-    workflows = { directory = "../fixtures/odd-names" }
   }
   expect_failures = [var.workflows]
 }

@@ -178,7 +178,7 @@ run "unknown_mode" {
 run "no_pollers" {
   command = plan
   variables {
-    mapping = { pollers = 0 }
+    mapping = { pollers_least = 0 }
   }
   expect_failures = [var.mapping]
 }
@@ -186,7 +186,7 @@ run "no_pollers" {
 run "too_many_pollers_of_a_lane" {
   command = plan
   variables {
-    mapping = { lanes = { scheduler = { pollers = 201 } } }
+    mapping = { lanes = { scheduler = { pollers_least = 201, pollers_most = 201 } } }
   }
   expect_failures = [var.mapping]
 }
@@ -254,4 +254,128 @@ run "plain_connection_from_outside_of_a_vpc" {
     kafka = { brokers = "kafka-1.example:9092", auth = "none" }
   }
   expect_failures = [var.vpc]
+}
+
+run "more_pollers_at_least_than_at_most" {
+  command = plan
+  variables {
+    mapping = { pollers_least = 3 }
+  }
+  expect_failures = [var.mapping]
+}
+
+run "a_lane_with_more_pollers_at_least_than_at_most" {
+  command = plan
+  variables {
+    mapping = { lanes = { scheduler = { pollers_most = 1, pollers_least = 2 } } }
+  }
+  expect_failures = [var.mapping]
+}
+
+run "no_window_in_plain_mode" {
+  command = plan
+  variables {
+    mapping = { mode = "plain", batching_window_seconds = 0 }
+  }
+  expect_failures = [var.mapping]
+}
+
+run "high_lane_that_is_not_there" {
+  command = plan
+  variables {
+    mapping = { high_lanes = false, lanes = { "orders.high" = { batch_size = 1 } } }
+  }
+  expect_failures = [var.mapping]
+}
+
+run "topics_without_partitions" {
+  command = plan
+  variables {
+    topics = { partitions = 0 }
+  }
+  expect_failures = [var.topics]
+}
+
+run "topics_with_half_a_copy" {
+  command = plan
+  variables {
+    topics = { replication = 1.5 }
+  }
+  expect_failures = [var.topics]
+}
+
+run "topics_that_a_lost_broker_stops" {
+  command = plan
+  variables {
+    topics = { replication = 2, min_insync_replicas = 2 }
+  }
+  expect_failures = [var.topics]
+}
+
+run "topics_that_keep_nothing" {
+  command = plan
+  variables {
+    topics = { retention_days = { orders = 0 } }
+  }
+  expect_failures = [var.topics]
+}
+
+run "topics_too_small_for_what_is_written" {
+  command = plan
+  variables {
+    topics = { max_message_bytes = 100000 }
+  }
+  expect_failures = [var.topics]
+}
+
+run "topics_of_one_broker" {
+  command = plan
+  variables {
+    topics = { replication = 1, min_insync_replicas = 1 }
+  }
+}
+
+run "topics_with_the_brokers_own_settings" {
+  command = plan
+  variables {
+    topics = { replication = 0, min_insync_replicas = 0 }
+  }
+}
+
+run "vpc_connection_of_another_owner_than_the_cluster" {
+  command = plan
+  variables {
+    kafka = {
+      brokers                = "b-1.example:9098"
+      msk_cluster_arn        = "arn:aws:kafka:eu-west-1:111122223333:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      msk_vpc_connection_arn = "arn:aws:kafka:eu-west-1:111122223333:vpc-connection/444455556666/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      auth                   = "msk-iam"
+    }
+  }
+  expect_failures = [var.kafka]
+}
+
+run "vpc_connection_without_its_cluster" {
+  command = plan
+  variables {
+    kafka = {
+      brokers                = "b-1.example:9094"
+      msk_vpc_connection_arn = "arn:aws:kafka:eu-west-1:111122223333:vpc-connection/444455556666/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      auth                   = "tls"
+    }
+  }
+  expect_failures = [var.kafka]
+}
+
+run "vpc_connection_without_a_login" {
+  command = plan
+  variables {
+    kafka = {
+      brokers                = "b-1.example:9092"
+      msk_cluster_arn        = "arn:aws:kafka:eu-west-1:444455556666:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      msk_vpc_connection_arn = "arn:aws:kafka:eu-west-1:111122223333:vpc-connection/444455556666/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      auth                   = "none"
+    }
+  }
+  expect_failures = [var.kafka]
 }

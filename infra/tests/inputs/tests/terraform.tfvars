@@ -6,6 +6,7 @@ packages = {
   agent      = "../fixtures/packages/agent.zip"
   supervisor = "../fixtures/packages/supervisor.zip"
   alerts     = "../fixtures/packages/alerts.zip"
+  setup      = "../fixtures/packages/setup.zip"
   console    = "../fixtures/packages/console.zip"
 }
 
