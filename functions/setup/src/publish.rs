@@ -17,7 +17,7 @@ const AGENTS: &str = "agents/";
 pub async fn all(
     store: &impl DefinitionStore,
     files: &BTreeMap<String, String>,
-    agents: Vec<String>,
+    agents: &[String],
     timing: &Timing,
 ) -> Result<Vec<String>, String> {
     let workflows = read(files, agents, timing)?;
@@ -38,11 +38,11 @@ pub async fn all(
 
 fn read(
     files: &BTreeMap<String, String>,
-    agents: Vec<String>,
+    agents: &[String],
     timing: &Timing,
 ) -> Result<Vec<Workflow>, String> {
     let limits = Limits {
-        agents: Some(agents.into_iter().collect()),
+        agents: Some(agents.iter().cloned().collect()),
         skew: timing.skew,
     };
     let describe = &mut |agent: &str| {
@@ -84,7 +84,7 @@ mod tests {
                 .into()
         };
         let agents = || vec!["payment".to_owned()];
-        let read_all = |text: &str| read(&files(text), agents(), &Timing::default());
+        let read_all = |text: &str| read(&files(text), &agents(), &Timing::default());
         let workflows = read_all(workflow).unwrap();
         assert!(workflows[0].definition.agents.contains_key("payment"));
         let why = read_all(&workflow.replace("payment", "paymint")).unwrap_err();

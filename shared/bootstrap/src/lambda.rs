@@ -31,8 +31,25 @@ const METRICS_NAMESPACE: &str = "TRIAD_METRICS_NAMESPACE";
 /// The metrics of this process, if it reports any.
 static METRICS: OnceLock<Embedded> = OnceLock::new();
 
-/// Cold start of a function: starts log and metrics, reads the configuration from the environment, logs in to Kafka
-/// and makes the clients, all in Lambda's init phase.
+/// Cold start of a function without clients: starts log and metrics, reads the configuration from the environment, and
+/// logs in to Kafka. Call it in Lambda's init phase.
+///
+/// # Errors
+/// The reason, for people; with all problems of the configuration.
+pub async fn configuration(account: &Account) -> Result<Config, String> {
+    logging::start(logging::Form::Json, environment("TRIAD_LOG").as_deref());
+    if let Some(namespace) = environment(METRICS_NAMESPACE) {
+        let metrics = Embedded::start(&namespace);
+        let metrics = metrics.map_err(|e| format!("{METRICS_NAMESPACE}: {e}"))?;
+        METRICS.get_or_init(|| metrics);
+    }
+    let mut config = Config::read(&environment).map_err(|e| e.to_string())?;
+    let login = config.auth.log_in(account).await;
+    config.kafka.login = login.map_err(|e| e.to_string())?;
+    Ok(config)
+}
+
+/// Cold start of a function: its [`configuration`] and the clients, all in Lambda's init phase.
 ///
 /// # Errors
 /// [`RunError::Init`] if the namespace of the metrics cannot be used, the configuration is wrong (all problems are in
@@ -41,17 +58,9 @@ static METRICS: OnceLock<Embedded> = OnceLock::new();
 /// # Panics
 /// If one of these happens outside of Lambda, as [`triad_lambda::init()`] does.
 pub async fn start() -> Result<Wiring<Store>, RunError> {
-    logging::start(logging::Form::Json, environment("TRIAD_LOG").as_deref());
     triad_lambda::init(async {
-        if let Some(namespace) = environment(METRICS_NAMESPACE) {
-            let metrics = Embedded::start(&namespace);
-            let metrics = metrics.map_err(|e| format!("{METRICS_NAMESPACE}: {e}"))?;
-            METRICS.get_or_init(|| metrics);
-        }
-        let mut config = Config::read(&environment).map_err(|e| e.to_string())?;
         let account = Account::of_function();
-        let login = config.auth.log_in(&account).await;
-        config.kafka.login = login.map_err(|e| e.to_string())?;
+        let mut config = configuration(&account).await?;
         let engines = crate::deployed_engines(&config);
         crate::export_traces(&mut config, engines, crate::Sending::Flushed)
             .map_err(|e| e.to_string())?;

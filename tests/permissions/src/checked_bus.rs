@@ -15,6 +15,7 @@ use super::rights::Rights;
 #[derive(Clone)]
 pub struct CheckedBus {
     bus: KafkaBus,
+    prefix: String,
     rights: Option<Rights>,
     sent: Arc<Mutex<Sent>>,
 }
@@ -25,7 +26,7 @@ struct Sent {
     taken: usize,
 }
 
-/// Makes the broker refuse each topic that the role may not write. `refused` is the broker's directory for that.
+/// Makes the broker refuse each topic, by its name in Kafka, that the role may not write. `refused` is the broker's directory for that.
 ///
 /// # Panics
 /// If the directory cannot be written.
@@ -36,11 +37,13 @@ pub fn refuse(refused: &Path, topics: &[String], rights: &Rights) {
 }
 
 impl CheckedBus {
-    /// A checked bus over another bus. `rights` is `None` if MSK's access control does not apply to its topics.
+    /// A checked bus over another bus of an installation with this prefix. `rights` is `None` if MSK's access control
+    /// does not apply to its topics.
     #[must_use]
-    pub fn new(bus: KafkaBus, rights: Option<Rights>) -> Self {
+    pub fn new(bus: KafkaBus, prefix: &str, rights: Option<Rights>) -> Self {
         Self {
             bus,
+            prefix: prefix.to_owned(),
             rights,
             sent: Arc::default(),
         }
@@ -81,7 +84,7 @@ fn read(message: &Envelope) -> InputRecord {
 impl Bus for CheckedBus {
     async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
         let may = |message: &Envelope| match &self.rights {
-            Some(rights) => rights.ask(&to_write(&message.topic)),
+            Some(rights) => rights.ask(&to_write(&format!("{}{}", self.prefix, message.topic))),
             None => true,
         };
         let asked: Vec<(Envelope, bool)> = messages.iter().map(|m| (m.clone(), may(m))).collect();

@@ -20,8 +20,8 @@ const SERVICES: [&str; 5] = ["dynamodb:", "lambda:", "secretsmanager:", "sns:", 
 pub struct UnprovenGrant {
     /// IAM's name of the action.
     pub action: &'static str,
-    /// The role that no run proves it for; `None`: all.
-    pub role: Option<&'static str>,
+    /// The roles that no run proves it for; empty: all.
+    pub roles: &'static [&'static str],
     /// Why it is needed, and why no run proves it.
     pub why: &'static str,
 }
@@ -83,9 +83,10 @@ pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGr
         }
     }
     for permission in policy.permissions() {
-        let is_left = left
-            .iter()
-            .any(|left| left.action == permission.action && left.role.is_none_or(|of| of == role));
+        let is_left = left.iter().any(|left| {
+            left.action == permission.action
+                && (left.roles.is_empty() || left.roles.contains(&role))
+        });
         if !is_tried(&permission.action) || !is_of_triad {
             if !is_left {
                 verdict.say(format!(

@@ -13,7 +13,7 @@ use triad_bootstrap::{Account, Config, Wiring};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_core::{Order, OrderId, Priority, topics};
 use triad_dynamodb::DynamoStore;
-use triad_kafka::{KafkaConfig, Topic, create_topics};
+use triad_kafka::{Topic, create_topics};
 use triad_runtime::scheduler::Scheduler;
 use triad_runtime::settings::Settings;
 use triad_runtime::submission::Submission;
@@ -274,10 +274,11 @@ impl World {
             partitions: 1,
         };
         let made = all.iter().map(topic).collect::<Vec<_>>();
-        let made = create_topics(&KafkaConfig::new(broker.addr().to_string()), &made).await;
+        let made = create_topics(&config.kafka, &made).await;
         made.expect("topics can be made");
         if is_governed {
-            refuse(refused.path(), &all, &rights);
+            let names = all.iter().map(|topic| config.kafka.in_kafka(topic));
+            refuse(refused.path(), &names.collect::<Vec<_>>(), &rights);
         }
         let wiring = Wiring::new(config, Account::of_function())
             .await
@@ -285,7 +286,11 @@ impl World {
         Self {
             // The tables delete expired items by the real time, so the clock begins there.
             clock: ManualClock::at(SystemClock.now().0),
-            line: CheckedBus::new(wiring.bus.clone(), is_governed.then(|| rights.clone())),
+            line: CheckedBus::new(
+                wiring.bus.clone(),
+                &wiring.config.kafka.prefix,
+                is_governed.then(|| rights.clone()),
+            ),
             wiring,
             around: MemoryBus::default(),
             tables,

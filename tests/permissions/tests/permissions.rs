@@ -10,7 +10,7 @@ use triad_permissions::policy::{Installation, Permission, installations};
 use triad_permissions::verdict::{UnprovenGrant, of_role};
 
 /// Every granted action that no run proves to be needed, with the reason.
-const LEFT: [UnprovenGrant; 27] = [
+const LEFT: [UnprovenGrant; 39] = [
     // Lambda itself uses these with a function's role; the function's code does not, so no run can show them.
     left(
         "logs:CreateLogStream",
@@ -62,15 +62,29 @@ const LEFT: [UnprovenGrant; 27] = [
     left("kafka-cluster:Connect", PRODUCER),
     left("kafka-cluster:DescribeTopic", PRODUCER),
     left("kafka-cluster:WriteDataIdempotently", PRODUCER),
-    // This role belongs to no function of Triad.
+    // The schedule's role belongs to no function of Triad.
     UnprovenGrant {
-        role: Some("schedule"),
+        roles: &["schedule", "setup"],
         ..left(
             "lambda:InvokeFunction",
-            "EventBridge Scheduler starts the Supervisor",
+            "EventBridge Scheduler starts the Supervisor, and the doctor invokes every function",
         )
     },
+    of_setup("cloudwatch:DescribeAlarms", DOCTOR),
+    of_setup("dynamodb:DescribeTable", DOCTOR),
+    of_setup("dynamodb:DescribeTimeToLive", DOCTOR),
+    of_setup("iam:GetRolePolicy", DOCTOR),
+    of_setup("kafka-cluster:CreateTopic", APPLY),
+    of_setup("kafka-cluster:DescribeTopicDynamicConfiguration", APPLY),
+    of_setup("lambda:AddPermission", APPLY),
+    of_setup("lambda:GetFunctionConfiguration", DOCTOR),
+    of_setup("lambda:ListEventSourceMappings", DOCTOR),
+    of_setup("lambda:UpdateEventSourceMapping", APPLY),
+    of_setup("scheduler:GetSchedule", DOCTOR),
+    of_setup("sns:ListSubscriptionsByTopic", DOCTOR),
 ];
+const DOCTOR: &str = "the deployed test examines an installation with this role";
+const APPLY: &str = "the deployed test sets an installation up with this role";
 const NETWORK: &str = "Lambda makes the functions' network interfaces with their roles";
 const MAPPING: &str = "Lambda finds and reads the topics of a function with its role";
 const PRODUCER: &str = "a producer connects, asks for its topics and gets an id for its writes";
@@ -137,8 +151,15 @@ const QUIET: [(&str, &str, &str, &str); 9] = [
 const fn left(action: &'static str, why: &'static str) -> UnprovenGrant {
     UnprovenGrant {
         action,
-        role: None,
+        roles: &[],
         why,
+    }
+}
+
+const fn of_setup(action: &'static str, why: &'static str) -> UnprovenGrant {
+    UnprovenGrant {
+        roles: &["setup"],
+        ..left(action, why)
     }
 }
 
@@ -222,6 +243,11 @@ async fn the_console_may_do_what_it_needs_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn the_setup_function_may_do_what_it_needs_and_nothing_else() {
+    holds("setup", 2).await;
+}
+
+#[tokio::test]
 async fn what_no_function_of_ours_does_is_named_with_its_reason() {
     holds("schedule", 0).await;
 }
@@ -234,6 +260,7 @@ fn every_role_is_of_a_kind_that_is_looked_at() {
         "console",
         "schedule",
         "scheduler",
+        "setup",
         "submission",
         "supervisor",
     ];

@@ -95,8 +95,7 @@ async fn from_here(args: &DoctorArgs, aws: &SdkConfig) -> Result<Vec<Finding>> {
     let tables = args.store.tables().await.context("nothing was examined")?;
     let is_of_aws = args.store.is_of_aws()?;
     let aws = is_of_aws.then_some(aws);
-    let prefix = &args.store.data.prefix;
-    Ok(examine(kafka.as_ref(), Some(tables.parts()), aws, prefix, &parts).await)
+    Ok(examine(kafka.as_ref(), Some(tables.parts()), aws, &parts).await)
 }
 
 fn show(finding: &Finding, in_json: bool) -> Result<()> {

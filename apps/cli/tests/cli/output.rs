@@ -161,7 +161,7 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
             "-",
         ],
         vec!["publish", &workflow],
-        vec!["init", "--agents", "payment"],
+        vec!["init", "--agents", "payment", "--prefix", "new-"],
         vec!["context", "list"],
         vec!["schema"],
         vec!["completions", "bash"],
@@ -320,7 +320,7 @@ async fn programs_read_one_vocabulary_from_every_command() {
     assert_eq!(order["failure"]["code"], "declined");
     for run in [
         &["submit", "--json", "-"][..],
-        &["init", "--agents", "payment", "--json"],
+        &["init", "--agents", "payment", "--prefix", "new-", "--json"],
     ] {
         assert_eq!(
             dev.triad(run).await.good().summary()["kind"],

@@ -12,18 +12,18 @@ use triad_kafka::WantedTopic;
 /// Largest text of the parts when it is decompressed, in bytes, inclusive: 1 MiB.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// The parts of an installation, as the Terraform module names them in `TRIAD_SETUP` and in its output `triad`. Names are
-/// without the installation's prefix. A part that is not named is not examined.
+/// The parts of an installation, as the Terraform module names them in `TRIAD_SETUP` and in its output `triad`. A part
+/// that is not named is not examined.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
     /// The topics.
     #[serde(default)]
     pub topics: Vec<TopicPart>,
-    /// The functions: `submission`, `agent-payment`, …
+    /// The functions' names in Lambda, by function: `submission`, `agent-payment`, …
     #[serde(default)]
-    pub functions: Vec<String>,
-    /// The first characters of the SHA-256, in hex, of the policy of each function's role.
+    pub functions: BTreeMap<String, String>,
+    /// SHA-256 in hex of each function's policy, by the name of its role.
     #[serde(default)]
     pub policies: BTreeMap<String, String>,
     /// The schedule of the Supervisor.
@@ -34,7 +34,7 @@ pub struct Parts {
     pub alarms: Vec<String>,
     /// ARN of the SNS topic for alerts.
     #[serde(default)]
-    pub alerts_topic: Option<String>,
+    pub alerts_topic_arn: Option<String>,
     /// Base URLs of the agents' services, by agent.
     #[serde(default)]
     pub agents: BTreeMap<String, String>,
@@ -100,8 +100,6 @@ pub struct Schedule {
     pub group: String,
     /// Its name.
     pub name: String,
-    /// Whether it is meant to be on.
-    pub enabled: bool,
 }
 
 #[cfg(test)]
@@ -115,9 +113,9 @@ mod tests {
 
     #[test]
     fn parts_are_read_as_json_and_as_the_module_packs_them() {
-        let json = r#"{"functions": ["scheduler"], "alarms": [], "topics":
+        let json = r#"{"functions": {"scheduler": "shop-scheduler"}, "alarms": [], "topics":
             [{"name": "orders", "partitions": 8, "replication": null, "settings": {}}],
-            "schedule": {"group": "shop", "name": "shop-supervisor", "enabled": true}}"#;
+            "schedule": {"group": "shop", "name": "shop-supervisor"}}"#;
         let parts = Parts::read(json).expect("JSON");
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         gzip.write_all(json.as_bytes()).expect("it is packed");

@@ -7,6 +7,7 @@ use rdkafka::config::RDKafkaLogLevel;
 
 use crate::context::Context;
 use crate::login::Login;
+use crate::names;
 
 /// Bounds of one fetch by a consumer, in bytes: of an answer (also librdkafka's bound of a decompressed Zstandard
 /// batch), of the requested records, and of those of one partition. A broker sends a whole batch even if it is larger
@@ -30,14 +31,6 @@ pub struct KafkaConfig {
     /// Further settings of librdkafka, by its own names (`CONFIGURATION.md` of librdkafka). They
     /// override Triad's own. A value may be a secret: neither `Debug` nor an error shows it.
     pub extra: Vec<(String, String)>,
-}
-
-/// The name without the prefix.
-pub(crate) fn without(prefix: &str, mut name: String) -> String {
-    if name.starts_with(prefix) {
-        name.drain(..prefix.len());
-    }
-    name
 }
 
 impl fmt::Debug for KafkaConfig {
@@ -67,13 +60,13 @@ impl KafkaConfig {
     /// The name of a topic in Kafka.
     #[must_use]
     pub fn in_kafka(&self, topic: &str) -> String {
-        format!("{}{topic}", self.prefix)
+        names::with(&self.prefix, topic).into_owned()
     }
 
     /// The topic with this name in Kafka. A name without the prefix stays as it is.
     #[must_use]
     pub fn topic(&self, name: String) -> String {
-        without(&self.prefix, name)
+        names::without(&self.prefix, name)
     }
 
     /// What a client of these settings has beside them.

@@ -14,8 +14,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 use triad_consume::Assignment;
 
-use crate::config::without;
 use crate::error::KafkaError;
+use crate::names;
 use crate::tokens::{Token, TokenError, Tokens};
 
 /// Longest wait for the reason of a failed call, which librdkafka reports by a separate event: 500 ms.
@@ -57,15 +57,12 @@ impl Context {
 
     /// The name of a topic in Kafka.
     pub(crate) fn in_kafka<'t>(&self, topic: &'t str) -> Cow<'t, str> {
-        match self.prefix.is_empty() {
-            true => topic.into(),
-            false => format!("{}{topic}", self.prefix).into(),
-        }
+        names::with(&self.prefix, topic)
     }
 
     /// The topic with this name in Kafka. A name without the prefix stays as it is.
     pub(crate) fn topic(&self, name: String) -> String {
-        without(&self.prefix, name)
+        names::without(&self.prefix, name)
     }
 
     /// A token of the configured source.

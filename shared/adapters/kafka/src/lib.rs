@@ -18,6 +18,7 @@ mod groups;
 mod held;
 mod login;
 mod member;
+mod names;
 mod native;
 mod overdue;
 mod reader;

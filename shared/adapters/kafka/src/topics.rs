@@ -114,11 +114,11 @@ pub async fn make_topics(
         let listed: Vec<String> = other.iter().take(LISTED).map(ToString::to_string).collect();
         let more = match other.len().saturating_sub(LISTED) {
             0 => String::new(),
-            more => format!("; and {more} more"),
+            more => format!("\n  and {more} more"),
         };
         return Err(KafkaError::Refused(format!(
-            "{}{more}. No topic was made. If they are this installation's, change them (kafka-configs) or ask for what they have; if they are another program's, use another prefix",
-            listed.join("; ")
+            "topics exist that differ from what is asked for:\n  {}{more}\nNo topic was made. If they are this installation's, change them (kafka-configs) or ask for what they have; if they are another program's, use another prefix",
+            listed.join("\n  ")
         )));
     }
     let is_missing = |topic: &&WantedTopic| {

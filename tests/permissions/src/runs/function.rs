@@ -40,9 +40,14 @@ pub(super) async fn alerts(installation: &Installation, policy: &Policy) -> Run 
         name,
         partitions: 1,
     });
-    let made = create_topics(&KafkaConfig::new(brokers.clone()), &made).await;
-    made.expect("topics can be made");
     let mut variables = installation.variables["alerts"].clone();
+    let kafka = KafkaConfig {
+        prefix: variables["TRIAD_PREFIX"].clone(),
+        ..KafkaConfig::new(brokers.clone())
+    };
+    let made = create_topics(&kafka, &made).await;
+    made.expect("topics can be made");
+    let written = written.map(|topic| kafka.in_kafka(&topic));
     let is_governed = variables["TRIAD_KAFKA_AUTH"] == "msk-iam";
     if is_governed {
         refuse(refused.path(), &written, &rights);
@@ -138,6 +143,7 @@ pub(super) async fn start(installation: &Installation, role: &str, policy: &Poli
     let _function = spawn(&api, kind, &variables, &gate);
     let first = match kind {
         "supervisor" => "{}".to_owned(),
+        "setup" => publication().to_string(),
         "console" => json!({"version": "2.0", "rawPath": "/console/",
             "requestContext": {"http": {"method": "GET"}}})
         .to_string(),
@@ -151,6 +157,41 @@ pub(super) async fn start(installation: &Installation, role: &str, policy: &Poli
     let fact = format!("its start and first work: {told}");
     Run {
         facts: [fact].into(),
+        noted: rights.noted(),
+    }
+}
+
+/// The request to publish a workflow.
+fn publication() -> Value {
+    let workflow =
+        "workflow: w\nsteps: [{id: a, agent: payment, action: charge, compensation: none}]";
+    json!({"do": "publish", "files": {"w.yaml": workflow}, "agents": ["payment"]})
+}
+
+/// The run of the setup function that publishes a workflow.
+pub(super) async fn setup(installation: &Installation, policy: &Policy) -> Run {
+    let rights = Rights::of(policy);
+    let mut variables = installation.variables["setup"].clone();
+    for own in [
+        "TRIAD_KAFKA_AUTH",
+        "TRIAD_KAFKA_SECRET",
+        "TRIAD_KAFKA_CA_SECRET",
+        "TRIAD_KAFKA_SETTINGS",
+    ] {
+        variables.remove(own);
+    }
+    variables.insert("TRIAD_BROKERS".into(), NOWHERE.into());
+    let tables = Store::with_prefix(&variables["TRIAD_PREFIX"]).await;
+    let gate = IamGate::start(tables.url(), rights.clone(), BTreeMap::new()).await;
+    let api = RuntimeApi::start();
+    let _function = spawn(&api, "setup", &variables, &gate);
+    let answer = api.invoke(publication().to_string(), INVOCATION).await;
+    let told = match answer {
+        Ok(Answer::Response(_)) => "done",
+        Ok(Answer::FunctionError { .. }) | Err(_) => "failed",
+    };
+    Run {
+        facts: [format!("a workflow is published: {told}")].into(),
         noted: rights.noted(),
     }
 }

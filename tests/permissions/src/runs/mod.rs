@@ -24,6 +24,7 @@ pub async fn work(installation: &Installation, role: &str, policy: &Policy) -> O
         "supervisor" => supervisor::run(installation, policy).await,
         "console" => console::run(installation, policy).await,
         "alerts" => function::alerts(installation, policy).await,
+        "setup" => function::setup(installation, policy).await,
         role => match role.strip_prefix("agent-") {
             Some(agent) => agent::run(installation, agent, policy).await,
             None => return None,

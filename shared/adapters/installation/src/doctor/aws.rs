@@ -26,12 +26,12 @@ const EMPTY_BATCH: &str = r#"{"eventSource":"aws:kafka","records":{}}"#;
 /// Functions that read no topic.
 const READ_NOTHING: [&str; 3] = ["supervisor", "console", "setup"];
 
-pub(super) async fn examine(aws: &SdkConfig, prefix: &str, parts: &Parts) -> Vec<Finding> {
+pub(super) async fn examine(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
     let (functions, roles, schedule, alarms, told, clock) = tokio::join!(
-        functions(aws, prefix, parts),
-        roles(aws, prefix, parts),
+        functions(aws, parts),
+        roles(aws, parts),
         schedule(aws, parts.schedule.as_ref()),
-        alarms(aws, prefix, parts),
+        alarms(aws, parts),
         subscriptions(aws, parts),
         clock(aws),
     );
@@ -40,10 +40,9 @@ pub(super) async fn examine(aws: &SdkConfig, prefix: &str, parts: &Parts) -> Vec
     all
 }
 
-async fn functions(aws: &SdkConfig, prefix: &str, parts: &Parts) -> Vec<Finding> {
+async fn functions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
     let client = aws_sdk_lambda::Client::new(aws);
-    let looks = parts.functions.iter().map(async |function| {
-        let name = &format!("{prefix}{function}");
+    let looks = parts.functions.iter().map(async |(function, name)| {
         let mut findings = vec![match function_fault(&client, function, name).await {
             Ok(text) => Finding::ok("function", name, text),
             Err(why) => Finding::wrong("function", name, why),
@@ -154,13 +153,11 @@ async fn mappings(client: &aws_sdk_lambda::Client, function: &str) -> Vec<Findin
 }
 
 /// Whether each role still has the policy that the module gave it.
-async fn roles(aws: &SdkConfig, prefix: &str, parts: &Parts) -> Vec<Finding> {
-    let looks = parts.policies.iter().map(async |(function, wanted)| {
-        let region = aws.region().map(ToString::to_string).unwrap_or_default();
-        let role = &format!("{prefix}{function}-{region}");
+async fn roles(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
+    let looks = parts.policies.iter().map(async |(role, wanted)| {
         match policy(aws, role).await {
             Err(why) => Finding::wrong("role", role, format!("its policy cannot be read: {why}")),
-            Ok(policy) if digest(&policy).starts_with(&**wanted) => {
+            Ok(policy) if digest(&policy) == *wanted => {
                 Finding::ok("role", role, "it has the rights that the module gave it")
             }
             Ok(_) => {
@@ -221,12 +218,7 @@ fn digest(text: &str) -> String {
 }
 
 async fn schedule(aws: &SdkConfig, schedule: Option<&Schedule>) -> Vec<Finding> {
-    let Some(Schedule {
-        group,
-        name,
-        enabled,
-    }) = schedule
-    else {
+    let Some(Schedule { group, name }) = schedule else {
         return Vec::new();
     };
     let client = aws_sdk_scheduler::Client::new(aws);
@@ -241,11 +233,6 @@ async fn schedule(aws: &SdkConfig, schedule: Option<&Schedule>) -> Vec<Finding> 
             let text = format!("it cannot be read: {}", DisplayErrorContext(&e));
             Finding::wrong("schedule", name, text)
         }
-        Ok(_) if !enabled => Finding::ok(
-            "schedule",
-            name,
-            "it is off on purpose (supervisor_enabled)",
-        ),
         Ok(found)
             if found
                 .state
@@ -262,15 +249,10 @@ async fn schedule(aws: &SdkConfig, schedule: Option<&Schedule>) -> Vec<Finding> 
     }]
 }
 
-async fn alarms(aws: &SdkConfig, prefix: &str, parts: &Parts) -> Vec<Finding> {
+async fn alarms(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
     let client = aws_sdk_cloudwatch::Client::new(aws);
     let mut findings = Vec::new();
-    let all: Vec<String> = parts
-        .alarms
-        .iter()
-        .map(|name| format!("{prefix}{name}"))
-        .collect();
-    for names in all.chunks(ALARMS_AT_ONCE) {
+    for names in parts.alarms.chunks(ALARMS_AT_ONCE) {
         let asked = client
             .describe_alarms()
             .set_alarm_names(Some(names.to_vec()));
@@ -322,7 +304,7 @@ async fn alarms(aws: &SdkConfig, prefix: &str, parts: &Parts) -> Vec<Finding> {
 }
 
 async fn subscriptions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
-    let Some(topic) = &parts.alerts_topic else {
+    let Some(topic) = &parts.alerts_topic_arn else {
         return Vec::new();
     };
     let client = aws_sdk_sns::Client::new(aws);

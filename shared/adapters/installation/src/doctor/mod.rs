@@ -14,13 +14,12 @@ use triad_kafka::KafkaConfig;
 use crate::finding::Finding;
 use crate::parts::Parts;
 
-/// Examines the parts of the installation with this prefix. Without `tables` no table is examined, and without `aws` nothing else of AWS. Takes at most about
+/// Examines the parts. Without `tables` no table is examined, and without `aws` nothing else of AWS. Takes at most about
 /// 30 s, and as much more for each function whose invocation takes that long.
 pub async fn examine(
     kafka: Option<&KafkaConfig>,
     tables: Option<(&Client, &Tables)>,
     aws: Option<&SdkConfig>,
-    prefix: &str,
     parts: &Parts,
 ) -> Vec<Finding> {
     let of_kafka = async {
@@ -37,7 +36,7 @@ pub async fn examine(
     };
     let of_aws = async {
         match aws {
-            Some(aws) => aws::examine(aws, prefix, parts).await,
+            Some(aws) => aws::examine(aws, parts).await,
             None => Vec::new(),
         }
     };
