@@ -147,6 +147,17 @@ class Deployment:
     def reading(self, topic, enabled):
         self.aws["lambda"].update_event_source_mapping(UUID=self.mapping(topic), Enabled=enabled)
 
+    def doctor(self):
+        """What is wrong according to `triad doctor`: texts by part and name."""
+        ran = self.triad("doctor", "--function", "--json", check=False)
+        lines = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+        findings = [line for line in lines if line["kind"] == "finding"]
+        expect(findings, f"the doctor said nothing: {ran.stdout}")
+        wrong = {(line["part"], line["name"]): line["text"] for line in findings if line["found"] == "wrong"}
+        expect(ran.returncode == (1 if wrong else 0), f"exit code {ran.returncode} with {wrong}")
+        self.looked_at = {line["part"] for line in findings}
+        return wrong
+
     def log_lines(self, function):
         group = f"/aws/lambda/{PREFIX}{function}"
         events = self.aws["logs"].filter_log_events(logGroupName=group).get("events", [])
@@ -328,6 +339,85 @@ def an_alert_reaches_subscribers(shop):
     shop.aws["sqs"].delete_queue(QueueUrl=queue)
 
 
+def the_doctor_finds_nothing_but_a_subscription_to_confirm(shop):
+    """Without the two rights the emulator refuses what AWS allows: it knows these actions on every resource only."""
+    statement = {"Effect": "Allow", "Action": ["scheduler:GetSchedule", "cloudwatch:DescribeAlarms"], "Resource": "*"}
+    shop.aws["iam"].put_role_policy(
+        RoleName=f"{PREFIX}setup-{REGION}", PolicyName="emulator",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+    )
+    wrong = shop.doctor()
+    expect(set(wrong) == {("subscription", "email on-call@shop.example")}, f"wrong: {wrong}")
+    parts = {"brokers", "topics", "table", "function", "mapping", "role", "schedule", "alarms", "subscription", "clock", "agent"}
+    expect(shop.looked_at == parts, f"looked at {shop.looked_at}")
+
+
+def each_fault_of_a_bad_day_is_named_with_the_next_step(shop):
+    """One fault after the other, each mended again. The texts are those of the runbook's section A bad day."""
+    aws, known = shop.aws, set(shop.doctor())
+
+    def named(part, name, *texts):
+        wrong = {place: text for place, text in shop.doctor().items() if place not in known}
+        expect(set(wrong) == {(part, name)}, f"wrong: {wrong}")
+        for text in texts:
+            expect(text in wrong[(part, name)], f"{text!r} is not in {wrong}")
+
+    role = f"{PREFIX}scheduler-{REGION}"
+    policy = aws["iam"].get_role_policy(RoleName=role, PolicyName="function")["PolicyDocument"]
+    aws["iam"].put_role_policy(RoleName=role, PolicyName="function", PolicyDocument=json.dumps({**policy, "Statement": policy["Statement"][1:]}))
+    named("role", role, "apply the module again")
+    shop.terraform("apply", "-auto-approve")
+
+    shop.reading("orders", False)
+    named("mapping", f"{PREFIX}orders", "nothing reads the topic", "mapping.enabled")
+    shop.reading("orders", True)
+
+    function = f"{PREFIX}submission"
+    spoilt = io.BytesIO()
+    with zipfile.ZipFile(spoilt, "w") as zip:
+        entry = zipfile.ZipInfo("bootstrap")
+        entry.external_attr = 0o100755 << 16
+        zip.writestr(entry, "#!/bin/sh\nexit 3\n")
+    aws["lambda"].update_function_code(FunctionName=function, ZipFile=spoilt.getvalue())
+    named("function", function, "it fails when it is invoked", "packages")
+    aws["lambda"].update_function_code(FunctionName=function, ZipFile=(shop.packages / "submission.zip").read_bytes())
+
+    table = f"{PREFIX}control"
+    expiry = lambda on: aws["dynamodb"].update_time_to_live(
+        TableName=table, TimeToLiveSpecification={"Enabled": on, "AttributeName": "ExpiresAt"})
+    expiry(False)
+    named("table", table, "do not expire", "ExpiresAt")
+    expiry(True)
+
+    schedule = aws["scheduler"].get_schedule(GroupName=PREFIX.strip("-"), Name=f"{PREFIX}supervisor")
+    keep = ["GroupName", "Name", "ScheduleExpression", "FlexibleTimeWindow", "Target"]
+    switch = lambda state: aws["scheduler"].update_schedule(**{key: schedule[key] for key in keep}, State=state)
+    switch("DISABLED")
+    named("schedule", f"{PREFIX}supervisor", "no overdue order is found", "supervisor_enabled")
+    switch("ENABLED")
+
+    alarm = f"{PREFIX}dead-letters"
+    aws["cloudwatch"].delete_alarms(AlarmNames=[alarm])
+    named("alarm", alarm, "does not exist", "apply the module again")
+    shop.terraform("apply", "-auto-approve")
+
+    port = shop.local.service.rsplit(":", 1)[1]
+    shop.local.stop("reference")
+    wrong = {place: text for place, text in shop.doctor().items() if place not in known}
+    expect(set(wrong) == {("agent", name) for name in ["inventory", "payment", "carrier"]}, f"wrong: {wrong}")
+    expect("security groups" in wrong[("agent", "payment")], str(wrong))
+    shop.local.start("reference", [shop.local.binaries / "triad-reference-service", "--listen", f"127.0.0.1:{port}"])
+
+    places = (shop.local.plain, shop.local.brokers)
+    shop.local.stop("broker", 9)
+    wrong = {place: text for place, text in shop.doctor().items() if place not in known}
+    expect(("brokers", shop.local.brokers) in wrong, f"wrong: {wrong}")
+    shop.local.start_broker(*places)
+    until("nothing else is wrong", lambda: set(shop.doctor()) == known)
+    shop.submit(["after-the-bad-day"])
+    until("an order is processed", lambda: shop.state("after-the-bad-day") == "Processed", patience=240)
+
+
 def without_one_permission_exactly_its_step_fails(shop):
     """Without its permission to write process records, Submission stores no new order; orders under way end."""
     shop.reading("agent.carrier", False)
@@ -460,12 +550,14 @@ CHECKS = [
     orders_of_both_lanes_finish_with_each_effect_once,
     a_function_and_a_queue_are_called_with_the_roles_of_their_agents,
     an_alert_reaches_subscribers,
+    the_doctor_finds_nothing_but_a_subscription_to_confirm,
     the_console_lets_an_operator_in_and_shows_an_order,
     the_schedule_fires_and_the_supervisor_recovers_an_order,
     without_one_permission_exactly_its_step_fails,
     a_broker_that_dies_loses_nothing,
     an_upgrade_leaves_orders_under_way_on_their_version,
     a_second_plan_is_clean,
+    each_fault_of_a_bad_day_is_named_with_the_next_step,
     destroy_leaves_nothing,
 ]
 

@@ -23,7 +23,7 @@ const PARTS: &str = "TRIAD_SETUP";
 
 /// Time that a try may take. While more is left, a request is tried again: AWS needs some seconds until a new role has its
 /// rights, and until a mapping that is being made can be changed.
-const TRY: Duration = Duration::from_secs(40);
+const TRY: Duration = Duration::from_secs(60);
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Parts of the reasons that may pass.

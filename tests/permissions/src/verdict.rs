@@ -95,7 +95,7 @@ pub async fn of_role(installation: &Installation, role: &str, left: &[UnprovenGr
             }
             continue;
         }
-        if policy.restricts(&permission.action) {
+        if policy.restricts(&permission.action) && !is_left {
             verdict.say(format!(
                 "{permission}: the gate knows neither denials nor conditions"
             ));

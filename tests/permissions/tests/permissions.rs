@@ -95,19 +95,19 @@ const QUIET: [(&str, &str, &str, &str); 9] = [
     (
         "console",
         "kafka-cluster:WriteData",
-        "/alerts",
+        "/triad-alerts",
         "a downstream is paused all the same, and an agent tells of it; the log says why",
     ),
     (
         "console",
         "kafka-cluster:WriteData",
-        "/reply.shop",
+        "/triad-reply.shop",
         "the act is done all the same, and the Supervisor sends what it told; the log says why",
     ),
     (
         "console",
         "kafka-cluster:WriteData",
-        "/status",
+        "/triad-status",
         "the act is done all the same, and the Supervisor sends what it told; the log says why",
     ),
     (
@@ -143,7 +143,7 @@ const QUIET: [(&str, &str, &str, &str); 9] = [
     (
         "supervisor",
         "kafka-cluster:WriteData",
-        "/alerts",
+        "/triad-alerts",
         "an alert cannot say that alerts are refused: the alarm on the log line does",
     ),
 ];
@@ -271,9 +271,9 @@ fn every_role_is_of_a_kind_that_is_looked_at() {
 }
 
 /// The runs prove writes to topics, but not reads; this checks that a role which may describe a topic may also write
-/// or read it.
+/// to it, read it or make it.
 #[test]
-fn who_may_look_at_a_topic_writes_or_reads_it() {
+fn who_may_look_at_a_topic_writes_to_it_reads_it_or_makes_it() {
     let mut looked_at = 0;
     for installation in rendered() {
         for (role, policy) in &installation.roles {
@@ -282,7 +282,11 @@ fn who_may_look_at_a_topic_writes_or_reads_it() {
                 let all = policy.permissions().filter(of);
                 all.map(|permission| &*permission.resource).collect()
             };
-            let used = topics(&["kafka-cluster:WriteData", "kafka-cluster:ReadData"]);
+            let used = topics(&[
+                "kafka-cluster:WriteData",
+                "kafka-cluster:ReadData",
+                "kafka-cluster:CreateTopic",
+            ]);
             let name = &installation.name;
             assert_eq!(
                 topics(&["kafka-cluster:DescribeTopic"]),

@@ -162,6 +162,7 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
         ],
         vec!["publish", &workflow],
         vec!["init", "--agents", "payment", "--prefix", "new-"],
+        vec!["doctor"],
         vec!["context", "list"],
         vec!["schema"],
         vec!["completions", "bash"],

@@ -4,6 +4,8 @@
 
 mod list;
 mod replay;
+#[cfg(feature = "aws")]
+mod restore;
 mod show;
 mod text;
 pub mod topic;
@@ -30,6 +32,8 @@ enum DeadLettersCommand {
     Show(show::ShowArgs),
     Replay(replay::ReplayArgs),
     Dismiss(replay::DismissArgs),
+    #[cfg(feature = "aws")]
+    Restore(restore::RestoreArgs),
 }
 
 impl DeadLettersArgs {
@@ -39,6 +43,8 @@ impl DeadLettersArgs {
             DeadLettersCommand::List(_) | DeadLettersCommand::Show(_) => false,
             DeadLettersCommand::Replay(args) => !args.is_dry(),
             DeadLettersCommand::Dismiss(args) => !args.is_dry(),
+            #[cfg(feature = "aws")]
+            DeadLettersCommand::Restore(args) => !args.is_dry(),
         }
     }
 }
@@ -53,6 +59,8 @@ pub async fn run(args: DeadLettersArgs) -> Result<ExitCode> {
         DeadLettersCommand::Show(args) => show::run(args).await,
         DeadLettersCommand::Replay(args) => replay::run(args).await,
         DeadLettersCommand::Dismiss(args) => replay::run(args.into()).await,
+        #[cfg(feature = "aws")]
+        DeadLettersCommand::Restore(args) => restore::run(args).await,
     }
 }
 
