@@ -58,3 +58,18 @@ impl Finding {
 pub fn is_fine(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.found == State::Ok)
 }
+
+/// An error with its causes, each once, for people.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut next = error.source();
+    // Ends with the first cause.
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !said.ends_with(&text) {
+            said = format!("{said}: {text}");
+        }
+        next = cause.source();
+    }
+    said
+}

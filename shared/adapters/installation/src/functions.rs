@@ -1,12 +1,18 @@
 //! Settings of functions and of their event source mappings that the Terraform provider cannot make.
 
+use std::time::Duration;
+
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::error::{DisplayErrorContext, ProvideErrorMetadata as _};
+use aws_sdk_lambda::config::retry::RetryConfig;
+use aws_sdk_lambda::config::timeout::TimeoutConfig;
+use aws_sdk_lambda::error::ProvideErrorMetadata as _;
 use aws_sdk_lambda::types::{
     EventSourceMappingMetric, EventSourceMappingMetricsConfig, ProvisionedPollerConfig,
 };
 use serde::Deserialize;
 use triad_aws::SdkConfig;
+
+use crate::finding::causes;
 
 /// Id of the statement in the policy of the console's function.
 const STATEMENT: &str = "EverybodyInvokesByTheUrl";
@@ -36,6 +42,22 @@ impl std::fmt::Display for SetupError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Longest wait for the answer of an invoked function.
+const INVOKED_WITHIN: Duration = Duration::from_secs(60);
+
+/// A client that waits for the answers of functions, and does not invoke one twice.
+pub(crate) fn invoking(aws: &SdkConfig) -> Client {
+    let limits = TimeoutConfig::builder()
+        .operation_timeout(INVOKED_WITHIN)
+        .operation_attempt_timeout(INVOKED_WITHIN)
+        .read_timeout(INVOKED_WITHIN)
+        .build();
+    let config = aws_sdk_lambda::config::Builder::from(aws)
+        .timeout_config(limits)
+        .retry_config(RetryConfig::disabled());
+    Client::from_conf(config.build())
 }
 
 /// Sets the pollers of mappings, and puts these into one group, which shares poller units; an empty group takes them out
@@ -70,7 +92,7 @@ pub async fn set_pollers(
             .send()
             .await;
         updated.map_err(|e| {
-            let why = DisplayErrorContext(&e);
+            let why = causes(&e);
             SetupError(format!("the mapping {} cannot be set: {why}", mapping.uuid))
         })?;
     }
@@ -98,7 +120,7 @@ pub async fn allow_console(aws: &SdkConfig, function: &str) -> Result<(), SetupE
         // The statement is there already.
         Err(e) if e.code() == Some("ResourceConflictException") => Ok(()),
         Err(e) => {
-            let why = DisplayErrorContext(&e);
+            let why = causes(&e);
             let text = format!("the function {function} cannot be opened for its URL: {why}");
             Err(SetupError(text))
         }

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use aws_sdk_lambda::error::DisplayErrorContext;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::{LastUpdateStatus, State as FunctionState};
 use sha2::{Digest as _, Sha256};
@@ -10,7 +9,8 @@ use triad_aws::{Account, SdkConfig};
 use triad_runtime::Clock as _;
 use triad_runtime::system::SystemClock;
 
-use crate::finding::Finding;
+use crate::finding::{Finding, causes};
+use crate::functions::invoking;
 use crate::parts::{Parts, Schedule};
 
 /// Alarms of one request; CloudWatch takes no more.
@@ -41,7 +41,7 @@ pub(super) async fn examine(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
 }
 
 async fn functions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
-    let client = aws_sdk_lambda::Client::new(aws);
+    let client = invoking(aws);
     let looks = parts.functions.iter().map(async |(function, name)| {
         let mut findings = vec![match function_fault(&client, function, name).await {
             Ok(text) => Finding::ok("function", name, text),
@@ -62,12 +62,7 @@ async fn function_fault(
 ) -> Result<&'static str, String> {
     let asked = client.get_function_configuration().function_name(name);
     let found = asked.send().await;
-    let found = found.map_err(|e| {
-        format!(
-            "its configuration cannot be read: {}",
-            DisplayErrorContext(&e)
-        )
-    })?;
+    let found = found.map_err(|e| format!("its configuration cannot be read: {}", causes(&e)))?;
     if !matches!(
         found.state,
         Some(FunctionState::Active | FunctionState::Inactive) | None
@@ -94,8 +89,7 @@ async fn function_fault(
         .payload(Blob::new(payload))
         .send()
         .await;
-    let invoked =
-        invoked.map_err(|e| format!("it cannot be invoked: {}", DisplayErrorContext(&e)))?;
+    let invoked = invoked.map_err(|e| format!("it cannot be invoked: {}", causes(&e)))?;
     match invoked.function_error {
         None => Ok("it starts and answers"),
         Some(_) => {
@@ -116,7 +110,7 @@ async fn mappings(client: &aws_sdk_lambda::Client, function: &str) -> Vec<Findin
     let listed = match asked.send().await {
         Ok(listed) => listed.event_source_mappings.unwrap_or_default(),
         Err(e) => {
-            let text = format!("the mappings cannot be listed: {}", DisplayErrorContext(&e));
+            let text = format!("the mappings cannot be listed: {}", causes(&e));
             return vec![Finding::wrong("mapping", function, text)];
         }
     };
@@ -230,7 +224,7 @@ async fn schedule(aws: &SdkConfig, schedule: Option<&Schedule>) -> Vec<Finding> 
         .await;
     vec![match found {
         Err(e) => {
-            let text = format!("it cannot be read: {}", DisplayErrorContext(&e));
+            let text = format!("it cannot be read: {}", causes(&e));
             Finding::wrong("schedule", name, text)
         }
         Ok(found)
@@ -259,7 +253,7 @@ async fn alarms(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
         let found = match asked.max_records(100).send().await {
             Ok(found) => found.metric_alarms.unwrap_or_default(),
             Err(e) => {
-                let text = format!("they cannot be read: {}", DisplayErrorContext(&e));
+                let text = format!("they cannot be read: {}", causes(&e));
                 findings.push(Finding::wrong("alarms", "", text));
                 continue;
             }
@@ -317,10 +311,7 @@ async fn subscriptions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
     let all = match found {
         Ok(found) => found.subscriptions.unwrap_or_default(),
         Err(e) => {
-            let text = format!(
-                "the subscriptions cannot be listed: {}",
-                DisplayErrorContext(&e)
-            );
+            let text = format!("the subscriptions cannot be listed: {}", causes(&e));
             return vec![Finding::wrong(part, topic, text)];
         }
     };

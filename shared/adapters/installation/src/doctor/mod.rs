@@ -4,14 +4,14 @@
 mod aws;
 mod reached;
 
-use aws_sdk_lambda::error::DisplayErrorContext;
 use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use triad_aws::SdkConfig;
 use triad_dynamodb::{Client, Tables};
 use triad_kafka::KafkaConfig;
 
-use crate::finding::Finding;
+use crate::finding::{Finding, causes};
+use crate::functions::invoking;
 use crate::parts::Parts;
 
 /// Examines the parts. Without `tables` no table is examined, and without `aws` nothing else of AWS. Takes at most about
@@ -50,11 +50,11 @@ pub async fn examine(
 /// # Errors
 /// Why the function cannot be invoked or fails, for people.
 pub async fn examine_by_function(aws: &SdkConfig, function: &str) -> Result<Vec<Finding>, String> {
-    let client = aws_sdk_lambda::Client::new(aws);
+    let client = invoking(aws);
     let invoke = client.invoke().function_name(function);
     let invoked = invoke.payload(Blob::new(r#"{"do":"doctor"}"#)).send().await;
     let invoked = invoked.map_err(|e| {
-        let why = DisplayErrorContext(&e);
+        let why = causes(&e);
         format!("the function {function} cannot be invoked: {why}; is this its name, in this region and account, and may you invoke it?")
     })?;
     let answer = invoked.payload.map(Blob::into_inner).unwrap_or_default();

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use aws_sdk_lambda::error::DisplayErrorContext;
 use triad_dynamodb::{Client, Tables};
 use triad_kafka::{KafkaConfig, TopicDifference, WantedTopic, compare_topics, topics_seen};
 
-use crate::finding::Finding;
+use crate::finding::{Finding, causes};
 use crate::parts::Parts;
 
 /// Longest wait for brokers, and for each service.
@@ -85,7 +84,7 @@ pub(super) async fn agents(parts: &Parts) -> Vec<Finding> {
             Err(why) => {
                 let text = format!(
                     "its service does not answer: {}; see whether it runs, and whether the security groups and routes let this place out",
-                    DisplayErrorContext(&why.without_url())
+                    causes(&why.without_url())
                 );
                 Finding::wrong("agent", name, text)
             }
