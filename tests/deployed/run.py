@@ -352,6 +352,8 @@ def the_doctor_finds_nothing_wrong(shop):
     expect(not wrong, f"wrong: {wrong}")
     parts = {"brokers", "topics", "table", "function", "mapping", "role", "schedule", "alarms", "subscription", "clock", "agent"}
     expect(shop.looked_at == parts, f"looked at {shop.looked_at}")
+    refused = shop.triad("publish", "examples/workflows/three-steps.yaml", "--account", "111122223333", check=False)
+    expect(refused.returncode == 2 and "of 111122223333: log in to that one; nothing was done" in refused.stdout, refused.stdout)
 
 
 def each_fault_of_a_bad_day_is_named_with_the_next_step(shop):

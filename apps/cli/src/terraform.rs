@@ -17,6 +17,8 @@ const OPTION: &str = "--from-terraform";
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Output {
     region: String,
+    #[serde(default)]
+    account: Option<String>,
     prefix: String,
     brokers: String,
     kafka_auth: String,
@@ -32,7 +34,7 @@ pub struct Output {
     timing: Timing,
     /// What `triad doctor` examines.
     #[serde(default)]
-    setup: serde_json::Value,
+    setup: Option<serde_json::Value>,
 }
 
 /// Time spans of the installation; an unset one has the default of its functions.
@@ -110,6 +112,7 @@ impl Output {
             ("brokers", one(&self.brokers)),
             ("prefix", one(&self.prefix)),
             ("region", one(&self.region)),
+            ("account", some(&self.account)),
             ("kafka_region", one(&self.region)),
             ("way", one(&self.kafka_auth)),
             ("secret", some(&self.kafka_secret_arn)),
@@ -122,7 +125,10 @@ impl Output {
             ("queue_within", some(&self.timing.queue_within)),
             ("retention", some(&self.timing.retention)),
             ("details_retention", some(&self.timing.details_retention)),
-            ("setup", one(&self.setup.to_string())),
+            (
+                "setup",
+                self.setup.iter().map(ToString::to_string).collect(),
+            ),
         ])
     }
 }

@@ -83,6 +83,9 @@ pub struct StoreArgs {
     /// AWS region of the tables. Default: that of the environment or of the AWS profile
     #[arg(long, value_name = "REGION")]
     pub region: Option<String>,
+    /// Number of the account of the tables: a session of another account is refused
+    #[arg(long, value_name = "NUMBER", hide_short_help = true)]
+    pub account: Option<String>,
     #[command(flatten)]
     spans: SpansArgs,
 }
@@ -143,6 +146,24 @@ impl SpansArgs {
     }
 }
 
+/// Refuses a session of another account.
+#[cfg(feature = "aws")]
+async fn is_of_account(account: &str, region: Option<String>) -> anyhow::Result<()> {
+    let session = triad_bootstrap::Account::of_user().in_region(region);
+    let asked = triad_installation::account_number(&session.load().await).await;
+    let own = asked.map_err(|why| {
+        anyhow::anyhow!("the account of this session is not known: {why}; nothing was done")
+    })?;
+    match own == account {
+        true => Ok(()),
+        false => Err(Usage(format!(
+            "this session is of the account {own}, and the installation{} of {account}: log in to that one; nothing was done",
+            origin("account")
+        ))
+        .into()),
+    }
+}
+
 impl StoreArgs {
     /// The time spans of the installation: from the options or their variables, else the defaults.
     ///
@@ -199,6 +220,10 @@ impl StoreArgs {
     async fn reached(&self) -> anyhow::Result<Tables> {
         let address = self.address()?;
         asks(0);
+        #[cfg(feature = "aws")]
+        if let (Some(account), Address::Aws { region }) = (&self.account, &address) {
+            is_of_account(account, region.clone()).await?;
+        }
         Tables::reached(address, &self.data.prefix, ANSWER_WITHIN).await
     }
 
