@@ -67,7 +67,7 @@ EXAMPLE = {
     "agents": 3,
     "mappings": 11,
     "pollers": 11,
-    "alarm_metrics": 97,
+    "alarm_metrics": 108,
     "dashboards": 1,
     "keys": 1,
     "secrets": 0,

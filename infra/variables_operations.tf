@@ -68,7 +68,7 @@ variable "alarms" {
     unread_minutes: minutes without a poll of a topic. supervisor_silent_minutes: minutes without a whole sweep.
     overdue_seconds: how long an order may be overdue, for five minutes.
     throttled_requests: throttled reads and writes of a table in a minute, in three of five.
-    polling_errors: alarms on the errors of mappings, too; `setup` turns their metrics ErrorCount on.
+    polling_errors: alarms on the errors of mappings, such as that Kafka is not reached, which `setup` makes Lambda report.
     actions: ARNs that are told besides the alerts topic, so that a fault of that topic is heard of.
   EOT
   type = object({
@@ -82,7 +82,7 @@ variable "alarms" {
     supervisor_silent_minutes = optional(number, 5)
     overdue_seconds           = optional(number, 300)
     throttled_requests        = optional(number, 1)
-    polling_errors            = optional(bool, false)
+    polling_errors            = optional(bool, true)
     actions                   = optional(list(string), [])
     functions = optional(map(object({
       lag_records    = optional(number)

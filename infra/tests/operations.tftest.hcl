@@ -119,6 +119,11 @@ run "alarms" {
       "alerts-unread"        = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
       "agent.payment-unread" = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
 
+      "orders-unreachable"        = "1 AWS/Lambda PollingErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A topic is not read"
+      "scheduler-unreachable"     = "1 AWS/Lambda PollingErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A topic is not read"
+      "alerts-unreachable"        = "1 AWS/Lambda PollingErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A topic is not read"
+      "agent.payment-unreachable" = "1 AWS/Lambda PollingErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A topic is not read"
+
       "scheduler-failing"     = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 10, 3 of 3, notBreaching: Records fail"
       "agent.payment-failing" = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 10, 3 of 3, notBreaching: Records fail"
       "alerts-failing"        = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 1, 3 of 3, notBreaching: Alerts do not get out"
