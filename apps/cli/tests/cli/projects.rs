@@ -217,9 +217,9 @@ async fn a_service_that_does_not_listen_on_its_port_is_named_with_what_to_do() {
     let files = Files::new();
     let dir = files.arg("elsewhere");
     new(&dir, "python").await;
-    let elsewhere =
-        "import http.server as h\nh.HTTPServer(('127.0.0.1', 0), None).serve_forever()\n";
-    std::fs::write(format!("{dir}/service.py"), elsewhere).expect("a file");
+    // Not on a port of its own choice, which may be this one.
+    let silent = "import time\ntime.sleep(3600)\n";
+    std::fs::write(format!("{dir}/service.py"), silent).expect("a file");
     let (name, path) = path();
     let mut dev = command("triad");
     dev.args(["dev", "--json", "--until-done", "--project", &dir])
