@@ -4,6 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::{LastUpdateStatus, State as FunctionState};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use triad_aws::{Account, SdkConfig};
 use triad_runtime::Clock as _;
@@ -206,7 +207,13 @@ fn decoded(document: &str) -> String {
         .map_or_else(String::new, |(_, text)| text.into_owned())
 }
 
-fn digest(text: &str) -> String {
+/// SHA-256 in hex of a policy in the form that Terraform's `jsonencode` gives it: sorted keys, no blanks, and some
+/// characters escaped. So a policy that only its layout distinguishes is the same.
+fn digest(policy: &str) -> String {
+    let json: serde_json::Result<Value> = serde_json::from_str(policy);
+    let text = json.map_or_else(|_| policy.to_owned(), |json| json.to_string());
+    let text = text.replace('&', "\\u0026");
+    let text = text.replace('<', "\\u003c").replace('>', "\\u003e");
     let digest = Sha256::digest(text.as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -366,5 +373,25 @@ async fn clock(aws: &SdkConfig) -> Vec<Finding> {
             );
             vec![Finding::wrong("clock", "", text)]
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_known_whatever_its_layout_is() {
+        let written = r#"{"Statement":[{"Action":["a:B"],"Resource":["\u003c*\u0026"]}],"Version":"2012-10-17"}"#;
+        let laid_out = decoded(
+            "%7B%22Version%22%3A+%222012-10-17%22%2C%22Statement%22%3A%5B%7B%22Resource%22%3A%5B%22%3C%2A%26%22%5D%2C%22Action%22%3A%5B%22a%3AB%22%5D%7D%5D%7D"
+                .replace('+', "%20")
+                .as_str(),
+        );
+        assert_eq!(digest(&laid_out), digest(written));
+        let raw = Sha256::digest(written.as_bytes());
+        let raw: String = raw.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(digest(written), raw, "as Terraform hashes it");
+        assert_ne!(digest(&written.replace("a:B", "a:C")), raw);
     }
 }
