@@ -36,7 +36,7 @@ locals {
   parts = {
     topics           = local.wanted_topics
     functions        = local.all_function_names
-    policies         = { for function, text in local.policy_texts : local.role_names[function] => sha256(text) }
+    policies         = { for function, statements in local.statements : local.role_names[function] => sha256(jsonencode({ Version = "2012-10-17", Statement = statements })) }
     schedule         = { group = local.schedule_group_name, name = local.function_names.supervisor }
     alarms           = local.alarm_names
     alerts_topic_arn = local.alerts_topic_arn

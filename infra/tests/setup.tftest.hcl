@@ -149,7 +149,7 @@ run "the_doctor_is_told_what_there_must_be" {
     error_message = "functions"
   }
   assert {
-    condition     = output.triad.setup.policies == { for function, role in aws_iam_role.function : role.name => sha256(aws_iam_role_policy.function[function].policy) }
+    condition     = output.triad.setup.policies == { for function, role in aws_iam_role.function : role.name => sha256(jsonencode(jsondecode(aws_iam_role_policy.function[function].policy))) }
     error_message = "what each role may do"
   }
   assert {
