@@ -185,7 +185,8 @@ class Deployment:
                 data = {
                     "MetricName": metric["Name"],
                     "Dimensions": [{"Name": name, "Value": str(line[name])} for name in told["Dimensions"][0]],
-                    "Values": [float(one) for one in (value if isinstance(value, list) else [value])],
+                    # A distribution has values and their counts.
+                    **(value if isinstance(value, dict) else {"Value": value}),
                 }
                 self.aws["cloudwatch"].put_metric_data(Namespace=told["Namespace"], MetricData=[data])
 
