@@ -24,10 +24,14 @@ const PARTS: &str = "TRIAD_SETUP";
 /// Time that a try may take. While more is left, a request is tried again: AWS needs some seconds until a new role has its
 /// rights, and until a mapping that is being made can be changed.
 const TRY: Duration = Duration::from_secs(60);
+/// Most tries of one request: one and a half minutes with the pauses between them.
+const TRIES: usize = 30;
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Parts of the reasons that may pass.
-const MAY_PASS: [&str; 6] = [
+const MAY_PASS: [&str; 7] = [
+    // So MSK refuses the login of a role that it does not know yet.
+    "Access denied",
     "AccessDenied",
     "AuthorizationFailed",
     "not authorized",
@@ -82,7 +86,7 @@ impl Setup {
         request: &Request,
         has_time: impl Fn() -> bool,
     ) -> Result<Value, String> {
-        loop {
+        for _ in 1..TRIES {
             let answer = self.run(request).await;
             let may_pass = |why: &String| MAY_PASS.iter().any(|part| why.contains(part));
             if !has_time() || !answer.as_ref().is_err_and(may_pass) {
@@ -90,6 +94,7 @@ impl Setup {
             }
             tokio::time::sleep(PAUSE).await;
         }
+        self.run(request).await
     }
 
     async fn run(&self, request: &Request) -> Result<Value, String> {

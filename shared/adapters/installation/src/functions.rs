@@ -117,8 +117,14 @@ pub async fn allow_console(aws: &SdkConfig, function: &str) -> Result<(), SetupE
         .await;
     match added {
         Ok(_) => Ok(()),
-        // The statement is there already.
-        Err(e) if e.code() == Some("ResourceConflictException") => Ok(()),
+        // The code alone may also mean that the function is being changed.
+        Err(e)
+            if e.code() == Some("ResourceConflictException")
+                && e.message()
+                    .is_some_and(|text| text.contains("already exists")) =>
+        {
+            Ok(())
+        }
         Err(e) => {
             let why = causes(&e);
             let text = format!("the function {function} cannot be opened for its URL: {why}");

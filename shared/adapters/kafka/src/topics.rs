@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use rdkafka::admin::{
-    AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
+    AdminClient, AdminOptions, ConfigResource, NewTopic, OwnedResourceSpecifier, ResourceSpecifier,
+    TopicReplication,
 };
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
@@ -266,16 +267,20 @@ async fn settings_of(
         Err(error) => return Err(why_not(config, error).await),
     };
     let mut all = BTreeMap::new();
-    for (name, described) in names.iter().zip(described) {
-        let ConfigResource { entries, .. } = described.map_err(|code| {
+    for (asked, described) in names.iter().zip(described) {
+        let ConfigResource { specifier, entries } = described.map_err(|code| {
             KafkaError::Refused(format!(
-                "the settings of topic {name} cannot be read: {code}; the login needs the right to describe a topic's configuration"
+                "the settings of topic {asked} cannot be read: {code}; the login needs the right to describe a topic's configuration"
             ))
         })?;
+        // The answers need not be in the order of the questions.
+        let OwnedResourceSpecifier::Topic(name) = specifier else {
+            continue;
+        };
         let entries = entries
             .into_iter()
             .filter_map(|entry| Some((entry.name, entry.value?)));
-        all.insert((*name).to_owned(), entries.collect());
+        all.insert(name, entries.collect());
     }
     Ok(all)
 }

@@ -15,8 +15,6 @@ use crate::commands::connection::KafkaAloneArgs;
 use crate::output::{self, Usage};
 use crate::user_files;
 
-/// Messages of one publish.
-const AT_ONCE: usize = 500;
 /// Deepest folder below a given one.
 const MAX_DEPTH: usize = 8;
 
@@ -57,14 +55,16 @@ impl RestoreArgs {
 /// and then those before it are sent.
 pub async fn run(args: RestoreArgs) -> Result<ExitCode> {
     let kafka = args.kafka.reached().await?;
-    let (mut messages, mut wrong) = (Vec::new(), Vec::new());
-    for file in files(&args.files)? {
-        match user_files::text(&file)
-            .map_err(|Usage(why)| why)
-            .and_then(|text| {
-                read(&kafka, &text).map_err(|why| format!("{}: {why}", file.display()))
-            }) {
-            Ok(read) => messages.extend(read),
+    let read = |file: &Path| {
+        let text = user_files::text(file).map_err(|Usage(why)| why)?;
+        read(&kafka, &text).map_err(|why| format!("{}: {why}", file.display()))
+    };
+    // Read twice: first all are checked, and only one is in memory at a time.
+    let files = files(&args.files)?;
+    let (mut records, mut wrong) = (0, Vec::new());
+    for file in &files {
+        match read(file) {
+            Ok(messages) => records += messages.len(),
             Err(why) => wrong.push(why),
         }
     }
@@ -72,12 +72,10 @@ pub async fn run(args: RestoreArgs) -> Result<ExitCode> {
         wrong.push("nothing was sent".to_owned());
         return Err(Usage(wrong.join("\n")).into());
     }
-    let records = messages.len();
     if !args.dry_run {
         let bus = triad_kafka::KafkaBus::new(&kafka)?;
-        while !messages.is_empty() {
-            let rest = messages.split_off(messages.len().min(AT_ONCE));
-            let sent = bus.publish(std::mem::replace(&mut messages, rest)).await;
+        for file in &files {
+            let sent = bus.publish(read(file).map_err(Usage)?).await;
             sent.into_iter().collect::<Result<Vec<()>, _>>()?;
         }
     }

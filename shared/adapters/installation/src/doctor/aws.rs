@@ -1,4 +1,5 @@
-//! What AWS tells of an installation: functions, their roles and mappings, the schedule, alarms, who is told, the clock.
+//! The parts of an installation that AWS describes: functions with their roles and mappings, the schedule, alarms,
+//! subscriptions to alerts, the clock.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,6 +11,7 @@ use triad_aws::{Account, SdkConfig};
 use triad_runtime::Clock as _;
 use triad_runtime::system::SystemClock;
 
+use crate::account::domain;
 use crate::finding::{Finding, causes};
 use crate::functions::invoking;
 use crate::parts::{Parts, Schedule};
@@ -18,7 +20,7 @@ use crate::parts::{Parts, Schedule};
 const ALARMS_AT_ONCE: usize = 100;
 /// Characters of a function's error that are shown.
 const SHOWN: usize = 300;
-/// Clocks may differ by this much, half of the smallest `skew` that makes sense.
+/// Largest difference of clocks that is no finding. AWS's answer has whole seconds, and takes some time.
 const CLOCK: Duration = Duration::from_secs(2);
 /// Longest wait for the clock of AWS.
 const CLOCK_WITHIN: Duration = Duration::from_secs(5);
@@ -28,7 +30,7 @@ const EMPTY_BATCH: &str = r#"{"eventSource":"aws:kafka","records":{}}"#;
 const READ_NOTHING: [&str; 3] = ["supervisor", "console", "setup"];
 
 pub(super) async fn examine(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
-    let (functions, roles, schedule, alarms, told, clock) = tokio::join!(
+    let (functions, roles, schedule, alarms, subscriptions, clock) = tokio::join!(
         functions(aws, parts),
         roles(aws, parts),
         schedule(aws, parts.schedule.as_ref()),
@@ -37,7 +39,7 @@ pub(super) async fn examine(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
         clock(aws),
     );
     let mut all = functions;
-    all.extend([roles, schedule, alarms, told, clock].concat());
+    all.extend([roles, schedule, alarms, subscriptions, clock].concat());
     all
 }
 
@@ -108,8 +110,9 @@ async fn function_fault(
 
 async fn mappings(client: &aws_sdk_lambda::Client, function: &str) -> Vec<Finding> {
     let asked = client.list_event_source_mappings().function_name(function);
-    let listed = match asked.send().await {
-        Ok(listed) => listed.event_source_mappings.unwrap_or_default(),
+    let pages = asked.into_paginator().items().send();
+    let listed = match pages.collect::<Result<Vec<_>, _>>().await {
+        Ok(listed) => listed,
         Err(e) => {
             let text = format!("the mappings cannot be listed: {}", causes(&e));
             return vec![Finding::wrong("mapping", function, text)];
@@ -272,9 +275,10 @@ async fn alarms(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
             let state = alarm.and_then(|one| one.state_value.as_ref());
             let wrong = match alarm {
                 None => Some("it does not exist: apply the module again".to_owned()),
-                Some(one) if one.actions_enabled == Some(false) => {
-                    Some("its actions are turned off, so nobody is told: turn them on".to_owned())
-                }
+                Some(one) if one.actions_enabled == Some(false) => Some(
+                    "its actions are turned off, so it sends no notification: turn them on"
+                        .to_owned(),
+                ),
                 Some(one) if state.is_some_and(|s| s.as_str() == "ALARM") => {
                     let why = one.state_reason.as_deref().unwrap_or_default();
                     Some(format!(
@@ -309,21 +313,18 @@ async fn subscriptions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
         return Vec::new();
     };
     let client = aws_sdk_sns::Client::new(aws);
-    let found = client
-        .list_subscriptions_by_topic()
-        .topic_arn(topic)
-        .send()
-        .await;
+    let asked = client.list_subscriptions_by_topic().topic_arn(topic);
+    let pages = asked.into_paginator().items().send();
     let part = "subscription";
-    let all = match found {
-        Ok(found) => found.subscriptions.unwrap_or_default(),
+    let all = match pages.collect::<Result<Vec<_>, _>>().await {
+        Ok(all) => all,
         Err(e) => {
             let text = format!("the subscriptions cannot be listed: {}", causes(&e));
             return vec![Finding::wrong(part, topic, text)];
         }
     };
     if all.is_empty() {
-        let text = "nobody subscribes to the alerts, so nobody is told: set alert_subscriptions";
+        let text = "the topic of alerts has no subscription, so no person gets an alert: set alert_subscriptions";
         return vec![Finding::wrong(part, topic, text)];
     }
     let finding = |one: aws_sdk_sns::types::Subscription| {
@@ -351,22 +352,27 @@ async fn subscriptions(aws: &SdkConfig, parts: &Parts) -> Vec<Finding> {
 async fn clock(aws: &SdkConfig) -> Vec<Finding> {
     let region = aws.region().map(ToString::to_string).unwrap_or_default();
     let own = triad_aws::endpoint(aws, "DynamoDB");
-    let url = own.unwrap_or_else(|| format!("https://dynamodb.{region}.amazonaws.com/"));
+    let url = own.unwrap_or_else(|| format!("https://dynamodb.{region}.{}/", domain(&region)));
     let asked = async {
-        let client = triad_http::client_builder().build().ok()?;
-        let answer = client.get(url).timeout(CLOCK_WITHIN).send().await.ok()?;
-        let date = answer.headers().get("date")?.to_str().ok()?;
-        let theirs = httpdate::parse_http_date(date).ok()?;
+        let client = triad_http::client_builder().build();
+        let client = client.map_err(|e| e.to_string())?;
+        let answer = client.get(url).timeout(CLOCK_WITHIN).send().await;
+        let answer = answer.map_err(|e| causes(&e.without_url()))?;
+        let date = answer.headers().get("date").and_then(|at| at.to_str().ok());
+        let theirs = httpdate::parse_http_date(date.ok_or("the answer has no date")?);
+        let theirs = theirs.map_err(|e| e.to_string())?;
         let ours = UNIX_EPOCH + Duration::from_millis(SystemClock.now().0);
-        Some(ours.duration_since(theirs).unwrap_or_else(|e| e.duration()))
+        Ok::<_, String>(ours.duration_since(theirs).unwrap_or_else(|e| e.duration()))
     };
     match asked.await {
-        None => Vec::new(),
-        // The header has whole seconds.
-        Some(apart) if apart <= CLOCK => {
+        Err(why) => {
+            let text = format!("it cannot be compared with that of AWS: {why}");
+            vec![Finding::wrong("clock", "", text)]
+        }
+        Ok(apart) if apart <= CLOCK => {
             vec![Finding::ok("clock", "", "it agrees with that of AWS")]
         }
-        Some(apart) => {
+        Ok(apart) => {
             let text = format!(
                 "it is {} s from that of AWS: set it by NTP; deadlines are judged by it",
                 apart.as_secs()
