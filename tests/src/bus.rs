@@ -49,8 +49,4 @@ impl Bus for MemoryBus {
         }
         answers
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        Ok(())
-    }
 }

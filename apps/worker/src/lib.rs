@@ -104,12 +104,28 @@ pub async fn run<S: WholeStore, B: Broker>(
     run_with(submission, wiring, remotes, functions, sweep_every, stop).await
 }
 
-/// Does what [`run`] does, with the Submission handler `submitting`, which the caller may use too. Orders
-/// that the caller submits through it then wait in the same backlog as those of the topic.
+/// Does what [`run`] does, in the one process of an installation on one machine. Its messages between handlers ended
+/// with the process before it, so every unfinished order is resumed first, concurrently with the handlers. `submitting`
+/// is the Submission handler, which the caller may use too: orders that it submits through it then wait in the same
+/// backlog as those of the topic.
 ///
 /// # Errors
 /// The same as those of [`run`].
-pub async fn run_with<S: WholeStore, B: Broker>(
+pub async fn run_on_one_machine<S: WholeStore, B: Broker>(
+    submitting: Arc<SubmissionHandler<S, B::Bus>>,
+    wiring: Wiring<S, B>,
+    remotes: Remotes,
+    functions: &[Function],
+    sweep_every: Duration,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let driving = drive_on(wiring.supervisor(), stop.clone());
+    let running = run_with(submitting, wiring, remotes, functions, sweep_every, stop);
+    let ((), result) = tokio::join!(driving, running);
+    result
+}
+
+async fn run_with<S: WholeStore, B: Broker>(
     submitting: Arc<SubmissionHandler<S, B::Bus>>,
     wiring: Wiring<S, B>,
     remotes: Remotes,
@@ -268,19 +284,15 @@ async fn start_waiting<S: WholeStore, B: Bus>(
     }
 }
 
-/// Drives every alive order on, once, concurrently with the sweeps.
-fn drive_on<S: WholeStore, B: Bus + Clone + 'static>(
-    loops: &mut JoinSet<anyhow::Result<()>>,
+/// Drives every alive order on, once.
+async fn drive_on<S: WholeStore, B: Bus>(
     handler: Supervisor<S, B, SystemClock, SystemEntropy>,
     stop: CancellationToken,
 ) {
-    loops.spawn(async move {
-        let driving = survive("driving orders on", handler.drive_on());
-        if let Some(Some(driven)) = stop.run_until_cancelled(driving).await {
-            driven.log();
-        }
-        Ok(())
-    });
+    let driving = survive("driving orders on", handler.drive_on());
+    if let Some(Some(driven)) = stop.run_until_cancelled(driving).await {
+        driven.log();
+    }
 }
 
 /// The result of periodic work; `None` if it panicked, which is logged.
@@ -338,9 +350,6 @@ fn supervisor<S: WholeStore, B: Broker>(
             wiring.store.clone(),
             stop.clone(),
         ));
-    }
-    if B::ENDS_WITH_US {
-        drive_on(loops, wiring.supervisor(), stop.clone());
     }
     let handler = wiring.supervisor();
     let stop = stop.clone();

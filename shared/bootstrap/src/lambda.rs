@@ -260,10 +260,6 @@ mod tests {
         async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
             vec![Ok(()); messages.len()]
         }
-
-        async fn make_durable(&self) -> Result<(), BusError> {
-            Ok(())
-        }
     }
 
     /// A bus that acknowledges nothing.
@@ -273,10 +269,6 @@ mod tests {
         async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
             let refused = || Err(BusError::Transient("no broker".to_owned()));
             messages.iter().map(|_| refused()).collect()
-        }
-
-        async fn make_durable(&self) -> Result<(), BusError> {
-            Ok(())
         }
     }
 
@@ -367,10 +359,6 @@ mod tests {
             let count = messages.len();
             self.0.lock().expect("no panic").extend(messages);
             vec![Ok(()); count]
-        }
-
-        async fn make_durable(&self) -> Result<(), BusError> {
-            Ok(())
         }
     }
 

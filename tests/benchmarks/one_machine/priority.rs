@@ -160,7 +160,6 @@ pub fn message(priority: Priority, prefix: &str, n: u32) -> (String, Envelope) {
         value,
         headers: Vec::new(),
         trace: None,
-        is_restorable: false,
     };
     (id, message)
 }

@@ -49,6 +49,7 @@ fn new_order(id: &str) -> NewOrder {
         order: Order::new(&accepted, &workflow, accepted.due),
         details: Arc::new(json!({"n": 1})),
         digest: "d".into(),
+        messages: Vec::new(),
     }
 }
 
@@ -57,11 +58,7 @@ fn next(order: &Order, sequence: u32) -> Write {
     let mut next = order.clone();
     next.version = order.version.next();
     next.sequence = sequence;
-    Write {
-        expected: order.version,
-        token: u64::from(sequence),
-        next: Arc::new(next),
-    }
+    Write::silent(order.version, Arc::new(next), u64::from(sequence))
 }
 
 /// All clients write each order at once, in rounds. Results are not asserted, because answers may be wrong.

@@ -103,8 +103,4 @@ impl Bus for CheckedBus {
         }
         answers
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        self.bus.make_durable().await
-    }
 }

@@ -146,7 +146,6 @@ async fn cost_of(yaml: &str, cached_orders: usize) -> Units {
             value: order.to_string().into_bytes(),
             headers: Vec::new(),
             trace: None,
-            is_restorable: false,
         };
         assert_eq!(bus.publish(vec![submitted]).await, [Ok(())]);
         while let Some(record) = bus.next() {

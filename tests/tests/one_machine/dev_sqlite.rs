@@ -278,11 +278,12 @@ async fn store_expired(data: &str, id: &OrderId) {
         order: first.clone(),
         details: Arc::new(Value::Null),
         digest: "d".into(),
+        messages: Vec::new(),
     };
     assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
-    let write = Write {
-        expected: first.version,
-        next: Arc::new(Order {
+    let write = Write::silent(
+        first.version,
+        Arc::new(Order {
             version: first.version.next(),
             state: ProcessState::Processed {
                 at: Timestamp(5_000),
@@ -290,8 +291,8 @@ async fn store_expired(data: &str, id: &OrderId) {
             due: None,
             ..first
         }),
-        token: 1,
-    };
+        1,
+    );
     assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
     let there = store.load(vec![id.clone()]).await.remove(0).unwrap();
     assert!(there.is_some(), "by the clock of 1970 it has not expired");

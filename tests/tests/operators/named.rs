@@ -352,6 +352,7 @@ async fn damaged() -> Store {
         order: Order::new(&accepted, &workflow, Timestamp(2_000)),
         details: Arc::new(Value::Null),
         digest: "d".into(),
+        messages: Vec::new(),
     };
     assert!(engine.store().create(vec![new]).await[0].is_ok());
     engine.damage("bad", "Steps", "[").await;

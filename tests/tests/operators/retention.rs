@@ -25,6 +25,7 @@ async fn stopped(engines: &Engines, id: &str) {
         order: first.clone(),
         details: json!({}).into(),
         digest: "d".into(),
+        messages: Vec::new(),
     };
     let store = engines.store.store();
     assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
@@ -37,11 +38,7 @@ async fn stopped(engines: &Engines, id: &str) {
         due: None,
         ..first.clone()
     };
-    let write = Write {
-        expected: first.version,
-        next: next.into(),
-        token: 1,
-    };
+    let write = Write::silent(first.version, next.into(), 1);
     assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
 }
 
@@ -93,11 +90,7 @@ fn next(order: &Order, state: ProcessState, writer: Writer) -> Order {
 }
 
 fn write(before: &Order, next: &Order) -> Write {
-    Write {
-        expected: before.version,
-        next: next.clone().into(),
-        token: next.version.0,
-    }
+    Write::silent(before.version, next.clone().into(), next.version.0)
 }
 
 #[tokio::test]
@@ -114,6 +107,7 @@ async fn details_expire_with_their_own_retention_and_are_kept_again_when_the_ord
         order: first.clone(),
         details: json!({}).into(),
         digest: "d".into(),
+        messages: Vec::new(),
     };
     assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
     let expiry = async || table.details_item("1").await["ExpiresAt"]["N"].clone();

@@ -25,6 +25,7 @@ async fn order(engine: &Store, id: &str, is_in_error: bool) {
         order: first.clone(),
         details: Arc::new(Value::Null),
         digest: "d".into(),
+        messages: Vec::new(),
     };
     assert!(store.create(vec![new]).await[0].is_ok());
     if !is_in_error {
@@ -40,11 +41,7 @@ async fn order(engine: &Store, id: &str, is_in_error: bool) {
         due: None,
         ..first.clone()
     };
-    let write = Write {
-        expected: first.version,
-        next: Arc::new(next),
-        token: 1,
-    };
+    let write = Write::silent(first.version, Arc::new(next), 1);
     assert!(store.commit(vec![write]).await[0].is_ok());
 }
 

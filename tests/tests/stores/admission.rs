@@ -112,11 +112,7 @@ impl World {
         };
         let done = done.next;
         for (expected, next) in [(order.version, claimed.clone()), (claimed.version, done)] {
-            let write = Write {
-                expected,
-                next: next.into(),
-                token: expected.0,
-            };
+            let write = Write::silent(expected, next.into(), expected.0);
             store.commit(vec![write]).await.remove(0).unwrap();
         }
     }

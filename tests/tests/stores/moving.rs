@@ -57,6 +57,7 @@ where
             order: order.clone(),
             details: Arc::new(details),
             digest: format!("digest-{seed}"),
+            messages: Vec::new(),
         };
         let made = store.create(vec![new]).await.remove(0);
         made.expect("an order can be stored");
@@ -70,11 +71,7 @@ where
             },
             _ => next,
         };
-        let write = Write {
-            expected: order.version,
-            next: Arc::new(next),
-            token: u64::MAX - seed,
-        };
+        let write = Write::silent(order.version, Arc::new(next), u64::MAX - seed);
         assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
         if seed % 7 == 0 {
             let mark = ControlWrite {
@@ -182,11 +179,7 @@ async fn an_import_is_simply_done_again_and_what_has_gone_on_stays() {
     let order = order.expect("the store works").expect("it is there");
     let mut next = order.clone();
     next.version = Version(order.version.0 + 1);
-    let write = Write {
-        expected: order.version,
-        next: Arc::new(next.clone()),
-        token: 5,
-    };
+    let write = Write::silent(order.version, Arc::new(next.clone()), 5);
     assert_eq!(to.commit(vec![write]).await, [Ok(Written::Written)]);
     let fourth = imported(&to, &file, false).await;
     assert!(!fourth.is_whole());

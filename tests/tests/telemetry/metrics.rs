@@ -67,6 +67,7 @@ pub(crate) async fn sweep_over_a_breach() {
         order,
         details: json!({}).into(),
         digest: "d".into(),
+        messages: Vec::new(),
     };
     assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
     let supervisor = Supervisor::new(

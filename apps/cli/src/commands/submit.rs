@@ -93,7 +93,6 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
                 value: line.as_bytes().to_vec(),
                 headers: Vec::new(),
                 trace: None,
-                is_restorable: false,
             });
             continue;
         }
@@ -105,7 +104,6 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
                     value: line.as_bytes().to_vec(),
                     headers: Vec::new(),
                     trace: None,
-                    is_restorable: false,
                 });
                 ids.push(order.order_id);
             }

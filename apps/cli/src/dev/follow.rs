@@ -161,7 +161,6 @@ impl<'a> Follower<'a> {
                 value: o.value.clone(),
                 headers: Vec::new(),
                 trace: None,
-                is_restorable: false,
             })
             .collect();
         let results = self.engines.wiring.bus.publish(messages).await;

@@ -178,8 +178,15 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         let (wiring, stop) = (engines.wiring.clone(), stop.clone());
         let every = args.sweep_every.as_duration();
         async move {
-            triad_worker::run_with(submission, wiring, Remotes::new(), &functions, every, stop)
-                .await
+            triad_worker::run_on_one_machine(
+                submission,
+                wiring,
+                Remotes::new(),
+                &functions,
+                every,
+                stop,
+            )
+            .await
         }
     });
     let mut live = Live::start(&setup, &engines, say, stop.clone())?;

@@ -37,8 +37,6 @@ impl Broker for LocalBroker {
     type Bus = Noticing<DirectBus>;
     type Error = Infallible;
 
-    const ENDS_WITH_US: bool = DirectBroker::ENDS_WITH_US;
-
     fn join(&self, group: &str, topic: &str) -> Result<DirectConsumer, Infallible> {
         self.direct.join(group, topic)
     }

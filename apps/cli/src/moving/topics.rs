@@ -120,6 +120,5 @@ fn message(record: InputRecord) -> Envelope {
         value: record.value.unwrap_or_default(),
         headers: record.headers,
         trace: None,
-        is_restorable: false,
     }
 }

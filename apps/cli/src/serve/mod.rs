@@ -205,7 +205,7 @@ impl Machine {
             serves,
             stop.clone(),
         ));
-        let handlers = tokio::spawn(triad_worker::run_with(
+        let handlers = tokio::spawn(triad_worker::run_on_one_machine(
             submission,
             wiring.clone(),
             remotes,

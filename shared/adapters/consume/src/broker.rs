@@ -16,11 +16,6 @@ pub trait Broker: Clone + Send + Sync + 'static {
     /// The error if no consumer can be made.
     type Error: std::fmt::Display;
 
-    /// Whether the broker ends with this process, and no other process handles its records; false by default. If
-    /// true, a start loses what handlers had in memory, and perhaps the last messages that were acknowledged as
-    /// [restorable](triad_core::Envelope::is_restorable); the process must then resume every unfinished order.
-    const ENDS_WITH_US: bool = false;
-
     /// Makes a consumer that reads one topic as a member of a group. It begins each partition at the group's
     /// committed offset, or with the topic's first record if there is none.
     ///

@@ -209,10 +209,6 @@ impl Bus for NoBus {
         let refused = |_| Err(BusError::Permanent("nothing is sent here".into()));
         messages.into_iter().map(refused).collect()
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        Ok(())
-    }
 }
 
 impl Broker for Moving {

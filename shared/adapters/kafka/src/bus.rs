@@ -233,11 +233,6 @@ impl Bus for KafkaBus {
         }))
         .await
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        // An acknowledged message is durable, according to the topic's settings.
-        Ok(())
-    }
 }
 
 /// Waits for one acknowledgement, until no message of the publish has made progress (`moved`) for so long.
@@ -344,7 +339,6 @@ mod tests {
             value: b"v".to_vec(),
             headers: Vec::new(),
             trace: None,
-            is_restorable: false,
         };
         let other = bus.clone();
         assert_eq!(bus.publish(vec![message.clone()]).await, [Ok(())]);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use triad_broker::{InProcessClient, LineError, PartitionBatch};
-use triad_core::Envelope;
+use triad_core::{Envelope, topics};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, BusError, Clock};
 
@@ -72,12 +72,6 @@ impl Bus for DirectBus {
         }
         results
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        let durable = tokio::time::timeout(PUBLISH_WITHIN, self.0.line.make_durable()).await;
-        let durable = durable.map_err(|_| BusError::Transient(TOO_LATE.to_owned()))?;
-        durable.map_err(|error| BusError::Transient(error.to_string()))
-    }
 }
 
 impl DirectBusState {
@@ -109,14 +103,14 @@ impl DirectBusState {
                 Some(group) if group.bytes + bytes <= most => {
                     group.bytes += bytes;
                     group.places.push(place);
-                    group.is_restorable &= message.is_restorable;
+                    group.is_restorable &= topics::is_between_handlers(topic);
                 }
                 _ => groups.push(BatchGroup {
                     topic: topic.into(),
                     partition,
                     places: vec![place],
                     bytes: batch::HEADER_BYTES + bytes,
-                    is_restorable: message.is_restorable,
+                    is_restorable: topics::is_between_handlers(topic),
                 }),
             }
         }

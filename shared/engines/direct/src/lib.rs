@@ -45,8 +45,6 @@ impl Broker for DirectBroker {
     type Bus = DirectBus;
     type Error = std::convert::Infallible;
 
-    const ENDS_WITH_US: bool = true;
-
     fn join(&self, group: &str, topic: &str) -> Result<DirectConsumer, Self::Error> {
         Ok(DirectConsumer::new(self.line.clone(), group, topic))
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_consume::{Broker as _, COMMIT_EVERY, Consumer, Polled, WorkerConfig, run_stream};
-use triad_core::Envelope;
+use triad_core::{Envelope, topics};
 use triad_direct::{DirectBroker, DirectConsumer};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_runtime::{Bus, BusError, Handled, InputRecord};
@@ -238,7 +238,6 @@ async fn a_message_of_ours_lies_where_other_clients_would_put_it() {
             value: b"ours".to_vec(),
             headers: Vec::new(),
             trace: None,
-            is_restorable: false,
         };
         assert_eq!(bus.publish(vec![message]).await, [Ok(())]);
         for _ in 0..2 {
@@ -273,7 +272,6 @@ async fn a_topic_that_takes_little_gets_the_messages_of_a_call_in_their_order() 
         value: [b"0".repeat(size - 1), number.to_string().into_bytes()].concat(),
         headers: Vec::new(),
         trace: None,
-        is_restorable: false,
     };
     let results = bus
         .publish(sizes.iter().enumerate().map(message).collect())
@@ -312,7 +310,7 @@ async fn what_was_acknowledged_at_once_is_durable_when_that_is_asked_for() {
     let data = tempfile::tempdir().expect("a directory");
     let broker = started(Some(data.path()));
     let kafka = KafkaConfig::new(broker.addr().to_string());
-    let name = "t".to_owned();
+    let name = topics::SCHEDULER.to_owned();
     let topic = Topic {
         name,
         partitions: 1,
@@ -321,20 +319,19 @@ async fn what_was_acknowledged_at_once_is_durable_when_that_is_asked_for() {
     let bus = DirectBroker::new(broker.line()).bus().expect("a bus");
     for number in 0..5 {
         let message = Envelope {
-            topic: "t".into(),
+            topic: topics::SCHEDULER.into(),
             key: Some(b"order".to_vec()),
             value: number.to_string().into_bytes(),
             headers: Vec::new(),
             trace: None,
-            is_restorable: true,
         };
         assert_eq!(bus.publish(vec![message]).await, [Ok(())]);
-        assert_eq!(bus.make_durable().await, Ok(()));
+        assert_eq!(broker.line().make_durable().await, Ok(()));
         let copy = tempfile::tempdir().expect("a directory");
         copied(data.path(), copy.path());
         let left = started(Some(copy.path()));
         let direct = DirectBroker::new(left.line());
-        let consumer = direct.join("g", "t").expect("it joins");
+        let consumer = direct.join("g", topics::SCHEDULER).expect("it joins");
         for expected in 0..=number {
             let found = timeout(Duration::from_secs(30), next(&consumer)).await;
             let found = found.expect("it is in the files");

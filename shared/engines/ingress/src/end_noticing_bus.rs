@@ -41,10 +41,6 @@ impl<B: Bus> Bus for Noticing<B> {
         }
         self.inner.publish(messages).await
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        self.inner.make_durable().await
-    }
 }
 
 /// The order whose end a message reports.

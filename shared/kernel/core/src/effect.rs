@@ -113,8 +113,8 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
 }
 
 /// The messages without which an order would stop, made from its record alone. They are for a start after which
-/// [restorable](crate::Envelope::is_restorable) messages may have been lost; sending them twice is safe, because a
-/// bus that delivers at least once may do so too.
+/// messages [between handlers](crate::topics::is_between_handlers) may have been lost; sending them twice is safe,
+/// because a bus that delivers at least once may do so too.
 ///
 /// They are: a wake, if the last write woke a Scheduler; before it, for a new order, the status `received`, which
 /// Submission may not have sent; and the request of each attempt that is out and may still be answered at `now`.

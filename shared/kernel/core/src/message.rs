@@ -34,11 +34,6 @@ pub struct Envelope {
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     /// The hop of this message in its trace; `None` if it belongs to no trace.
     pub trace: Option<TraceContext>,
-    /// Whether a loss of the message does no lasting harm: it can be made again from stored data
-    /// ([`effect::under_way`](crate::effect::under_way)), or the request that it answers is sent again. A bus whose
-    /// records are on the same machine as the store may acknowledge such a message before it is durable, if its next
-    /// start sends again everything under way.
-    pub is_restorable: bool,
 }
 
 /// Name of the header that carries the trace context (W3C Trace Context, section 3.2).
@@ -62,8 +57,7 @@ impl Envelope {
 
     /// A message with this key, and `body` as its JSON value. The headers are those of a CloudEvent of type
     /// `ce_type` and id `ce_id`. The message is a child of the hop `trace`, and the id of its own hop is made
-    /// of `ce_id`; if `trace` is `None`, it belongs to no trace. It is not
-    /// [restorable](Self::is_restorable).
+    /// of `ce_id`; if `trace` is `None`, it belongs to no trace.
     ///
     /// # Panics
     /// If `body` has no form in JSON.
@@ -90,16 +84,6 @@ impl Envelope {
             value: serde_json::to_vec(body).expect("messages hold only JSON values"),
             headers,
             trace,
-            is_restorable: false,
-        }
-    }
-
-    /// The same message, marked as one that can be made again from stored data.
-    #[must_use]
-    pub(crate) fn restorable(self, is_restorable: bool) -> Self {
-        Self {
-            is_restorable,
-            ..self
         }
     }
 

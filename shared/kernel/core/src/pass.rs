@@ -2,8 +2,9 @@
 //!
 //! State first, then messages. A pass decides on the record or on a copy of it, has the next version written on the
 //! condition that the stored version is the one decided on, has its messages published, and finally has a finished
-//! order confirmed: that all its messages are sent. The pass does no IO: [`Pass::task`] returns the next task, and
-//! the caller reports its result. A process may stop for any time, or die, between any two tasks. Scheduler,
+//! order confirmed: that all its messages are sent. A store that has the topics of statuses and alerts stores these
+//! together with the record. The pass does no IO: [`Pass::task`] returns the next task, and the caller reports its
+//! result. A process may stop for any time, or die, between any two tasks. Scheduler,
 //! Supervisor, operator and the model all use it.
 //!
 //! The rules of the protocol, defined only here:
@@ -16,9 +17,10 @@
 //!   acknowledged; it never sends requests ([`SendOrder`]).
 //! - All messages of a kept copy are acknowledged, so the next write need not carry them over.
 //! - A finished order is confirmed once everything is acknowledged, and only then.
-//! - An end without confirmation is written only once the message that led to it is durable: the order is then in no
-//!   index, and only the redelivery of that message sends its last status if the writer dies. If the topic of the
-//!   status refuses it, the order is put into the due index after all ([`kept_due`]), so that the message need not be
+//! - An end without confirmation is in no index. Its last status is stored with it, or else the redelivery of the
+//!   message that led to it sends the status if the writer dies; a store whose messages between handlers may be lost
+//!   with the writer puts the order into the due index if it does not store the status. If the topic of the status
+//!   refuses it, the order is put into the due index after all ([`kept_due`]), so that the message need not be
 //!   redelivered.
 
 use std::collections::VecDeque;
@@ -94,9 +96,11 @@ pub enum Task<'a> {
         expected: Version,
         /// The record to write.
         next: &'a Arc<Order>,
-        /// True if the message that led to the write must be durable before it. If it cannot be made durable, nothing
-        /// is written: [`WriteResult::Unknown`].
-        needs_input: bool,
+        /// The statuses and alerts of this version, in the order of sending. A store that has their topics stores
+        /// them in the same transaction: [`WriteResult::WrittenWithMessages`].
+        messages: &'a [Envelope],
+        /// The due time of the record if that store does not store the messages. `None`: the one that `next` has.
+        due_if_unsent: Option<Timestamp>,
     },
     /// Publish these messages, at least one; then [`Pass::published`].
     Publish(&'a [Envelope]),
@@ -116,8 +120,10 @@ pub enum Task<'a> {
 /// Result of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteResult {
-    /// The write took place.
+    /// The write took place. None of its messages is known to be sent.
     Written,
+    /// The write took place, and all messages of [`Task::Write`] are in their topics.
+    WrittenWithMessages,
     /// The write did not take place: the stored version was another one.
     Conflict,
     /// The write failed, and may have taken place all the same.
@@ -154,7 +160,8 @@ pub struct Carried {
     pub order: Arc<Order>,
     /// True if this pass wrote the record; false if it only sent its messages again.
     pub was_written: bool,
-    /// True if the pass had messages to publish, whether or not the bus acknowledged them.
+    /// True if the pass had messages: stored with the record, or to publish, whether or not the bus acknowledged
+    /// them.
     pub was_sent: bool,
     /// True if the pass wrote to a finished order that all its messages are sent.
     pub was_confirmed: bool,
@@ -199,7 +206,7 @@ enum Stage {
     Writing {
         expected: Version,
         sent: Sent,
-        effects: Vec<Effect>,
+        messages: Messages,
     },
     Sending {
         sent: Sent,
@@ -210,6 +217,15 @@ enum Stage {
         next: Arc<Order>,
     },
     Ended(PassEnd),
+}
+
+/// The messages of one version.
+#[derive(Debug, Clone)]
+struct Messages {
+    /// Statuses and alerts ([`SendOrder::First`]).
+    first: Vec<Envelope>,
+    /// Wakes, and requests if the writer may send them.
+    then: Vec<Envelope>,
 }
 
 /// The record whose messages are being sent, and on what occasion.
@@ -241,10 +257,15 @@ impl Pass {
         match &self.stage {
             Stage::Reading => Task::Read,
             Stage::ReadingDetails => Task::ReadDetails,
-            Stage::Writing { expected, sent, .. } => Task::Write {
+            Stage::Writing {
+                expected,
+                sent,
+                messages,
+            } => Task::Write {
                 expected: *expected,
                 next: &sent.order,
-                needs_input: self.place.needs_input(&sent.order),
+                messages: &messages.first,
+                due_if_unsent: sent.due_if_unsent(messages),
             },
             Stage::Sending { waves, .. } => Task::Publish(waves.front().map_or(&[], Vec::as_slice)),
             Stage::Confirming { sent, next } => Task::Confirm {
@@ -288,7 +309,7 @@ impl Pass {
         self.stage = match decision {
             Ok(Decision::Transition(change)) => {
                 breaches = invariants::of_write(&read.order, &change.next, &read.workflow);
-                Stage::writing(read, *change, timing, now)
+                self.place.writing(read, *change, timing, now)
             }
             Ok(Decision::NeedsDetails) => Stage::ReadingDetails,
             _ if source == Source::Copy => Stage::Reading,
@@ -302,7 +323,8 @@ impl Pass {
                         was_written: false,
                         was_sent: false,
                     };
-                    self.place.sending(sent, &effects)
+                    let messages = self.place.messages(&sent.order, &effects);
+                    self.place.sending(sent, messages)
                 }
                 Err(Unmade::NeedsDetails) => Stage::ReadingDetails,
                 Err(Unmade::Damaged(illegal)) => Stage::Ended(PassEnd::Illegal(illegal)),
@@ -329,7 +351,7 @@ impl Pass {
         now: Timestamp,
     ) -> Vec<Breach> {
         let breaches = invariants::of_record(&change.next, &read.workflow);
-        self.stage = Stage::writing(read, change, timing, now);
+        self.stage = self.place.writing(read, change, timing, now);
         breaches
     }
 
@@ -345,15 +367,20 @@ impl Pass {
     /// Reports the result of the write. Does nothing if the task is not [`Task::Write`].
     pub fn written(&mut self, outcome: WriteResult) {
         let stage = std::mem::replace(&mut self.stage, Stage::Reading);
-        let (sent, effects) = match stage {
-            Stage::Writing { sent, effects, .. } => (sent, effects),
+        let (mut sent, mut messages) = match stage {
+            Stage::Writing { sent, messages, .. } => (sent, messages),
             other => {
                 self.stage = other;
                 return;
             }
         };
         self.stage = match outcome {
-            WriteResult::Written => self.place.sending(sent, &effects),
+            WriteResult::Written => self.place.sending(sent, messages),
+            WriteResult::WrittenWithMessages => {
+                sent.was_sent = !messages.first.is_empty();
+                messages.first.clear();
+                self.place.sending(sent, messages)
+            }
             WriteResult::Conflict if self.races_left > 0 => {
                 self.races_left -= 1;
                 Stage::Reading
@@ -393,11 +420,11 @@ impl Pass {
     }
 }
 
-impl Stage {
-    fn writing(read: Snapshot, change: Transition, timing: Timing, now: Timestamp) -> Self {
-        let expected = read.order.version;
-        Self::Writing {
-            expected,
+impl WriterOrder {
+    fn writing(self, read: Snapshot, change: Transition, timing: Timing, now: Timestamp) -> Stage {
+        let messages = self.messages(&change.next, &change.effects);
+        Stage::Writing {
+            expected: read.order.version,
             sent: Sent {
                 order: Arc::new(change.next),
                 workflow: read.workflow,
@@ -406,20 +433,29 @@ impl Stage {
                 was_written: true,
                 was_sent: false,
             },
-            effects: change.effects,
+            messages,
         }
     }
-}
 
-impl WriterOrder {
-    /// Whether only a redelivery of the pass's input sends this version's messages again.
-    fn needs_input(self, next: &Order) -> bool {
-        self == Self::InLine && next.state.is_finished() && next.due.is_none()
+    /// The messages that a writer of this kind sends.
+    fn messages(self, order: &Order, effects: &[Effect]) -> Messages {
+        let mine = effects
+            .iter()
+            .filter(|e| self == Self::InLine || e.turn() != SendOrder::SchedulerOnly);
+        let (first, then) = render::by_turn(mine, order);
+        Messages { first, then }
     }
 
-    /// Sends a record's messages, if it has any.
-    fn sending(self, sent: Sent, effects: &[Effect]) -> Stage {
-        let waves = self.waves(&sent.order, effects);
+    /// Sends a record's messages, if there are any: all at once, or in two waves.
+    fn sending(self, sent: Sent, Messages { mut first, then }: Messages) -> Stage {
+        let mut waves = VecDeque::from(match self {
+            Self::InLine => {
+                first.extend(then);
+                vec![first]
+            }
+            Self::Beside => vec![first, then],
+        });
+        waves.retain(|wave| !wave.is_empty());
         if waves.is_empty() {
             return self.all_sent(sent);
         }
@@ -428,21 +464,6 @@ impl WriterOrder {
             sent: Sent { was_sent, ..sent },
             waves,
         }
-    }
-
-    /// The messages in the order of sending: all at once, or in two waves; no wave is empty.
-    fn waves(self, order: &Order, effects: &[Effect]) -> VecDeque<Vec<Envelope>> {
-        let mut waves: VecDeque<_> = match self {
-            Self::InLine => [effects.iter().map(|e| render::effect(e, order)).collect()].into(),
-            Self::Beside => {
-                let mine = effects
-                    .iter()
-                    .filter(|e| e.turn() != SendOrder::SchedulerOnly);
-                <[_; 2]>::from(render::by_turn(mine, order)).into()
-            }
-        };
-        waves.retain(|wave| !wave.is_empty());
-        waves
     }
 
     /// Continues when everything is acknowledged: confirms a finished order.
@@ -469,6 +490,13 @@ impl WriterOrder {
 }
 
 impl Sent {
+    /// When a sweep is to send the last status of an end that no index has, if it is not stored with the record.
+    fn due_if_unsent(&self, messages: &Messages) -> Option<Timestamp> {
+        let is_in_no_index = self.order.state.is_finished() && self.order.due.is_none();
+        let wants_a_sweep = is_in_no_index && !messages.first.is_empty();
+        wants_a_sweep.then(|| self.now.plus(self.timing.confirm_within))
+    }
+
     /// The record with an empty outbox.
     fn acknowledged(&self) -> Arc<Order> {
         let mut order = (*self.order).clone();

@@ -75,7 +75,6 @@ fn wake(order: &Order) -> Envelope {
         trace_of(order),
         &body,
     )
-    .restorable(true)
 }
 
 fn request(order: &Order, body: &StepRequest) -> Envelope {
@@ -93,7 +92,6 @@ fn request(order: &Order, body: &StepRequest) -> Envelope {
         trace_of(order),
         body,
     )
-    .restorable(true)
 }
 
 /// The id of the message that asks for an attempt: `<idempotency key>/<direction>/<attempt>`.
@@ -147,7 +145,6 @@ pub fn announcement(accepted: Accepted) -> Envelope {
         trace,
         &SchedulerMessage::Accepted(accepted),
     )
-    .restorable(true)
 }
 
 /// The message with the status `rejected`, for a submission that was not accepted: too many orders are in
@@ -189,10 +186,6 @@ pub fn received(order: &Order) -> Envelope {
 /// An agent's answer to a request, as a message to the Scheduler. `calls` is how many calls to the
 /// remote service were made for the request, and `sent_at` the moment of sending by the agent's clock. The
 /// message is a child of the hop `trace`; `None`: it belongs to no trace.
-///
-/// The message is [restorable](Envelope::is_restorable): until the Scheduler has handled it, its attempt is
-/// out, and the request can be sent again. Before a write that ends an order and takes it out of every index,
-/// the Scheduler has the reply made durable ([`Task::Write`](crate::pass::Task::Write)).
 #[must_use]
 pub fn reply(
     request: &StepRequest,
@@ -224,5 +217,4 @@ pub fn reply(
         trace,
         &body,
     )
-    .restorable(true)
 }

@@ -106,7 +106,16 @@ pub fn is_scheduler(topic: &str) -> bool {
 /// of an agent with any valid name. A dead letter is always about a record of such a topic.
 #[must_use]
 pub fn is_input(topic: &str) -> bool {
-    [ORDERS, ORDERS_HIGH].contains(&topic) || is_scheduler(topic) || {
+    [ORDERS, ORDERS_HIGH].contains(&topic) || is_between_handlers(topic)
+}
+
+/// Whether Triad's handlers alone write and read this topic: the two of the Scheduler, with announcements, wakes and
+/// replies, and those of the agents, with requests. One machine keeps such a topic in memory, because a start makes its
+/// content again from the records ([`under_way`](crate::effect::under_way)); a reply that nobody has acted on comes
+/// again for its request.
+#[must_use]
+pub fn is_between_handlers(topic: &str) -> bool {
+    is_scheduler(topic) || {
         let agent = topic.strip_prefix("agent.");
         agent.is_some_and(|rest| check_name(rest.strip_suffix(".high").unwrap_or(rest)).is_ok())
     }
@@ -183,6 +192,25 @@ mod tests {
             &format!("{}-", "a".repeat(20)),
         ] {
             assert!(prefix(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn topics_between_handlers_are_those_of_schedulers_and_agents() {
+        for topic in [SCHEDULER, SCHEDULER_HIGH, "agent.bank", "agent.bank.high"] {
+            assert!(is_between_handlers(topic), "{topic}");
+        }
+        for topic in [
+            ORDERS,
+            ORDERS_HIGH,
+            STATUS,
+            ALERTS,
+            DEAD_LETTER,
+            "reply.shop",
+            "agent.",
+            "agent.a.b",
+        ] {
+            assert!(!is_between_handlers(topic), "{topic}");
         }
     }
 

@@ -96,5 +96,7 @@ pub(crate) async fn publish_change<S: ControlStore, B: Bus, C: Clock, E: Entropy
     if let Err(error) = &written {
         tracing::warn!(%agent, %error, "an alert was sent and not recorded as sent: it is sent once more");
     }
-    Ok(matches!(written, Ok(Written::Written)).then_some((told, version + 1)))
+    Ok(written
+        .is_ok_and(Written::is_written)
+        .then_some((told, version + 1)))
 }

@@ -169,10 +169,6 @@ mod tests {
             }
             answers
         }
-
-        async fn make_durable(&self) -> Result<(), BusError> {
-            Ok(())
-        }
     }
 
     impl Sent {

@@ -19,8 +19,6 @@ pub(crate) struct Carried {
     pub(crate) cause: Option<TraceContext>,
     /// The span of its work, if tracing is on.
     pub(crate) span: Option<OpenSpan>,
-    /// Why the input that the write needs is not known to be durable.
-    pub(crate) unkept: Option<BusError>,
     /// Why the write is not known to have succeeded.
     pub(crate) unwritten: Option<StoreError>,
     /// Why the order is not confirmed. Until it is, a sweep sends all its messages again, with the same ids.
@@ -37,7 +35,6 @@ impl Carried {
             pass,
             cause: None,
             span: None,
-            unkept: None,
             unwritten: None,
             unconfirmed: None,
             unsent: None,
@@ -59,35 +56,11 @@ pub(crate) async fn carry_out<S, B, C, E>(
     C: Clock,
     E: Entropy,
 {
-    keep_inputs(bus, &mut passes).await;
     write(store, entropy, tracing, &mut passes).await;
     for _ in 0..MAX_WAVES {
         publish(bus, tracing, &mut passes).await;
     }
     confirm(store, entropy, tracing, &mut passes).await;
-}
-
-/// Makes the inputs of all passes durable whose write needs it. If that fails, nothing is written.
-async fn keep_inputs<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
-    let needs_input = |task: Task<'_>| {
-        matches!(
-            task,
-            Task::Write {
-                needs_input: true,
-                ..
-            }
-        )
-    };
-    if !passes.iter().any(|c| needs_input(c.pass.task())) {
-        return;
-    }
-    let Err(e) = bus.make_durable().await else {
-        return;
-    };
-    for carried in passes.iter_mut().filter(|c| needs_input(c.pass.task())) {
-        carried.unkept = Some(e.clone());
-        carried.pass.written(WriteResult::Unknown);
-    }
 }
 
 /// All decided writes in one call, each on its own condition.
@@ -100,11 +73,21 @@ async fn write<S: StateStore, C: Clock, E: Entropy>(
     let mut writes = Vec::new();
     let mut writers = Vec::new();
     for carried in passes {
-        if let Task::Write { expected, next, .. } = carried.pass.task() {
+        if let Task::Write {
+            expected,
+            next,
+            messages,
+            due_if_unsent,
+        } = carried.pass.task()
+        {
+            let cause = carried.cause;
             writes.push(Write {
-                expected,
-                next: next.clone(),
-                token: entropy.next_u64(),
+                messages: messages
+                    .iter()
+                    .map(|m| m.clone().caused_by(cause))
+                    .collect(),
+                due_if_unsent,
+                ..Write::silent(expected, next.clone(), entropy.next_u64())
             });
             writers.push(carried);
         }
@@ -114,11 +97,19 @@ async fn write<S: StateStore, C: Clock, E: Entropy>(
     }
     let began = tracing.now();
     for (carried, result) in writers.into_iter().zip(store.commit(writes).await) {
-        if let (Some(span), Task::Write { next, .. }) = (&carried.span, carried.pass.task()) {
+        if let (Some(span), Task::Write { next, messages, .. }) =
+            (&carried.span, carried.pass.task())
+        {
             tracing.wrote(span, began, next, &result);
+            if result == Ok(Written::WithMessages) {
+                for message in messages {
+                    tracing.sent(Some(span), carried.cause, message, began, Ok(()));
+                }
+            }
         }
         let outcome = match result {
             Ok(Written::Written) => WriteResult::Written,
+            Ok(Written::WithMessages) => WriteResult::WrittenWithMessages,
             Ok(Written::Conflict) => {
                 metric::lost_a_race();
                 WriteResult::Conflict
@@ -181,11 +172,8 @@ async fn confirm<S: StateStore, C: Clock, E: Entropy>(
     let mut writers = Vec::new();
     for carried in passes {
         if let Task::Confirm { expected, next } = carried.pass.task() {
-            writes.push(Write {
-                expected,
-                next: next.clone(),
-                token: entropy.next_u64(),
-            });
+            let token = entropy.next_u64();
+            writes.push(Write::silent(expected, next.clone(), token));
             writers.push(carried);
         }
     }
@@ -199,7 +187,7 @@ async fn confirm<S: StateStore, C: Clock, E: Entropy>(
         }
         carried
             .pass
-            .confirmed(matches!(result, Ok(Written::Written)));
+            .confirmed(result.as_ref().is_ok_and(|w| w.is_written()));
         carried.unconfirmed = result.err();
     }
 }

@@ -77,13 +77,19 @@ pub struct NewOrder {
     /// Digest of the whole submission. The same digest means the same submission again; another one
     /// means a conflict.
     pub digest: String,
+    /// The messages of this version for others than handlers, in the order of sending: the status `received`. A store
+    /// that has their topics stores them in the same transaction: [`Created::WithMessages`].
+    pub messages: Vec<Envelope>,
 }
 
 /// Result of storing a new order: it was stored, or its id is taken. Neither is an error of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
-    /// Both items were written: the process record and the details.
+    /// Both items were written: the process record and the details. None of the messages is known to be sent.
     Created,
+    /// Both items were written, and all messages, at least one, are in their topics, in one transaction. A store whose
+    /// topics are elsewhere never answers this.
+    WithMessages,
     /// An order with this id is stored already; nothing was written.
     Exists {
         /// Digest of the submission that is stored. If it equals [`NewOrder::digest`], the same submission
@@ -91,6 +97,14 @@ pub enum Created {
         /// the digest, have expired.
         digest: String,
     },
+}
+
+impl Created {
+    /// Whether the order was stored.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        matches!(self, Self::Created | Self::WithMessages)
+    }
 }
 
 /// One conditional write of a process record: it replaces the record if the stored version is
@@ -104,17 +118,63 @@ pub struct Write {
     /// Random number, unique to this write. If the stored record carries the same token, this write
     /// took effect before, and the answer is [`Written::Written`].
     pub token: u64,
+    /// The messages of this version for others than handlers, in the order of sending: statuses and alerts. A store
+    /// that has their topics stores them in the same transaction: [`Written::WithMessages`]. If it does not store
+    /// them all, because a topic does not take one, it stores none and writes the record alone.
+    pub messages: Vec<Envelope>,
+    /// The due time to store instead of the one of `next` where the messages are not stored with the record, so that
+    /// a sweep sends them if the writer dies first. Only a store that has their topics uses it: elsewhere the writer's
+    /// input is delivered again. `None`: the one of `next`.
+    pub due_if_unsent: Option<Timestamp>,
+}
+
+impl Write {
+    /// A write without messages.
+    #[must_use]
+    pub fn silent(expected: Version, next: Arc<Order>, token: u64) -> Self {
+        Self {
+            expected,
+            next,
+            token,
+            messages: Vec::new(),
+            due_if_unsent: None,
+        }
+    }
+
+    /// The record to store if the messages are not stored with it.
+    #[must_use]
+    pub fn without_messages(&self) -> Arc<Order> {
+        match self.due_if_unsent {
+            None => self.next.clone(),
+            due => Arc::new(Order {
+                due,
+                ..(*self.next).clone()
+            }),
+        }
+    }
 }
 
 /// Result of a conditional write. Neither variant is an error. A write with an unknown result ends with a
 /// [`StoreError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// The write took effect: now, or when it was sent before with the same token.
+    /// The write took effect: now, or when it was sent before with the same token. None of its messages is known to
+    /// be sent.
     Written,
+    /// The write took effect now, and all its messages, at least one, are in their topics, in one transaction. A store
+    /// whose topics are elsewhere never answers this.
+    WithMessages,
     /// Nothing was written: the stored version is not the expected one, because another process wrote first,
     /// or there is no such record any more.
     Conflict,
+}
+
+impl Written {
+    /// Whether the write took effect.
+    #[must_use]
+    pub fn is_written(self) -> bool {
+        self != Self::Conflict
+    }
 }
 
 /// Outputs of one order that lie beside its record.
@@ -329,14 +389,6 @@ pub trait Bus: Send + Sync + 'static {
         &self,
         messages: Vec<Envelope>,
     ) -> impl Future<Output = Vec<Result<(), BusError>>> + Send;
-
-    /// Waits until every message that was acknowledged, or read, before this call is durable, so that no loss
-    /// of power takes it back. A bus may acknowledge a [restorable](Envelope::is_restorable) message before
-    /// it is durable, and no other. A bus that acknowledges nothing before it is durable answers at once.
-    ///
-    /// # Errors
-    /// [`BusError::Transient`] if these messages are not known to be durable.
-    fn make_durable(&self) -> impl Future<Output = Result<(), BusError>> + Send;
 }
 
 /// Time, real or simulated: the only clock that handlers read.
@@ -437,9 +489,6 @@ impl<T: Bus> Bus for Arc<T> {
         messages: Vec<Envelope>,
     ) -> impl Future<Output = Vec<Result<(), BusError>>> + Send {
         (**self).publish(messages)
-    }
-    fn make_durable(&self) -> impl Future<Output = Result<(), BusError>> + Send {
-        (**self).make_durable()
     }
 }
 impl<T: Clock> Clock for Arc<T> {

@@ -33,10 +33,6 @@ impl Bus for Deaf {
     async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
         messages.iter().map(|_| Err(self.0.clone())).collect()
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        Ok(())
-    }
 }
 
 pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {

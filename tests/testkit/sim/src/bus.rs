@@ -187,20 +187,6 @@ impl BusState {
         (partition, offset)
     }
 
-    /// Makes all acknowledged messages durable, or fails.
-    pub(crate) fn make_durable(&mut self, k: &mut Kernel, who: InstanceId) -> Result<(), BusError> {
-        if k.fault("fault: log not made durable", k.faults.publish_fail) {
-            return Err(BusError::Transient("the disk does not get on".to_owned()));
-        }
-        if self.unsynced.len() > 0 {
-            k.coverage
-                .reach("saw: an end's input made durable before it");
-        }
-        k.note(who, || format!("bus: {} made durable", self.unsynced.len()));
-        self.unsynced.made_durable();
-        Ok(())
-    }
-
     /// Reverts all but the first `kept` acknowledged items that are not durable yet; returns the numbers of lost
     /// messages and of lost commits.
     pub(crate) fn lose_power(&mut self, kept: usize) -> (usize, usize) {

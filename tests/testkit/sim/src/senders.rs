@@ -17,7 +17,6 @@ fn from_outside(topic: &str, key: Option<&str>, value: Vec<u8>) -> Envelope {
         value,
         headers: Vec::new(),
         trace: None,
-        is_restorable: false,
     }
 }
 

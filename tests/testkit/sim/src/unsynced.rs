@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use triad_core::Envelope;
+use triad_core::{Envelope, topics};
 
 /// Most items that a loss of power can revert; older ones are durable by then.
 const MOST: usize = 64;
@@ -30,7 +30,7 @@ pub(crate) struct Unsynced(VecDeque<TakeBack>);
 impl Unsynced {
     /// Adds an appended message. A message that is not restorable is durable when it is acknowledged.
     pub(crate) fn appended(&mut self, message: &Envelope, partition: usize) {
-        if !message.is_restorable {
+        if !topics::is_between_handlers(&message.topic) {
             self.made_durable();
             return;
         }

@@ -137,7 +137,6 @@ fn read(kafka: &KafkaConfig, text: &str) -> Result<Vec<Envelope>, String> {
                     value: record.value.unwrap_or_default(),
                     headers: record.headers,
                     trace: None,
-                    is_restorable: false,
                 }),
                 false => Err(format!(
                     "a record is of the topic {topic}, which this installation does not read: is --prefix right?"

@@ -134,6 +134,7 @@ fn new_order() -> NewOrder {
         order: Order::new(&accepted, &workflow, accepted.due),
         details: Arc::new(Value::Null),
         digest: "d".to_owned(),
+        messages: Vec::new(),
     }
 }
 

@@ -55,6 +55,7 @@ fn new(order: &Order, digest: &str) -> NewOrder {
         order: order.clone(),
         details: Arc::new(json!({"n": 1})),
         digest: digest.to_owned(),
+        messages: Vec::new(),
     }
 }
 
@@ -278,11 +279,11 @@ async fn an_output_expires_with_its_record() {
     let created = store.create(vec![new(&order, "d")]).await;
     assert_eq!(created, [Ok(Created::Created)]);
     let write = async |store: &DynamoStore<ManualClock>, next: &Order| {
-        let write = Write {
-            expected: Version(next.version.0 - 1),
-            next: Arc::new(next.clone()),
-            token: next.version.0,
-        };
+        let write = Write::silent(
+            Version(next.version.0 - 1),
+            Arc::new(next.clone()),
+            next.version.0,
+        );
         assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
     };
     order.version = order.version.next();

@@ -99,7 +99,6 @@ pub fn record(number: usize) -> Envelope {
         value: number.to_string().into_bytes(),
         headers: Vec::new(),
         trace: None,
-        is_restorable: false,
     }
 }
 

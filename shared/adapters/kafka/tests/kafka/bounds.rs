@@ -19,7 +19,6 @@ fn message(topic: &str, value: &str) -> Envelope {
         value: value.into(),
         headers: Vec::new(),
         trace: None,
-        is_restorable: false,
     }
 }
 

@@ -49,7 +49,6 @@ async fn send(config: &KafkaConfig, value: &str) {
         value: value.as_bytes().to_vec(),
         headers: Vec::new(),
         trace: None,
-        is_restorable: false,
     };
     let bus = KafkaBus::new(config).expect("sound settings");
     assert_eq!(bus.publish(vec![message]).await, [Ok(())]);

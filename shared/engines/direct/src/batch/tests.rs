@@ -14,7 +14,6 @@ fn message(key: Option<&str>, value: &[u8], headers: &[(&str, Option<&str>)]) ->
         value: value.to_vec(),
         headers: headers.iter().map(header).collect(),
         trace: None,
-        is_restorable: false,
     }
 }
 

@@ -31,11 +31,7 @@ async fn change(world: &World, id: &str, change: impl FnOnce(&mut Order)) {
     order.version = expected.next();
     order.due = None;
     change(&mut order);
-    let write = Write {
-        expected,
-        next: Arc::new(order),
-        token: 7,
-    };
+    let write = Write::silent(expected, Arc::new(order), 7);
     let written = world.sqlite.commit(vec![write]).await;
     assert_eq!(written, [Ok(Written::Written)]);
 }

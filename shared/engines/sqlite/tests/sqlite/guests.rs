@@ -128,13 +128,9 @@ async fn compete(store: &SqliteStore<Hand>, token: u64) {
                 let mut next = before.clone();
                 next.version = before.version.next();
                 next.due = before.due.map(|due| Timestamp(due.0 + 1));
-                let write = Write {
-                    expected: before.version,
-                    next: Arc::new(next),
-                    token,
-                };
+                let write = Write::silent(before.version, Arc::new(next), token);
                 match store.commit(vec![write]).await.remove(0).unwrap() {
-                    Written::Written => break,
+                    Written::Written | Written::WithMessages => break,
                     Written::Conflict => {}
                 }
             }

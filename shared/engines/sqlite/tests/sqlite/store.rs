@@ -53,11 +53,7 @@ async fn a_damaged_row_is_no_ones_failure_but_its_own() {
         let order = new(name).order;
         let mut next = order.clone();
         next.version = order.version.next();
-        Write {
-            expected: order.version,
-            next: Arc::new(next),
-            token: 1,
-        }
+        Write::silent(order.version, Arc::new(next), 1)
     });
     let written = store.commit(orders.to_vec()).await;
     assert!(
@@ -282,11 +278,7 @@ async fn finish(store: &SqliteStore<Hand>, id: &str, at: Timestamp) {
     next.version = next.version.next();
     next.state = triad_core::ProcessState::Processed { at };
     next.due = None;
-    let write = Write {
-        expected: new.order.version,
-        next: Arc::new(next),
-        token: 1,
-    };
+    let write = Write::silent(new.order.version, Arc::new(next), 1);
     assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
     let written = store.commit(vec![write]).await;
     assert_eq!(written, [Ok(Written::Written)]);
@@ -560,11 +552,7 @@ async fn what_is_counted_is_what_is_listed_whatever_was_written() {
         let at = Timestamp(Timed::FROM);
         next.state = triad_core::ProcessState::Processed { at };
         next.due = None;
-        Write {
-            expected,
-            next: Arc::new(next),
-            token: 1,
-        }
+        Write::silent(expected, Arc::new(next), 1)
     };
     let written = short.commit((0..600).map(ended).collect()).await;
     assert!(written.iter().all(|w| *w == Ok(Written::Written)));
@@ -626,11 +614,7 @@ async fn what_has_expired_is_not_found_by_its_keys() {
         at: Timestamp(Timed::FROM),
     };
     next.due = None;
-    let write = Write {
-        expected: new.order.version,
-        next: Arc::new(next),
-        token: 1,
-    };
+    let write = Write::silent(new.order.version, Arc::new(next), 1);
     assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
     let found = async || store.search(key.clone(), 0, None).await.unwrap().rows.len();
     assert_eq!(found().await, 1);
@@ -664,11 +648,7 @@ async fn an_output_is_deleted_with_its_record() {
             next.state = triad_core::ProcessState::Processed { at };
             next.due = None;
         }
-        let write = Write {
-            expected: Version(next.version.0 - 1),
-            next: Arc::new(next),
-            token: 1,
-        };
+        let write = Write::silent(Version(next.version.0 - 1), Arc::new(next), 1);
         assert_eq!(short.commit(vec![write]).await, [Ok(Written::Written)]);
     }
     Timed(store.clone(), clock).pass(Millis(2_000)).await;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use triad_core::pass::{Carried, Pass, PassEnd, Snapshot, Source, Task, WriteResult, WriterOrder};
 use triad_core::{
-    ClaimId, Decision, Effect, Envelope, Event, Overdue, Reason, Transition, Version, effect,
+    ClaimId, Decision, Effect, Envelope, Event, Overdue, Reason, Timestamp, Transition, Version,
+    effect,
 };
 use triad_workflow::{Limits, Workflow};
 
@@ -194,32 +195,66 @@ fn a_bad_end_is_confirmed_once_it_is_sent_and_not_before() {
     assert!(carried(&pass).was_confirmed && carried(&pass).copy.is_none());
 }
 
+fn stored_with(task: Task<'_>) -> (Vec<String>, Option<Timestamp>) {
+    match task {
+        Task::Write {
+            messages,
+            due_if_unsent,
+            ..
+        } => {
+            let topics = messages.iter().map(|m| m.topic.clone()).collect();
+            (topics, due_if_unsent)
+        }
+        other => panic!("nothing is to be written: {other:?}"),
+    }
+}
+
 #[test]
-fn an_end_that_nobody_confirms_needs_its_input_durable_and_no_other_write_does() {
+fn what_is_stored_with_the_record_is_not_published_again() {
+    let story = Story::of(LINE);
+    let mut pass = decided(&story, WriterOrder::InLine, claim());
+    let (stored, due) = stored_with(pass.task());
+    assert_eq!((stored, due), (vec!["status".to_owned()], None));
+    pass.written(WriteResult::WrittenWithMessages);
+    assert_eq!(topics(pass.task()), ["agent.x"]);
+    pass.published(true);
+    let carried = carried(&pass);
+    assert!(carried.was_written && carried.was_sent);
+    let copy = carried.copy.as_ref().expect("it is alive");
+    assert_eq!(copy.outbox, carried.order.outbox.acknowledged());
+}
+
+#[test]
+fn an_end_that_is_stored_with_its_messages_is_confirmed_without_the_bus() {
+    let mut story = Story::of(LINE).claimed();
+    let reply = Event::Reply(story.reply("a", refused(false)));
+    story.sent();
+    let mut pass = decided(&story, WriterOrder::InLine, reply);
+    let (stored, due) = stored_with(pass.task());
+    assert_eq!((stored, due), (vec!["status".to_owned()], None));
+    pass.written(WriteResult::WrittenWithMessages);
+    assert!(matches!(pass.task(), Task::Confirm { .. }));
+    pass.confirmed(true);
+    assert!(carried(&pass).was_sent && carried(&pass).was_confirmed);
+}
+
+#[test]
+fn an_end_that_no_index_has_is_due_if_its_status_is_not_stored_with_it() {
     let one = r#"{"workflow": "w", "steps": [
         {"id": "a", "agent": "x", "action": "go", "compensation": "none"}]}"#;
-    let needs = |pass: &Pass| match pass.task() {
-        Task::Write { needs_input, .. } => needs_input,
-        other => panic!("nothing is to be written: {other:?}"),
-    };
-    let mut story = Story::of(one);
-    assert!(
-        !needs(&decided(&story, WriterOrder::InLine, claim())),
-        "it lives"
-    );
-    story.claim();
+    let mut story = Story::of(one).claimed();
     let good = Event::Reply(story.reply("a", done()));
-    let bad = Event::Reply(story.reply("a", refused(false)));
     story.sent();
-    assert!(needs(&decided(&story, WriterOrder::InLine, good.clone())));
-    let is_confirmed = decided(&story, WriterOrder::InLine, bad);
-    assert!(!needs(&is_confirmed), "a sweep sends what it wants sent");
-    let Ok(Decision::Transition(change)) = story.asked(good) else {
-        panic!("it ends well")
+    let mut pass = decided(&story, WriterOrder::InLine, good);
+    let Task::Write { next, .. } = pass.task() else {
+        panic!("it is written first")
     };
-    let mut beside = Pass::new(WriterOrder::Beside, 0);
-    beside.take(snapshot(&story), *change, story.timing, story.now);
-    assert!(!needs(&beside), "it has no input");
+    assert!(next.state.is_finished() && next.due.is_none());
+    let (stored, due) = stored_with(pass.task());
+    assert_eq!(stored, ["status"]);
+    assert_eq!(due, Some(story.now.plus(story.timing.confirm_within)));
+    pass.written(WriteResult::WrittenWithMessages);
+    assert!(matches!(end(&pass), PassEnd::Done(carried) if carried.was_sent));
 }
 
 #[test]

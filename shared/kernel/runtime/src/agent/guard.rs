@@ -496,7 +496,7 @@ impl Guard {
         E: Entropy,
     {
         match downstream_record::write(ports.of_record(), &self.agent, &next, expected).await {
-            Ok(Written::Written) => {
+            Ok(Written::Written | Written::WithMessages) => {
                 let changed = !next.last.told;
                 let version = expected.unwrap_or(0) + 1;
                 self.learn(next.clone(), Some(version), ports.clock.now());

@@ -128,7 +128,6 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
         value: kept.to_vec(),
         headers,
         trace: None,
-        is_restorable: false,
     };
     let alert = alert(&id, cause.code, &message, now);
     [letter, alert]

@@ -108,7 +108,6 @@ pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, R
         value,
         headers: letter.headers.clone(),
         trace: None,
-        is_restorable: false,
     })
 }
 
@@ -153,6 +152,5 @@ fn mark(
         value: corrected.unwrap_or_default(),
         headers,
         trace: None,
-        is_restorable: false,
     }
 }

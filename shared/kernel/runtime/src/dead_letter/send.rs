@@ -85,7 +85,6 @@ pub(crate) fn shortened(letter: &Envelope) -> Option<Envelope> {
         value: letter.value[..letter.value.len().min(most)].to_vec(),
         headers,
         trace: letter.trace,
-        is_restorable: letter.is_restorable,
     })
 }
 

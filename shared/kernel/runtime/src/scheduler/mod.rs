@@ -422,10 +422,7 @@ where
                             .push((index, Cause::new("unwritable-order", why)));
                     }
                     Some(e) => batch.redeliver(index, e.into()),
-                    None => match work.carried.unkept.take() {
-                        Some(e) => batch.redeliver(index, e.into()),
-                        None => batch.redeliver(index, Redelivery::Raced),
-                    },
+                    None => batch.redeliver(index, Redelivery::Raced),
                 }
                 None
             }
@@ -472,11 +469,8 @@ where
             let Some(next) = pass::kept_due(&carried.order, self.settings.timing, now) else {
                 continue;
             };
-            writes.push(Write {
-                expected: carried.order.version,
-                next: Arc::new(next),
-                token: self.entropy.next_u64(),
-            });
+            let token = self.entropy.next_u64();
+            writes.push(Write::silent(carried.order.version, Arc::new(next), token));
             owners.push((index, carried.order.id.clone(), why));
         }
         if writes.is_empty() {
@@ -485,7 +479,9 @@ where
         let written = self.store.commit(writes).await;
         for ((index, order, why), written) in owners.into_iter().zip(written) {
             match written {
-                Ok(Written::Written) => batch.answers[index] = self.leave(&order, &why),
+                Ok(Written::Written | Written::WithMessages) => {
+                    batch.answers[index] = self.leave(&order, &why);
+                }
                 Ok(Written::Conflict) => batch.redeliver(index, Redelivery::Raced),
                 Err(e) => batch.redeliver(index, e.into()),
             }

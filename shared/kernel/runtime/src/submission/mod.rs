@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
-use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, topics};
+use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, render, topics};
 use triad_workflow::{Millis, Workflow};
 
 use crate::admission::{AdmissionGate, InFlightGuard};
@@ -320,10 +320,14 @@ where
     ) -> Vec<ToSend> {
         let new = wave
             .iter()
-            .map(|o| NewOrder {
-                order: o.record(),
-                details: o.details.clone(),
-                digest: o.digest.clone(),
+            .map(|o| {
+                let order = o.record();
+                NewOrder {
+                    messages: vec![render::received(&order)],
+                    order,
+                    details: o.details.clone(),
+                    digest: o.digest.clone(),
+                }
             })
             .collect();
         let tracing = self.tracing();
@@ -332,21 +336,24 @@ where
         let mut to_send = Vec::new();
         let mut repeated = Vec::new();
         for (mut order, result) in wave.into_iter().zip(results) {
-            if let Ok(Created::Created) = &result {
+            if result.as_ref().is_ok_and(Created::is_new) {
                 metric::accepted(&order.accepted.workflow.name);
             }
             opened.created(&tracing, &order, began, &result);
             drop(order.place.take());
             match result {
-                Ok(Created::Created) if order.set_aside => {
-                    to_send.push(ToSend::received(order.index, &order.record()));
-                }
-                Ok(Created::Created) => {
+                Ok(is_new @ (Created::Created | Created::WithMessages)) => {
+                    let record = order.record();
+                    let received = (is_new == Created::Created).then(|| render::received(&record));
+                    if order.set_aside {
+                        to_send.push(ToSend::stored(order.index, received, None));
+                        continue;
+                    }
                     let id = order.accepted.order_id.clone();
                     let lane = order.accepted.priority;
                     self.backlog.let_in(lane, id, self.clock.now());
-                    let record = order.record();
-                    to_send.push(ToSend::announced(order.index, order.accepted, &record));
+                    let announcement = render::announcement(order.accepted);
+                    to_send.push(ToSend::stored(order.index, received, Some(announcement)));
                 }
                 Ok(Created::Exists { digest }) if digest == order.digest => {
                     repeated.push(order);
@@ -394,7 +401,8 @@ where
             match stored {
                 // The process that admits it announces it.
                 Ok(Some(record)) if record.set_aside.is_some() => {
-                    to_send.push(ToSend::received(order.index, &record));
+                    let received = render::received(&record);
+                    to_send.push(ToSend::stored(order.index, Some(received), None));
                 }
                 Ok(Some(record)) if record.version == triad_core::Version::FIRST => {
                     let accepted = Accepted {
@@ -409,7 +417,10 @@ where
                         search: record.search.clone(),
                         details: order.accepted.details,
                     };
-                    to_send.push(ToSend::announced(order.index, accepted, &record));
+                    let received = render::received(&record);
+                    let announcement = render::announcement(accepted);
+                    let announcement = Some(announcement);
+                    to_send.push(ToSend::stored(order.index, Some(received), announcement));
                 }
                 // Claimed already, or finished and expired.
                 Ok(_) => {}

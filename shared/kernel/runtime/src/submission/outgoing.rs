@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use triad_core::submission::SubmissionRefusal;
 use triad_core::{
-    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Timestamp, TraceContext, render,
+    Accepted, Envelope, Failure, FailureKind, OrderId, Timestamp, TraceContext, render,
 };
 
 use super::Submission;
@@ -46,22 +46,16 @@ impl ToSend {
         self.index
     }
 
-    /// The status of an order that is set aside; it is not announced yet.
-    pub(super) fn received(index: usize, order: &Order) -> Self {
+    /// The messages of a stored order. The status `received` goes first, so that the Scheduler's later statuses
+    /// cannot overtake it; `None`: it is stored with the order. An order that is set aside is not announced yet.
+    pub(super) fn stored(
+        index: usize,
+        received: Option<Envelope>,
+        announcement: Option<Envelope>,
+    ) -> Self {
         let messages = Messages {
-            first: vec![render::received(order)],
-            is_stored: true,
-            ..Messages::default()
-        };
-        Self { index, messages }
-    }
-
-    /// The messages of a newly stored order. The status goes first, so that the Scheduler's later statuses cannot
-    /// overtake it.
-    pub(super) fn announced(index: usize, accepted: Accepted, order: &Order) -> Self {
-        let messages = Messages {
-            first: vec![render::received(order)],
-            then: vec![render::announcement(accepted)],
+            first: received.into_iter().collect(),
+            then: announcement.into_iter().collect(),
             is_stored: true,
             ..Messages::default()
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use triad_core::{Timestamp, TraceContext};
+use triad_core::{Timestamp, TraceContext, render};
 
 use super::submitted::Submitted;
 use super::{Admitted, Source, Submission};
@@ -68,6 +68,10 @@ impl Opened {
         if let Some(root) = self.of(order.index) {
             let failure = result.as_ref().err();
             tracing.created(root, began, &order.accepted.order_id, failure);
+            if let Ok(Created::WithMessages) = result {
+                let received = render::received(&order.record());
+                tracing.sent(Some(root), None, &received, began, Ok(()));
+            }
         }
     }
 }

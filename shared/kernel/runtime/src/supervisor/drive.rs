@@ -1,9 +1,8 @@
 //! Start of an installation on one machine: every unfinished order continues from its record.
 //!
 //! On one machine all handlers end together, and what they had in memory is lost: orders that waited for room in a
-//! Scheduler. The log of that machine acknowledges [restorable](triad_core::Envelope::is_restorable) messages before
-//! they are durable, so the last of them may be lost too. Both are made again here. Nothing is written: this is a
-//! second delivery of messages that any bus may deliver twice.
+//! Scheduler, and every message [between handlers](triad_core::topics::is_between_handlers). Both are made again here.
+//! Nothing is written: this is a second delivery of messages that any bus may deliver twice.
 
 use serde::Serialize;
 use triad_core::due::SHARDS;

@@ -66,11 +66,9 @@ where
     ) {
         let timing = self.settings.timing;
         let writes = orders.iter().filter_map(|order| {
-            Some(Write {
-                expected: order.version,
-                next: Arc::new(pass::kept_due(order, timing, now)?),
-                token: self.entropy.next_u64(),
-            })
+            let next = Arc::new(pass::kept_due(order, timing, now)?);
+            let token = self.entropy.next_u64();
+            Some(Write::silent(order.version, next, token))
         });
         let writes: Vec<Write> = writes.collect();
         if writes.is_empty() {
@@ -78,7 +76,7 @@ where
         }
         for written in self.store.commit(writes).await {
             match written {
-                Ok(Written::Written) => {}
+                Ok(Written::Written | Written::WithMessages) => {}
                 Ok(Written::Conflict) => report.conflicts += 1,
                 Err(e) => {
                     self.misconfigured.note_store(&e);

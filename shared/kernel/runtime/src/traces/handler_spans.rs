@@ -38,7 +38,7 @@ impl<C: Clock> Tracing<'_, C> {
             _ => None,
         };
         let failure = match result {
-            Ok(Written::Written) => needs_an_operator,
+            Ok(Written::Written | Written::WithMessages) => needs_an_operator,
             Ok(Written::Conflict) => None,
             Err(e) => Some(store_code(e)),
         };
@@ -192,7 +192,6 @@ fn outline(message: &Envelope) -> Envelope {
             Vec::new()
         },
         trace: message.trace,
-        is_restorable: message.is_restorable,
     }
 }
 

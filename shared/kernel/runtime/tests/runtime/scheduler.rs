@@ -6,7 +6,7 @@ use triad_core::{Failure, FailureKind, Priority, Timestamp, Wake, render};
 use triad_runtime::pressure::{Pressure, Report, present, report};
 use triad_runtime::scheduler::Scheduler;
 use triad_runtime::settings::Settings;
-use triad_runtime::{BusError, ControlStore, Handled, InputRecord, Redelivery, Written};
+use triad_runtime::{ControlStore, Handled, InputRecord, Redelivery, Written};
 use triad_workflow::{Millis, Workflow};
 
 use crate::support::{Asked, BEGIN, World, order_id, padded, record};
@@ -354,23 +354,38 @@ fn a_window_is_shut_until_its_downstream_may_be_called_and_not_until_one_order_c
     assert_eq!(window(&world).shut_until, Timestamp(BEGIN + 25_000));
 }
 
-#[test]
-fn a_good_end_is_written_only_once_the_reply_that_brought_it_is_durable() {
-    let world = World::new();
+/// Carries one order of a store with topics to its good end, for which the bus refuses everything; returns how its
+/// last message was handled.
+fn ended(world: &World) -> Vec<Handled> {
+    world.inner().has_topics = true;
     let workflow = world.workflow("w");
-    let scheduler = scheduler(&world);
-    world.run(scheduler.handle(&announced(&world, &workflow, 0..1)));
+    let scheduler = scheduler(world);
+    world.run(scheduler.handle(&announced(world, &workflow, 0..1)));
     let done = ReplyOutcome::Succeeded { output: json!({}) };
-    let replies = answered(&world, &done, Pace::default());
-    world.inner().faults.undurable = true;
-    let handled = world.run(scheduler.handle(&replies));
-    let down = Redelivery::Unsent(BusError::Transient("the disk is slow".to_owned()));
-    assert_eq!(handled, [Handled::Redeliver(down)]);
-    assert_eq!(commits(&world), [1], "the claim alone");
-    world.inner().faults.undurable = false;
-    let handled = world.run(scheduler.handle(&replies));
-    assert_eq!(handled, [Handled::Done]);
-    assert_eq!(commits(&world), [1], "the end");
+    let replies = answered(world, &done, Pace::default());
+    world.inner().faults.refused = true;
+    world.run(scheduler.handle(&replies))
+}
+
+#[test]
+fn a_good_end_and_its_status_are_one_write_where_the_store_has_the_topics() {
+    let world = World::new();
+    assert_eq!(ended(&world), [Handled::Done]);
+    let told = world.sent("status");
+    let last = told.last().expect("a status");
+    assert_eq!(last["status"], "completed");
+    let order = world.inner().orders[&order_id("o-00000")].clone();
+    assert!(order.state.is_finished() && order.due.is_none());
+}
+
+#[test]
+fn a_good_end_whose_status_is_refused_is_due_for_a_sweep() {
+    let world = World::new();
+    world.inner().faults.refused_topic = Some("status");
+    assert_eq!(ended(&world), [Handled::Done]);
+    assert_eq!(world.sent("status"), Vec::<Value>::new());
+    let order = world.inner().orders[&order_id("o-00000")].clone();
+    assert!(order.state.is_finished() && order.due.is_some());
 }
 
 #[test]

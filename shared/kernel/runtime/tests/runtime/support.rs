@@ -61,8 +61,6 @@ pub struct Faults {
     pub silent_alerts: bool,
     /// How long a write of the control store takes, in milliseconds.
     pub control_takes: u64,
-    /// Acknowledged messages cannot be made durable.
-    pub undurable: bool,
     /// Every record is unreadable.
     pub unreadable: bool,
     /// Eventually consistent reads find no record.
@@ -95,10 +93,23 @@ pub struct Inner {
     pub refusals: usize,
     pub asked: Vec<(u64, Asked)>,
     pub faults: Faults,
+    /// Whether the store has the topics, and stores messages together with their records.
+    pub has_topics: bool,
     pub random: u64,
 }
 
 impl Inner {
+    /// Stores all these messages or none: the latter without topics, or if one of them refuses its message.
+    fn stored(&mut self, messages: Vec<Envelope>) -> bool {
+        let refused = self.faults.refused_topic;
+        let takes = |m: &Envelope| Some(m.topic.as_str()) != refused;
+        let stores = self.has_topics && messages.iter().all(takes);
+        if stores {
+            self.sent.extend(messages);
+        }
+        stores
+    }
+
     /// A record of the control store, unless it has expired.
     fn kept(&self, key: &str) -> Option<&ControlRecord> {
         let expires = self.expires.get(key).copied().flatten();
@@ -417,13 +428,6 @@ impl Bus for World {
         }
         answers
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        match self.inner().faults.undurable {
-            true => Err(BusError::Transient("the disk is slow".to_owned())),
-            false => Ok(()),
-        }
-    }
 }
 
 impl StateStore for World {
@@ -438,7 +442,10 @@ impl StateStore for World {
             inner.digests.insert(id.clone(), new.digest);
             inner.details.insert(id.clone(), new.details);
             inner.orders.insert(id, new.order);
-            Ok(Created::Created)
+            Ok(match inner.stored(new.messages) {
+                true => Created::WithMessages,
+                false => Created::Created,
+            })
         };
         orders.into_iter().map(create).collect()
     }
@@ -462,10 +469,18 @@ impl StateStore for World {
                 .map(|(digest, output)| (digest.clone(), output.clone()))
                 .collect();
             inner.outputs.entry(id.clone()).or_default().extend(new);
-            inner
-                .orders
-                .insert(id, (*write.next).clone().without_contents());
-            Ok(Written::Written)
+            let (with, alone) = (write.next.clone(), write.without_messages());
+            let stored = inner.stored(write.messages);
+            let next = if !inner.has_topics || stored {
+                with
+            } else {
+                alone
+            };
+            inner.orders.insert(id, (*next).clone().without_contents());
+            Ok(match stored {
+                true => Written::WithMessages,
+                false => Written::Written,
+            })
         };
         writes.into_iter().map(commit).collect()
     }

@@ -95,7 +95,7 @@ async fn write<S: ControlStore, T: Serialize>(
         token,
     };
     Ok(match store.write(write).await? {
-        Written::Written => Some(expected.unwrap_or(0) + 1),
+        Written::Written | Written::WithMessages => Some(expected.unwrap_or(0) + 1),
         Written::Conflict => None,
     })
 }

@@ -158,7 +158,6 @@ impl Message {
             value: read(&self.value)?.unwrap_or_default(),
             headers: headers.collect::<Result<_, DecodeError>>()?,
             trace: None,
-            is_restorable: false,
         })
     }
 }

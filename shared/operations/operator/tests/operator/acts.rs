@@ -161,10 +161,6 @@ impl Bus for Deaf {
         let away = || Err(BusError::Transient("nobody is there".into()));
         messages.iter().map(|_| away()).collect()
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        Ok(())
-    }
 }
 
 #[test]

@@ -67,10 +67,6 @@ impl Bus for Topic {
         self.lock().extend(messages);
         results
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        Ok(())
-    }
 }
 
 impl Topic {
@@ -110,7 +106,6 @@ impl Topic {
             value: Vec::new(),
             headers: Vec::new(),
             trace: None,
-            is_restorable: false,
         });
         topic
     }

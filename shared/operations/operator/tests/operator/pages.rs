@@ -117,11 +117,7 @@ async fn moves(store: &Ports, name: &str, due: u64) {
     let (expected, mut next) = (stored.version, stored);
     next.version = expected.next();
     next.due = Some(Timestamp(due));
-    let write = Write {
-        expected,
-        next: Arc::new(next),
-        token: 2,
-    };
+    let write = Write::silent(expected, Arc::new(next), 2);
     assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
 }
 

@@ -31,7 +31,6 @@ fn the_newest_alerts_are_told_once_each_and_what_is_none_is_counted() {
             value: b"{".to_vec(),
             headers: Vec::new(),
             trace: None,
-            is_restorable: false,
         };
         topic
             .publish(vec![alert(3), alert(1), other, alert(2), alert(3)])

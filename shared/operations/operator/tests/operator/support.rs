@@ -95,6 +95,7 @@ pub async fn searched(
         order: first.clone(),
         details: Arc::new(Value::Null),
         digest: "d".into(),
+        messages: Vec::new(),
     };
     assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
     let mut next = first.clone();
@@ -103,11 +104,7 @@ pub async fn searched(
     if next.state.is_finished() {
         next.due = None;
     }
-    let write = Write {
-        expected: first.version,
-        next: Arc::new(next),
-        token: 1,
-    };
+    let write = Write::silent(first.version, Arc::new(next), 1);
     assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
     first.id
 }

@@ -66,7 +66,6 @@ fn message(topic: &str, key: &str, value: &str) -> Envelope {
         value: value.as_bytes().to_vec(),
         headers: Vec::new(),
         trace: None,
-        is_restorable: false,
     }
 }
 
@@ -134,7 +133,6 @@ pub async fn brings_what_was_sent<T: BusUnderTest>(bus: &T, topic: &str) {
             ("a".to_owned(), Some(Vec::new())),
         ],
         trace: None,
-        is_restorable: false,
     };
     send(bus, vec![sent.clone()]).await;
     let read = read(bus, topic, until(1)).await;

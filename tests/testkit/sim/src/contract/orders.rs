@@ -48,6 +48,7 @@ pub(super) fn new_order(id: &OrderId, due: u64, details: Value, digest: &str) ->
         order: Order::new(&accepted, workflow, accepted.due),
         details: Arc::new(details),
         digest: digest.to_owned(),
+        messages: Vec::new(),
     }
 }
 
@@ -70,11 +71,7 @@ pub(super) async fn commit<S: StateStore>(
     next: &Order,
     token: u64,
 ) -> Written {
-    let write = Write {
-        expected: before.version,
-        next: Arc::new(next.clone()),
-        token,
-    };
+    let write = Write::silent(before.version, Arc::new(next.clone()), token);
     let mut all = store.commit(vec![write]).await;
     assert_eq!(all.len(), 1, "one result for one write");
     all.remove(0).expect("the store works")

@@ -120,11 +120,11 @@ async fn commit<S: StateStore>(
         let Some(next) = order.life.get(from + 1) else {
             continue;
         };
-        writes.push(Write {
-            expected: order.life[from].version,
-            next: Arc::new(next.clone()),
+        writes.push(Write::silent(
+            order.life[from].version,
+            Arc::new(next.clone()),
             token,
-        });
+        ));
         what.push((id, from, token));
     }
     let written = store.commit(writes).await;

@@ -396,7 +396,7 @@ where
         let mut told = Vec::new();
         for (n, result) in results.into_iter().enumerate() {
             match result {
-                Ok(Created::Created) => created.push(n),
+                Ok(Created::Created | Created::WithMessages) => created.push(n),
                 Ok(Created::Exists { digest }) => told.push(digest),
                 // A transaction may fail because of a concurrent one; that shows nothing.
                 Err(_) => {}
@@ -423,11 +423,7 @@ pub async fn writes_of_a_batch_stand_alone<S: StateStore>(store: &S, prefix: &st
     let b = create(store, &second, 5_000).await;
     let moved = claimed(&a, "c", 2_000);
     assert_eq!(commit(store, &a, &moved, 1).await, Written::Written);
-    let writes = [&a, &b].map(|o| Write {
-        expected: o.version,
-        next: Arc::new(claimed(o, "d", 2_000)),
-        token: 2,
-    });
+    let writes = [&a, &b].map(|o| Write::silent(o.version, Arc::new(claimed(o, "d", 2_000)), 2));
     let results = store.commit(writes.to_vec()).await;
     assert_eq!(results, [Ok(Written::Conflict), Ok(Written::Written)]);
 }

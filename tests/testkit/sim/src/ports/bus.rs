@@ -41,21 +41,6 @@ impl Bus for Ports {
         self.leave().await;
         results
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        if !self.world.state().setup.one_machine {
-            return Ok(());
-        }
-        self.enter().await;
-        let number = self.before("make durable").await;
-        let done = {
-            let State { kernel, bus, .. } = &mut *self.world.state();
-            bus.make_durable(kernel, self.who)
-        };
-        self.after(number).await;
-        self.leave().await;
-        done
-    }
 }
 
 impl Ports {

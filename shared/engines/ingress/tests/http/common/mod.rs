@@ -127,11 +127,7 @@ impl World {
         order.state = ProcessState::Processed {
             at: SystemClock.now(),
         };
-        let write = Write {
-            expected,
-            next: Arc::new(order.clone()),
-            token: 7,
-        };
+        let write = Write::silent(expected, Arc::new(order.clone()), 7);
         assert_eq!(
             self.sqlite.commit(vec![write]).await,
             [Ok(Written::Written)]

@@ -58,10 +58,6 @@ impl Bus for Heard {
         self.sent.lock().unwrap().extend(messages);
         vec![Ok(()); count]
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        Ok(())
-    }
 }
 
 /// A store that fails as the test sets it.

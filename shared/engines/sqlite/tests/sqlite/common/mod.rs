@@ -55,6 +55,7 @@ pub fn new(text: &str) -> NewOrder {
         order: Order::new(&accepted, &workflow, accepted.due),
         details: Arc::new(json!({"n": 1})),
         digest: "d".into(),
+        messages: Vec::new(),
     }
 }
 

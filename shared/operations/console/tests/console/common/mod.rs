@@ -44,10 +44,6 @@ impl Bus for Heard {
         self.0.lock().unwrap().extend(messages);
         vec![Ok(()); count]
     }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        Ok(())
-    }
 }
 
 pub struct LettersHeld(std::vec::IntoIter<InputRecord>);
@@ -220,15 +216,12 @@ impl World {
             if next.state.is_finished() {
                 next.due = None;
             }
-            writes.push(Write {
-                expected: first.version,
-                next: Arc::new(next),
-                token: 1,
-            });
+            writes.push(Write::silent(first.version, Arc::new(next), 1));
             new.push(NewOrder {
                 order: first,
                 details: Arc::new(json!({"card": "4711", "note": "<b>x</b>"})),
                 digest: "d".into(),
+                messages: Vec::new(),
             });
         }
         let stored = writes.iter().map(|write| (*write.next).clone()).collect();

@@ -48,11 +48,11 @@ async fn all_become(ports: &Ports, orders: &[OrderId], state: &ProcessState) -> 
             next.version = order.version.next();
             next.state = state.clone();
             next.due = None;
-            let write = Write {
-                expected: order.version,
-                next: std::sync::Arc::new(next),
-                token: order.version.0 + 1_000_000,
-            };
+            let write = Write::silent(
+                order.version,
+                std::sync::Arc::new(next),
+                order.version.0 + 1_000_000,
+            );
             ports
                 .commit(vec![write])
                 .await
@@ -527,10 +527,6 @@ impl Bus for Meddling {
             assert_eq!(written, Ok(Written::Written));
         }
         self.topic.publish(messages).await
-    }
-
-    async fn make_durable(&self) -> Result<(), BusError> {
-        Ok(())
     }
 }
 
