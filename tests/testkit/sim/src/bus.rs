@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::Waker;
 
-use triad_core::{Direction, Envelope, Timestamp};
+use triad_core::{Direction, Envelope, Timestamp, topics};
 use triad_runtime::{BusError, InputRecord};
 
 use crate::kernel::{InstanceId, Kernel};
-use crate::unsynced::{TakeBack, Unsynced};
+use crate::lazy_commits::LazyCommits;
 
 /// A record in a topic, with the time at which it was appended and the instance that sent it.
 #[derive(Debug, Clone)]
@@ -74,8 +74,8 @@ pub(crate) struct BusState {
     lost: BTreeMap<InstanceId, u64>,
     /// Requests delivered to agents, by idempotency key, direction and attempt.
     pub deliveries: BTreeMap<(String, &'static str, u32), Delivered>,
-    /// Messages and commits that a loss of power may revert.
-    pub unsynced: Unsynced,
+    /// Commits that the death of the machine may revert.
+    pub lazy: LazyCommits,
 }
 
 impl BusState {
@@ -174,7 +174,6 @@ impl BusState {
             by: who,
             envelope: envelope.clone(),
         });
-        self.unsynced.appended(&envelope, partition);
         let woken = std::mem::take(&mut target.waiting);
         k.note(who, || {
             let value = String::from_utf8_lossy(&envelope.value);
@@ -187,31 +186,67 @@ impl BusState {
         (partition, offset)
     }
 
-    /// Reverts all but the first `kept` acknowledged items that are not durable yet; returns the numbers of lost
-    /// messages and of lost commits.
-    pub(crate) fn lose_power(&mut self, kept: usize) -> (usize, usize) {
-        let (mut messages, mut commits) = (0, 0);
-        for change in self.unsynced.lose(kept) {
-            match change {
-                TakeBack::Appended { topic, partition } => {
-                    messages += 1;
-                    let all = self.topics.get_mut(&topic);
-                    all.and_then(|all| all.get_mut(partition)?.log.pop());
-                }
-                TakeBack::Committed {
-                    topic,
-                    partition,
-                    before,
-                } => {
-                    commits += 1;
-                    let all = self.topics.get_mut(&topic);
-                    if let Some(p) = all.and_then(|all| all.get_mut(partition)) {
-                        p.committed = before;
-                    }
-                }
+    /// Stores messages in the transaction of their record, all or none. Returns whether it did: not if a topic does
+    /// not take its message, nor if the fault occurs that one could not be stored.
+    pub(crate) fn store_with_record(
+        &mut self,
+        k: &mut Kernel,
+        who: InstanceId,
+        messages: &[Envelope],
+    ) -> bool {
+        let takes = |m: &Envelope| {
+            let topic = &m.topic;
+            self.topics.contains_key(topic)
+                && !self.refused.contains(topic)
+                && !self.down.contains(topic)
+        };
+        if messages.is_empty() || !messages.iter().all(takes) {
+            return false;
+        }
+        if k.fault(
+            "fault: messages not stored with their record",
+            k.faults.unstored,
+        ) {
+            return false;
+        }
+        for message in messages {
+            let is_for_others = !topics::is_between_handlers(&message.topic);
+            k.check(
+                "what-is-stored-with-a-record-is-for-others",
+                is_for_others,
+                || message.topic.clone(),
+            );
+            self.append(k, who, message.clone());
+        }
+        true
+    }
+
+    /// Takes back all lazy commits after the first `kept`; returns how many.
+    pub(crate) fn lose_commits(&mut self, kept: usize) -> usize {
+        let mut count = 0;
+        let lost: Vec<_> = self.lazy.lose(kept).collect();
+        for commit in lost {
+            count += 1;
+            if let Some(p) = self.partition(&commit.topic, commit.partition) {
+                p.committed = commit.before;
             }
         }
-        (messages, commits)
+        count
+    }
+
+    /// Empties the topics between handlers, which are in memory: nothing in them is delivered any more. Returns the
+    /// records that nobody had finished, as topic, partition and offset.
+    pub(crate) fn empty_memory(&mut self) -> Vec<String> {
+        let mut lost = Vec::new();
+        let inner = self.topics.iter_mut();
+        for (topic, partitions) in inner.filter(|(topic, _)| topics::is_between_handlers(topic)) {
+            for (n, partition) in partitions.iter_mut().enumerate() {
+                let unread = partition.committed..partition.log.len();
+                lost.extend(unread.map(|offset| format!("{topic}/{n}/{offset}")));
+                partition.committed = partition.log.len();
+            }
+        }
+        lost
     }
 
     /// Sends one message of a batch, with random faults. If a message fails, so do all later ones of its partition,

@@ -108,6 +108,9 @@ async fn medic(world: &World) {
 /// Starts an instance and the others of the same process.
 fn rise(world: &World, who: InstanceId) {
     let others = machine::others_of(&world.state(), who);
+    if !others.is_empty() {
+        machine::begin(&mut world.state());
+    }
     start(world, who);
     for other in others {
         start(world, other);

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use triad_core::topics;
 use triad_runtime::{Handled, InputRecord};
 
 use crate::kernel::{InstanceId, Owner};
@@ -143,7 +144,10 @@ impl World {
             advanced = true;
         }
         if advanced {
-            state.bus.unsynced.committed(topic, at, before);
+            if !topics::is_between_handlers(topic) {
+                let now = state.kernel.now;
+                state.bus.lazy.add(now, topic, at, before);
+            }
             state
                 .kernel
                 .note(who, || format!("bus: commits {topic}-{at}@{position}"));

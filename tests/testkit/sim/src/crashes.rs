@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::kernel::Crash;
 use crate::run::{WorldResult, run_plain};
 use crate::scenario::{self, NewOrder};
+use crate::setup::Setup;
 
 /// Names under which crashes are counted.
 const CRASHES: [&str; 2] = [
@@ -28,15 +29,23 @@ pub enum Workload {
     Compensated,
     /// One order with a step that declares calls per run, and after it a step whose effect may not be repeated.
     Once,
+    /// One order of three steps in a line, on one machine, all of which dies at each crash.
+    OneMachine,
 }
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 4] = [Self::Line, Self::Fork, Self::Compensated, Self::Once];
+    pub const ALL: [Self; 5] = [
+        Self::Line,
+        Self::Fork,
+        Self::Compensated,
+        Self::Once,
+        Self::OneMachine,
+    ];
 
     fn orders(self) -> Vec<NewOrder> {
         match self {
-            Self::Line => vec![scenario::plain_order(0, "line")],
+            Self::Line | Self::OneMachine => vec![scenario::plain_order(0, "line")],
             Self::Fork => vec![scenario::plain_order(0, "fork")],
             Self::Compensated => vec![scenario::failing_order(0)],
             Self::Once => vec![scenario::plain_order(0, "letter")],
@@ -76,7 +85,11 @@ impl Crashes {
 /// Runs a workload once with these crashes. With `trace`, the result contains a readable list of events.
 #[must_use]
 pub fn run_with(workload: Workload, crashes: &[Crash], trace: bool) -> WorldResult {
-    run_plain(0, workload.orders(), 0, crashes.to_vec(), trace)
+    let setup = match workload {
+        Workload::OneMachine => Setup::plain().on_one_machine(),
+        _ => Setup::plain(),
+    };
+    run_plain(setup, 0, workload.orders(), 0, crashes.to_vec(), trace)
 }
 
 /// Runs a workload once for each single crash and, with `pairs`, once for each pair of crashes. Up to `threads` runs

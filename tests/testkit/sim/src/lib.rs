@@ -9,11 +9,11 @@
 //! the same seed gives the same trace, byte for byte.
 //!
 //! There are three special kinds of worlds: under load (`overload`), with a single fault that lasts for many minutes
-//! (`isolation`), and on one machine, which loses its power (`machine`).
+//! (`isolation`), and on one machine, which dies as a whole (`machine`).
 //!
 //! The modules in layers, from the lowest; each depends only on earlier ones: `kernel` (time, tasks, chance, faults,
 //! counts); `definitions`, `setup` and `scenario` (drawn inputs); the parts, each with its own state (`store`,
-//! `control`, `unsynced`, `bus`, `service`, `history`); `world`, which puts them together; `checks` (the guarantees
+//! `control`, `lazy_commits`, `bus`, `service`, `history`); `world`, which puts them together; `checks` (the guarantees
 //! over all parts); `machine`; `ports`, `consumer` and `remote` (an instance's access to them); `actors` and
 //! `operators`; the drivers of a world (`senders`, `fault_injection`, `chaos`, `overload`, `isolation`); and `run`.
 //!
@@ -39,6 +39,7 @@ pub mod fleet;
 mod history;
 mod isolation;
 mod kernel;
+mod lazy_commits;
 mod load;
 mod lone;
 mod machine;
@@ -53,11 +54,10 @@ mod senders;
 mod service;
 mod setup;
 mod store;
-mod unsynced;
 mod world;
 
 pub use kernel::Crash;
 pub use kernel::coverage::{self, Coverage};
 pub use ports::Ports;
-pub use run::{Options, WorldResult, calm_ports, of_seed, replay, run, run_on};
+pub use run::{Options, WorldResult, calm_machine, calm_ports, of_seed, replay, run, run_on};
 pub use saved::{NoOrder, Saved};

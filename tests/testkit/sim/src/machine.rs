@@ -1,41 +1,65 @@
-//! Worlds of one machine: all handlers are one process, which dies as a whole, and a loss of power loses the end of
-//! its log.
+//! Worlds of one machine: all handlers are one process, which dies as a whole. What is between handlers is in its
+//! memory and dies with it; all else is in its one file, durable when it is acknowledged, but for the last commits of
+//! offsets. A kill and a loss of power are the same here.
 
-use crate::kernel::{InstanceId, Kind, OUTSIDE};
+use crate::kernel::{InstanceId, Kind, OUTSIDE, Owner};
 use crate::world::{State, World};
 
-/// Kills an instance. On one machine this is a loss of power, with which all handlers die.
+/// Kills an instance. On one machine all handlers die with it.
 pub(crate) fn kill(world: &World, victim: InstanceId, why: &'static str) {
-    if !is_of_the_machine(&world.state(), victim) {
-        return world.kill(victim, why);
+    let was_alive = world.state().kernel.instances[victim].alive;
+    world.kill(victim, why);
+    if !was_alive || !is_of_the_machine(&world.state(), victim) {
+        return;
     }
     let count = world.state().kernel.instances.len();
     for who in 1..count {
         if is_of_the_machine(&world.state(), who) {
-            world.kill(who, why);
+            world.kill(who, "died with its process");
         }
     }
-    lose_power(&mut world.state());
+    lose_commits(&mut world.state());
 }
 
-/// Reverts the last acknowledged items that were not durable.
-fn lose_power(state: &mut State) {
+/// Takes back a random part of the last commits.
+fn lose_commits(state: &mut State) {
     let State { kernel, bus, .. } = state;
-    let kept = kernel.rng.between(0, bus.unsynced.len() as u64);
-    let kept = usize::try_from(kept).unwrap_or(0);
-    let (messages, commits) = bus.lose_power(kept);
-    kernel.coverage.reach("fault: power lost");
-    if messages > 0 {
-        kernel.coverage.reach("saw: message lost with the power");
-    }
+    let kept = kernel.rng.between(0, bus.lazy.len(kernel.now) as u64);
+    let commits = bus.lose_commits(usize::try_from(kept).unwrap_or(0));
+    kernel.coverage.reach("fault: machine died");
     if commits > 0 {
         kernel
             .coverage
-            .reach("saw: offset commit lost with the power");
+            .reach("saw: offset commit lost with the machine");
     }
     kernel.note(OUTSIDE, || {
-        format!("THE POWER IS GONE, with {messages} messages and {commits} commits")
+        format!("THE MACHINE DIES, with {commits} commits")
     });
+}
+
+/// Begins a new process of the machine: its memory is empty, also of what others have sent since the death.
+pub(crate) fn begin(state: &mut State) {
+    let State {
+        kernel, bus, sent, ..
+    } = state;
+    let lost = bus.empty_memory();
+    if !lost.is_empty() {
+        kernel
+            .coverage
+            .reach("saw: messages in memory lost with the machine");
+    }
+    kernel.note(OUTSIDE, || {
+        format!("THE MACHINE STARTS, without {} messages", lost.len())
+    });
+    sent.forgotten.extend(lost);
+}
+
+/// Who carries out an effect that comes late: the machine's own store and topics do nothing after its death.
+pub(crate) fn owner_of_late(state: &State, who: InstanceId) -> Owner {
+    match is_of_the_machine(state, who) {
+        true => Owner::Instance(who),
+        false => Owner::World,
+    }
 }
 
 /// Whether an instance is part of the single process. Operators run in other processes.
@@ -49,7 +73,7 @@ pub(crate) fn rises_with_another(state: &State, who: InstanceId) -> bool {
     is_of_the_machine(state, who) && state.kernel.instances[who].kind != Kind::Supervisor
 }
 
-/// The other instances of the process, if `who` is its Supervisor.
+/// The other instances of the process, if `who` is its Supervisor; else none.
 pub(crate) fn others_of(state: &State, who: InstanceId) -> Vec<InstanceId> {
     if !is_of_the_machine(state, who) {
         return Vec::new();

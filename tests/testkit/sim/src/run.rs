@@ -87,6 +87,7 @@ pub fn run(seed: u64, options: Options) -> WorldResult {
         let plain = |n| scenario::plain_order(n, "line");
         let orders = (0..count).map(plain).collect();
         return run_plain(
+            Setup::plain(),
             seed,
             orders,
             count as u64 * PLAIN_PAUSE_MS,
@@ -133,7 +134,7 @@ fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (WorldResult, 
             let mut faults = Faults::drawn(&mut rng);
             let mut setup = Setup::drawn(&mut rng);
             if is_one_machine(seed) {
-                faults = faults.on_one_machine();
+                faults = faults.on_one_machine(&mut rng);
                 setup = setup.on_one_machine();
             }
             (rng, faults, setup)
@@ -225,8 +226,9 @@ fn run_lone(seed: u64, options: Options) -> WorldResult {
     finish(seed, &world, faults_left)
 }
 
-/// Runs orders in a world whose only faults are the requested crashes.
+/// Runs orders in a world with these settings, whose only faults are the requested crashes.
 pub(crate) fn run_plain(
+    setup: Setup,
     seed: u64,
     orders: Vec<NewOrder>,
     over_ms: u64,
@@ -241,7 +243,7 @@ pub(crate) fn run_plain(
             faults_left: u64::MAX,
             crashes,
         },
-        Setup::plain(),
+        setup,
     );
     publish_definitions(&world);
     actors::set_up(&world);
@@ -279,6 +281,16 @@ fn publish_definitions(world: &World) {
 /// The ports of a new world without faults, for work other than a scenario. `seed` is the seed of its random numbers.
 #[must_use]
 pub fn calm_ports(seed: u64) -> Ports {
+    ports_of(seed, Setup::plain())
+}
+
+/// The same as [`calm_ports`], of one machine: its store has the topics.
+#[must_use]
+pub fn calm_machine(seed: u64) -> Ports {
+    ports_of(seed, Setup::plain().on_one_machine())
+}
+
+fn ports_of(seed: u64, setup: Setup) -> Ports {
     let world = World::new(
         Beginning {
             rng: Rng::new(seed),
@@ -287,7 +299,7 @@ pub fn calm_ports(seed: u64) -> Ports {
             faults_left: u64::MAX,
             crashes: Vec::new(),
         },
-        Setup::plain(),
+        setup,
     );
     Ports::new(world, OUTSIDE)
 }

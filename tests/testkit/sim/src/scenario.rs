@@ -48,6 +48,8 @@ pub(crate) struct Sent {
     pub open: usize,
     /// Records that must be dead-lettered, as topic, partition and offset.
     pub letters: BTreeSet<String>,
+    /// Records that one machine had in memory when it died, in the same form: they may be dead-lettered or not.
+    pub forgotten: BTreeSet<String>,
 }
 
 /// Random orders; with `conflicts`, some are followed by a conflicting one.

@@ -129,7 +129,7 @@ pub(crate) struct Setup {
     pub waiting: usize,
     /// Whether operators start campaigns, which Supervisors carry out.
     pub campaigns: bool,
-    /// Whether all handlers are one process with its log on the machine's disk: see `crate::machine`.
+    /// Whether all handlers are one process with one durable file: see `crate::machine`.
     pub one_machine: bool,
 }
 

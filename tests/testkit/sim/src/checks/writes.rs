@@ -9,8 +9,8 @@ use triad_core::message::AlertKind;
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::outbox::{Emission, Writer};
 use triad_core::{
-    Direction, FailureKind, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState,
-    Timestamp, Work, invariants,
+    Direction, Envelope, FailureKind, IdempotencyKey, Order, OrderId, ProcessState, StepRecord,
+    StepState, Timestamp, Work, invariants,
 };
 use triad_runtime::{Created, NewOrder, Write, Written};
 use triad_workflow::{Millis, Step, StepIndex, Workflow};
@@ -34,6 +34,12 @@ impl State {
         self.check_admission(id);
         self.check_record(&new.order);
         self.store.insert(&mut self.kernel, new);
+        if self.stores_with_record(who, &new.messages) {
+            self.kernel
+                .coverage
+                .reach("saw: status received stored with its order");
+            return Created::WithMessages;
+        }
         Created::Created
     }
 
@@ -49,9 +55,37 @@ impl State {
             Err(NotCarriedOut::Conflict) => return Written::Conflict,
             Err(NotCarriedOut::Itself) => return Written::Written,
         };
+        let has_topics = self.setup.one_machine;
+        let is_stored = self.stores_with_record(who, &write.messages);
+        let next = match has_topics && !is_stored {
+            true => write.without_messages(),
+            false => write.next.clone(),
+        };
+        if next.due != write.next.due {
+            self.kernel
+                .coverage
+                .reach("saw: end due for a sweep, stored without its status");
+        }
+        let write = Write {
+            next,
+            ..write.clone()
+        };
         self.check_write(who, &before, &write.next);
-        self.store.replace(&mut self.kernel, &before, write, *kept);
-        Written::Written
+        self.store.replace(&mut self.kernel, &before, &write, *kept);
+        match is_stored {
+            true => {
+                let seen = "saw: statuses stored with their record";
+                self.kernel.coverage.reach(seen);
+                Written::WithMessages
+            }
+            false => Written::Written,
+        }
+    }
+
+    /// Stores the messages of a record in its transaction, if this world is one machine and its topics take them.
+    fn stores_with_record(&mut self, who: InstanceId, messages: &[Envelope]) -> bool {
+        let State { kernel, bus, .. } = self;
+        self.setup.one_machine && bus.store_with_record(kernel, who, messages)
     }
 
     fn check_record(&mut self, order: &Order) {

@@ -2,7 +2,7 @@
 //!
 //! [`store`] is the contract of a state store and its definitions, [`expiry`] that of its retention, [`operator`]
 //! that of the operators' queries, [`control`] that of the control store, [`moving`] that of export and import,
-//! [`bus`] that of the bus. [`random`] compares two stores, call by call.
+//! [`bus`] that of the bus, [`topics`] that of a store with the topics. [`random`] compares two stores, call by call.
 
 pub mod bus;
 pub mod control;
@@ -16,6 +16,7 @@ pub mod search;
 mod simulated;
 pub mod store;
 mod timed;
+pub mod topics;
 
 pub use race::{OnThreads, Racer, Racers, TakingTurns};
 pub use simulated::SimulatedBus;

@@ -1,4 +1,5 @@
-//! Adapts the simulated bus, with the loop of the simulated instances, to the contract of a bus.
+//! Adapts the simulated bus, with the loop of the simulated instances, to the contract of a bus, and with the store of
+//! one machine to that of a store with topics.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use std::task::Poll;
 use triad_runtime::{Handled, InputRecord, Redelivery};
 
 use super::bus::{Answers, BusUnderTest, Next, PARTITIONS, answer};
+use super::topics::StoreWithTopics;
 use crate::consumer::{Assignment, consume};
 use crate::kernel::{OUTSIDE, Owner};
 use crate::ports::Ports;
@@ -21,6 +23,27 @@ impl SimulatedBus {
     #[must_use]
     pub fn of(ports: &Ports) -> Self {
         Self(ports.clone())
+    }
+}
+
+impl StoreWithTopics for SimulatedBus {
+    type Store = Ports;
+
+    fn store(&self) -> &Ports {
+        &self.0
+    }
+
+    async fn records(&self, topic: &str) -> Vec<InputRecord> {
+        let state = self.0.world.state();
+        let all = state.bus.all(topic);
+        all.map(|stored| InputRecord {
+            topic: topic.to_owned(),
+            key: stored.envelope.key.clone(),
+            value: Some(stored.envelope.value.clone()),
+            headers: stored.envelope.copied_headers(),
+            ..InputRecord::default()
+        })
+        .collect()
     }
 }
 

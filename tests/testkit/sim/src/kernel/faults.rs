@@ -82,6 +82,8 @@ pub(crate) struct Faults {
     pub remote_in_progress: u32,
     /// A service does the work and answers in another shape than the workflow expects.
     pub remote_shape: u32,
+    /// The store of one machine writes a record without the messages that it could store with it.
+    pub unstored: u32,
     /// Whether services refuse steps instead of keys, so that an attempt with another key is refused again.
     pub decline_again: bool,
 }
@@ -132,6 +134,7 @@ impl Faults {
             // Drawn last, so that a seed has the same other rates as before.
             remote_in_progress: 0,
             remote_shape: 0,
+            unstored: 0,
         }
         .with_answers(rng)
     }
@@ -161,8 +164,9 @@ impl Faults {
     }
 
     /// The fault rates for one machine, whose store does not lag.
-    pub(crate) fn on_one_machine(self) -> Self {
+    pub(crate) fn on_one_machine(self, rng: &mut Rng) -> Self {
         Self {
+            unstored: *rng.pick(&[0, 0, 40, 250]),
             index_miss: 0,
             empty_page: 0,
             index_lag_ms: 0,

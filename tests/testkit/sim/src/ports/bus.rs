@@ -6,7 +6,8 @@ use triad_runtime::{Bus, BusError};
 
 use super::Ports;
 use crate::bus::Sending;
-use crate::kernel::{Kernel, OUTSIDE, Owner};
+use crate::kernel::{Kernel, OUTSIDE};
+use crate::machine::owner_of_late;
 use crate::world::State;
 
 /// Longest time for which a publish waits without any acknowledgement, in milliseconds, as in the Kafka adapter
@@ -79,7 +80,8 @@ impl Ports {
             };
             state.kernel.rng.between(50, most)
         };
-        self.world.spawn(Owner::World, async move {
+        let owner = owner_of_late(&world.state(), who);
+        self.world.spawn(owner, async move {
             world.sleep(after).await;
             let mut state = world.state();
             for message in late {

@@ -12,7 +12,8 @@ use triad_runtime::{
 use triad_workflow::{DefinitionHash, InvalidHash, WorkflowName};
 
 use super::Ports;
-use crate::kernel::{InstanceId, Owner};
+use crate::kernel::InstanceId;
+use crate::machine::owner_of_late;
 use crate::world::State;
 
 /// What happens to a write, chosen at random.
@@ -200,7 +201,8 @@ impl Ports {
             }
             Fate::Late(after) => {
                 let (world, who) = (self.world.clone(), self.who);
-                self.world.spawn(Owner::World, async move {
+                let owner = owner_of_late(&world.state(), who);
+                self.world.spawn(owner, async move {
                     world.sleep(after).await;
                     carry_out(&mut world.state(), who, &write);
                 });

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use triad_sim::{Ports, calm_ports, contract, run_on};
+use triad_core::topics;
+use triad_sim::contract::bus::BusUnderTest;
+use triad_sim::{Ports, calm_machine, calm_ports, contract, run_on};
 
 /// Runs a contract to its end, in the world of these ports.
 fn runs(ports: &Ports, contract: impl Future<Output = ()> + Send + 'static) {
@@ -57,6 +59,27 @@ fn the_simulated_bus_keeps_the_contract_of_a_bus() {
     let ports = calm_ports(1);
     let bus = contract::SimulatedBus::of(&ports);
     runs(&ports, async move { contract::bus::all(&bus).await });
+}
+
+#[test]
+fn the_simulated_store_of_one_machine_keeps_the_contract_of_a_store_with_topics() {
+    let ports = calm_machine(1);
+    let store = contract::SimulatedBus::of(&ports);
+    runs(&ports, async move {
+        for topic in [topics::STATUS, topics::ALERTS] {
+            store.create(topic).await;
+        }
+        contract::topics::all(&store, "sim").await;
+    });
+}
+
+#[test]
+fn the_simulated_store_of_one_machine_keeps_the_contract_of_a_state_store() {
+    let ports = calm_machine(1);
+    let store = ports.clone();
+    runs(&ports, async move {
+        contract::store::all(&store, "sim", &contract::TakingTurns).await;
+    });
 }
 
 #[test]
