@@ -202,7 +202,7 @@ if [ "$long" = yes ]; then
 fi
 
 part seeds "The simulated world: seeds" seeds
-part crashes "The simulated world: every crash point of four workloads, and every pair" \
+part crashes "The simulated world: every crash point of the reference workloads, and every pair" \
   "$sim" crashes --threads "$threads"
 part mutants "The checkers are checked: mutants" \
   env TRIAD_THREADS="$threads" tests/mutants.sh

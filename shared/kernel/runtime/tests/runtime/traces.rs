@@ -99,13 +99,13 @@ fn missing(spans: &[TraceSpan]) -> Vec<TraceContext> {
     parents.filter(|parent| !is_there(parent)).collect()
 }
 
-#[test]
-fn a_submission_a_claim_and_an_operators_act_are_one_tree() {
-    let world = World::new();
+/// Submits an order, claims it and cancels it; returns the spans.
+fn submitted_claimed_and_cancelled(world: &World) -> Vec<TraceSpan> {
     let kept = Kept::default();
     let settings = kept.settings(1.0);
-    assert!(submit(&world, settings.clone(), submitted(None)).is_done());
-    let announced = world.inner().sent.pop().expect("an announcement");
+    assert!(submit(world, settings.clone(), submitted(None)).is_done());
+    let announced = world.inner().sent.last().cloned();
+    let announced = announced.expect("an announcement");
     let trace = announced.trace.expect("it is in a trace").to_string();
     let mut announced = record(announced);
     announced
@@ -122,8 +122,28 @@ fn a_submission_a_claim_and_an_operators_act_are_one_tree() {
     let id = order_id("7");
     let operated = world.run(operator.operate(&id, &cancel, false));
     operated.expect("it is possible");
+    kept.take()
+}
 
-    let spans = kept.take();
+#[test]
+fn what_is_stored_with_its_record_is_the_same_message_and_the_same_span_as_what_is_published() {
+    let [published, stored] = [false, true].map(|has_topics| {
+        let world = World::new();
+        world.inner().has_topics = has_topics;
+        let spans = submitted_claimed_and_cancelled(&world);
+        let mut spans: Vec<_> = spans.iter().map(|span| format!("{span:?}")).collect();
+        spans.sort();
+        let mut sent = std::mem::take(&mut world.inner().sent);
+        sent.sort_by_key(|m| m.id().map(str::to_owned));
+        (sent, spans)
+    });
+    assert!(published.0.iter().any(|message| message.topic == "status"));
+    assert_eq!(published, stored);
+}
+
+#[test]
+fn a_submission_a_claim_and_an_operators_act_are_one_tree() {
+    let spans = submitted_claimed_and_cancelled(&World::new());
     assert_eq!(missing(&spans), []);
     let roots: Vec<_> = spans.iter().filter(|s| s.parent.is_none()).collect();
     assert_eq!(roots.len(), 1, "{roots:#?}");
