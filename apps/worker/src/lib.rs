@@ -125,6 +125,7 @@ pub async fn run_on_one_machine<S: WholeStore, B: Broker>(
     result
 }
 
+/// Does what [`run`] does, with this Submission handler.
 async fn run_with<S: WholeStore, B: Broker>(
     submitting: Arc<SubmissionHandler<S, B::Bus>>,
     wiring: Wiring<S, B>,
