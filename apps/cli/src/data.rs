@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use triad_bootstrap::Config;
-use triad_kafka::KafkaConfig;
 
 use crate::output::{Usage, command, quoted};
 use crate::values::Values;
@@ -30,12 +29,6 @@ const BROKERS: &str = "brokers";
 /// Settings of a Kafka client, each as `NAME=VALUE`, with the login if the brokers need one.
 const KAFKA_SETTING: &str = "kafka_setting";
 
-/// Directory of the SQLite store within a data directory. A subdirectory, because `triad dev` has a file `lock` in
-/// the data directory and the store a file `LOCK`: on case-insensitive file systems these collide.
-pub fn store_in(data: &Path) -> PathBuf {
-    data.join("store")
-}
-
 /// Whether a data directory has the tables of the embedded DynamoDB engine.
 pub fn has_tables(data: &Path) -> bool {
     data.join("dynamodb.sqlite").exists()
@@ -43,7 +36,7 @@ pub fn has_tables(data: &Path) -> bool {
 
 /// Whether a data directory has a SQLite store.
 pub fn has_store(data: &Path) -> bool {
-    triad_sqlite::file(&store_in(data)).exists()
+    triad_sqlite::exists(data)
 }
 
 /// The command that last ran on a data directory, as typed.
@@ -56,7 +49,7 @@ pub fn last_command(data: &Path) -> &'static str {
 
 /// Text that no process runs on a data directory, and the command to start one; `None` if a process runs.
 pub fn nobody_runs(data: &Path) -> Option<String> {
-    if triad_sqlite::is_taken(&store_in(data)) {
+    if triad_sqlite::is_taken(data) {
         return None;
     }
     let shown = quoted(&data.display().to_string());
@@ -151,17 +144,6 @@ impl RunningProcess {
             .collect()
     }
 
-    /// The address of the brokers, and the login.
-    pub fn kafka(&self) -> KafkaConfig {
-        let all = |id| self.0.get(id).into_iter().flatten();
-        let settings = all(KAFKA_SETTING).filter_map(|text| text.split_once('='));
-        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        KafkaConfig {
-            extra: settings.collect(),
-            ..KafkaConfig::new(all(BROKERS).next().cloned().unwrap_or_default())
-        }
-    }
-
     /// Reads the connection file of the process that owns the store; `None` if no process does, or it has not written
     /// the file yet.
     ///
@@ -169,7 +151,7 @@ impl RunningProcess {
     /// [`Usage`] naming the file, if it cannot be read.
     pub fn read_connection_file(data: &Path) -> Result<Option<Self>, Usage> {
         // Checked first: a stale file is removed before the store has a new owner.
-        if !triad_sqlite::is_taken(&store_in(data)) {
+        if !triad_sqlite::is_taken(data) {
             return Ok(None);
         }
         let path = data.join(FILE);
@@ -208,9 +190,8 @@ mod tests {
             .expect("it can be written");
         let looked = || RunningProcess::read_connection_file(dir.path()).expect("it can be read");
         assert_eq!(looked(), None, "nobody has the store");
-        let store = store_in(dir.path());
         let clock = triad_runtime::system::SystemClock;
-        let store = triad_sqlite::SqliteStore::open(&store, clock, triad_workflow::Millis(0));
+        let store = triad_sqlite::SqliteStore::open(dir.path(), clock, triad_workflow::Millis(0));
         let store = store.expect("a store");
         assert_eq!(looked(), Some(running));
         let values = looked().expect("somebody runs").values();

@@ -6,7 +6,7 @@ use triad_bootstrap::{ConfigError, Sending, TraceConfig, environment, instance_n
 use triad_runtime::traces::{Engines, Traces};
 use triad_workflow::Millis;
 
-use crate::store::Store;
+use crate::store::{Engine, Store};
 
 /// Longest wait for the spans at the end of a command.
 const LAST_SPANS: Millis = Millis(2_000);
@@ -19,10 +19,10 @@ static TOLD: OnceLock<Traces> = OnceLock::new();
 /// # Errors
 /// [`ConfigError`] if one of the variables is wrong.
 pub fn of_environment(store: &Store, sending: Sending) -> Result<Traces, ConfigError> {
-    let engines = match store {
+    let engines = match &store.engine {
         #[cfg(feature = "aws")]
-        Store::Dynamo(store) => Engines::DEPLOYED.with_records(&store.tables().order_state),
-        Store::Sqlite(_) => Engines::ONE_MACHINE,
+        Engine::Dynamo(store) => Engines::DEPLOYED.with_records(&store.tables().order_state),
+        Engine::Sqlite(_) => Engines::ONE_MACHINE,
     };
     let config = TraceConfig::read(&environment)?;
     let traces = traces_to(config.as_ref(), &instance_name(), engines, sending)?;

@@ -249,7 +249,7 @@ async fn a_project_says_where_its_store_is() {
     dev.interrupt();
     assert_eq!(dev.ended().await.code(), Some(130));
     let said = dev.out().join("\n");
-    assert!(said.contains("state.sqlite   (SQLite)"), "{said}");
+    assert!(said.contains("triad.sqlite   (SQLite)"), "{said}");
     assert!(!said.contains("DynamoDB"), "{said}");
 }
 
@@ -299,8 +299,8 @@ async fn store_expired(data: &str, id: &OrderId) {
 }
 
 fn expired_store(data: &str) -> SqliteStore<ManualClock> {
-    let dir = Path::new(data).join("store");
-    let store = SqliteStore::open(&dir, ManualClock::at(1), Millis(0)).unwrap();
+    let dir = Path::new(data);
+    let store = SqliteStore::open(dir, ManualClock::at(1), Millis(0)).unwrap();
     store.keeping_details(Some(Millis(0)))
 }
 
@@ -311,8 +311,8 @@ async fn what_has_expired_is_deleted_by_the_process_that_owns_the_store() {
     let id = OrderId::new("old").unwrap();
     store_expired(&data, &id).await;
     let _dev = start(&data, &[]).await;
-    let dir = Path::new(&data).join("store");
-    let guest = SqliteStore::join(&dir, ManualClock::at(1), Millis(0)).unwrap();
+    let dir = Path::new(&data);
+    let guest = SqliteStore::join(dir, ManualClock::at(1), Millis(0)).unwrap();
     until("it is deleted", async || {
         // By the guest's clock the order has not expired, so it can be read until the process deletes it.
         let found = guest.load(vec![id.clone()]).await.remove(0).unwrap();
@@ -499,8 +499,8 @@ async fn every_figure_is_what_is_listed_during_an_outage_and_after_it() {
 
     drop(dev);
     let later = SystemClock.now().plus(Millis(61_000));
-    let store = Path::new(&data).join("store");
-    let store = SqliteStore::join(&store, ManualClock::at(later.0), Millis(60_000)).unwrap();
+    let store = Path::new(&data);
+    let store = SqliteStore::join(store, ManualClock::at(later.0), Millis(60_000)).unwrap();
     let [minute, hour, _] = &rates(&store, later).await.unwrap().unwrap()[..] else {
         panic!("three of them");
     };

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use triad_sqlite::topics::TopicSettings;
 use triad_tests::cli::{Ran, triad};
 use triad_tests::dev::Dev;
 use triad_tests::ledger::Ledger;
@@ -166,7 +167,7 @@ async fn processed(dev: &Dev) -> usize {
 /// Sends an order to the broker of a data directory, without running handlers.
 async fn sent_to_nobody(data: &str, order: &Value) {
     let config = triad_broker::BrokerConfig {
-        data: Some(Path::new(data).join("broker")),
+        topics: triad_broker::TopicsIn::Directory(data.into(), TopicSettings::default()),
         auto_create_topics: false,
         ..triad_broker::BrokerConfig::default()
     };
@@ -177,7 +178,7 @@ async fn sent_to_nobody(data: &str, order: &Value) {
     let _ = triad(&["submit", "-"], &variables, text.as_bytes())
         .await
         .good();
-    broker.shutdown().await.expect("the log is durable");
+    broker.shutdown().await.expect("it stops");
 }
 
 #[tokio::test]
@@ -271,8 +272,7 @@ async fn a_backup_under_load_runs_to_the_end() {
     assert!(again.err.contains("is there already"), "{}", again.err);
     for (path, mode) in [
         (copy.clone(), 0o700),
-        (format!("{copy}/store"), 0o700),
-        (format!("{copy}/store/state.sqlite"), 0o600),
+        (format!("{copy}/triad.sqlite"), 0o600),
     ] {
         let found = std::fs::metadata(&path).expect("it is there").permissions();
         assert_eq!(found.mode() & 0o777, mode, "{path}");

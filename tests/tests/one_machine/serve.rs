@@ -366,20 +366,17 @@ const GIVEN_A_DIRECTORY: [&[&str]; 7] = [
 #[tokio::test]
 async fn a_directory_without_a_store_that_can_be_read_is_told_by_every_command() {
     let files = Files::new();
-    for name in ["empty", "foreign/store", "later"] {
+    for name in ["empty", "foreign", "later"] {
         std::fs::create_dir_all(files.path(name)).expect("a directory");
     }
-    files.write(
-        "foreign/store/state.sqlite",
-        &"not a database ".repeat(1_000),
-    );
-    let later = files.path("later/store");
+    files.write("foreign/triad.sqlite", &"not a database ".repeat(1_000));
+    let later = files.path("later");
     let store = SqliteStore::open(&later, SystemClock, Millis(1_000));
     drop(store.expect("a store"));
     // The version of the tables is in the header of SQLite's file (https://www.sqlite.org/fileformat.html, 1.3).
     let file = std::fs::File::options()
         .write(true)
-        .open(later.join("state.sqlite"));
+        .open(later.join("triad.sqlite"));
     let written = file.and_then(|file| file.write_all_at(&99_u32.to_be_bytes(), 60));
     written.expect("a version");
     let without = ["no store", "no broker", "no process runs"];

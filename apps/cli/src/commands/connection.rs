@@ -17,9 +17,9 @@ use triad_sqlite::{OpenError, SqliteStore};
 use crate::data;
 use crate::origin::{self, origin};
 use crate::output::Usage;
-use crate::store::Address;
 pub use crate::store::Store;
 use crate::store::tables::Tables;
+use crate::store::{Address, Engine};
 
 /// Longest wait for the first answer of the tables. A command that cannot reach them, or the brokers, fails within
 /// five seconds.
@@ -267,10 +267,8 @@ impl StoreArgs {
 fn joined(data: &Path, spans: &Spans) -> anyhow::Result<Store> {
     let shown = data.display();
     let from = origin("data");
-    match SqliteStore::join(&data::store_in(data), SystemClock, spans.retention) {
-        Ok(store) => Ok(Store::Sqlite(
-            store.keeping_details(spans.details_retention),
-        )),
+    match SqliteStore::join(data, SystemClock, spans.retention) {
+        Ok(store) => Ok(Engine::Sqlite(store.keeping_details(spans.details_retention)).into()),
         Err(OpenError::Missing { .. }) if data::has_tables(data) => Err(Usage(format!(
             "the data directory {shown}{from} has the tables of --store dynamodb: they are reached at the address that triad dev prints: give --dynamodb URL"
         ))

@@ -9,23 +9,22 @@ use std::time::Duration;
 
 use anyhow::Result;
 use triad_bootstrap::{Config, Wiring, http_remotes};
-use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle, TopicsIn};
 use triad_consume::Broker as _;
 use triad_core::{Timing, topics};
-use triad_ingress::{MAX_WAITING, OrderEndWaiters};
 use triad_kafka::KafkaConfig;
 use triad_reference_service::Faults;
 use triad_runtime::agent::Remotes;
 use triad_runtime::settings::Settings;
+use triad_sqlite::topics::LocalBroker;
 use triad_workflow::{Limits, Millis, Workflow, load};
 
 use super::agents::Agents;
 use super::publisher::{Publisher, REFRESH_DEFINITIONS, make_topics};
 use super::service::EmbeddedReferenceService;
-use crate::machine;
-use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
 use crate::machine::stores::{Kind, OpenStore, Retention, StoreAddress};
+use crate::machine::{self, Wired, topic_settings};
 use crate::output::quoted;
 
 const BUILT_IN: (&str, &str) = (
@@ -118,8 +117,6 @@ pub struct Engines {
     pub remotes: Remotes,
     /// Publishes workflows and serves the agents that they need.
     pub publisher: Publisher,
-    /// Callers that wait over HTTP for the ends of orders.
-    pub ends: OrderEndWaiters,
     _lock: Option<File>,
 }
 
@@ -134,9 +131,11 @@ impl Engines {
         let data = options.data.as_deref();
         let lock = data.map(|dir| lock(dir, "triad dev")).transpose()?;
         let kind = Kind::of(options.store, data, options.usual())?;
+        let address = loopback(dynamodb_port);
+        let mut stored = OpenStore::start(kind, data, address, RETENTION, topic_settings()).await?;
         let broker = Broker::start(BrokerConfig {
             listen: loopback(kafka_port),
-            data: data.map(|d| d.join("broker")),
+            topics: TopicsIn::Opened(stored.topics.clone()),
             default_partitions: options.partitions,
             ..BrokerConfig::default()
         })
@@ -144,9 +143,8 @@ impl Engines {
             triad_broker::Error::Listen { addr, source } => {
                 taken("--kafka-port", addr, &source).into()
             }
-            error => unusable("the embedded broker", data, error.into()),
+            error => unusable("the Kafka port", data, error.into()),
         })?;
-        let mut stored = OpenStore::start(kind, data, loopback(dynamodb_port), RETENTION).await?;
         let reference = triad_reference_service::Config {
             listen: loopback(service_port),
             ledger: data.map(|d| d.join("ledger.jsonl")),
@@ -197,8 +195,7 @@ impl Engines {
         };
         let first = topics::all(&[], &options.reply_topics);
         make_topics(&kafka, first, options.partitions).await?;
-        let ends = OrderEndWaiters::new(MAX_WAITING);
-        let local = LocalBroker::new(broker.line(), ends.clone());
+        let local = LocalBroker::new(stored.topics.clone());
         let bus = local.bus()?;
         let wiring = Wiring::with(stored.store.clone(), local, bus, config);
         let mut publisher = Publisher {
@@ -219,7 +216,6 @@ impl Engines {
             wiring,
             remotes,
             publisher,
-            ends,
             _lock: lock,
         })
     }
@@ -233,13 +229,7 @@ impl Engines {
         }
     }
 
-    /// Completes with the reason when the log can no longer be written; see [`BrokerHandle::failed`].
-    pub fn failed(&self) -> impl Future<Output = triad_broker::Error> + Send + use<> {
-        self.broker.failed()
-    }
-
-    /// Stops everything: first the clients, so that they do not warn about a stopped broker, then the reference
-    /// service, the broker (for at most 10 s) and the store.
+    /// Stops everything: first the clients, then the reference service, the Kafka port (for at most 10 s) and the store.
     pub async fn shutdown(self) {
         let Self {
             broker,
@@ -248,7 +238,6 @@ impl Engines {
             remotes,
             stored,
             publisher,
-            ends: _,
             _lock,
         } = self;
         drop((wiring, remotes, publisher));
@@ -256,7 +245,7 @@ impl Engines {
         let stopped = tokio::time::timeout(Duration::from_secs(10), broker.shutdown()).await;
         stored.stop().await;
         if stopped.is_err() {
-            tracing::warn!("the embedded broker did not stop in time");
+            tracing::warn!("the Kafka port was not closed in time");
         }
     }
 }

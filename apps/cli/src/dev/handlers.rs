@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use triad_runtime::agent::Remotes;
 use triad_worker::Function;
 
-use crate::machine::broker::Wired;
+use crate::machine::Wired;
 
 /// Required by [`triad_worker::run`]; agents make no sweep.
 const NO_SWEEP: Duration = Duration::from_secs(1);

@@ -30,17 +30,15 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::SubmissionHandler;
-use triad_consume::Broker;
 use triad_core::topics;
 use triad_ingress::{Server, StartError};
 use triad_metrics::prometheus::{Endpoint, EndpointError};
 use triad_runtime::agent::Remotes;
 use triad_sqlite::file;
+use triad_sqlite::topics::LocalBus;
 use triad_worker::Function;
 use triad_workflow::Millis;
 
-use crate::data::store_in;
-use crate::machine::broker::LocalBroker;
 use crate::machine::directory::taken;
 use crate::machine::signals::interrupted;
 use crate::machine::stores::{Kind, StoreAddress};
@@ -194,7 +192,6 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         result = work(&args, &engines, live.services(), orders) => result.map(RunEnding::Done),
         result = live.follow() => result.map(RunEnding::With),
         () = interrupted => Ok(RunEnding::With(ExitCode::from(130))),
-        why = engines.failed() => Err(why.into()),
         // Engines without handlers look alive and do nothing, so the process ends.
         ended = &mut worker => {
             let ended = ended.context("the worker panicked").and_then(|ended| ended);
@@ -280,7 +277,7 @@ async fn work(
 async fn listen(
     args: &DevArgs,
     engines: &Engines,
-    submission: Arc<SubmissionHandler<Store, <LocalBroker as Broker>::Bus>>,
+    submission: Arc<SubmissionHandler<Store, LocalBus>>,
 ) -> Result<Server> {
     let wiring = &engines.wiring;
     let api = crate::console::api(
@@ -300,7 +297,7 @@ async fn listen(
         settings,
         submission,
         wiring.store.clone(),
-        engines.ends.clone(),
+        wiring.store.ends.clone(),
     );
     server.await.map_err(|error| match error {
         StartError::Listen { address, why } => taken("--console-port", address, &why).into(),
@@ -343,7 +340,7 @@ fn announce(
             println!("DynamoDB  http://{at}   (any credentials, region us-east-1)")
         }
         StoreAddress::Data(dir) => {
-            println!("Store     {}   (SQLite)", file(&store_in(dir)).display())
+            println!("Store     {}   (SQLite)", file(dir).display())
         }
     }
     if rows

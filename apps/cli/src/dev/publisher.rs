@@ -14,7 +14,7 @@ use triad_workflow::{AgentName, Millis, Workflow, WorkflowName, hash::canonical_
 
 use super::agents::{AgentRow, Agents, ServiceAddress};
 use crate::machine;
-use crate::machine::broker::Wired;
+use crate::machine::Wired;
 
 /// How long Submission may use a cached present version, in milliseconds.
 pub const REFRESH_DEFINITIONS: Millis = Millis(200);

@@ -1,6 +1,5 @@
-//! Shared parts of `triad dev` and `triad serve`: a directory, a store in it, and the embedded broker.
+//! Shared parts of `triad dev` and `triad serve`: a directory, and the store and the topics in it.
 
-pub mod broker;
 pub mod directory;
 pub mod signals;
 pub mod stores;
@@ -9,7 +8,23 @@ pub mod writable;
 use std::thread::available_parallelism;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use triad_bootstrap::AwsAccount;
+use triad_bootstrap::{AwsAccount, Wiring};
+use triad_core::topics::{GROUPS, is_between_handlers};
+use triad_sqlite::topics::{LocalBroker, TopicSettings};
+
+use crate::store::Store;
+
+/// The clients of a run on one machine.
+pub type Wired = Wiring<Store, LocalBroker>;
+
+/// How one machine keeps its topics: those between handlers are in memory.
+pub fn topic_settings() -> TopicSettings {
+    TopicSettings {
+        in_memory: is_between_handlers,
+        own_groups: Some(GROUPS.to_owned()),
+        ..TopicSettings::default()
+    }
+}
 
 /// The account of AWS of this process's agents: that of the user, or none in a program without the feature `aws`.
 pub fn aws() -> AwsAccount {

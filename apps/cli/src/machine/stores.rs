@@ -1,4 +1,4 @@
-//! The store of one machine: its kind, its place, and its address for other commands.
+//! The store and the topics of one machine: their kind, their place, and their address for other commands.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use triad_bootstrap::Config;
 use triad_runtime::system::SystemClock;
+use triad_sqlite::topics::{TopicSettings, Topics};
 use triad_sqlite::{SWEEP_EVERY, SqliteStore};
 use triad_workflow::Millis;
 
@@ -17,10 +18,9 @@ use super::directory::taken;
 use super::directory::unusable;
 use crate::data::{self, ConnectionFile, RunningProcess};
 use crate::output::Usage;
-use crate::store::Store;
-use crate::store::tables;
 #[cfg(feature = "aws")]
 use crate::store::tables::Unstarted;
+use crate::store::{Engine, Store, tables};
 
 /// Kind of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -119,39 +119,40 @@ impl Retention {
     }
 }
 
-/// A store in use, with its tasks.
+/// A store and topics in use, with their tasks.
 pub struct OpenStore {
     /// The store.
     pub store: Store,
-    engine: StoreEngine,
+    /// The topics: in the store's file, or beside the tables in a file of their own.
+    pub topics: Topics,
+    /// The directory of the SQLite file.
+    dir: PathBuf,
+    /// The embedded tables, if the records are there.
+    tables: Option<tables::Engine>,
+    /// Tasks that delete what has expired; they end when dropped.
+    maintenance: JoinSet<()>,
+    said: Option<ConnectionFile>,
+    _scratch: Option<TempDir>,
 }
 
-enum StoreEngine {
-    Dynamodb(tables::Engine),
-    Sqlite {
-        /// The data directory.
-        dir: PathBuf,
-        /// Task that deletes expired orders; ends when dropped.
-        sweep: JoinSet<()>,
-        said: Option<ConnectionFile>,
-        _scratch: Option<TempDir>,
-    },
-}
+/// Directory of the topics' file in a data directory whose records are in tables.
+const TOPICS: &str = "topics";
 
 impl OpenStore {
-    /// Starts a store: in this data directory, which the caller has locked, or else in memory or in a temporary
-    /// directory, without syncs. Finished orders are kept for `retention`. `port` is that of DynamoDB; 0 takes a free
-    /// one.
+    /// Starts a store and topics: in this data directory, which the caller has locked, or else in memory or in a
+    /// temporary directory, without syncs. Finished orders are kept for `retention`. `port` is that of DynamoDB; 0
+    /// takes a free one.
     ///
     /// # Errors
-    /// If the store cannot be started, with the option or the directory that caused it.
+    /// If they cannot be started, with the option or the directory that caused it.
     pub async fn start(
         kind: Kind,
         data: Option<&Path>,
         port: SocketAddr,
         retention: Retention,
+        topics: TopicSettings,
     ) -> Result<Self> {
-        match kind {
+        let tables = match kind {
             Kind::Dynamodb => {
                 let started = tables::Engine::start(port, data).await;
                 #[cfg(feature = "aws")]
@@ -161,26 +162,67 @@ impl OpenStore {
                     }
                     Unstarted::Unusable(error) => unusable("the embedded tables", data, error),
                 });
-                let (engine, tables) = started?;
-                Ok(Self {
-                    store: tables.store(retention.records, retention.details),
-                    engine: StoreEngine::Dynamodb(engine),
-                })
+                Some(started?)
             }
-            Kind::Sqlite if port.port() != 0 => Err(Usage(
-                "--dynamodb-port: with --store sqlite there is no DynamoDB port: leave it out"
-                    .into(),
-            )
-            .into()),
-            Kind::Sqlite => file(data, retention),
-        }
+            Kind::Sqlite if port.port() != 0 => {
+                return Err(Usage(
+                    "--dynamodb-port: with --store sqlite there is no DynamoDB port: leave it out"
+                        .into(),
+                )
+                .into());
+            }
+            Kind::Sqlite => None,
+        };
+        let (dir, scratch) = match data {
+            Some(data) if tables.is_some() => (data.join(TOPICS), None),
+            Some(data) => (data.to_path_buf(), None),
+            None => {
+                let scratch = tempfile::Builder::new().prefix("triad-dev-").tempdir();
+                let scratch = scratch.context("there is no place for temporary files")?;
+                (scratch.path().to_path_buf(), Some(scratch))
+            }
+        };
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
+        // Removed before the store is opened: from then on other processes trust the connection file.
+        data::forget(&dir);
+        let file = match &scratch {
+            None => SqliteStore::open(&dir, SystemClock, retention.records),
+            Some(_) => SqliteStore::scratch(&dir, SystemClock, retention.records),
+        };
+        let file = file.map_err(|error| unusable("the store", data, error.into()))?;
+        let file = file.keeping_details(retention.details);
+        let topics = file.open_topics(topics).await;
+        let topics = topics.map_err(|error| unusable("the topics", data, error.into()))?;
+        let mut maintenance = JoinSet::new();
+        let maintained = topics.clone();
+        maintenance.spawn(async move { maintained.maintain(SystemClock).await });
+        let (tables, store) = match tables {
+            Some((engine, tables)) => {
+                let store = tables.store(retention.records, retention.details);
+                (Some(engine), store)
+            }
+            None => {
+                let swept = file.clone();
+                maintenance.spawn(async move { swept.sweep(SWEEP_EVERY).await });
+                (None, Engine::Sqlite(file).into())
+            }
+        };
+        Ok(Self {
+            store,
+            topics,
+            dir,
+            tables,
+            maintenance,
+            said: None,
+            _scratch: scratch,
+        })
     }
 
     /// Address of the store for other commands.
     pub fn at(&self) -> StoreAddress {
-        match &self.engine {
-            StoreEngine::Dynamodb(embedded) => StoreAddress::Port(embedded.addr()),
-            StoreEngine::Sqlite { dir, .. } => StoreAddress::Data(dir.clone()),
+        match &self.tables {
+            Some(tables) => StoreAddress::Port(tables.addr()),
+            None => StoreAddress::Data(self.dir.clone()),
         }
     }
 
@@ -189,63 +231,26 @@ impl OpenStore {
     /// # Errors
     /// If the file cannot be written.
     pub fn announce(&mut self, config: &Config) -> Result<()> {
-        if let StoreEngine::Sqlite { dir, said, .. } = &mut self.engine {
-            *said = Some(RunningProcess::of(config).write_connection_file(dir)?);
+        if self.tables.is_none() {
+            let running = RunningProcess::of(config);
+            self.said = Some(running.write_connection_file(&self.dir)?);
         }
         Ok(())
     }
 
-    /// Stops the store. All other clones of it must have been dropped.
+    /// Stops the store and the topics. All other clones of them must have been dropped.
     pub async fn stop(self) {
-        let Self { store, engine, .. } = self;
-        drop(store);
-        match engine {
-            StoreEngine::Dynamodb(_) => {}
-            StoreEngine::Sqlite {
-                mut sweep,
-                said,
-                _scratch,
-                ..
-            } => {
-                drop(said);
-                // The task has the last clone of the store, whose drop waits for the store's threads.
-                sweep.shutdown().await;
-            }
-        }
+        let Self {
+            store,
+            topics,
+            mut maintenance,
+            said,
+            ..
+        } = self;
+        drop((store, topics, said));
+        // The tasks have the last clones, whose drop waits for the threads of the file.
+        maintenance.shutdown().await;
     }
-}
-
-fn file(data: Option<&Path>, retention: Retention) -> Result<OpenStore> {
-    let (dir, scratch) = match data {
-        Some(dir) => (dir.to_path_buf(), None),
-        None => {
-            let scratch = tempfile::Builder::new().prefix("triad-dev-").tempdir();
-            let scratch = scratch.context("there is no place for temporary files")?;
-            (scratch.path().to_path_buf(), Some(scratch))
-        }
-    };
-    let dir = std::path::absolute(&dir).unwrap_or(dir);
-    // Removed before the store is opened: from then on other processes trust the connection file.
-    data::forget(&dir);
-    let file = data::store_in(&dir);
-    let store = match &scratch {
-        None => SqliteStore::open(&file, SystemClock, retention.records),
-        Some(_) => SqliteStore::scratch(&file, SystemClock, retention.records),
-    };
-    let store = store.map_err(|error| unusable("the store", data, error.into()))?;
-    let store = store.keeping_details(retention.details);
-    let mut sweep = JoinSet::new();
-    let swept = store.clone();
-    sweep.spawn(async move { swept.sweep(SWEEP_EVERY).await });
-    Ok(OpenStore {
-        store: Store::Sqlite(store),
-        engine: StoreEngine::Sqlite {
-            dir,
-            sweep,
-            said: None,
-            _scratch: scratch,
-        },
-    })
 }
 
 #[cfg(test)]
@@ -267,7 +272,7 @@ mod tests {
         }
         for (file, has, other) in [
             ("dynamodb.sqlite", Kind::Dynamodb, Kind::Sqlite),
-            ("store/state.sqlite", Kind::Sqlite, Kind::Dynamodb),
+            ("triad.sqlite", Kind::Sqlite, Kind::Dynamodb),
         ] {
             let file = dir.path().join(file);
             std::fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");

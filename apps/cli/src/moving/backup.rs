@@ -10,26 +10,22 @@ use clap::Args;
 use rustix::process::geteuid;
 use serde_json::json;
 use tempfile::TempDir;
-use triad_broker::BrokerHandle;
-use triad_kafka::KafkaConfig;
 use triad_operator::moving::{Exported, MovedCounts, Writer, export};
 use triad_runtime::Clock as _;
 use triad_runtime::system::SystemClock;
 use triad_sqlite::{SqliteStore, snapshot};
 use triad_workflow::Millis;
 
-use super::endpoint::broker;
 use super::progress::Progress;
-use super::topics;
-use crate::data::{self, RunningProcess};
-use crate::machine::directory::{refuse_root, take};
+use crate::data;
+use crate::machine::directory::refuse_root;
+use crate::machine::topic_settings;
 use crate::output::{Usage, command, count, print_line};
 
 /// Copy the data directory of triad serve while it runs
 ///
-/// The copy is a data directory: triad serve runs on it, there is nothing to restore. It holds the store as it
-/// was at one moment, and what of the topics was not handled yet. It is checked before it gets its name.
-/// Statuses and alerts that others had not read yet are not in it.
+/// The copy is a data directory: triad serve runs on it, there is nothing to restore. It holds everything as it
+/// was at one moment: orders, topics and what consumers have committed. It is checked before it gets its name.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad backup --data /var/lib/triad --to /backup/triad-monday
@@ -61,20 +57,12 @@ pub struct BackupArgs {
 pub async fn run(args: BackupArgs) -> Result<ExitCode> {
     let new = begin(&args)?;
     let progress = Progress::new(args.json);
-    let source = BackupSource::open(&args.data)?;
-    let records = topics_to(&source.kafka, new.path(), &progress).await;
-    let copied = match records {
-        Ok(records) => store_to(&args.data, new.path(), &progress)
-            .await
-            .map(|()| records),
-        Err(e) => Err(e),
-    };
+    let copied = store_to(&args.data, new.path(), &progress);
     progress.end();
-    source.close().await?;
-    let records = copied?;
-    let (counts, exported) = check(new.path()).await?;
+    copied?;
+    let (counts, exported, messages) = check(new.path()).await?;
     finish(new, &args)?;
-    print_summary(&args, counts, &exported, records)
+    print_summary(&args, counts, &exported, messages)
 }
 
 /// Creates a temporary directory beside the target, which is renamed once it is complete.
@@ -119,67 +107,35 @@ fn begin(args: &BackupArgs) -> Result<TempDir> {
     })
 }
 
-/// The brokers of a data directory: those of its running process, or an embedded one.
-struct BackupSource {
-    kafka: KafkaConfig,
-    own: Option<(BrokerHandle, std::fs::File)>,
-}
-
-impl BackupSource {
-    fn open(dir: &Path) -> Result<Self> {
-        if let Some(running) = RunningProcess::read_connection_file(dir)? {
-            return Ok(Self {
-                kafka: running.kafka(),
-                own: None,
-            });
-        }
-        refuse_root(dir)?;
-        let lock = take(dir).context("it is just being started or stopped; try again")?;
-        let broker = broker(dir)?;
-        Ok(Self {
-            kafka: KafkaConfig::new(broker.addr().to_string()),
-            own: Some((broker, lock)),
-        })
+/// Copies the store. If no process runs, root must not: its files would keep the owner's process from starting.
+fn store_to(from: &Path, to: &Path, progress: &Progress) -> Result<()> {
+    if !triad_sqlite::is_taken(from) {
+        refuse_root(from)?;
     }
-
-    async fn close(self) -> Result<()> {
-        if let Some((broker, _lock)) = self.own {
-            broker.shutdown().await?;
-        }
-        Ok(())
-    }
-}
-
-/// Copies the topics, before the store is copied: the copy of the store is then not older than that of the topics. A
-/// message that is handled between the two copies is handled again after a restore, which is harmless.
-async fn topics_to(from: &KafkaConfig, to: &Path, progress: &Progress) -> Result<u64> {
-    let broker = broker(to)?;
-    let say = |records| progress.say(format!("{records} messages copied"));
-    let copied = topics::copy(from, &broker, say).await;
-    broker.shutdown().await?;
-    copied
-}
-
-async fn store_to(from: &Path, to: &Path, progress: &Progress) -> Result<()> {
-    let (from, to) = (data::store_in(from), data::store_in(to));
-    std::fs::create_dir(&to).context("the copy's directory cannot be made")?;
-    let copy = |progress: &Progress| {
-        snapshot(&from, &to, |done, of| {
+    let copy = || {
+        snapshot(from, to, |done, of| {
             progress.say(format!("{done} of {of} pages copied"));
         })
     };
     // Blocks; no other task is waiting.
-    tokio::task::block_in_place(|| copy(progress))?;
+    tokio::task::block_in_place(copy)?;
     Ok(())
 }
 
-/// Reads the whole copy, each record with its checksum. A record that is damaged in the original is damaged in the
-/// copy, which is kept all the same.
-async fn check(copy: &Path) -> Result<(MovedCounts, Exported)> {
-    let store = SqliteStore::open(&data::store_in(copy), SystemClock, Millis(0))?;
+/// Reads the whole copy, each record with its checksum, and counts the messages of its topics. A record that is
+/// damaged in the original is damaged in the copy, which is kept all the same.
+async fn check(copy: &Path) -> Result<(MovedCounts, Exported, u64)> {
+    let store = SqliteStore::open(copy, SystemClock, Millis(0))?;
     let mut nowhere = Writer::begin(std::io::sink(), "backup", SystemClock.now())?;
     let read = export(&store, &SystemClock, &mut nowhere, |_| {}).await?;
-    Ok((nowhere.counts(), read))
+    let topics = store.open_topics(topic_settings()).await?;
+    let mut messages = 0;
+    for topic in topics.all() {
+        let marks = (0..topic.partitions).filter_map(|at| topics.marks(&topic.name, at));
+        let counts = marks.map(|marks| u64::try_from(marks.end - marks.start).unwrap_or(0));
+        messages += counts.sum::<u64>();
+    }
+    Ok((nowhere.counts(), read, messages))
 }
 
 /// Syncs the copy and renames it. Only its owner may read it; root gives it to the owner of the original.

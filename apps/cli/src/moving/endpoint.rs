@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle, TopicsIn};
 use triad_kafka::KafkaConfig;
 
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::data;
 use crate::machine::directory::{refuse_root, take, unusable};
 use crate::machine::stores::{Kind, OpenStore, Retention};
+use crate::machine::topic_settings;
 use crate::output::Usage;
 use crate::store::Store;
 
@@ -71,9 +72,16 @@ impl Endpoint {
             "what is exported or imported must stand still: stop triad serve first; for a copy while it runs: triad backup",
         )?;
         let kind = Kind::of(is_new.then_some(Kind::Sqlite), Some(dir), Kind::Dynamodb)?;
-        let broker = broker(dir)?;
         let loopback = ([127, 0, 0, 1], 0).into();
-        let stored = OpenStore::start(kind, Some(dir), loopback, retention).await?;
+        let topics = topic_settings();
+        let stored = OpenStore::start(kind, Some(dir), loopback, retention, topics).await?;
+        // It does not create missing topics on request.
+        let broker = Broker::start(BrokerConfig {
+            topics: TopicsIn::Opened(stored.topics.clone()),
+            auto_create_topics: false,
+            ..BrokerConfig::default()
+        });
+        let broker = broker.map_err(|e| unusable("the Kafka port", Some(dir), e.into()))?;
         Ok(Self {
             store: stored.store.clone(),
             kind,
@@ -94,26 +102,13 @@ impl Endpoint {
     /// Stops the processes that were started for it.
     ///
     /// # Errors
-    /// If the log did not become durable.
+    /// If the Kafka port ended before.
     pub async fn close(self) -> Result<()> {
         drop(self.store);
         if let Some(OwnProcesses { stored, broker, .. }) = self.own {
-            stored.stop().await;
             broker.shutdown().await?;
+            stored.stop().await;
         }
         Ok(())
     }
-}
-
-/// Starts the broker of a data directory. It does not create missing topics on request.
-///
-/// # Errors
-/// If it cannot be started.
-pub fn broker(dir: &Path) -> Result<BrokerHandle> {
-    let started = Broker::start(BrokerConfig {
-        data: Some(dir.join("broker")),
-        auto_create_topics: false,
-        ..BrokerConfig::default()
-    });
-    started.map_err(|e| unusable("the embedded broker", Some(dir), e.into()))
 }

@@ -17,23 +17,23 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{Sending, Wiring, environment, export_traces, http_remotes, logging};
-use triad_broker::{Broker, BrokerConfig, BrokerHandle, SaslConfig};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle, SaslConfig, TopicsIn};
 use triad_consume::Broker as _;
 use triad_core::topics;
-use triad_ingress::{MAX_WAITING, OrderEndWaiters, Server};
+use triad_ingress::Server;
 use triad_kafka::{Topic, create_topics};
 use triad_metrics::prometheus::Endpoint;
 use triad_runtime::traces::Engines;
+use triad_sqlite::topics::{LocalBroker, TopicSettings, Topics};
 use triad_worker::Function;
 
 use crate::console;
 use crate::machine;
-use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
-use crate::machine::raise_open_files;
 use crate::machine::signals::interrupted;
 use crate::machine::stores::{Kind, OpenStore, Retention};
 use crate::machine::writable::Disk;
+use crate::machine::{Wired, raise_open_files, topic_settings};
 use crate::mounted::mounted;
 use crate::output::Usage;
 use file::File;
@@ -161,14 +161,19 @@ impl Machine {
         let kind = Kind::of(Some(Kind::Sqlite), Some(&data), Kind::Sqlite)?;
         let tokens = settings.http.tokens.clone();
         let login = login::of(tokens, &mut settings.config.kafka)?;
-        let broker = start_broker(&settings, login)?;
         let loopback = ([127, 0, 0, 1], 0).into();
         let retention = Retention::of(&settings.config);
-        let mut stored = OpenStore::start(kind, Some(&data), loopback, retention).await?;
+        let topics = TopicSettings {
+            retention_bytes: Some(settings.log_bytes),
+            retention: Some(settings.log_retention.as_duration()),
+            ..topic_settings()
+        };
+        let mut stored = OpenStore::start(kind, Some(&data), loopback, retention, topics).await?;
+        let broker = start_broker(&settings, login, stored.topics.clone())?;
         settings.config.kafka.brokers = broker.addr().to_string();
         make_topics(&settings).await?;
-        let ends = OrderEndWaiters::new(MAX_WAITING);
-        let local = LocalBroker::new(broker.line(), ends.clone());
+        let ends = stored.store.ends.clone();
+        let local = LocalBroker::new(stored.topics.clone());
         let bus = local.bus()?;
         let remotes = http_remotes(&settings.config, &machine::aws())?;
         export_traces(&mut settings.config, Engines::ONE_MACHINE, Sending::Beside)?;
@@ -180,10 +185,7 @@ impl Machine {
         let submission = Arc::new(wiring.submission());
         let store = wiring.store.clone();
         let mut http = settings.http;
-        http.written = vec![Arc::new(Disk {
-            store: store.clone(),
-            log: broker.line(),
-        })];
+        http.written = vec![Arc::new(Disk(store.clone()))];
         if let Some(console) = settings.console {
             let (operator, bus) = (wiring.operator(), wiring.bus.clone());
             let kafka = wiring.config.kafka.clone();
@@ -232,17 +234,11 @@ impl Machine {
         })
     }
 
-    /// Runs until a stop signal, the end of a handler, or a failure to write the log. After such a failure only a new
-    /// start can determine the log's content.
+    /// Runs until a stop signal or the end of a handler.
     async fn until(mut self, told: impl Future<Output = ()>) -> Result<ExitCode> {
-        let mut failed = None;
         let ended = tokio::select! {
             () = told => None,
             ended = &mut self.handlers => Some(ended),
-            why = self.broker.failed() => {
-                failed = Some(why);
-                None
-            }
         };
         tracing::info!("stopping");
         self.server.stop().await;
@@ -261,35 +257,30 @@ impl Machine {
         drop(self.wiring);
         let stopped = tokio::time::timeout(STOP_WITHIN, self.broker.shutdown()).await;
         self.stored.stop().await;
-        // The log's failure is the cause of the handlers' later errors.
-        if let Some(why) = failed {
-            return Err(why.into());
-        }
         result?;
-        stopped.map_err(|_| anyhow!("the log did not become durable within 10 s"))??;
+        stopped.map_err(|_| anyhow!("the Kafka port was not closed within 10 s"))??;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Longest wait for the log at the stop.
+/// Longest wait for the Kafka port at the stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-fn start_broker(settings: &Settings, login: Option<SaslConfig>) -> Result<BrokerHandle> {
-    let data = &settings.data;
+fn start_broker(
+    settings: &Settings,
+    login: Option<SaslConfig>,
+    topics: Topics,
+) -> Result<BrokerHandle> {
     let started = Broker::start(BrokerConfig {
         listen: settings.kafka,
         login,
-        data: Some(data.join("broker")),
+        topics: TopicsIn::Opened(topics),
         default_partitions: settings.partitions,
-        retention_bytes: Some(settings.log_bytes),
-        retention: Some(settings.log_retention.as_duration()),
-        own_groups: Some(topics::GROUPS.to_owned()),
-        segment_bytes: (settings.log_bytes / 4).clamp(64 * 1024, 64 * 1024 * 1024),
         ..BrokerConfig::default()
     });
     started.map_err(|error| match error {
         triad_broker::Error::Listen { addr, source } => taken("kafka", addr, &source).into(),
-        error => unusable("the embedded broker", Some(data), error.into()),
+        error => unusable("the Kafka port", Some(&settings.data), error.into()),
     })
 }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use triad_bootstrap::{Config, ConfigError};
-use triad_broker::BrokerConfig;
 use triad_console::{Hidden, TraceUrl};
 use triad_core::Timing;
 use triad_ingress::TlsFiles;
+use triad_sqlite::topics::TopicSettings;
 use triad_workflow::{Limits, Millis};
 
 use super::file::{File, Workflows};
@@ -69,7 +69,7 @@ fn room_for(partitions: u64, config: &Config) -> Result<(), String> {
     let agents: Vec<_> = config.agents.keys().cloned().collect();
     let replies: Vec<String> = config.settings.reply_topics.iter().cloned().collect();
     let topics = triad_core::topics::all(&agents, &replies).len() as u64;
-    let most = BrokerConfig::default().max_partitions as u64;
+    let most = TopicSettings::default().max_partitions as u64;
     if topics * partitions <= most {
         return Ok(());
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
 #[cfg(feature = "aws")]
 use triad_dynamodb::DynamoStore;
+use triad_ingress::OrderEndWaiters;
 use triad_runtime::moving::{Keeping, KeptPage, MovingStore, StorePart, StoredItem};
 use triad_runtime::ports::{
     AttentionPage, Lately, OperatorStore, OrderPage, SearchPage, StoredVersion, Tally,
@@ -34,9 +35,27 @@ pub enum Address {
 }
 
 /// Either store, with the real clock. One type, so that commands and handlers are compiled once. Clones share the
-/// store.
+/// store, and the requests that wait for the ends of its orders.
 #[derive(Debug, Clone)]
-pub enum Store {
+pub struct Store {
+    /// Where the records are.
+    pub engine: Engine,
+    /// The requests of this process that wait for the ends of orders.
+    pub ends: OrderEndWaiters,
+}
+
+impl From<Engine> for Store {
+    fn from(engine: Engine) -> Self {
+        Self {
+            engine,
+            ends: OrderEndWaiters::default(),
+        }
+    }
+}
+
+/// Where records are.
+#[derive(Debug, Clone)]
+pub enum Engine {
     /// DynamoDB, or a server with its API.
     #[cfg(feature = "aws")]
     Dynamo(DynamoStore<SystemClock>),
@@ -44,18 +63,28 @@ pub enum Store {
     Sqlite(SqliteStore<SystemClock>),
 }
 
+/// Calls a function with the store of an engine.
+macro_rules! with_store {
+    ($engine:expr, $store:ident => $call:expr) => {
+        match $engine {
+            #[cfg(feature = "aws")]
+            Engine::Dynamo($store) => $call,
+            Engine::Sqlite($store) => $call,
+        }
+    };
+}
+
 /// Delegates the calls of ports to the store.
 macro_rules! ports {
     ($($port:ident {
+        $(with $own:item)?
         $(fn $call:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*
     })*) => {$(
-        impl $port for Store {$(
+        impl $port for Store {
+            $($own)?
+            $(
             async fn $call(&self, $($argument: $type),*) -> $answer {
-                match self {
-                    #[cfg(feature = "aws")]
-                    Self::Dynamo(store) => $port::$call(store, $($argument),*).await,
-                    Self::Sqlite(store) => $port::$call(store, $($argument),*).await,
-                }
+                with_store!(&self.engine, store => $port::$call(store, $($argument),*).await)
             }
         )*}
     )*};
@@ -65,8 +94,10 @@ type Each<T> = Vec<Result<T, StoreError>>;
 
 ports! {
     StateStore {
+        with async fn commit(&self, writes: Vec<Write>) -> Each<Written> {
+            with_store!(&self.engine, store => self.ends.commit(store, writes).await)
+        }
         fn create(orders: Vec<NewOrder>) -> Each<Created>;
-        fn commit(writes: Vec<Write>) -> Each<Written>;
         fn load(orders: Vec<OrderId>) -> Each<Option<Order>>;
         fn load_eventually(orders: Vec<OrderId>) -> Each<Option<Order>>;
         fn details(orders: Vec<OrderId>) -> Each<Option<Arc<Value>>>;

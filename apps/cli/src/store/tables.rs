@@ -12,7 +12,7 @@ use triad_runtime::StoreError;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
-use super::{Address, Store};
+use super::{Address, Engine as StoreEngine, Store};
 use crate::origin::origin;
 
 /// The tables of one installation, with a client for them. The tables may not exist yet.
@@ -80,7 +80,7 @@ impl Tables {
     #[must_use]
     pub fn store(self, retention: Millis, details_retention: Option<Millis>) -> Store {
         let store = DynamoStore::new(self.client, self.names, SystemClock, retention);
-        Store::Dynamo(store.keeping_details(details_retention))
+        StoreEngine::Dynamo(store.keeping_details(details_retention)).into()
     }
 }
 

@@ -78,7 +78,7 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
     let project = files.arg("project");
     let exported = files.arg("exported.jsonl");
     let (data, copy) = (files.arg("data"), files.arg("copy"));
-    let store = files.path("data/store");
+    let store = files.path("data");
     drop(SqliteStore::open(&store, SystemClock, Millis(0)).expect("a store"));
     let tokens = files.arg("no-such-tokens");
     let service = format!("{}/payment", dev.service);

@@ -30,7 +30,7 @@
 //! | `target`, `body`, `access` | the parts of a request, and access control |
 //! | `ready` | storage that every order needs |
 //! | `queue` | the queue of orders to Submission |
-//! | `order_end_waiters`, `end_noticing_bus` | requests that wait for ends, and their notification |
+//! | `order_end_waiters` | requests that wait for ends, and their notification |
 //! | `answer`, `problem` | answers and errors |
 //! | `tls`, `watched` | files, read again when they change: those of TLS, and of [tokens](triad_console::tokens) |
 //!
@@ -40,7 +40,6 @@ mod access;
 mod answer;
 mod batch;
 mod body;
-mod end_noticing_bus;
 mod front;
 mod order_end_waiters;
 mod orders;
@@ -54,7 +53,6 @@ mod target;
 mod tls;
 mod watched;
 
-pub use end_noticing_bus::Noticing;
 pub use order_end_waiters::{MAX_WAITING, OrderEndWaiters};
 pub use ready::Writable;
 pub use server::Server;

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use triad_core::OrderId;
+use triad_runtime::{StateStore, StoreError, Write, Written};
 
 /// Most requests that wait for the ends of orders at once, in the default [`OrderEndWaiters`], inclusive.
 pub const MAX_WAITING: usize = 10_000;
 
 /// The requests that wait for the ends of orders. Clones share them.
 ///
-/// [`Noticing`](crate::Noticing) wakes a request when its order may have ended, and the request then reads the
-/// order's record. An end that another process wrote wakes no request, so each request also reads the record from
-/// time to time.
+/// [`commit`](Self::commit) wakes a request when its order has ended, and the request then reads the order's record.
+/// An end that another process wrote wakes no request, so each request also reads the record from time to time.
 #[derive(Debug, Clone)]
 pub struct OrderEndWaiters {
     waiting: Arc<Mutex<HashMap<String, watch::Sender<()>>>>,
@@ -44,6 +44,37 @@ impl OrderEndWaiters {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.most.saturating_sub(self.places.available_permits())
+    }
+
+    /// Commits writes to a store, and wakes the requests that wait for an order that has finished with one of them.
+    ///
+    /// # Errors
+    /// The same as those of [`StateStore::commit`].
+    pub async fn commit<S: StateStore>(
+        &self,
+        store: &S,
+        writes: Vec<Write>,
+    ) -> Vec<Result<Written, StoreError>> {
+        let end = |write: &Write| {
+            write
+                .next
+                .state
+                .is_finished()
+                .then(|| write.next.id.clone())
+        };
+        let ends: Vec<Option<OrderId>> = match self.waiting() {
+            0 => Vec::new(),
+            _ => writes.iter().map(end).collect(),
+        };
+        let written = store.commit(writes).await;
+        for (order, written) in ends.iter().zip(&written) {
+            if let (Some(order), Ok(written)) = (order, written)
+                && written.is_written()
+            {
+                self.ended(order.as_str());
+            }
+        }
+        written
     }
 
     /// Takes a permit to wait; `None` if all are taken.

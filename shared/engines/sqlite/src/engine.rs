@@ -7,11 +7,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use triad_runtime::StoreError;
 
 use crate::error::{OpenError, classify};
 use crate::schema::{self, Directory, Syncs};
+use crate::topics::TopicWriter;
 
 /// Most calls that wait for one of the threads; further callers wait for a free slot.
 const QUEUE: usize = 1_024;
@@ -19,13 +21,22 @@ const QUEUE: usize = 1_024;
 const GROUP: usize = 256;
 /// Timeout of a call, from when it is made: callers of a disk that hangs wait no longer.
 const CALL_WITHIN: Duration = Duration::from_secs(8);
+/// What the error of a write adds that was not answered in time.
+const MAY_HAVE: &str = "; the write may have taken effect";
 /// Error of a call whose thread has ended.
 const ENDED: &str = "the store has been closed";
+
+/// The transaction of a group of writes.
+pub(crate) struct Transaction<'a> {
+    pub(crate) db: &'a Connection,
+    /// The topics, once they have been opened.
+    pub(crate) topics: &'a mut Option<TopicWriter>,
+}
 
 /// Writes of one caller.
 trait WriteCall: Send {
     /// Executes them in the transaction of their group. An error rolls back the whole group.
-    fn carry_out(&mut self, db: &Connection) -> rusqlite::Result<()>;
+    fn carry_out(&mut self, group: &mut Transaction<'_>) -> rusqlite::Result<()>;
     /// Sends the result to the caller after the group was committed or rolled back.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
@@ -37,10 +48,14 @@ struct Writes<T, F> {
     told: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> WriteCall for Writes<T, F> {
-    fn carry_out(&mut self, db: &Connection) -> rusqlite::Result<()> {
+impl<T, F> WriteCall for Writes<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send,
+{
+    fn carry_out(&mut self, group: &mut Transaction<'_>) -> rusqlite::Result<()> {
         if let Some(write) = self.write.take() {
-            self.done = Some(write(db)?);
+            self.done = Some(write(group)?);
         }
         Ok(())
     }
@@ -158,18 +173,53 @@ impl Engine {
         &self,
         write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (told, answer) = oneshot::channel();
-        let call = Box::new(Writes {
-            write: Some(write),
-            done: None,
-            told,
-        });
+        self.write_with(move |group| write(group.db)).await
+    }
+
+    /// As [`write`](Self::write), for writes that may also append to topics.
+    pub(crate) async fn write_with<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (call, answer) = call(write);
         let answered = async {
-            send(self.threads.writes.as_ref(), call as Box<dyn WriteCall>).await?;
+            send(self.threads.writes.as_ref(), call).await?;
             answer.await.unwrap_or_else(|_| Err(ended()))
         };
-        self.bounded(answered, "; the write may have taken effect")
-            .await
+        self.bounded(answered, MAY_HAVE).await
+    }
+
+    /// Queues writes at once, so that calls are executed in the order in which this function is called. The returned
+    /// future waits for the result, as [`write_with`](Self::write_with) does. If [`QUEUE`] calls wait already, nothing
+    /// is written, and the result is [`StoreError::Transient`].
+    pub(crate) fn submit<T, W>(
+        &self,
+        write: W,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, W>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (call, answer) = call(write);
+        let queued = match self.threads.writes.as_ref().map(|to| to.try_send(call)) {
+            Some(Ok(())) => Ok(answer),
+            Some(Err(TrySendError::Full(_))) => {
+                Err(StoreError::Transient("too many writes are waiting".into()))
+            }
+            Some(Err(TrySendError::Closed(_))) | None => Err(ended()),
+        };
+        let engine = self.clone();
+        async move {
+            let answer = queued?;
+            let answered = async { answer.await.unwrap_or_else(|_| Err(ended())) };
+            engine.bounded(answered, MAY_HAVE).await
+        }
+    }
+
+    /// Whether so many writes wait that a reader of requests should not read more of them: half the queue.
+    pub(crate) fn is_behind(&self) -> bool {
+        let writes = self.threads.writes.as_ref();
+        writes.is_some_and(|to| to.capacity() < QUEUE / 2)
     }
 
     /// Reads committed data: every write that was answered before is visible.
@@ -218,6 +268,19 @@ fn ended() -> StoreError {
     StoreError::Configuration(ENDED.to_owned())
 }
 
+/// A call, and the channel of its answer.
+fn call<T: Send + 'static>(
+    write: impl FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+) -> (Box<dyn WriteCall>, oneshot::Receiver<Result<T, StoreError>>) {
+    let (told, answer) = oneshot::channel();
+    let call = Box::new(Writes {
+        write: Some(write),
+        done: None,
+        told,
+    });
+    (call, answer)
+}
+
 async fn send<T>(to: Option<&mpsc::Sender<T>>, call: T) -> Result<(), StoreError> {
     let to = to.ok_or_else(ended)?;
     to.send(call).await.map_err(|_| ended())
@@ -225,23 +288,30 @@ async fn send<T>(to: Option<&mpsc::Sender<T>>, call: T) -> Result<(), StoreError
 
 /// Takes waiting calls in groups until all senders are dropped.
 fn write_all(db: Connection, mut calls: mpsc::Receiver<Box<dyn WriteCall>>, counters: &Counters) {
+    let mut topics = None;
     let mut group = Vec::with_capacity(GROUP);
     while calls.blocking_recv_many(&mut group, GROUP) > 0 {
         counters
             .writes
             .fetch_add(group.len() as u64, Ordering::Relaxed);
         counters.groups.fetch_add(1, Ordering::Relaxed);
-        write_group(&db, &mut group);
+        write_group(&db, &mut topics, &mut group);
     }
+    // An empty group writes the offsets that consumers have committed since the last one.
+    write_group(&db, &mut topics, &mut group);
     if let Err((_, e)) = db.close() {
         tracing::warn!(error = %e, "the store was not closed cleanly; its log is read at the next start");
     }
 }
 
 /// Executes a group in one transaction, and then sends its result to every caller, including those whose writes were
-/// not reached.
-fn write_group(db: &Connection, group: &mut Vec<Box<dyn WriteCall>>) {
-    let result = carry_out(db, group).map_err(|e| {
+/// not reached. What was appended to topics can be read before a caller has its answer.
+fn write_group(
+    db: &Connection,
+    topics: &mut Option<TopicWriter>,
+    group: &mut Vec<Box<dyn WriteCall>>,
+) {
+    let result = carry_out(db, topics, group).map_err(|e| {
         // Some errors have rolled the transaction back already.
         if !db.is_autocommit()
             && let Err(e) = db.execute_batch("ROLLBACK")
@@ -251,17 +321,31 @@ fn write_group(db: &Connection, group: &mut Vec<Box<dyn WriteCall>>) {
         tracing::error!(error = %e, writes = group.len(), "a group of writes failed");
         classify(&e)
     });
+    if let Some(topics) = topics {
+        topics.ended(result.is_ok());
+    }
     for call in group.drain(..) {
         call.answer(result.clone());
     }
 }
 
-fn carry_out(db: &Connection, group: &mut [Box<dyn WriteCall>]) -> rusqlite::Result<()> {
+fn carry_out(
+    db: &Connection,
+    topics: &mut Option<TopicWriter>,
+    group: &mut [Box<dyn WriteCall>],
+) -> rusqlite::Result<()> {
+    if group.is_empty() && topics.as_ref().is_none_or(TopicWriter::is_idle) {
+        return Ok(());
+    }
     // Takes the write lock before any read: no other process writes between a condition and the write that depends on
     // it.
     db.execute_batch("BEGIN IMMEDIATE")?;
+    if let Some(topics) = topics {
+        topics.write_offsets(db)?;
+    }
+    let mut transaction = Transaction { db, topics };
     for call in group {
-        call.carry_out(db)?;
+        call.carry_out(&mut transaction)?;
     }
     db.execute_batch("COMMIT")
 }

@@ -1,7 +1,7 @@
-//! The state store for one machine: SQLite behind the ports of the runtime.
+//! The store and the topics of one machine: one SQLite file behind the ports of the runtime.
 //!
-//! One directory holds everything: the file `state.sqlite` with its write-ahead log, and `LOCK`, by which a second
-//! owner of the same directory is refused. A record has the same attributes as in DynamoDB ([`triad_core::stored`]),
+//! One file holds everything that must outlive the process: `triad.sqlite` with its write-ahead log. By
+//! `triad.sqlite.lock` beside it a second owner of the same directory is refused. A record has the same attributes as in DynamoDB ([`triad_core::stored`]),
 //! one column each, so that any SQLite client can read, filter and back up the store.
 //!
 //! **Group commit.** One thread writes. It takes the waiting calls, up to a bound, executes all of them in one
@@ -24,6 +24,7 @@
 //! | `moving` | export of all stored items, page by page, and their import |
 //! | `snapshot` | a copy of the file while others write |
 //! | `expiry` | deletion of expired rows |
+//! | `topics` | the topics: tables, and queues in memory |
 //! | `error` | classification of SQLite's errors |
 
 mod control;
@@ -39,6 +40,7 @@ mod record;
 mod schema;
 mod snapshot;
 mod tally;
+pub mod topics;
 
 use std::path::Path;
 use std::time::Duration;
@@ -51,8 +53,9 @@ use engine::Engine;
 pub use error::{Foreign, OpenError};
 pub use expiry::SWEEP_EVERY;
 use schema::Syncs;
-pub use schema::{file, is_taken};
+pub use schema::{exists, file, is_taken};
 pub use snapshot::{SnapshotError, snapshot};
+use topics::{TopicSettings, Topics};
 
 /// The state store, the definition store, the control store and the operators' store, in one SQLite
 /// file. Clones share the file and its threads, which end with the last clone. `C` is the clock by which
@@ -154,6 +157,17 @@ impl<C: Clock + Clone> SqliteStore<C> {
     /// [`StoreError`](triad_runtime::StoreError), as any other write.
     pub async fn try_write(&self) -> Result<(), triad_runtime::StoreError> {
         self.engine.write(schema::rewrite_version).await
+    }
+
+    /// Opens the topics of the file, with these settings. Only the process that owns the store may call it, once.
+    ///
+    /// # Errors
+    /// [`StoreError`](triad_runtime::StoreError), as any other write.
+    pub async fn open_topics(
+        &self,
+        settings: TopicSettings,
+    ) -> Result<Topics, triad_runtime::StoreError> {
+        Topics::open(self.engine.clone(), settings).await
     }
 
     /// How many calls have written since the store was opened, and in how many transactions, by all clones

@@ -13,6 +13,7 @@ use triad_runtime::{
 };
 use triad_workflow::Millis;
 
+use crate::engine::Transaction;
 use crate::error::{of_item, signed};
 use crate::record::{self, COLUMNS, Encoded, INDEXED, KEY};
 use crate::{SqliteStore, index, outputs};
@@ -91,8 +92,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
 impl<C: Clock + Clone> StateStore for SqliteStore<C> {
     async fn create(&self, orders: Vec<NewOrder>) -> Vec<Result<Created, StoreError>> {
         let (items, kept) = (orders.len(), self.retention());
-        let created = self.engine.write(move |db| {
-            let created = orders.iter().map(|new| create_one(db, new, kept));
+        let created = self.engine.write_with(move |group| {
+            let created = orders.iter().map(|new| create_with(group, new, kept));
             created.map(of_item).collect()
         });
         Self::each(created.await, items)
@@ -100,8 +101,8 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
 
     async fn commit(&self, writes: Vec<Write>) -> Vec<Result<Written, StoreError>> {
         let (items, kept) = (writes.len(), self.retention());
-        let written = self.engine.write(move |db| {
-            let written = writes.iter().map(|write| commit_one(db, write, kept));
+        let written = self.engine.write_with(move |group| {
+            let written = writes.iter().map(|write| commit_with(group, write, kept));
             written.map(of_item).collect()
         });
         Self::each(written.await, items)
@@ -176,6 +177,52 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
     }
 }
 
+/// Stores one order, with its messages if their topics take them.
+fn create_with(
+    group: &mut Transaction<'_>,
+    new: &NewOrder,
+    kept: Retention,
+) -> rusqlite::Result<Result<Created, StoreError>> {
+    let created = create_one(group.db, new, kept)?;
+    if created != Ok(Created::Created) {
+        return Ok(created);
+    }
+    let Some(topics) = group.topics else {
+        return Ok(created);
+    };
+    match topics.prepare(&new.messages) {
+        None => Ok(created),
+        Some(messages) => {
+            topics.append_prepared(group.db, messages)?;
+            Ok(Ok(Created::WithMessages))
+        }
+    }
+}
+
+/// Writes one record if its condition holds, with its messages if their topics take them.
+fn commit_with(
+    group: &mut Transaction<'_>,
+    write: &Write,
+    kept: Retention,
+) -> rusqlite::Result<Result<Written, StoreError>> {
+    let Some(topics) = group.topics else {
+        let stored = commit_one(group.db, write, &write.next, kept)?;
+        return Ok(stored.map(Written::from));
+    };
+    let Some(messages) = topics.prepare(&write.messages) else {
+        let stored = commit_one(group.db, write, &write.without_messages(), kept)?;
+        return Ok(stored.map(Written::from));
+    };
+    match commit_one(group.db, write, &write.next, kept)? {
+        // A repeated write has stored its messages before, or sends them by the bus once more.
+        Ok(Stored::Now) => {
+            topics.append_prepared(group.db, messages)?;
+            Ok(Ok(Written::WithMessages))
+        }
+        stored => Ok(stored.map(Written::from)),
+    }
+}
+
 /// Stores one order, or finds that a record or details have its id already.
 fn create_one(
     db: &Connection,
@@ -239,38 +286,58 @@ pub(crate) fn insert_record(db: &Connection, record: Encoded) -> rusqlite::Resul
     Ok(())
 }
 
+/// Result of one conditional write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    /// The record was written now.
+    Now,
+    /// The record was written by an earlier try with the same token.
+    Before,
+    Conflict,
+}
+
+impl From<Stored> for Written {
+    fn from(stored: Stored) -> Self {
+        match stored {
+            Stored::Now | Stored::Before => Self::Written,
+            Stored::Conflict => Self::Conflict,
+        }
+    }
+}
+
 /// Writes one record if its condition holds.
 fn commit_one(
     db: &Connection,
     write: &Write,
+    next: &Order,
     kept: Retention,
-) -> rusqlite::Result<Result<Written, StoreError>> {
-    let Some(standing) = stored_order(db, &write.next.id)? else {
-        return Ok(Ok(Written::Conflict));
+) -> rusqlite::Result<Result<Stored, StoreError>> {
+    let Some(standing) = stored_order(db, &next.id)? else {
+        return Ok(Ok(Stored::Conflict));
     };
     // An earlier try of the same write may have taken effect.
-    if standing.token == Some(write.token) && standing.version == write.next.version.0 {
-        return Ok(Ok(Written::Written));
+    if standing.token == Some(write.token) && standing.version == next.version.0 {
+        return Ok(Ok(Stored::Before));
     }
     // The version alone fences every writer. A claim also checks the pattern's own condition.
-    let claim = write.next.state.locked_by().map(|claim| claim.0.as_str());
+    let claim = next.state.locked_by().map(|claim| claim.0.as_str());
     let is_locked = matches!((claim, &standing.claim), (Some(own), Some(held)) if own != held);
     if standing.version != write.expected.0 || is_locked {
-        return Ok(Ok(Written::Conflict));
+        return Ok(Ok(Stored::Conflict));
     }
     let Encoded { values, checksum } =
-        match record::encode(&write.next, write.token, kept.record, standing.expires) {
+        match record::encode(next, write.token, kept.record, standing.expires) {
             Ok(encoded) => encoded,
             Err(refused) => return Ok(Err(refused)),
         };
     if let Some(retention) = kept.details
-        && !expire_details(db, &write.next, retention)?
+        && !expire_details(db, next, retention)?
     {
-        let id = &write.next.id;
+        let id = &next.id;
         let why = format!("the details of {id} have expired");
         return Ok(Err(StoreError::Item(why)));
     }
-    outputs::insert(db, &write.next.id, write.next.new_outputs())?;
+    outputs::insert(db, &next.id, next.new_outputs())?;
     let moves = INDEXED
         .iter()
         .zip(&standing.indexed)
@@ -283,7 +350,7 @@ fn commit_one(
     let values = values.chain([Sql::Integer(checksum), Sql::Integer(standing.row)]);
     db.prepare_cached(statement)?
         .execute(params_from_iter(values))?;
-    Ok(Ok(Written::Written))
+    Ok(Ok(Stored::Now))
 }
 
 fn stored_order(db: &Connection, id: &OrderId) -> rusqlite::Result<Option<StoredOrder>> {

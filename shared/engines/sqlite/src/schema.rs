@@ -8,16 +8,19 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Foreign, OpenError};
-use crate::{record, tally};
+use crate::{record, tally, topics};
 
 /// Application id in the file's header: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
-/// Version of the tables. A file of a later version is not opened.
-const VERSION: i32 = 1;
+/// Version of the tables: 2 added the topics. A file of a later version is not opened, and one of an earlier version is
+/// upgraded by its owner.
+const VERSION: i32 = 2;
 /// Name of the file in the directory.
-const FILE: &str = "state.sqlite";
+const FILE: &str = "triad.sqlite";
+/// The file of version 1 in the directory.
+const FILE_1: &str = "store/state.sqlite";
 /// Name of the file in the directory that the owner locks.
-const LOCK: &str = "LOCK";
+const LOCK: &str = "triad.sqlite.lock";
 /// Size of the writer's page cache, in KiB.
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
 /// Size of the reader's page cache, in KiB.
@@ -77,6 +80,12 @@ pub fn is_taken(dir: &Path) -> bool {
     lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
+/// Whether there is a store in this directory, of this version or an earlier one.
+#[must_use]
+pub fn exists(dir: &Path) -> bool {
+    [FILE, FILE_1].iter().any(|file| dir.join(file).exists())
+}
+
 /// Path of the file with the store in this directory, whether or not it exists.
 ///
 /// A process that has the store open must not also open this file directly: closing it would release SQLite's locks
@@ -98,6 +107,7 @@ pub(crate) enum Syncs {
 /// The writing connection of the process that owns the directory. Creates the tables in a new file.
 pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     let file = file(dir);
+    upgrade(dir, &file)?;
     let db = connect(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     let (application, version) = numbers(&db, &file)?;
     match (application, version) {
@@ -115,6 +125,47 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
+/// Copies the file of version 1, if the directory has one and no later file. The tables of version 2 are those of
+/// version 1 and the topics'. The earlier file stays as it is.
+fn upgrade(dir: &Path, file: &Path) -> Result<(), OpenError> {
+    let earlier = dir.join(FILE_1);
+    if file.exists() || !earlier.exists() {
+        return Ok(());
+    }
+    let new = dir.join(format!("{FILE}.new"));
+    let failed = |e: rusqlite::Error| OpenError::of_file(&earlier, &e);
+    let source = connect(&earlier, OpenFlags::empty())?;
+    match numbers(&source, &earlier)? {
+        (APPLICATION, 1) => {}
+        (application, version) => return Err(foreign(earlier, application, version)),
+    }
+    // What an upgrade has left that was cut short.
+    let _ = std::fs::remove_file(&new);
+    let into = new.display().to_string();
+    source.execute("VACUUM INTO ?1", [into]).map_err(failed)?;
+    let copy = connect(&new, OpenFlags::empty())?;
+    copy.pragma_update(None, "user_version", VERSION)
+        .map_err(failed)?;
+    drop(copy);
+    let unusable = |why| OpenError::Directory {
+        dir: dir.to_owned(),
+        why,
+    };
+    File::open(&new)
+        .and_then(|f| f.sync_all())
+        .map_err(unusable)?;
+    std::fs::rename(&new, file).map_err(unusable)?;
+    File::open(dir)
+        .and_then(|f| f.sync_all())
+        .map_err(unusable)?;
+    tracing::info!(
+        from = %earlier.display(),
+        to = %file.display(),
+        "the store was upgraded; the earlier file is kept as a copy"
+    );
+    Ok(())
+}
+
 /// Rewrites the version in the file's first page, and nothing else.
 pub(crate) fn rewrite_version(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "user_version", VERSION)
@@ -128,7 +179,10 @@ pub(crate) fn guest(dir: &Path) -> Result<Connection, OpenError> {
         dir: dir.to_owned(),
     };
     if matches!(file.try_exists(), Ok(false)) {
-        return Err(missing());
+        return Err(match dir.join(FILE_1).exists() {
+            true => foreign(dir.join(FILE_1), APPLICATION, 1),
+            false => missing(),
+        });
     }
     let db = connect(&file, OpenFlags::empty())?;
     match numbers(&db, &file)? {
@@ -263,8 +317,10 @@ fn tables() -> String {
             WHERE FinishedAt IS NOT NULL;
         CREATE INDEX IF NOT EXISTS submitted ON order_state (SubmittedAt);
         {}
+        {}
         COMMIT;",
         columns.join(", "),
-        tally::tables()
+        tally::tables(),
+        topics::tables()
     )
 }

@@ -11,7 +11,7 @@ pub struct Pages(Connection);
 
 impl Pages {
     pub fn open(dir: &Path) -> Result<Self> {
-        let db = Connection::open(dir.join("state.sqlite"))?;
+        let db = Connection::open(dir.join("triad.sqlite"))?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "FULL")?;
         db.pragma_update(None, "cache_size", -16 * 1024)?;

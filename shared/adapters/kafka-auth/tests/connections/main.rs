@@ -3,7 +3,7 @@
 //!
 //! Needs the feature `tls`, which compiles OpenSSL.
 
-#[path = "../../../../engines/broker/tests/broker/authority.rs"]
+#[path = "../../../../engines/kafka-port/tests/broker/authority.rs"]
 mod authority;
 mod logins;
 mod place;

@@ -1,5 +1,5 @@
 //! The contract of a bus: the worker's loops and the production producer over the embedded broker (in memory and on
-//! disk) and over librdkafka's mock cluster; and the same loops over the in-process client.
+//! disk) and over librdkafka's mock cluster; and the same loops over the topics of their own process.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use rdkafka::mocking::MockCluster;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use triad_broker::{BrokerConfig, BrokerHandle};
+use triad_broker::{BrokerConfig, BrokerHandle, TopicsIn};
 use triad_consume::{Broker, ConsumeError, WorkerConfig, run_batches, run_stream};
-use triad_direct::DirectBroker;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_sim::contract::bus::{Answers, BusUnderTest, Next, PARTITIONS, TOPICS, all, answer};
+use triad_sqlite::topics::{LocalBroker, TopicSettings};
 use triad_tests::engines::loopback;
 
 /// Which of the worker's loops is under test.
@@ -41,12 +41,12 @@ fn kafka(brokers: String, reads: Loop) -> Over<KafkaConfig> {
     }
 }
 
-fn direct(broker: &BrokerHandle, reads: Loop) -> Over<DirectBroker> {
-    let direct = DirectBroker::new(broker.line());
+fn local(broker: &BrokerHandle, reads: Loop) -> Over<LocalBroker> {
+    let local = LocalBroker::new(broker.topics());
     Over {
-        bus: direct.bus().expect("there is a bus"),
+        bus: local.bus().expect("there is a bus"),
         admin: Some(KafkaConfig::new(broker.addr().to_string())),
-        broker: direct,
+        broker: local,
         reads,
     }
 }
@@ -170,7 +170,7 @@ async fn a_stream_over_the_embedded_broker() {
 async fn batches_over_the_durable_broker() {
     let directory = tempfile::tempdir().expect("a directory");
     let broker = broker(BrokerConfig {
-        data: Some(directory.path().to_owned()),
+        topics: TopicsIn::Directory(directory.path().to_owned(), TopicSettings::default()),
         ..BrokerConfig::default()
     });
     all(&kafka(broker.addr().to_string(), Loop::Batches)).await;
@@ -189,23 +189,35 @@ async fn batches_over_the_mock_cluster_of_librdkafka() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn batches_over_the_direct_line() {
+async fn batches_within_the_process() {
     let broker = broker(BrokerConfig::default());
-    all(&direct(&broker, Loop::Batches)).await;
+    all(&local(&broker, Loop::Batches)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_over_the_direct_line() {
+async fn a_stream_within_the_process() {
     let broker = broker(BrokerConfig::default());
-    all(&direct(&broker, Loop::Stream)).await;
+    all(&local(&broker, Loop::Stream)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn batches_over_the_direct_line_to_a_durable_log() {
+async fn batches_within_the_process_over_synced_tables() {
     let directory = tempfile::tempdir().expect("a directory");
     let broker = broker(BrokerConfig {
-        data: Some(directory.path().to_owned()),
+        topics: TopicsIn::Directory(directory.path().to_owned(), TopicSettings::default()),
         ..BrokerConfig::default()
     });
-    all(&direct(&broker, Loop::Batches)).await;
+    all(&local(&broker, Loop::Batches)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_within_the_process_over_memory() {
+    let broker = broker(BrokerConfig {
+        topics: TopicsIn::Scratch(TopicSettings {
+            in_memory: |_| true,
+            ..TopicSettings::default()
+        }),
+        ..BrokerConfig::default()
+    });
+    all(&local(&broker, Loop::Batches)).await;
 }

@@ -1,15 +1,16 @@
 //! Requests with `?wait` are answered when the order ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use triad_core::status::Status;
 use triad_ingress::OrderEndWaiters;
+use triad_runtime::{StateStore as _, Write, Written};
 
 use crate::common::{Made, World, order, until};
 
 #[tokio::test]
-async fn who_submits_and_waits_is_answered_with_the_end_when_its_status_passes() {
+async fn who_submits_and_waits_is_answered_with_the_end_when_it_is_written() {
     let world = World::start().await;
     let client = world.client.clone();
     let asked = tokio::spawn(async move { client.post("/v1/orders?wait=60s", &order("7")).await });
@@ -35,7 +36,7 @@ async fn who_submits_and_waits_is_answered_with_the_end_when_its_status_passes()
 }
 
 #[tokio::test]
-async fn many_wait_for_one_order_and_only_a_status_of_an_end_is_one() {
+async fn many_wait_for_one_order_and_only_its_end_wakes_them() {
     let world = World::start().await;
     world.submit("7").await;
     world.submit("8").await;
@@ -46,8 +47,9 @@ async fn many_wait_for_one_order_and_only_a_status_of_an_end_is_one() {
     };
     let (first, second, other) = (ask("7"), ask("7"), ask("8"));
     world.waiting(3).await;
-    let pending = world.stored("7").await.unwrap();
-    world.tell(&pending, Status::Started).await;
+    let before = world.stored("7").await.unwrap().version;
+    let next = world.next("7").await;
+    assert_eq!(world.write(next, before).await, Written::Written);
     world.finish("7").await;
     for asked in [first, second] {
         let said = asked.await.unwrap();
@@ -92,28 +94,34 @@ async fn an_end_that_nobody_tells_is_met_by_a_look() {
     let asked =
         tokio::spawn(async move { client.send("GET", "/v1/orders/7?wait=60s", &[], b"").await });
     world.waiting(1).await;
-    world.end("7").await;
+    // Another process writes the end.
+    let before = world.stored("7").await.unwrap().version;
+    let end = world.end_of("7").await;
+    let write = Write::silent(before, Arc::new(end), 7);
+    assert_eq!(
+        world.sqlite.commit(vec![write]).await,
+        [Ok(Written::Written)]
+    );
     assert_eq!(asked.await.unwrap().status, 200);
 }
 
 #[tokio::test]
-async fn an_end_is_told_once_its_record_is_written_whatever_becomes_of_its_status() {
+async fn an_end_that_is_not_written_wakes_nobody() {
     let world = World::start().await;
     world.submit("7").await;
     let client = world.client.clone();
     let path = "/v1/orders/7?wait=60s";
     let asked = tokio::spawn(async move { client.send("GET", path, &[], b"").await });
     world.waiting(1).await;
-    let order = world.stored("7").await.expect("it is stored");
-    world.tell(&order, Status::Completed).await;
-    // Meanwhile, a request woken by the status would have read the store.
+    let end = world.end_of("7").await;
+    let later = end.version;
+    assert_eq!(world.write(end, later).await, Written::Conflict);
+    // Meanwhile, a request that was woken would have read the store.
     for _ in 0..20 {
         assert_eq!(world.get("/v1/orders/7").await.json()["state"], "Pending");
     }
-    assert!(!asked.is_finished(), "a word is no end");
-    let order = world.end("7").await;
-    *world.heard.refuses.lock().unwrap() = Some(triad_runtime::BusError::Transient("no".into()));
-    world.tell(&order, Status::Completed).await;
+    assert!(!asked.is_finished(), "the order goes on");
+    world.finish("7").await;
     assert_eq!(asked.await.unwrap().status, 200);
 }
 

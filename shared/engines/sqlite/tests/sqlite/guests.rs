@@ -246,7 +246,7 @@ async fn the_log_stays_bounded_beside_a_guest() {
         let seen = guest.load(vec![id(&format!("{batch}-7"))]).await;
         assert!(matches!(seen[..], [Ok(Some(_))]), "{seen:?}");
     }
-    let log = std::fs::metadata(dir.path().join("state.sqlite-wal")).unwrap();
+    let log = std::fs::metadata(dir.path().join("triad.sqlite-wal")).unwrap();
     assert!(log.len() < 48 << 20, "{} bytes", log.len());
 }
 
@@ -291,7 +291,7 @@ fn a_guest_refuses_a_file_of_another_version_or_program() {
             7,
             Foreign::Later {
                 version: 7,
-                known: 1,
+                known: 2,
             },
         ),
         (
@@ -299,7 +299,7 @@ fn a_guest_refuses_a_file_of_another_version_or_program() {
             0,
             Foreign::Earlier {
                 version: 0,
-                known: 1,
+                known: 2,
             },
         ),
         ("application_id", 7, Foreign::Program),

@@ -1,6 +1,7 @@
 //! The store fulfils the ports' contracts, loses nothing when its process is killed, and reports damaged and foreign
 //! files.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,6 +16,7 @@ use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
 use triad_sim::contract::{self, OnThreads, TimedStore};
 use triad_sim::{calm_ports, run_on};
+use triad_sqlite::topics::TopicSettings;
 use triad_sqlite::{Foreign, OpenError, SqliteStore};
 use triad_workflow::Millis;
 
@@ -379,7 +381,7 @@ fn a_directory_that_cannot_be_made_is_named() {
 /// The file of a closed store with all its data. The store's two connections may close at the same time; then neither
 /// is the last, and the latest writes are still in the write-ahead log.
 fn whole_file(dir: &Path) -> PathBuf {
-    let file = dir.join("state.sqlite");
+    let file = dir.join("triad.sqlite");
     let db = Connection::open(&file).unwrap();
     let is_busy = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
     assert_eq!(is_busy, Ok(0), "nobody else has it open");
@@ -402,7 +404,7 @@ fn a_file_of_another_program_or_of_a_later_version_is_refused() {
             60,
             Foreign::Later {
                 version: 7,
-                known: 1,
+                known: 2,
             },
         ),
         (68, Foreign::Program),
@@ -417,7 +419,7 @@ fn a_file_of_another_program_or_of_a_later_version_is_refused() {
         assert_eq!(why, foreign);
     }
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("state.sqlite"), [b'x'; 4096]).unwrap();
+    std::fs::write(dir.path().join("triad.sqlite"), [b'x'; 4096]).unwrap();
     let why = SqliteStore::open(dir.path(), Hand::at(0), Millis(0)).unwrap_err();
     assert!(matches!(why, OpenError::File { .. }), "{why}");
 }
@@ -658,4 +660,37 @@ async fn an_output_is_deleted_with_its_record() {
         .query_row("SELECT OrderID FROM outputs", [], |row| row.get(0))
         .unwrap();
     assert_eq!(left, "stays");
+}
+
+/// Version 1 had its file in a folder of its own, without topics.
+#[tokio::test]
+async fn a_file_of_the_first_version_is_upgraded_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let earlier = dir.path().join("store");
+    let store = open(&earlier);
+    assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
+    drop(store);
+    std::fs::rename(earlier.join("triad.sqlite"), earlier.join("state.sqlite")).unwrap();
+    let db = Connection::open(earlier.join("state.sqlite")).unwrap();
+    db.execute_batch("DROP VIEW messages; DROP TABLE records; DROP TABLE topics;")
+        .unwrap();
+    db.pragma_update(None, "user_version", 1).unwrap();
+    drop(db);
+    let clock = Hand::at(10_000);
+    let guest = SqliteStore::join(dir.path(), clock, Millis(1)).unwrap_err();
+    assert!(guest.to_string().contains("has version 1"), "{guest}");
+    let store = open(dir.path());
+    let found = store.load(vec![id("7")]).await.remove(0).unwrap();
+    assert!(found.is_some());
+    let topics = store.open_topics(TopicSettings::default()).await.unwrap();
+    let made = topics.create("t", 1, BTreeMap::new()).await;
+    assert!(made.is_ok(), "{made:?}");
+    assert!(
+        earlier.join("state.sqlite").exists(),
+        "it is kept as a copy"
+    );
+    drop((store, topics));
+    let store = open(dir.path());
+    let topics = store.open_topics(TopicSettings::default()).await.unwrap();
+    assert!(topics.get("t").is_some(), "it is upgraded once");
 }

@@ -10,13 +10,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use triad_core::message::StatusMessage;
-use triad_core::status::Status;
-use triad_core::{Effect, Order, OrderId, ProcessState, WorkflowRef, render};
-use triad_ingress::{Noticing, OrderEndWaiters, Server, Settings};
+use triad_core::{Order, OrderId, ProcessState, Version, WorkflowRef};
+use triad_ingress::{OrderEndWaiters, Server, Settings};
 use triad_runtime::submission::Submission;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{Bus, Clock, DefinitionStore, StateStore, Write, Written};
+use triad_runtime::{Clock, DefinitionStore, StateStore, Write, Written};
 use triad_sqlite::SqliteStore;
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{Limits as WorkflowLimits, Millis, Workflow};
@@ -54,7 +52,6 @@ pub struct World {
     pub store: Faulty<Sqlite>,
     pub sqlite: Sqlite,
     pub heard: Heard,
-    pub bus: Noticing<Heard>,
     pub ends: OrderEndWaiters,
     pub server: Option<Server>,
     pub client: Client,
@@ -78,8 +75,8 @@ impl World {
         publish(&sqlite, &strict).await;
         let store = Faulty::new(sqlite.clone());
         let heard = Heard::default();
-        let bus = Noticing::new(heard.clone(), made.ends.clone());
-        let submission = Submission::new(store.clone(), bus.clone(), SystemClock, made.handlers);
+        let bus = heard.clone();
+        let submission = Submission::new(store.clone(), bus, SystemClock, made.handlers);
         let server = Server::start(
             made.settings,
             Arc::new(submission),
@@ -92,7 +89,6 @@ impl World {
             store,
             sqlite,
             heard,
-            bus,
             ends: made.ends,
             server: Some(server),
             client,
@@ -117,42 +113,35 @@ impl World {
         found.pop().unwrap().unwrap()
     }
 
-    /// Writes the end of an order, as a Scheduler does, without sending its status.
-    pub async fn end(&self, id: &str) -> Order {
+    /// The next version of an order.
+    pub async fn next(&self, id: &str) -> Order {
         let mut order = self.stored(id).await.expect("it is stored");
-        let expected = order.version;
-        order.version = expected.next();
-        order.sequence += 1;
+        order.version = order.version.next();
+        order
+    }
+
+    /// The version of an order with which it ends.
+    pub async fn end_of(&self, id: &str) -> Order {
+        let mut order = self.next(id).await;
         order.due = None;
         order.state = ProcessState::Processed {
             at: SystemClock.now(),
         };
-        let write = Write::silent(expected, Arc::new(order.clone()), 7);
-        assert_eq!(
-            self.sqlite.commit(vec![write]).await,
-            [Ok(Written::Written)]
-        );
         order
     }
 
-    /// Sends a status of an order through the bus that watches for ends.
-    pub async fn tell(&self, order: &Order, status: Status) {
-        let body = StatusMessage {
-            order_id: order.id.clone(),
-            sequence: order.sequence,
-            status,
-            step: None,
-            cause: None,
-            at: SystemClock.now(),
-        };
-        let message = render::effect(&Effect::Status(body), order);
-        self.bus.publish(vec![message]).await;
+    /// Writes a version as the handlers of the server's process do.
+    pub async fn write(&self, next: Order, expected: Version) -> Written {
+        let write = Write::silent(expected, Arc::new(next), 7);
+        let written = self.ends.commit(&self.sqlite, vec![write]).await;
+        written.into_iter().next().unwrap().unwrap()
     }
 
-    /// Writes the end of an order, and sends its status.
+    /// Writes the end of an order as the handlers of the server's process do.
     pub async fn finish(&self, id: &str) {
-        let order = self.end(id).await;
-        self.tell(&order, Status::Completed).await;
+        let before = self.stored(id).await.expect("it is stored").version;
+        let end = self.end_of(id).await;
+        assert_eq!(self.write(end, before).await, Written::Written);
     }
 
     /// Waits until this many requests wait for the end of an order.
