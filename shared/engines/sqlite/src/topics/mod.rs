@@ -72,6 +72,9 @@ pub struct TopicSettings {
     /// Name prefix of the consumer groups of the installation's own handlers. A record that such a group still has to
     /// commit is deleted neither for its age nor for the bytes of its partition. Default none.
     pub own_groups: Option<String>,
+    /// Bound: bytes of all records in tables. Beyond it [`Topics::append`] is refused until some are done and deleted;
+    /// the messages of this process are not. Default 16 GiB.
+    pub table_bytes: u64,
     /// Most consumer groups with committed offsets. Default 10,000.
     pub max_groups: usize,
 }
@@ -86,6 +89,7 @@ impl Default for TopicSettings {
             retention_bytes: None,
             retention: None,
             own_groups: None,
+            table_bytes: 16 << 30,
             max_groups: 10_000,
         }
     }
@@ -106,6 +110,9 @@ pub enum TopicError {
     /// A record is larger than the topic takes.
     #[error("the record is larger than the topic takes")]
     TooLarge,
+    /// The tables have as many bytes as [`TopicSettings::table_bytes`].
+    #[error("the topics are full: records that are not done yet are kept")]
+    Full,
     /// There are as many consumer groups as [`TopicSettings::max_groups`].
     #[error("there are too many consumer groups")]
     TooManyGroups,
@@ -296,8 +303,8 @@ impl Topics {
     /// Records of a table are queued at once; the future completes once they are synced.
     ///
     /// # Errors
-    /// [`TopicError::NoTopic`], [`TopicError::TooLarge`], [`TopicError::Store`], or of an idempotent producer
-    /// [`TopicError::ProducerEpoch`], [`TopicError::OutOfOrder`] and [`TopicError::Duplicate`].
+    /// [`TopicError::NoTopic`], [`TopicError::TooLarge`], [`TopicError::Full`], [`TopicError::Store`], or of an
+    /// idempotent producer [`TopicError::ProducerEpoch`], [`TopicError::OutOfOrder`] and [`TopicError::Duplicate`].
     pub fn append(
         &self,
         topic: &str,
@@ -315,6 +322,7 @@ impl Topics {
                     let start = state.partitions.get(&id).map_or(0, |p| p.start);
                     Err(base.map(|base| Appended { base, start }))
                 }
+                Ok((_, false)) if self.is_full(&state) => Err(Err(TopicError::Full)),
                 Ok((id, false)) => {
                     drop(state);
                     Ok(self.submit(move |writer, db| writer.append(db, id, records, sequence)))
@@ -403,6 +411,10 @@ impl Topics {
         attended
             .map(|(group, count)| (group.clone(), count))
             .collect()
+    }
+
+    fn is_full(&self, state: &State) -> bool {
+        u64::try_from(state.table_bytes()).unwrap_or(0) >= self.0.settings.table_bytes
     }
 
     fn shape(&self, name: &str, topic: &state::Topic) -> TopicShape {

@@ -54,6 +54,8 @@ pub(crate) struct Partition {
     pub(crate) latest: i64,
     /// Bytes of all records so far.
     pub(crate) total: i64,
+    /// Bytes of the records of a table that were deleted.
+    pub(crate) deleted: i64,
     /// The newest records; of a topic in memory all records.
     recent: VecDeque<Arc<StoredRecord>>,
     recent_bytes: usize,
@@ -238,6 +240,12 @@ impl State {
             return Err(TopicError::TooLarge);
         }
         Ok((id, topic.in_memory))
+    }
+
+    /// Bytes of the records that the tables keep.
+    pub(crate) fn table_bytes(&self) -> i64 {
+        let tables = self.partitions.values().filter(|p| !p.in_memory);
+        tables.map(|partition| partition.total - partition.deleted).sum()
     }
 
     /// Adds a topic that is in the file, with the partitions that it has there.
