@@ -88,8 +88,7 @@ pub struct File {
     /// handler has not done. Without it 64 MiB. Variable: TRIAD_LOG_BYTES.
     #[serde(default)]
     log_bytes: Option<u64>,
-    /// How long orders, requests and replies stay in their topics once a handler has done them; without
-    /// it 1 day. Statuses, alerts and dead letters have no age. Variable: TRIAD_LOG_RETENTION.
+    /// How long submitted orders stay in their topics once a handler has done them; without it 1 day. Statuses, alerts and dead letters have no age. Variable: TRIAD_LOG_RETENTION.
     #[serde(default)]
     log_retention: Option<String>,
     /// Time between two sweeps of the Supervisor; without it 1 s. Variable: TRIAD_SWEEP_EVERY.

@@ -62,6 +62,18 @@ impl Broker for LocalBroker {
         // Nothing to do: a publish waits for its acknowledgement.
     }
 
+    fn unhandled(&self, group: &str, topic: &str) -> u64 {
+        let state = self.0.state();
+        let Some(topic) = state.topics.get(topic) else {
+            return 0;
+        };
+        let left = topic.partitions.iter().filter_map(|id| {
+            let committed = state.offsets.get(group)?.get(id)?.offset;
+            u64::try_from(state.partitions.get(id)?.end - committed).ok()
+        });
+        left.sum()
+    }
+
     fn address(&self) -> &str {
         "this process"
     }
