@@ -538,6 +538,46 @@ async fn with_tokens_the_kafka_port_asks_for_one_that_operates() {
     serve.stop().await;
 }
 
+/// Other machines reach the Kafka port with TLS, and log in with the same tokens.
+#[tokio::test]
+async fn with_tls_the_kafka_port_serves_other_machines() {
+    let place = Place::new().await;
+    let ann = new_token("ann", "operate").await;
+    place.files.write("tokens", &ann.out);
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]);
+    let made = made.expect("a certificate");
+    let certificate = place.files.write("cert.pem", &made.cert.pem());
+    place.files.write("key.pem", &made.signing_key.serialize_pem());
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let secured = listener.local_addr().expect("an address").to_string();
+    drop(listener);
+    let tls = json!({"certificate": "cert.pem", "key": "key.pem"});
+    let without = place.configure(&json!({"kafka_tls": secured, "tls": tls}));
+    let check = ["serve", "--config", &without, "--check"];
+    let refused = triad(&check, &[], b"").await.ended(2);
+    assert!(refused.err.contains("TRIAD_TOKENS"), "{}", refused.err);
+    place.configure(&json!({"kafka_tls": secured, "tls": tls, "tokens": "tokens"}));
+    let serve = place.serve().await;
+    let file = place.files.write("orders.jsonl", &lines(&[order("o", 1)]));
+    let submit = async |password: &str| {
+        let settings = [
+            "security.protocol=sasl_ssl".to_owned(),
+            format!("ssl.ca.location={certificate}"),
+            "sasl.mechanism=PLAIN".to_owned(),
+            "sasl.username=me".to_owned(),
+            format!("sasl.password={password}"),
+            "message.timeout.ms=3000".to_owned(),
+        ];
+        let args = settings.iter().flat_map(|setting| ["--kafka-setting", setting]);
+        let args: Vec<&str> = ["submit", &file].into_iter().chain(args).collect();
+        triad(&args, &[("TRIAD_BROKERS", secured.as_str())], b"").await
+    };
+    assert_ne!(submit("triad_guess").await.code, 0, "a stranger was let in");
+    let let_in = submit(ann.err.trim()).await;
+    assert_eq!(let_in.code, 0, "{let_in:?}");
+    serve.stop().await;
+}
+
 /// Creates a token: standard output has its line for the file of tokens, standard error the token.
 async fn new_token(name: &str, role: &str) -> Ran {
     let made = triad(&["token", name, "--role", role], &[], b"").await;
