@@ -133,7 +133,12 @@ pub async fn run_on_one_machine<S: WholeStore, B: Broker>(
     let scheduling = CancellationToken::new();
     let (alive, agents) = mpsc::channel(1);
     let driving = drive_on(wiring.supervisor(), stop.clone());
-    let last = last_replies(wiring.broker.clone(), agents, stop.clone(), scheduling.clone());
+    let last = last_replies(
+        wiring.broker.clone(),
+        agents,
+        stop.clone(),
+        scheduling.clone(),
+    );
     let stops = Stops {
         all: stop,
         scheduler: scheduling,
@@ -157,14 +162,19 @@ async fn last_replies<B: Broker>(
         // Nothing is sent through this channel.
         while agents.recv().await.is_some() {}
         for lane in [Priority::Normal, Priority::High] {
-            let (group, topic) = (topics::group("", topics::SCHEDULER), topics::scheduler(lane));
+            let (group, topic) = (
+                topics::group("", topics::SCHEDULER),
+                topics::scheduler(lane),
+            );
             while broker.unhandled(&group, topic) > 0 {
                 tokio::time::sleep(LOOK_FOR_REPLIES).await;
             }
         }
     };
     if tokio::time::timeout(LAST_REPLIES, handled).await.is_err() {
-        tracing::warn!("the last replies of agents were not handled in time: their requests are sent again");
+        tracing::warn!(
+            "the last replies of agents were not handled in time: their requests are sent again"
+        );
     }
     scheduling.cancel();
 }

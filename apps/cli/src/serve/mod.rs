@@ -18,9 +18,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{Sending, Wiring, environment, export_traces, http_remotes, logging};
-use triad_broker::{
-    Broker, BrokerConfig, BrokerHandle, SaslConfig, SecuredListener, TopicsIn,
-};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle, SaslConfig, SecuredListener, TopicsIn};
 use triad_consume::Broker as _;
 use triad_core::topics;
 use triad_ingress::{Server, TlsFiles};

@@ -51,7 +51,9 @@ impl Kafka {
             name: name.to_owned(),
             partitions: PARTITIONS,
         };
-        create_topics(&config, &TOPICS.map(topic)).await.expect("topics");
+        create_topics(&config, &TOPICS.map(topic))
+            .await
+            .expect("topics");
         Self::of(config, Box::new(broker))
     }
 

@@ -11,9 +11,10 @@ use triad_consume::{Assignment, Broker, Consumer, Partition, Polled};
 use triad_runtime::BusError;
 
 use super::bus::LocalBus;
-use super::record::StoredRecord;
-use super::state::{Committed, State as TopicState};
-use super::{Attending, Found, PartitionRead, Position, TopicError, Topics};
+use super::{
+    Attending, Committed, Found, PartitionRead, Position, StoredRecord, TopicError, Topics,
+};
+use crate::catalogue::State as TopicState;
 
 /// Bound: bytes that are read ahead of the handlers at once; of a paused partition as many may lie beside those of the
 /// others.

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row};
 use tokio::sync::Notify;
 
-use super::record::StoredRecord;
-use super::state::{Look, PartitionId};
-use super::writer::{headers_from_json, offset_of, place};
-use super::{Marks, TopicError, Topics};
+use super::{Marks, StoredRecord, TopicError, Topics};
+use crate::catalogue::{Look, PartitionId, headers_from_json, offset_of, place};
 
 /// Where to read a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

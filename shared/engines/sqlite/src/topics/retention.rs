@@ -11,9 +11,8 @@ use tokio::time::MissedTickBehavior;
 use triad_core::Timestamp;
 use triad_runtime::Clock;
 
-use super::state::{PartitionId, State};
-use super::writer::{TopicWriter, offset_of, place};
 use super::{TopicError, Topics};
+use crate::catalogue::{PartitionId, State, TopicWriter, offset_of, place};
 
 /// Most records that one transaction deletes: other writes wait a few milliseconds at most.
 const ROWS: i64 = 500;

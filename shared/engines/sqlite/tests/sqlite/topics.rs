@@ -134,7 +134,11 @@ async fn a_producer_that_repeats_is_known_after_a_start() {
     drop((store, topics));
     let (_store, topics) = open(dir.path()).await;
     let again = topics.append("t", 0, vec![record(1, "x")], sequence(1));
-    assert_eq!(again.await.map(|at| at.base), Ok(1), "it is not appended twice");
+    assert_eq!(
+        again.await.map(|at| at.base),
+        Ok(1),
+        "it is not appended twice"
+    );
     let gap = topics.append("t", 0, vec![record(1, "x")], sequence(5));
     assert_eq!(gap.await, Err(TopicError::OutOfOrder));
     let next = topics.append("t", 0, vec![record(1, "x")], sequence(3));
@@ -163,7 +167,10 @@ async fn a_topic_that_was_deleted_leaves_nothing_to_one_of_its_name() {
     while topics.delete_old(triad_core::Timestamp(1)).await.unwrap() {
         rounds += 1;
     }
-    assert!((2..10).contains(&rounds), "a bounded number at a time: {rounds}");
+    assert!(
+        (2..10).contains(&rounds),
+        "a bounded number at a time: {rounds}"
+    );
     let db = rusqlite::Connection::open(triad_sqlite::file(dir.path())).unwrap();
     let count = |sql| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(count("SELECT count(*) FROM records"), 1);
@@ -189,5 +196,8 @@ async fn topics_have_at_most_as_many_partitions_as_the_settings_say() {
     let refused = Err(TopicError::TooManyPartitions);
     assert_eq!(topics.create("u", 1, BTreeMap::new()).await, refused);
     topics.delete("t").await.unwrap();
-    assert!(topics.create("u", 3, BTreeMap::new()).await.is_ok(), "there is room again");
+    assert!(
+        topics.create("u", 3, BTreeMap::new()).await.is_ok(),
+        "there is room again"
+    );
 }

@@ -1,7 +1,8 @@
 //! Records of topics.
 
 use triad_core::Envelope;
-use triad_runtime::InputRecord;
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Clock, InputRecord};
 
 /// Bytes that a record takes beside its key, value and headers, for all bounds on memory and disk.
 const OVERHEAD: usize = 64;
@@ -104,4 +105,9 @@ fn size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &Headers) -> usize {
         .iter()
         .map(|(name, value)| name.len() + bytes(value.as_deref()) + HEADER_OVERHEAD);
     OVERHEAD + bytes(key) + bytes(value) + headers.sum::<usize>()
+}
+
+/// The present time of this machine, in milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> i64 {
+    i64::try_from(SystemClock.now().0).unwrap_or(i64::MAX)
 }

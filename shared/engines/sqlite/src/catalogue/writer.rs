@@ -11,9 +11,8 @@ use serde_json::Value as Json;
 use triad_core::Envelope;
 use uuid::Uuid;
 
-use super::bus::now_ms;
 use super::producers::{self, Sequence, Verdict};
-use super::record::{Headers, NewRecord, StoredRecord};
+use super::record::{Headers, NewRecord, StoredRecord, now_ms};
 use super::state::{Committed, Partition, PartitionId, State, Topic};
 use super::{Appended, Commit, MAX_PARTITION_ID, TopicError, TopicSettings, lock, partitioner};
 
