@@ -273,8 +273,8 @@ fn start_broker(
     login: Option<SaslConfig>,
     topics: Topics,
 ) -> Result<BrokerHandle> {
-    let secured = settings.kafka_tls.zip(settings.http.tls.as_ref());
-    let secured = secured
+    let with_tls = settings.kafka_tls.zip(settings.http.tls.as_ref());
+    let secured = with_tls
         .map(|(listen, tls)| secured(listen, tls, login.clone()))
         .transpose()?;
     let started = Broker::start(BrokerConfig {
