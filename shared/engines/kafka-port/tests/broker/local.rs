@@ -426,9 +426,10 @@ async fn what_is_done_is_deleted_for_its_age_and_not_for_the_time_that_it_names(
     }
     consumer.store(&("t".to_owned(), 0), 2);
     consumer.commit();
-    let start = || broker.topics().marks("t", 0).map(|marks| marks.start);
+    let topics = broker.topics();
+    let start = || topics.marks("t", 0).map(|marks| marks.start);
     let now = SystemClock.now();
-    let delete = |at| broker.topics().delete_old(at);
+    let delete = |at| topics.delete_old(at);
     assert_eq!(
         delete(now).await.map(|_| start()),
         Ok(Some(0)),
