@@ -346,9 +346,9 @@ impl TopicWriter {
                 end.latest,
                 now,
                 end.total,
-                text_or_bytes(record.key.as_deref()),
-                text_or_bytes(record.value.as_deref()),
-                headers_as_json(&record.headers),
+                text_or_bytes(record.key()),
+                text_or_bytes(record.value()),
+                headers_as_json(&record),
             ))?;
             self.appended.push((id, Arc::new(record)));
         }
@@ -628,21 +628,16 @@ fn text_or_bytes(bytes: Option<&[u8]>) -> rusqlite::types::ToSqlOutput<'_> {
 }
 
 /// Headers as a JSON array of pairs. A value that is no text is an array of its bytes.
-fn headers_as_json(headers: &Headers) -> Option<String> {
-    if headers.is_empty() {
-        return None;
-    }
-    let pair = |(name, value): &(String, Option<Vec<u8>>)| {
-        let value = value
-            .as_deref()
-            .map(|bytes| match std::str::from_utf8(bytes) {
-                Ok(text) => Json::from(text),
-                Err(_) => Json::from(bytes),
-            });
-        Json::from(vec![Json::from(name.as_str()), Json::from(value)])
+fn headers_as_json(record: &StoredRecord) -> Option<String> {
+    let pair = |(name, value): (&str, Option<&[u8]>)| {
+        let value = value.map(|bytes| match std::str::from_utf8(bytes) {
+            Ok(text) => Json::from(text),
+            Err(_) => Json::from(bytes),
+        });
+        Json::from(vec![Json::from(name), Json::from(value)])
     };
-    let pairs: Vec<Json> = headers.iter().map(pair).collect();
-    Some(Json::from(pairs).to_string())
+    let pairs: Vec<Json> = record.headers().map(pair).collect();
+    (!pairs.is_empty()).then(|| Json::from(pairs).to_string())
 }
 
 /// The reverse of [`headers_as_json`]; `None` if the text is damaged.

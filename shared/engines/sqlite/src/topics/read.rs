@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row};
 use tokio::sync::Notify;
 
-use super::{Marks, StoredRecord, TopicError, Topics};
+use super::{Marks, NewRecord, StoredRecord, TopicError, Topics};
 use crate::catalogue::{Look, PartitionId, headers_from_json, offset_of, place};
 
 /// Where to read a partition.
@@ -263,11 +263,11 @@ fn record(row: &Row<'_>) -> rusqlite::Result<StoredRecord> {
             rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Text, why.into())
         })?,
     };
-    Ok(StoredRecord {
-        offset: offset_of(row.get(0)?),
+    let record = NewRecord {
         timestamp_ms: row.get(1)?,
         key: bytes(2)?,
         value: bytes(3)?,
         headers,
-    })
+    };
+    Ok(record.at(offset_of(row.get(0)?)))
 }

@@ -79,10 +79,12 @@ async fn what_was_appended_is_read_in_its_order_from_memory_and_from_the_file() 
     let fits = |found: &[StoredRecord], from: usize| {
         assert_eq!(found.len(), sent.len() - from);
         for (found, sent) in found.iter().zip(&sent[from..]) {
-            assert_eq!(found.key, sent.key);
-            assert_eq!(found.value, sent.value);
-            assert_eq!(found.headers, sent.headers);
-            assert_eq!(found.timestamp_ms, sent.timestamp_ms);
+            assert_eq!(*found, sent.clone().at(found.offset));
+            assert_eq!(found.key(), sent.key.as_deref());
+            assert_eq!(found.value(), sent.value.as_deref());
+            let headers = found.headers();
+            let headers = headers.map(|(name, value)| (name.to_owned(), value.map(<[u8]>::to_vec)));
+            assert_eq!(headers.collect::<Vec<_>>(), sent.headers);
         }
     };
     for (from, part) in [(0, 1), (0, 10_000), (0, usize::MAX), (95, 10_000), (101, 1)] {
