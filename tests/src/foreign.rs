@@ -77,6 +77,14 @@ pub fn batch(codec: Codec, count: i32, content: &[u8]) -> Vec<u8> {
 /// # Panics
 /// If the broker refuses it.
 pub fn produce(brokers: &str, topic: &str, partition: i32, batch: &[u8]) -> i64 {
+    offer(brokers, topic, partition, batch).expect("the broker takes the batch")
+}
+
+/// Offers a batch to a partition of a topic; returns the offset of its first record.
+///
+/// # Errors
+/// The protocol's error code, if the broker refuses it.
+pub fn offer(brokers: &str, topic: &str, partition: i32, batch: &[u8]) -> Result<i64, i16> {
     let mut body: Vec<u8> = Vec::new();
     let mut put = |bytes: &[u8]| body.extend_from_slice(bytes);
     // Produce, version 3: correlation id 1, no client id, no transaction, acknowledgement by all replicas, timeout 30
@@ -106,10 +114,12 @@ pub fn produce(brokers: &str, topic: &str, partition: i32, batch: &[u8]) -> i64 
     // Skips the correlation id, the number of topics, the name, the number of partitions, and the partition's number.
     let at = 4 + 4 + 2 + topic.len() + 4 + 4;
     let error = i16::from_be_bytes([answer[at], answer[at + 1]]);
-    assert_eq!(error, 0, "the broker does not take the batch");
+    if error != 0 {
+        return Err(error);
+    }
     let mut offset = [0; 8];
     offset.copy_from_slice(&answer[at + 2..at + 10]);
-    i64::from_be_bytes(offset)
+    Ok(i64::from_be_bytes(offset))
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {

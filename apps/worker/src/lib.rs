@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use futures::FutureExt;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{SchedulerHandler, SubmissionHandler, WholeStore, Wiring};
@@ -42,6 +43,10 @@ const CAMPAIGN_TIME: Millis = Millis(20_000);
 /// Longest wait at the stop for the work in hand. Together with the following waits it must fit into the 30 s after
 /// which most systems kill a process that they have asked to stop.
 const LAST_WORK: Duration = Duration::from_secs(20);
+/// On one machine, longest time after the stop until the Scheduler is stopped too: agents have 12 s of it for their calls.
+const LAST_REPLIES: Duration = Duration::from_secs(15);
+/// How often it is looked whether the Scheduler has handled the last replies.
+const LOOK_FOR_REPLIES: Duration = Duration::from_millis(10);
 /// Longest wait for the last spans at the end.
 const LAST_SPANS: Millis = Millis(2_000);
 
@@ -101,13 +106,19 @@ pub async fn run<S: WholeStore, B: Broker>(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let submission = Arc::new(wiring.submission());
-    run_with(submission, wiring, remotes, functions, sweep_every, stop).await
+    let stops = Stops {
+        scheduler: stop.clone(),
+        all: stop,
+        agents: None,
+    };
+    run_with(submission, wiring, remotes, functions, sweep_every, stops).await
 }
 
 /// Does what [`run`] does, in the one process of an installation on one machine. Its messages between handlers ended
-/// with the process before it, so every unfinished order is resumed first, concurrently with the handlers. `submitting`
-/// is the Submission handler, which the caller may use too: orders that it submits through it then wait in the same
-/// backlog as those of the topic.
+/// with the process before it, so every unfinished order is resumed first, concurrently with the handlers. When `stop` is
+/// cancelled, the Scheduler goes on until the agents have ended and it has handled their last replies, which would be
+/// lost otherwise. `submitting` is the Submission handler, which the caller may use too: orders that it submits through
+/// it then wait in the same backlog as those of the topic.
 ///
 /// # Errors
 /// The same as those of [`run`].
@@ -119,10 +130,61 @@ pub async fn run_on_one_machine<S: WholeStore, B: Broker>(
     sweep_every: Duration,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    let scheduling = CancellationToken::new();
+    let (alive, agents) = mpsc::channel(1);
     let driving = drive_on(wiring.supervisor(), stop.clone());
-    let running = run_with(submitting, wiring, remotes, functions, sweep_every, stop);
-    let ((), result) = tokio::join!(driving, running);
+    let last = last_replies(
+        wiring.broker.clone(),
+        agents,
+        stop.clone(),
+        scheduling.clone(),
+    );
+    let stops = Stops {
+        all: stop,
+        scheduler: scheduling,
+        agents: Some(alive),
+    };
+    let running = run_with(submitting, wiring, remotes, functions, sweep_every, stops);
+    let ((), (), result) = tokio::join!(driving, last, running);
     result
+}
+
+/// Ends the Scheduler of one machine: after `stop`, once no agent is there any more (`agents` has no sender) and what
+/// they have sent is handled, at the latest after [`LAST_REPLIES`].
+async fn last_replies<B: Broker>(
+    broker: B,
+    mut agents: mpsc::Receiver<()>,
+    stop: CancellationToken,
+    scheduling: CancellationToken,
+) {
+    stop.cancelled().await;
+    let handled = async {
+        // Nothing is sent through this channel.
+        while agents.recv().await.is_some() {}
+        for lane in [Priority::Normal, Priority::High] {
+            let (group, topic) = (
+                topics::group("", topics::SCHEDULER),
+                topics::scheduler(lane),
+            );
+            while broker.unhandled(&group, topic) > 0 {
+                tokio::time::sleep(LOOK_FOR_REPLIES).await;
+            }
+        }
+    };
+    if tokio::time::timeout(LAST_REPLIES, handled).await.is_err() {
+        tracing::warn!(
+            "the last replies of agents were not handled in time: their requests are sent again"
+        );
+    }
+    scheduling.cancel();
+}
+
+/// What ends the loops.
+struct Stops {
+    all: CancellationToken,
+    scheduler: CancellationToken,
+    /// Held by each loop of an agent.
+    agents: Option<mpsc::Sender<()>>,
 }
 
 /// Does what [`run`] does, with this Submission handler.
@@ -132,8 +194,9 @@ async fn run_with<S: WholeStore, B: Broker>(
     remotes: Remotes,
     functions: &[Function],
     sweep_every: Duration,
-    stop: CancellationToken,
+    stops: Stops,
 ) -> anyhow::Result<()> {
+    let stop = stops.all;
     ensure!(!sweep_every.is_zero(), NO_SPAN);
     let mut loops: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let counts = Arc::new(HandlerCounts::default());
@@ -146,14 +209,18 @@ async fn run_with<S: WholeStore, B: Broker>(
             Function::Submission => {
                 submission(&mut loops, submitting.clone(), &wiring, &counts, &stop);
             }
-            Function::Scheduler => scheduler(&mut loops, &wiring, &counts, &stop),
-            Function::Agent => agents(&mut loops, &wiring, &remotes, &counts, &stop),
+            Function::Scheduler => scheduler(&mut loops, &wiring, &counts, &stops.scheduler),
+            Function::Agent => {
+                let alive = stops.agents.clone();
+                agents(&mut loops, &wiring, &remotes, &counts, &stop, alive);
+            }
             Function::Supervisor => {
                 supervisor(&mut loops, &wiring, sweep_every, &stop);
                 campaigns(&mut loops, &wiring, sweep_every, stop.clone());
             }
         }
     }
+    drop(stops.agents);
     let result = ended(loops, &stop).await;
     B::flush(&wiring.bus, Duration::from_secs(5));
     wiring.config.settings.traces.flush(LAST_SPANS).await;
@@ -311,6 +378,7 @@ fn agents<S: WholeStore, B: Broker>(
     remotes: &Remotes,
     counts: &Arc<HandlerCounts>,
     stop: &CancellationToken,
+    alive: Option<mpsc::Sender<()>>,
 ) {
     let handler = Arc::new(wiring.agent(remotes.clone()));
     let used = handler.clone();
@@ -326,7 +394,9 @@ fn agents<S: WholeStore, B: Broker>(
         let topic = |lane| topics::agent(name, lane);
         let config = config(wiring, topic, IN_FLIGHT);
         let (handler, counts, stop) = (handler.clone(), counts.clone(), stop.clone());
+        let alive = alive.clone();
         loops.spawn(async move {
+            let _alive = alive;
             let handle = move |record: Arc<_>| {
                 let (handler, counts) = (handler.clone(), counts.clone());
                 async move {

@@ -217,41 +217,6 @@ async fn what_a_kill_leaves_goes_on_with_the_next_start() {
 
 /// The log fails while its directory is moved away, and works again afterwards.
 #[tokio::test]
-async fn a_log_that_cannot_be_written_ends_the_process_with_its_reason_and_the_next_start_goes_on()
-{
-    let place = Place::new().await;
-    let mut serve = place.serve().await;
-    assert_eq!(serve.submit(&order("before", 1)).await.0, 201);
-    let ready = client().get(serve.url("/readyz")).send().await;
-    assert_eq!(ready.expect("it answers").status(), 200);
-    let logs = Path::new(&place.data()).join("broker/logs");
-    let away = logs.with_extension("away");
-    std::fs::rename(&logs, &away).expect("a directory");
-    std::fs::write(&logs, b"no directory").expect("a file");
-    // More than a partition keeps in memory before writing to its file.
-    let mut large = order("large", 2);
-    large["details"]["note"] = json!("x".repeat(200_000));
-    let sent = place.files.write("large.jsonl", &lines(&[large]));
-    let kafka = serve.kafka.clone();
-    let sending =
-        tokio::spawn(
-            async move { triad(&["submit", &sent], &[("TRIAD_BROKERS", &kafka)], b"").await },
-        );
-    let status = serve.process.ended().await;
-    sending.abort();
-    assert_eq!(status.code(), Some(1), "{:?}", serve.process.err());
-    let last = serve.process.err().pop().expect("a last line");
-    assert!(last.contains("the log cannot be written"), "{last}");
-    std::fs::remove_file(&logs).expect("a file");
-    std::fs::rename(&away, &logs).expect("a directory");
-
-    let serve = place.serve().await;
-    assert_eq!(serve.finished("before").await["state"], "Processed");
-    assert_eq!(serve.submit(&order("after", 3)).await.0, 201);
-    serve.stop().await;
-}
-
-#[tokio::test]
 async fn one_directory_has_one_process() {
     let place = Place::new().await;
     let serve = place.serve().await;
@@ -535,6 +500,50 @@ async fn with_tokens_the_kafka_port_asks_for_one_that_operates() {
     let data = ["submit", &file, "--wait=30s", "--data", &place.data()];
     let sent = triad(&data, &[], b"").await;
     assert_eq!(sent.code, 0, "{sent:?}");
+    serve.stop().await;
+}
+
+/// Other machines reach the Kafka port with TLS, and log in with the same tokens.
+#[tokio::test]
+async fn with_tls_the_kafka_port_serves_other_machines() {
+    let place = Place::new().await;
+    let ann = new_token("ann", "operate").await;
+    place.files.write("tokens", &ann.out);
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]);
+    let made = made.expect("a certificate");
+    let certificate = place.files.write("cert.pem", &made.cert.pem());
+    place
+        .files
+        .write("key.pem", &made.signing_key.serialize_pem());
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let secured = listener.local_addr().expect("an address").to_string();
+    drop(listener);
+    let tls = json!({"certificate": "cert.pem", "key": "key.pem"});
+    let without = place.configure(&json!({"kafka_tls": secured, "tls": tls}));
+    let check = ["serve", "--config", &without, "--check"];
+    let refused = triad(&check, &[], b"").await.ended(2);
+    assert!(refused.err.contains("TRIAD_TOKENS"), "{}", refused.err);
+    place.configure(&json!({"kafka_tls": secured, "tls": tls, "tokens": "tokens"}));
+    let serve = place.serve().await;
+    let file = place.files.write("orders.jsonl", &lines(&[order("o", 1)]));
+    let submit = async |password: &str| {
+        let settings = [
+            "security.protocol=sasl_ssl".to_owned(),
+            format!("ssl.ca.location={certificate}"),
+            "sasl.mechanism=PLAIN".to_owned(),
+            "sasl.username=me".to_owned(),
+            format!("sasl.password={password}"),
+            "message.timeout.ms=3000".to_owned(),
+        ];
+        let args = settings
+            .iter()
+            .flat_map(|setting| ["--kafka-setting", setting]);
+        let args: Vec<&str> = ["submit", &file].into_iter().chain(args).collect();
+        triad(&args, &[("TRIAD_BROKERS", secured.as_str())], b"").await
+    };
+    assert_ne!(submit("triad_guess").await.code, 0, "a stranger was let in");
+    let let_in = submit(ann.err.trim()).await;
+    assert_eq!(let_in.code, 0, "{let_in:?}");
     serve.stop().await;
 }
 

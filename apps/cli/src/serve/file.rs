@@ -66,6 +66,10 @@ pub struct File {
     /// 127.0.0.1:9092. Variable: TRIAD_KAFKA.
     #[serde(default)]
     kafka: Option<String>,
+    /// Where the Kafka port also listens with TLS, the address by which clients reach this machine, and port. It needs
+    /// `tls`, whose files are read at the start, and `tokens`; without it nowhere. Variable: TRIAD_KAFKA_TLS.
+    #[serde(default)]
+    kafka_tls: Option<String>,
     /// Partitions of new topics, 1 to 100; without it 4. Variable: TRIAD_PARTITIONS.
     #[serde(default)]
     partitions: Option<u32>,
@@ -88,8 +92,8 @@ pub struct File {
     /// handler has not done. Without it 64 MiB. Variable: TRIAD_LOG_BYTES.
     #[serde(default)]
     log_bytes: Option<u64>,
-    /// How long orders, requests and replies stay in their topics once a handler has done them; without
-    /// it 1 day. Statuses, alerts and dead letters have no age. Variable: TRIAD_LOG_RETENTION.
+    /// How long submitted orders stay in their topics once a handler has done them; without it 1 day.
+    /// Statuses, alerts and dead letters have no age. Variable: TRIAD_LOG_RETENTION.
     #[serde(default)]
     log_retention: Option<String>,
     /// Time between two sweeps of the Supervisor; without it 1 s. Variable: TRIAD_SWEEP_EVERY.
@@ -282,6 +286,7 @@ impl File {
             ("TRIAD_MCP_ACTS", self.mcp_acts.map(|acts| acts.to_string())),
             ("TRIAD_METRICS", self.metrics.clone()),
             ("TRIAD_KAFKA", self.kafka.clone()),
+            ("TRIAD_KAFKA_TLS", self.kafka_tls.clone()),
             ("TRIAD_PARTITIONS", self.partitions.map(count)),
             ("TRIAD_AGENTS", json(&self.agents, self.agents.is_empty())),
             ("TRIAD_REPLY_TOPICS", Some(self.reply_topics.join(","))),
@@ -357,6 +362,7 @@ console_trace_url: https://jaeger.example/trace/{trace}
 mcp_acts: true
 metrics: 127.0.0.1:9464
 kafka: 127.0.0.1:9093
+kafka_tls: 10.0.0.5:9094
 partitions: 8
 agents: {bank: {base_url: "http://bank.example"}}
 reply_topics: [reply.shop, reply.bank]
@@ -398,6 +404,7 @@ traces: {endpoint: "http://127.0.0.1:4318", headers: {x-key: "a,b%"}, sample: 0.
             ("TRIAD_DETAILS_RETENTION", "1day"),
             ("TRIAD_HTTP", "0.0.0.0:8443"),
             ("TRIAD_KAFKA", "127.0.0.1:9093"),
+            ("TRIAD_KAFKA_TLS", "10.0.0.5:9094"),
             ("TRIAD_LOG_BYTES", "1000000"),
             ("TRIAD_LOG_RETENTION", "2h"),
             ("TRIAD_MAX_IN_FLIGHT", "100"),

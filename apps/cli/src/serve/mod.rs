@@ -7,7 +7,8 @@ mod login;
 mod settings;
 mod workflows;
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{Sending, Wiring, environment, export_traces, http_remotes, logging};
-use triad_broker::{Broker, BrokerConfig, BrokerHandle, SaslConfig, TopicsIn};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle, SaslConfig, SecuredListener, TopicsIn};
 use triad_consume::Broker as _;
 use triad_core::topics;
-use triad_ingress::Server;
+use triad_ingress::{Server, TlsFiles};
 use triad_kafka::{Topic, create_topics};
 use triad_metrics::prometheus::Endpoint;
 use triad_runtime::traces::Engines;
@@ -36,6 +37,7 @@ use crate::machine::writable::Disk;
 use crate::machine::{Wired, raise_open_files, topic_settings};
 use crate::mounted::mounted;
 use crate::output::Usage;
+use crate::user_files::why;
 use file::File;
 use settings::Settings;
 use workflows::Files;
@@ -271,9 +273,16 @@ fn start_broker(
     login: Option<SaslConfig>,
     topics: Topics,
 ) -> Result<BrokerHandle> {
+    let with_tls = settings.kafka_tls.zip(settings.http.tls.as_ref());
+    let secured = with_tls
+        .map(|(listen, tls)| secured(listen, tls, login.clone()))
+        .transpose()?;
     let started = Broker::start(BrokerConfig {
         listen: settings.kafka,
         login,
+        // Only the listener with TLS may be on another address than loopback.
+        allow_remote: secured.is_some(),
+        secured,
         topics: TopicsIn::Opened(topics),
         default_partitions: settings.partitions,
         ..BrokerConfig::default()
@@ -281,6 +290,25 @@ fn start_broker(
     started.map_err(|error| match error {
         triad_broker::Error::Listen { addr, source } => taken("kafka", addr, &source).into(),
         error => unusable("the Kafka port", Some(&settings.data), error.into()),
+    })
+}
+
+/// The listener with TLS, with the certificate of the HTTP interface and the same tokens.
+fn secured(
+    listen: SocketAddr,
+    tls: &TlsFiles,
+    login: Option<SaslConfig>,
+) -> Result<SecuredListener> {
+    let read = |path: &Path| {
+        let named = |e| Usage(format!("tls: {}: {}", path.display(), why(path, &e)));
+        std::fs::read_to_string(path).map_err(named)
+    };
+    Ok(SecuredListener {
+        listen,
+        certificate: read(&tls.certificate)?,
+        key: read(&tls.key)?,
+        client_ca: None,
+        sasl: login,
     })
 }
 

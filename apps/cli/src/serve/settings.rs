@@ -39,6 +39,8 @@ pub struct Settings {
     pub metrics: Option<SocketAddr>,
     /// Address of the Kafka port.
     pub kafka: SocketAddr,
+    /// Address of the Kafka port's listener with TLS; `None`: there is none.
+    pub kafka_tls: Option<SocketAddr>,
     /// Partitions of new topics.
     pub partitions: i32,
     /// Most bytes of a partition's log, beside unhandled records.
@@ -141,9 +143,11 @@ impl Settings {
         let http = address("TRIAD_HTTP", "127.0.0.1:7070");
         let kafka = address("TRIAD_KAFKA", "127.0.0.1:9092");
         let metrics = get("TRIAD_METRICS").map(|_| address("TRIAD_METRICS", "127.0.0.1:9464"));
+        let kafka_tls =
+            get("TRIAD_KAFKA_TLS").map(|_| address("TRIAD_KAFKA_TLS", "192.168.1.5:9094"));
         if !kafka.ip().is_loopback() {
             problems.push(format!(
-                "TRIAD_KAFKA: {kafka} can be reached from other machines, and the Kafka port has no TLS: listen on 127.0.0.1"
+                "TRIAD_KAFKA: {kafka} can be reached from other machines, and this listener has no TLS: listen on 127.0.0.1, and set TRIAD_KAFKA_TLS for other machines"
             ));
         }
         let mut number = |name: &str, default: u64, range: std::ops::RangeInclusive<u64>| {
@@ -187,6 +191,12 @@ impl Settings {
                 None
             }
         };
+        if kafka_tls.is_some() && (tls.is_none() || get("TRIAD_TOKENS").is_none()) {
+            problems.push(
+                "TRIAD_KAFKA_TLS: needs TRIAD_TLS_CERTIFICATE, TRIAD_TLS_KEY and TRIAD_TOKENS"
+                    .into(),
+            );
+        }
         let console =
             console(&get, http, tls.is_some() || is_behind_tls(&get)).unwrap_or_else(|why| {
                 problems.push(why);
@@ -247,6 +257,7 @@ impl Settings {
             mcp_acts,
             metrics,
             kafka,
+            kafka_tls,
             partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
             log_bytes,
             log_retention,

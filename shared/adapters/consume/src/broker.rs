@@ -34,6 +34,12 @@ pub trait Broker: Clone + Send + Sync + 'static {
     /// most `within`.
     fn flush(bus: &Self::Bus, within: Duration);
 
+    /// Number of messages of a topic that a group has not committed, as far as that is known without asking anybody: 0
+    /// by default.
+    fn unhandled(&self, _group: &str, _topic: &str) -> u64 {
+        0
+    }
+
     /// The address of the broker, for the log.
     fn address(&self) -> &str;
 }

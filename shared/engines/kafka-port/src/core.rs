@@ -142,6 +142,7 @@ pub(crate) fn error_of(error: &TopicError) -> ResponseError {
         TopicError::Exists => ResponseError::TopicAlreadyExists,
         TopicError::TooManyPartitions => ResponseError::PolicyViolation,
         TopicError::TooLarge => ResponseError::MessageTooLarge,
+        TopicError::Full => ResponseError::KafkaStorageError,
         TopicError::TooManyGroups => ResponseError::CoordinatorLoadInProgress,
         TopicError::ProducerEpoch => ResponseError::InvalidProducerEpoch,
         TopicError::OutOfOrder => ResponseError::OutOfOrderSequenceNumber,

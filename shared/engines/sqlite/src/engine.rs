@@ -11,9 +11,9 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use triad_runtime::StoreError;
 
+use crate::catalogue::TopicWriter;
 use crate::error::{OpenError, classify};
 use crate::schema::{self, Directory, Syncs};
-use crate::topics::TopicWriter;
 
 /// Most calls that wait for one of the threads; further callers wait for a free slot.
 const QUEUE: usize = 1_024;

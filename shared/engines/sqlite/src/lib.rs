@@ -24,9 +24,10 @@
 //! | `moving` | export of all stored items, page by page, and their import |
 //! | `snapshot` | a copy of the file while others write |
 //! | `expiry` | deletion of expired rows |
-//! | `topics` | the topics: tables, and queues in memory |
+//! | `catalogue`, `topics` | the topics: tables, and queues in memory |
 //! | `error` | classification of SQLite's errors |
 
+mod catalogue;
 mod control;
 mod definitions;
 mod engine;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Foreign, OpenError};
-use crate::{record, tally, topics};
+use crate::{catalogue, record, tally};
 
 /// Application id in the file's header: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
@@ -321,6 +321,6 @@ fn tables() -> String {
         COMMIT;",
         columns.join(", "),
         tally::tables(),
-        topics::tables()
+        catalogue::tables()
     )
 }

@@ -87,6 +87,7 @@ fn append(
     batch: &[u8],
 ) -> Result<impl Future<Output = Result<Appended, TopicError>> + use<>, ResponseError> {
     let topic = core.topics.get(name);
+    let topic = topic.filter(|topic| (0..topic.partitions).contains(&partition));
     let topic = topic.ok_or(ResponseError::UnknownTopicOrPartition)?;
     if core.config.refuses(name) {
         return Err(ResponseError::TopicAuthorizationFailed);

@@ -37,7 +37,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use triad_runtime::system::SystemClock;
 use triad_sqlite::SqliteStore;
-use triad_sqlite::topics::{StoredRecord, TopicSettings};
+use triad_sqlite::topics::{NewRecord, TopicSettings};
 use triad_workflow::Millis;
 
 use super::{Reply, groups};
@@ -168,13 +168,12 @@ fn world() -> World {
 
 fn records(w: &mut World) {
     let record = |offset, value: &[u8]| {
-        Arc::new(StoredRecord {
-            offset,
+        let record = NewRecord {
             timestamp_ms: 1000 + offset,
-            key: None,
             value: Some(value.to_vec()),
-            headers: Vec::new(),
-        })
+            ..NewRecord::default()
+        };
+        Arc::new(record.at(offset))
     };
     let mut batch = Vec::new();
     batch::write(&mut batch, &[record(0, b"one"), record(1, b"two")]);

@@ -43,12 +43,12 @@ fn put_record(out: &mut Vec<u8>, first: &StoredRecord, record: &StoredRecord) {
     out.push(0);
     put_varint(out, record.timestamp_ms.saturating_sub(first.timestamp_ms));
     put_varint(out, record.offset - first.offset);
-    put_bytes(out, record.key.as_deref());
-    put_bytes(out, record.value.as_deref());
-    put_length(out, record.headers.len());
-    for (name, value) in &record.headers {
+    put_bytes(out, record.key());
+    put_bytes(out, record.value());
+    put_length(out, record.headers().count());
+    for (name, value) in record.headers() {
         put_bytes(out, Some(name.as_bytes()));
-        put_bytes(out, value.as_deref());
+        put_bytes(out, value);
     }
 }
 

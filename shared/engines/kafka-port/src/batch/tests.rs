@@ -5,9 +5,8 @@ use triad_sqlite::topics::{NewRecord, Sequence, StoredRecord};
 
 use super::*;
 
-fn stored(offset: i64, time: i64, value: Option<&[u8]>) -> Arc<StoredRecord> {
-    Arc::new(StoredRecord {
-        offset,
+fn new(offset: i64, time: i64, value: Option<&[u8]>) -> NewRecord {
+    NewRecord {
         timestamp_ms: time,
         key: Some(format!("o{offset}").into_bytes()),
         value: value.map(<[u8]>::to_vec),
@@ -16,16 +15,11 @@ fn stored(offset: i64, time: i64, value: Option<&[u8]>) -> Arc<StoredRecord> {
             ("a".into(), None),
             (String::new(), Some(Vec::new())),
         ],
-    })
+    }
 }
 
-fn new(record: &StoredRecord) -> NewRecord {
-    NewRecord {
-        timestamp_ms: record.timestamp_ms,
-        key: record.key.clone(),
-        value: record.value.clone(),
-        headers: record.headers.clone(),
-    }
+fn stored(offset: i64, time: i64, value: Option<&[u8]>) -> Arc<StoredRecord> {
+    Arc::new(new(offset, time, value).at(offset))
 }
 
 fn written(records: &[Arc<StoredRecord>]) -> Vec<u8> {
@@ -60,17 +54,18 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn what_is_written_is_read() {
     let long = vec![7; 300_000];
-    let records = [
-        stored(40, 1_234, Some(b"one")),
-        stored(41, 1_200, None),
-        stored(42, 1_300, Some(b"")),
-        stored(43, 1_301, Some(&long)),
+    let sent = [
+        (40, 1_234, Some(&b"one"[..])),
+        (41, 1_200, None),
+        (42, 1_300, Some(b"")),
+        (43, 1_301, Some(&long)),
     ];
+    let records = sent.map(|(offset, time, value)| stored(offset, time, value));
     let bytes = written(&records);
     assert_eq!(&bytes[..8], 40_i64.to_be_bytes());
     assert_eq!(&bytes[35..43], 1_301_i64.to_be_bytes(), "the greatest time");
     let produced = read(&bytes, usize::MAX).expect("a batch");
-    let expected: Vec<_> = records.iter().map(|r| new(r)).collect();
+    let expected = sent.map(|(offset, time, value)| new(offset, time, value));
     assert_eq!(produced.records, expected);
     assert_eq!(produced.sequence, None);
 }

@@ -359,6 +359,28 @@ async fn a_topic_in_memory_begins_anew_behind_all_offsets_that_it_ever_had() {
     assert_eq!(found, (begins.start, Some(b"new".to_vec())));
 }
 
+/// What is done makes room in memory; the newest of it can still be looked at.
+#[tokio::test]
+async fn a_topic_in_memory_keeps_some_of_what_is_done() {
+    let broker = started(TopicsIn::Scratch(in_memory()));
+    make_topic(&broker, "t", 1).await;
+    let local = LocalBroker::new(broker.topics());
+    let (bus, consumer) = (local.bus().expect("a bus"), local.join("g", "t"));
+    let consumer = consumer.expect("it joins");
+    for number in 0..1_000 {
+        let value = format!("{number:0>500}");
+        assert_eq!(bus.publish(vec![message("t", &value)]).await, [Ok(())]);
+        assert_eq!(next(&consumer).await.offset, number);
+    }
+    let start = || broker.topics().marks("t", 0).map_or(0, |marks| marks.start);
+    assert_eq!(start(), 0, "nothing is done");
+    consumer.store(&("t".to_owned(), 0), 900);
+    consumer.commit();
+    assert!((850..=900).contains(&start()), "{}", start());
+    let looker = local.join("other", "t").expect("it joins");
+    assert_eq!(next(&looker).await.offset, start());
+}
+
 /// Memory is bounded: the oldest messages go, and readers go on with those that are left.
 #[tokio::test]
 async fn topics_in_memory_that_are_full_lose_their_oldest_messages() {
@@ -379,11 +401,75 @@ async fn topics_in_memory_that_are_full_lose_their_oldest_messages() {
     for offset in first + 1..100 {
         assert_eq!(next(&consumer).await.offset, offset);
     }
-    // What is done makes room.
-    consumer.store(&("t".to_owned(), 0), 100);
+}
+
+/// Retention by age goes by this machine's clock: the time that a client wrote into a record neither deletes nor keeps.
+#[tokio::test]
+async fn what_is_done_is_deleted_for_its_age_and_not_for_the_time_that_it_names() {
+    let age = Duration::from_secs(3_600);
+    let broker = started(TopicsIn::Scratch(TopicSettings {
+        retention: Some(age),
+        own_groups: Some("triad-".into()),
+        ..TopicSettings::default()
+    }));
+    make_topic(&broker, "t", 1).await;
+    let local = LocalBroker::new(broker.topics());
+    let consumer = local.join("triad-t", "t").expect("it joins");
+    let producer: FutureProducer = client(&broker).create().expect("a producer");
+    for time in [1, i64::MAX / 2, 2] {
+        let record = FutureRecord::<(), str>::to("t")
+            .payload("x")
+            .timestamp(time);
+        let sent = producer.send(record, Duration::from_secs(10)).await;
+        sent.expect("it is taken");
+        next(&consumer).await;
+    }
+    consumer.store(&("t".to_owned(), 0), 2);
     consumer.commit();
+    let topics = broker.topics();
+    let start = || topics.marks("t", 0).map(|marks| marks.start);
+    let now = SystemClock.now();
+    let delete = |at| topics.delete_old(at);
     assert_eq!(
-        broker.topics().marks("t", 0).map(|marks| marks.start),
-        Some(100)
+        delete(now).await.map(|_| start()),
+        Ok(Some(0)),
+        "they are young"
     );
+    let later = triad_core::Timestamp(now.0 + 2 * 3_600_000);
+    assert_eq!(
+        delete(later).await.map(|_| start()),
+        Ok(Some(2)),
+        "what is done"
+    );
+}
+
+/// Beyond their bound the tables refuse what comes from outside, and take what this process sends.
+#[tokio::test]
+async fn topics_that_are_full_refuse_clients_and_take_our_own_messages() {
+    let broker = started(TopicsIn::Scratch(TopicSettings {
+        table_bytes: 100_000,
+        ..TopicSettings::default()
+    }));
+    make_topic(&broker, "t", 1).await;
+    let mut client = client(&broker);
+    let producer: FutureProducer = client
+        .set("message.timeout.ms", "500")
+        .create()
+        .expect("a producer");
+    let value = "x".repeat(30_000);
+    let mut taken = 0;
+    for _ in 0..10 {
+        let record = FutureRecord::<(), str>::to("t").payload(&value);
+        if producer
+            .send(record, Duration::from_secs(10))
+            .await
+            .is_err()
+        {
+            break;
+        }
+        taken += 1;
+    }
+    assert_eq!(taken, 4);
+    let bus = LocalBroker::new(broker.topics()).bus().expect("a bus");
+    assert_eq!(bus.publish(vec![message("t", "ours")]).await, [Ok(())]);
 }

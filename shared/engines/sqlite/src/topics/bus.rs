@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use triad_core::Envelope;
-use triad_runtime::system::SystemClock;
-use triad_runtime::{Bus, BusError, Clock, StoreError};
+use triad_runtime::{Bus, BusError, StoreError};
 
-use super::record::NewRecord;
-use super::state::PartitionId;
-use super::{TopicError, Topics};
+use super::{NewRecord, TopicError, Topics};
+use crate::catalogue::{PartitionId, now_ms};
 
 /// The bus that sends to the topics of this process. Clones are the same bus.
 ///
@@ -96,10 +94,6 @@ impl Bus for LocalBus {
         }
         results
     }
-}
-
-pub(crate) fn now_ms() -> i64 {
-    i64::try_from(SystemClock.now().0).unwrap_or(i64::MAX)
 }
 
 fn error_of(error: &TopicError, topic: &str) -> BusError {

@@ -11,9 +11,10 @@ use triad_consume::{Assignment, Broker, Consumer, Partition, Polled};
 use triad_runtime::BusError;
 
 use super::bus::LocalBus;
-use super::record::StoredRecord;
-use super::state::{Committed, State as TopicState};
-use super::{Attending, Found, PartitionRead, Position, TopicError, Topics};
+use super::{
+    Attending, Committed, Found, PartitionRead, Position, StoredRecord, TopicError, Topics,
+};
+use crate::catalogue::State as TopicState;
 
 /// Bound: bytes that are read ahead of the handlers at once; of a paused partition as many may lie beside those of the
 /// others.
@@ -60,6 +61,18 @@ impl Broker for LocalBroker {
 
     fn flush(_bus: &LocalBus, _within: Duration) {
         // Nothing to do: a publish waits for its acknowledgement.
+    }
+
+    fn unhandled(&self, group: &str, topic: &str) -> u64 {
+        let state = self.0.state();
+        let Some(topic) = state.topics.get(topic) else {
+            return 0;
+        };
+        let left = topic.partitions.iter().filter_map(|id| {
+            let committed = state.offsets.get(group)?.get(id)?.offset;
+            u64::try_from(state.partitions.get(id)?.end - committed).ok()
+        });
+        left.sum()
     }
 
     fn address(&self) -> &str {

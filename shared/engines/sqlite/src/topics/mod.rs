@@ -11,26 +11,18 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `state` | the catalogue, and the records in memory |
-//! | `writer` | writes in the transaction of a group |
 //! | `read` | records, from memory or from the file |
-//! | `producers` | duplicates of idempotent producers |
 //! | `retention` | deletion of old records |
 //! | `bus`, `consumer` | bus and consumers for the handlers of this process |
+//! | `catalogue`, beside this module | the topics and their records in memory, and writes in a transaction |
 
 mod bus;
 mod consumer;
-mod partitioner;
-mod producers;
 mod read;
-mod record;
 mod retention;
-mod state;
-mod writer;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rusqlite::Connection;
 use triad_runtime::StoreError;
@@ -38,90 +30,14 @@ use uuid::Uuid;
 
 pub use bus::LocalBus;
 pub use consumer::{LocalBroker, LocalConsumer};
-pub use producers::Sequence;
 pub use read::{Found, PartitionRead, Position};
-pub use record::{Headers, NewRecord, StoredRecord};
-pub use state::Committed;
-pub use writer::fresh_id;
-pub(crate) use writer::{TopicWriter, tables};
 
+pub use crate::catalogue::{
+    Appended, Commit, Committed, Headers, NewRecord, Sequence, StoredRecord, TopicError,
+    TopicSettings, fresh_id,
+};
+use crate::catalogue::{State, Topic, TopicWriter, lock, new_producer_id};
 use crate::engine::Engine;
-use state::State;
-
-/// Bound: partitions of all topics that ever were in one file, because a record's row number holds its partition.
-const MAX_PARTITION_ID: i64 = (1 << 19) - 1;
-
-/// How the topics of a file are kept.
-#[derive(Debug, Clone)]
-pub struct TopicSettings {
-    /// Whether the topic of this name is in memory. Default: none is.
-    pub in_memory: fn(&str) -> bool,
-    /// Bound: bytes of all topics in memory together. Beyond it their oldest records are dropped. Default 64 MiB.
-    pub memory_bytes: usize,
-    /// Largest record that a topic takes, in bytes, unless its setting `max.message.bytes` says otherwise. Default
-    /// 1,048,588, which is Kafka's.
-    pub max_record_bytes: usize,
-    /// Most partitions of all topics together. Default 1,000.
-    pub max_partitions: usize,
-    /// A partition's oldest records are deleted while the rest has at least this many bytes; a topic's
-    /// `retention.bytes` takes its place for that topic. Default none.
-    pub retention_bytes: Option<u64>,
-    /// Age at which the records of a topic are deleted that a group of [`own_groups`](Self::own_groups) reads. A
-    /// topic's `retention.ms` takes its place for that topic, whoever reads it. Default none.
-    pub retention: Option<Duration>,
-    /// Name prefix of the consumer groups of the installation's own handlers. A record that such a group still has to
-    /// commit is deleted neither for its age nor for the bytes of its partition. Default none.
-    pub own_groups: Option<String>,
-    /// Most consumer groups with committed offsets. Default 10,000.
-    pub max_groups: usize,
-}
-
-impl Default for TopicSettings {
-    fn default() -> Self {
-        Self {
-            in_memory: |_| false,
-            memory_bytes: 64 << 20,
-            max_record_bytes: 1_048_588,
-            max_partitions: 1_000,
-            retention_bytes: None,
-            retention: None,
-            own_groups: None,
-            max_groups: 10_000,
-        }
-    }
-}
-
-/// Why a call about a topic has failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TopicError {
-    /// There is no such topic or partition.
-    #[error("there is no such topic or partition")]
-    NoTopic,
-    /// There is a topic of this name already.
-    #[error("there is such a topic already")]
-    Exists,
-    /// The topics would have more partitions than [`TopicSettings::max_partitions`].
-    #[error("the topics would have too many partitions")]
-    TooManyPartitions,
-    /// A record is larger than the topic takes.
-    #[error("the record is larger than the topic takes")]
-    TooLarge,
-    /// There are as many consumer groups as [`TopicSettings::max_groups`].
-    #[error("there are too many consumer groups")]
-    TooManyGroups,
-    /// An idempotent producer with a later epoch has taken this producer's place.
-    #[error("another producer has taken this one's place")]
-    ProducerEpoch,
-    /// Records of an idempotent producer are missing before these.
-    #[error("the producer's records are not in their order")]
-    OutOfOrder,
-    /// The records were appended before, so long ago that their offset is not known any more.
-    #[error("the records were appended before")]
-    Duplicate,
-    /// The file cannot be read or written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// Facts about a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,24 +61,6 @@ pub struct Marks {
     pub start: i64,
     /// Offset of the next record.
     pub end: i64,
-}
-
-/// Where records were appended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Appended {
-    /// Offset of the first record that was appended.
-    pub base: i64,
-    /// Offset of the first record that the partition keeps.
-    pub start: i64,
-}
-
-/// A group's offset in one partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commit {
-    /// Number of the partition, from 0.
-    pub partition: i32,
-    /// The offset.
-    pub committed: Committed,
 }
 
 /// The topics of a file. Clones share them.
@@ -296,8 +194,8 @@ impl Topics {
     /// Records of a table are queued at once; the future completes once they are synced.
     ///
     /// # Errors
-    /// [`TopicError::NoTopic`], [`TopicError::TooLarge`], [`TopicError::Store`], or of an idempotent producer
-    /// [`TopicError::ProducerEpoch`], [`TopicError::OutOfOrder`] and [`TopicError::Duplicate`].
+    /// [`TopicError::NoTopic`], [`TopicError::TooLarge`], [`TopicError::Full`], [`TopicError::Store`], or of an
+    /// idempotent producer [`TopicError::ProducerEpoch`], [`TopicError::OutOfOrder`] and [`TopicError::Duplicate`].
     pub fn append(
         &self,
         topic: &str,
@@ -315,6 +213,7 @@ impl Topics {
                     let start = state.partitions.get(&id).map_or(0, |p| p.start);
                     Err(base.map(|base| Appended { base, start }))
                 }
+                Ok((_, false)) if self.is_full(&state) => Err(Err(TopicError::Full)),
                 Ok((id, false)) => {
                     drop(state);
                     Ok(self.submit(move |writer, db| writer.append(db, id, records, sequence)))
@@ -334,7 +233,7 @@ impl Topics {
     /// # Errors
     /// [`TopicError::Store`].
     pub fn new_producer_id(&self) -> impl Future<Output = Result<i64, TopicError>> + Send + use<> {
-        self.submit(|_, db| writer::new_producer_id(db).map(Ok))
+        self.submit(|_, db| new_producer_id(db).map(Ok))
     }
 
     /// Commits offsets of a group, all or none. The future completes once they are durable.
@@ -405,7 +304,11 @@ impl Topics {
             .collect()
     }
 
-    fn shape(&self, name: &str, topic: &state::Topic) -> TopicShape {
+    fn is_full(&self, state: &State) -> bool {
+        u64::try_from(state.table_bytes()).unwrap_or(0) >= self.0.settings.table_bytes
+    }
+
+    fn shape(&self, name: &str, topic: &Topic) -> TopicShape {
         TopicShape {
             name: name.to_owned(),
             id: topic.id,
@@ -432,8 +335,4 @@ impl Topics {
         });
         async move { submitted.await? }
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

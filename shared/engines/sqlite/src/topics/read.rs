@@ -5,10 +5,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row};
 use tokio::sync::Notify;
 
-use super::record::StoredRecord;
-use super::state::{Look, PartitionId};
-use super::writer::{headers_from_json, offset_of, place};
-use super::{Marks, TopicError, Topics};
+use super::{Marks, NewRecord, StoredRecord, TopicError, Topics};
+use crate::catalogue::{Look, PartitionId, headers_from_json, offset_of, place};
 
 /// Where to read a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,11 +263,11 @@ fn record(row: &Row<'_>) -> rusqlite::Result<StoredRecord> {
             rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Text, why.into())
         })?,
     };
-    Ok(StoredRecord {
-        offset: offset_of(row.get(0)?),
+    let record = NewRecord {
         timestamp_ms: row.get(1)?,
         key: bytes(2)?,
         value: bytes(3)?,
         headers,
-    })
+    };
+    Ok(record.at(offset_of(row.get(0)?)))
 }

@@ -11,9 +11,8 @@ use tokio::time::MissedTickBehavior;
 use triad_core::Timestamp;
 use triad_runtime::Clock;
 
-use super::state::{PartitionId, State};
-use super::writer::{TopicWriter, offset_of, place};
 use super::{TopicError, Topics};
+use crate::catalogue::{PartitionId, State, TopicWriter, offset_of, place};
 
 /// Most records that one transaction deletes: other writes wait a few milliseconds at most.
 const ROWS: i64 = 500;
@@ -34,7 +33,8 @@ struct Rule {
     total: i64,
     /// Most bytes to keep.
     keep: Option<i64>,
-    /// Records that are not newer than this time are deleted.
+    /// Records that were appended at this time or before are deleted. The time is this machine's: a client with a wrong
+    /// clock neither deletes nor keeps.
     over: Option<i64>,
 }
 
@@ -134,22 +134,22 @@ impl State {
 fn delete(writer: &mut TopicWriter, db: &Connection, rule: Rule) -> rusqlite::Result<bool> {
     let (first, behind) = (place(rule.id, rule.start), place(rule.id, rule.done));
     let mut read = db.prepare_cached(
-        "SELECT Place, Latest, Total FROM records WHERE Place >= ?1 AND Place < ?2
+        "SELECT Place, Appended, Total FROM records WHERE Place >= ?1 AND Place < ?2
         ORDER BY Place LIMIT ?3",
     )?;
     let mut rows = read.query((first, behind, ROWS))?;
     let mut last = None;
     let mut count = 0;
     while let Some(row) = rows.next()? {
-        let (place, latest, total): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let is_old = rule.over.is_some_and(|over| latest <= over);
+        let (place, appended, total): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let is_old = rule.over.is_some_and(|over| appended <= over);
         let is_too_much = rule.keep.is_some_and(|keep| rule.total - total >= keep);
         if !is_old && !is_too_much {
             break;
         }
-        (last, count) = (Some(place), count + 1);
+        (last, count) = (Some((place, total)), count + 1);
     }
-    let Some(last) = last else {
+    let Some((last, deleted)) = last else {
         return Ok(false);
     };
     db.prepare_cached("DELETE FROM records WHERE Place >= ?1 AND Place <= ?2")?
@@ -157,7 +157,7 @@ fn delete(writer: &mut TopicWriter, db: &Connection, rule: Rule) -> rusqlite::Re
     let next = offset_of(last) + 1;
     db.prepare_cached("UPDATE partitions SET Next = ?2 WHERE Partition = ?1")?
         .execute((rule.id, next))?;
-    writer.started(rule.id, next);
+    writer.started(rule.id, next, deleted);
     Ok(count == ROWS)
 }
 

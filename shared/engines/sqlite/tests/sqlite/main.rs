@@ -3,3 +3,4 @@
 mod common;
 mod guests;
 mod store;
+mod topics;

@@ -11,9 +11,8 @@ use serde_json::Value as Json;
 use triad_core::Envelope;
 use uuid::Uuid;
 
-use super::bus::now_ms;
 use super::producers::{self, Sequence, Verdict};
-use super::record::{Headers, NewRecord, StoredRecord};
+use super::record::{Headers, NewRecord, StoredRecord, now_ms};
 use super::state::{Committed, Partition, PartitionId, State, Topic};
 use super::{Appended, Commit, MAX_PARTITION_ID, TopicError, TopicSettings, lock, partitioner};
 
@@ -38,13 +37,13 @@ pub(crate) fn tables() -> &'static str {
         Id INTEGER PRIMARY KEY CHECK (Id = 1), Cluster TEXT NOT NULL,
         NextProducer INTEGER NOT NULL, Runs INTEGER NOT NULL);
     CREATE TABLE IF NOT EXISTS topics (
-        Topic INTEGER PRIMARY KEY, Name TEXT NOT NULL UNIQUE, Id TEXT NOT NULL, Settings TEXT NOT NULL);
+        Topic INTEGER PRIMARY KEY AUTOINCREMENT, Name TEXT NOT NULL UNIQUE, Id TEXT NOT NULL, Settings TEXT NOT NULL);
     CREATE TABLE IF NOT EXISTS partitions (
         Partition INTEGER PRIMARY KEY AUTOINCREMENT, Topic INTEGER NOT NULL, Number INTEGER NOT NULL,
         Next INTEGER NOT NULL DEFAULT 0, UNIQUE (Topic, Number));
     CREATE TABLE IF NOT EXISTS records (
-        Place INTEGER PRIMARY KEY, Time INTEGER NOT NULL, Latest INTEGER NOT NULL, Total INTEGER NOT NULL,
-        Key, Value, Headers TEXT);
+        Place INTEGER PRIMARY KEY, Time INTEGER NOT NULL, Latest INTEGER NOT NULL, Appended INTEGER NOT NULL,
+        Total INTEGER NOT NULL, Key, Value, Headers TEXT);
     CREATE TABLE IF NOT EXISTS group_offsets (
         GroupName TEXT NOT NULL, Partition INTEGER NOT NULL, Offset INTEGER NOT NULL,
         LeaderEpoch INTEGER NOT NULL, Metadata TEXT NOT NULL,
@@ -332,9 +331,10 @@ impl TopicWriter {
         }
         let end = self.ends.entry(id).or_insert(end);
         let mut insert = db.prepare_cached(
-            "INSERT INTO records (Place, Time, Latest, Total, Key, Value, Headers)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO records (Place, Time, Latest, Appended, Total, Key, Value, Headers)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?;
+        let now = now_ms();
         for record in records {
             let record = record.at(end.offset);
             end.offset += 1;
@@ -344,10 +344,11 @@ impl TopicWriter {
                 place(id, record.offset),
                 record.timestamp_ms,
                 end.latest,
+                now,
                 end.total,
-                text_or_bytes(record.key.as_deref()),
-                text_or_bytes(record.value.as_deref()),
-                headers_as_json(&record.headers),
+                text_or_bytes(record.key()),
+                text_or_bytes(record.value()),
+                headers_as_json(&record),
             ))?;
             self.appended.push((id, Arc::new(record)));
         }
@@ -463,11 +464,12 @@ impl TopicWriter {
         Ok(Ok(()))
     }
 
-    /// Notes that a partition in a table begins at `start` now.
-    pub(crate) fn started(&mut self, id: PartitionId, start: i64) {
+    /// Notes that a partition in a table begins at `start` now, and that so many of its bytes are deleted in all.
+    pub(crate) fn started(&mut self, id: PartitionId, start: i64, deleted: i64) {
         self.changes.push(Box::new(move |state| {
             if let Some(partition) = state.partitions.get_mut(&id) {
                 partition.start = partition.start.max(start);
+                partition.deleted = partition.deleted.max(deleted);
             }
         }));
     }
@@ -496,9 +498,13 @@ impl State {
 /// A partition of a table as the file has it. `next`: the offset behind its last record if that was deleted.
 fn stored_partition(db: &Connection, id: PartitionId, next: i64) -> rusqlite::Result<Partition> {
     let range = (place(id, 0), place(id + 1, 0));
-    let first: Option<i64> = db
-        .prepare_cached("SELECT min(Place) FROM records WHERE Place >= ?1 AND Place < ?2")?
-        .query_row(range, |row| row.get(0))?;
+    let first: Option<(i64, i64)> = db
+        .prepare_cached(
+            "SELECT Place, Total FROM records WHERE Place >= ?1 AND Place < ?2
+            ORDER BY Place LIMIT 1",
+        )?
+        .query_row(range, |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
     let last = db
         .prepare_cached(
             "SELECT Place, Latest, Total FROM records WHERE Place >= ?1 AND Place < ?2
@@ -509,7 +515,10 @@ fn stored_partition(db: &Connection, id: PartitionId, next: i64) -> rusqlite::Re
     let (end, latest, total) = last.map_or((next, 0, 0), |(place, latest, total)| {
         (offset_of(place) + 1, latest, total)
     });
-    let mut partition = Partition::new(false, first.map_or(end, offset_of));
+    let start = first.map_or(end, |(place, _)| offset_of(place));
+    let mut partition = Partition::new(false, start);
+    // Without the first record, whose size is not known here.
+    partition.deleted = first.map_or(total, |(_, total)| total);
     (partition.end, partition.latest, partition.total) = (end, latest, total);
     Ok(partition)
 }
@@ -619,21 +628,16 @@ fn text_or_bytes(bytes: Option<&[u8]>) -> rusqlite::types::ToSqlOutput<'_> {
 }
 
 /// Headers as a JSON array of pairs. A value that is no text is an array of its bytes.
-fn headers_as_json(headers: &Headers) -> Option<String> {
-    if headers.is_empty() {
-        return None;
-    }
-    let pair = |(name, value): &(String, Option<Vec<u8>>)| {
-        let value = value
-            .as_deref()
-            .map(|bytes| match std::str::from_utf8(bytes) {
-                Ok(text) => Json::from(text),
-                Err(_) => Json::from(bytes),
-            });
-        Json::from(vec![Json::from(name.as_str()), Json::from(value)])
+fn headers_as_json(record: &StoredRecord) -> Option<String> {
+    let pair = |(name, value): (&str, Option<&[u8]>)| {
+        let value = value.map(|bytes| match std::str::from_utf8(bytes) {
+            Ok(text) => Json::from(text),
+            Err(_) => Json::from(bytes),
+        });
+        Json::from(vec![Json::from(name), Json::from(value)])
     };
-    let pairs: Vec<Json> = headers.iter().map(pair).collect();
-    Some(Json::from(pairs).to_string())
+    let pairs: Vec<Json> = record.headers().map(pair).collect();
+    (!pairs.is_empty()).then(|| Json::from(pairs).to_string())
 }
 
 /// The reverse of [`headers_as_json`]; `None` if the text is damaged.

@@ -14,8 +14,8 @@ use super::{Commit, TopicError, TopicSettings};
 /// Number of a partition, unique among all topics that ever were in the file.
 pub(crate) type PartitionId = i64;
 
-/// Bound: bytes of the newest records that are kept in memory of a partition in a table. Readers that keep up are
-/// served from them.
+/// Bound: bytes of the newest records that are kept in memory of a partition in a table, and of those that are done of
+/// a partition in memory. Readers that keep up are served from them, and whoever looks what was sent.
 const RECENT_BYTES: usize = 64 * 1024;
 
 /// A topic.
@@ -54,6 +54,8 @@ pub(crate) struct Partition {
     pub(crate) latest: i64,
     /// Bytes of all records so far.
     pub(crate) total: i64,
+    /// Bytes of the records of a table that were deleted.
+    pub(crate) deleted: i64,
     /// The newest records; of a topic in memory all records.
     recent: VecDeque<Arc<StoredRecord>>,
     recent_bytes: usize,
@@ -164,6 +166,20 @@ impl Partition {
     }
 }
 
+impl Partition {
+    /// Removes records before an offset beyond the bytes that are kept of those; returns how many bytes they had.
+    fn trim_done(&mut self, before: i64) -> usize {
+        let mut gone = 0;
+        while self.recent_bytes > RECENT_BYTES
+            && self.recent.front().is_some_and(|r| r.offset < before)
+        {
+            gone += self.pop().unwrap_or(0);
+        }
+        self.start = self.recent.front().map_or(self.end, |r| r.offset);
+        gone
+    }
+}
+
 /// A committed offset of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
@@ -238,6 +254,14 @@ impl State {
             return Err(TopicError::TooLarge);
         }
         Ok((id, topic.in_memory))
+    }
+
+    /// Bytes of the records that the tables keep.
+    pub(crate) fn table_bytes(&self) -> i64 {
+        let tables = self.partitions.values().filter(|p| !p.in_memory);
+        tables
+            .map(|partition| partition.total - partition.deleted)
+            .sum()
     }
 
     /// Adds a topic that is in the file, with the partitions that it has there.
@@ -326,7 +350,7 @@ impl State {
         let done =
             attending.filter_map(|(group, _)| Some(self.offsets.get(group)?.get(&id)?.offset));
         if let Some(done) = done.min() {
-            self.memory_bytes -= partition.trim(done);
+            self.memory_bytes -= partition.trim_done(done);
         }
     }
 
