@@ -28,9 +28,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # The first pattern that matches a symbol gives its part.
 PARTS = [
     ("store: SQLite", r"^(sqlite3|rusqlite|pcache|btree|pager|wal[A-Z]|vdbe|balance_|cellS|moveTo|fillIn|insertCell|libsqlite3)"),
+    ("topics", r"triad_sqlite::(topics|catalogue)"),
     ("store: ours", r"triad_sqlite"),
-    ("bus: log", r"triad_broker|kafka_protocol|crc32c"),
-    ("bus: direct line", r"triad_direct|triad_consume"),
+    ("Kafka port", r"triad_broker|kafka_protocol|crc32c"),
+    ("consumer loops", r"triad_consume"),
     ("ingress", r"triad_ingress"),
     ("HTTP client", r"reqwest|triad_http|hyper_util::client|hyper::client"),
     ("HTTP", r"^(<?hyper|<?http|<?httparse|<?h2|<?tower)"),

@@ -191,6 +191,14 @@ impl OpenStore {
         };
         let file = file.map_err(|error| unusable("the store", data, error.into()))?;
         let file = file.keeping_details(retention.details);
+        let topics = TopicSettings {
+            // Tables take no messages with a record: a message of theirs may be needed again after a start.
+            in_memory: match tables {
+                Some(_) => |_| false,
+                None => topics.in_memory,
+            },
+            ..topics
+        };
         let topics = file.open_topics(topics).await;
         let topics = topics.map_err(|error| unusable("the topics", data, error.into()))?;
         let mut maintenance = JoinSet::new();

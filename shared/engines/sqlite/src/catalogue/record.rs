@@ -138,9 +138,8 @@ impl StoredRecord {
 
     /// The record as a handler gets it.
     pub(crate) fn input(&self, topic: &str, partition: i32) -> InputRecord {
-        let header = |(name, value): (&str, Option<&[u8]>)| {
-            (name.to_owned(), value.map(<[u8]>::to_vec))
-        };
+        let header =
+            |(name, value): (&str, Option<&[u8]>)| (name.to_owned(), value.map(<[u8]>::to_vec));
         InputRecord {
             topic: topic.to_owned(),
             partition,

@@ -4,3 +4,4 @@ mod common;
 mod guests;
 mod store;
 mod topics;
+mod with_topics;
