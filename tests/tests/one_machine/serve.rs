@@ -215,42 +215,6 @@ async fn what_a_kill_leaves_goes_on_with_the_next_start() {
     serve.stop().await;
 }
 
-/// The log fails while its directory is moved away, and works again afterwards.
-#[tokio::test]
-async fn a_log_that_cannot_be_written_ends_the_process_with_its_reason_and_the_next_start_goes_on()
-{
-    let place = Place::new().await;
-    let mut serve = place.serve().await;
-    assert_eq!(serve.submit(&order("before", 1)).await.0, 201);
-    let ready = client().get(serve.url("/readyz")).send().await;
-    assert_eq!(ready.expect("it answers").status(), 200);
-    let logs = Path::new(&place.data()).join("broker/logs");
-    let away = logs.with_extension("away");
-    std::fs::rename(&logs, &away).expect("a directory");
-    std::fs::write(&logs, b"no directory").expect("a file");
-    // More than a partition keeps in memory before writing to its file.
-    let mut large = order("large", 2);
-    large["details"]["note"] = json!("x".repeat(200_000));
-    let sent = place.files.write("large.jsonl", &lines(&[large]));
-    let kafka = serve.kafka.clone();
-    let sending =
-        tokio::spawn(
-            async move { triad(&["submit", &sent], &[("TRIAD_BROKERS", &kafka)], b"").await },
-        );
-    let status = serve.process.ended().await;
-    sending.abort();
-    assert_eq!(status.code(), Some(1), "{:?}", serve.process.err());
-    let last = serve.process.err().pop().expect("a last line");
-    assert!(last.contains("the log cannot be written"), "{last}");
-    std::fs::remove_file(&logs).expect("a file");
-    std::fs::rename(&away, &logs).expect("a directory");
-
-    let serve = place.serve().await;
-    assert_eq!(serve.finished("before").await["state"], "Processed");
-    assert_eq!(serve.submit(&order("after", 3)).await.0, 201);
-    serve.stop().await;
-}
-
 #[tokio::test]
 async fn one_directory_has_one_process() {
     let place = Place::new().await;

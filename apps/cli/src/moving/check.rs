@@ -133,15 +133,19 @@ pub async fn run(args: CheckArgs) -> Result<ExitCode> {
             "drivable": drivable, "damaged": damage.things}),
         )?;
     } else {
+        let alive = match driven.alive {
+            0 => "none alive".to_owned(),
+            alive if alive == drivable => format!("{alive} alive, which can all go on"),
+            alive => format!("{alive} alive, of which {drivable} can go on"),
+        };
         println!(
-            "{}: {}, {} alive, {drivable} of them can go on; {}",
+            "{}: {}, {alive}; {}",
             args.data.display(),
             count(counts.orders, "order", "orders"),
-            driven.alive,
             match damage.things {
                 0 => "sound".to_owned(),
                 things =>
-                    format!("{things} damaged, the first {MAX_NAMED} of each kind named above"),
+                    format!("{things} damaged, of each kind the first {MAX_NAMED} named above"),
             }
         );
     }

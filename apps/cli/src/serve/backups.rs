@@ -219,7 +219,7 @@ impl Backups {
                 tracing::error!(
                     error,
                     to = %self.to.display(),
-                    again_in = ?wait,
+                    again_in_s = wait.as_secs(),
                     "no good backup was made, and orders go on: mend what the error says, or set `backup` to another directory and start again"
                 );
             }

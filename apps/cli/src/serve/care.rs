@@ -9,6 +9,8 @@ use triad_runtime::metric;
 use triad_runtime::system::SystemClock;
 use triad_sqlite::SqliteStore;
 
+use crate::machine::writable::sentence;
+
 /// Interval between two looks whether the file is still there. Writes look for themselves.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Looks from one measurement of the disk to the next: 15 s.
@@ -47,7 +49,7 @@ pub async fn watch(store: SqliteStore<SystemClock>) -> anyhow::Error {
                     Ok::<_, triad_runtime::StoreError>(())
                 });
                 if let Ok(Err(gone)) = looking.await {
-                    return gone.into();
+                    return anyhow::Error::msg(sentence(gone));
                 }
                 let counted = store.counted().failed;
                 metric::write_groups_failed(counted - failed);
@@ -55,7 +57,7 @@ pub async fn watch(store: SqliteStore<SystemClock>) -> anyhow::Error {
             }
             () = tick(&mut watchdog) => match store.try_write().await {
                 Ok(()) => tell(NotifyState::Watchdog),
-                Err(error) => tracing::error!(%error, "the service manager is not told that all is well"),
+                Err(error) => tracing::error!(error = sentence(error), "the service manager is not told that all is well"),
             },
         }
     }

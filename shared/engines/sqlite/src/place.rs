@@ -124,34 +124,3 @@ fn identity(file: &Path) -> io::Result<(u64, u64)> {
     let about = std::fs::metadata(file)?;
     Ok((about.dev(), about.ino()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn failed(code: i32) -> rusqlite::Error {
-        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None)
-    }
-
-    #[test]
-    fn a_write_that_failed_says_what_to_do() {
-        let dir = tempfile::tempdir().expect("a directory");
-        std::fs::write(schema::file(dir.path()), "").expect("a file");
-        let place = Place::of(dir.path()).expect("a place");
-        for (code, said) in [
-            (rusqlite::ffi::SQLITE_FULL, "is full"),
-            (rusqlite::ffi::SQLITE_READONLY, "is read-only"),
-            (rusqlite::ffi::SQLITE_IOERR, "limit of file sizes"),
-            (rusqlite::ffi::SQLITE_BUSY, "busy"),
-        ] {
-            let why = place.explain(&failed(code)).to_string();
-            assert!(why.contains(said), "{code}: {why}");
-        }
-        assert_eq!(place.check(), Ok(()));
-        std::fs::remove_file(schema::file(dir.path())).expect("it is there");
-        let why = place.explain(&failed(rusqlite::ffi::SQLITE_IOERR));
-        assert!(why.to_string().contains("was removed"), "{why}");
-        std::fs::write(schema::file(dir.path()), "").expect("a file");
-        assert!(place.check().is_err(), "it is another one");
-    }
-}

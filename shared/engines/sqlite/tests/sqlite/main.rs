@@ -2,4 +2,5 @@
 
 mod common;
 mod guests;
+mod place;
 mod store;
