@@ -104,6 +104,23 @@ async fn a_full_disk_is_said_and_every_accepted_order_ends_by_itself_once_there_
     serve.stop().await;
 }
 
+/// Exit code 2 would keep the service manager from starting it again.
+#[tokio::test]
+async fn a_start_on_a_full_disk_ends_with_a_code_that_has_it_started_again() {
+    let place = Place::new().await;
+    let mut limited = tokio::process::Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
+    limited.arg(triad_tests::process::binary("triad"));
+    limited.args(["serve", "--config", &place.files.arg("triad.yaml")]);
+    let ended = limited.output().await.expect("a shell");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("make room"), "{said}");
+    let serve = place.serve().await;
+    assert_eq!(serve.submit(&order("room", 1)).await.0, 201);
+    serve.stop().await;
+}
+
 #[tokio::test]
 async fn a_directory_that_is_deleted_ends_the_process_which_accepts_nothing_more() {
     let place = Place::new().await;
