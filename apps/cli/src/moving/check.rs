@@ -84,14 +84,14 @@ pub async fn run(args: CheckArgs) -> Result<ExitCode> {
     let mut damage = Damage::default();
     // Blocks; no other task is waiting.
     let stop = CancellationToken::new();
-    let file = tokio::task::block_in_place(|| check_file(&args.data, &stop))?;
+    let faults = tokio::task::block_in_place(|| check_file(&args.data, &stop))?;
     let of_file = |why| Unreadable {
         order_id: "triad.sqlite".to_owned(),
         why,
     };
     damage.add(
-        file.faults.len() as u64,
-        file.faults.into_iter().map(of_file).collect(),
+        faults.len() as u64,
+        faults.into_iter().map(of_file).collect(),
     );
     let store = SqliteStore::join(&args.data, SystemClock, Millis(0))?;
     let (counts, unreadable) = read_whole(&store, |read| progress.counts("read", read)).await?;

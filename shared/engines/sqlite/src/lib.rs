@@ -57,7 +57,7 @@ pub use expiry::SWEEP_EVERY;
 pub use place::Room;
 use schema::Syncs;
 pub use schema::{exists, file, is_taken};
-pub use snapshot::{FileCheck, SnapshotError, check_file, snapshot};
+pub use snapshot::{SnapshotError, check_file, snapshot};
 use topics::{TopicSettings, Topics};
 
 /// The state store, the definition store, the control store and the operators' store, in one SQLite

@@ -63,7 +63,7 @@ async fn a_copy_is_checked_and_stops_when_it_is_told() {
     fs::remove_file(file(&to)).unwrap();
     let stop = CancellationToken::new();
     snapshot(&from, &to, &stop, |_, _| {}).unwrap();
-    assert!(check_file(&to, &stop).unwrap().faults.is_empty());
+    assert!(check_file(&to, &stop).unwrap().is_empty());
     let refused = snapshot(&from, &to, &stop, |_, _| {});
     assert!(
         matches!(refused, Err(SnapshotError::There(_))),

@@ -20,7 +20,7 @@ use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Unreadable}
 const EVER: Timestamp = Timestamp(u64::MAX);
 
 /// Most orders that [`Driven`] names, inclusive.
-pub const MAX_NAMED: usize = 100;
+const MAX_NAMED: usize = 100;
 
 /// Result of [`Supervisor::drive_on`]. All numbers are counts and start at 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -34,7 +34,7 @@ pub struct Driven {
     pub failed: usize,
     /// Shards of the due index that could not be read to their end.
     pub unread: usize,
-    /// The first orders that could not be read, or whose messages could not be made, at most [`MAX_NAMED`].
+    /// The first orders that could not be read, or whose messages could not be made, at most 100.
     #[serde(skip)]
     pub named: Vec<Unreadable>,
 }
