@@ -312,26 +312,24 @@ fn write_all(
             .writes
             .fetch_add(group.len() as u64, Ordering::Relaxed);
         counters.groups.fetch_add(1, Ordering::Relaxed);
-        if !write_group(&db, &mut topics, &mut group, place) {
-            counters.failed.fetch_add(1, Ordering::Relaxed);
-        }
+        write_group(&db, &mut topics, &mut group, counters, place);
     }
     // An empty group writes the offsets that consumers have committed since the last one.
-    write_group(&db, &mut topics, &mut group, place);
+    write_group(&db, &mut topics, &mut group, counters, place);
     if let Err((_, e)) = db.close() {
         tracing::warn!(error = %e, "the store was not closed cleanly; its log is read at the next start");
     }
 }
 
 /// Executes a group in one transaction, and then sends its result to every caller, including those whose writes were
-/// not reached. What was appended to topics can be read before a caller has its answer. Returns whether the group was
-/// committed to a file that is still there.
+/// not reached. What was appended to topics can be read before a caller has its answer.
 fn write_group(
     db: &Connection,
     topics: &mut Option<TopicWriter>,
     group: &mut Vec<Box<dyn WriteCall>>,
+    counters: &Counters,
     place: &Place,
-) -> bool {
+) {
     let result = carry_out(db, topics, group).map_err(|e| {
         // Some errors have rolled the transaction back already.
         if !db.is_autocommit()
@@ -344,6 +342,7 @@ fn write_group(
     // After the commit: a file that was deleted before takes writes all the same.
     let result = result.and_then(|()| place.check());
     if let Err(error) = &result {
+        counters.failed.fetch_add(1, Ordering::Relaxed);
         tracing::error!(%error, writes = group.len(), "a group of writes failed");
     }
     if let Some(topics) = topics {
@@ -352,7 +351,6 @@ fn write_group(
     for call in group.drain(..) {
         call.answer(result.clone());
     }
-    result.is_ok()
 }
 
 fn carry_out(
