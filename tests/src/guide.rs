@@ -186,6 +186,7 @@ impl Reader {
                 "triad downstreams",
                 "triad status",
                 "cat ",
+                "ls ",
                 "triad dead-letters list",
             ];
             let looks = looks.iter().any(|look| command.starts_with(look));

@@ -115,6 +115,14 @@ impl Process {
         .await
     }
 
+    /// The id of the process.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     /// Closes the standard input, if it is a pipe.
     pub fn end_input(&mut self) {
         self.child.stdin = None;
@@ -125,8 +133,8 @@ impl Process {
     /// # Panics
     /// If it had ended before.
     pub fn interrupt(&self) {
-        let id = self.child.id().expect("it runs");
-        let id = rustix::process::Pid::from_raw(id.cast_signed()).expect("a process has an id");
+        let id =
+            rustix::process::Pid::from_raw(self.id().cast_signed()).expect("a process has an id");
         rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
     }
 

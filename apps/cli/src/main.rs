@@ -107,6 +107,7 @@ enum Command {
     Dev(Box<dev::DevArgs>),
     Serve(serve::ServeArgs),
     Backup(moving::backup::BackupArgs),
+    Check(moving::check::CheckArgs),
     Export(Box<moving::export::ExportArgs>),
     Import(Box<moving::import::ImportArgs>),
     Console(Box<console::ConsoleArgs>),
@@ -283,6 +284,7 @@ impl Command {
             Self::Dev(_)
             | Self::Serve(_)
             | Self::Backup(_)
+            | Self::Check(_)
             | Self::Export(_)
             | Self::Token(_)
             | Self::New(_)
@@ -314,6 +316,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Serve(args) => serve::run(args).await,
         Command::Backup(args) => moving::backup::run(args).await,
+        Command::Check(args) => moving::check::run(args).await,
         Command::Export(args) => moving::export::run(*args).await,
         Command::Import(args) => moving::import::run(*args).await,
         Command::Console(args) => console::run(*args).await,

@@ -29,7 +29,7 @@ def cargo(directory, target, *arguments, profile="release"):
 
 
 def triad():
-    """Builds Triad as docs/how-to/run-on-one-machine.md does for production."""
+    """Builds Triad as docs/one-machine.md does for production."""
     target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
     return cargo(ROOT, target, "-p", "triad", "--features", "traces", profile="dist") / "triad"
 

@@ -1,5 +1,6 @@
 //! `triad dev` and `triad serve` as processes.
 
+mod backups;
 mod described;
 mod described_examples;
 mod described_keys;
@@ -7,5 +8,7 @@ mod dev;
 mod dev_agents;
 mod dev_sqlite;
 mod moving_commands;
+mod page;
 mod power;
 pub mod serve;
+mod states;

@@ -240,7 +240,8 @@ async fn a_target_without_room_is_filled_once_it_has_some() {
     serve.stop().await;
     let (file, new) = (place.files.arg("file.jsonl"), place.files.arg("new"));
     let _ = export(&place.data(), &file, &[]).await.good();
-    // The limit is in blocks of 512 or 1,024 bytes, depending on the shell; either way too little for 150 orders.
+    // The limit is in blocks of 512 or 1,024 bytes, depending on the shell; either way enough for a new file, and too
+    // little for 150 orders.
     let script = "trap '' XFSZ; ulimit -f 480; exec \"$0\" \"$@\"";
     let mut limited = tokio::process::Command::new("sh");
     limited.args(["-c", script]);

@@ -215,7 +215,6 @@ async fn what_a_kill_leaves_goes_on_with_the_next_start() {
     serve.stop().await;
 }
 
-/// The log fails while its directory is moved away, and works again afterwards.
 #[tokio::test]
 async fn one_directory_has_one_process() {
     let place = Place::new().await;

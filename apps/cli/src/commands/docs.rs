@@ -22,6 +22,7 @@ macro_rules! page {
 const PAGES: &[(&str, &str)] = &[
     page!("readme", "README.md"),
     page!("docs", "docs/README.md"),
+    page!("one-machine"),
     page!("tutorial/first-workflow"),
     page!("tutorial/own-service"),
     page!("tutorial/mistakes"),
@@ -30,8 +31,6 @@ const PAGES: &[(&str, &str)] = &[
     page!("how-to/submit-orders"),
     page!("how-to/describe-a-service"),
     page!("how-to/write-a-service"),
-    page!("how-to/run-on-one-machine"),
-    page!("how-to/upgrade"),
     page!("how-to/grow"),
     page!("how-to/deploy-to-aws"),
     page!("how-to/run-on-aws"),

@@ -1,12 +1,13 @@
 //! The data directory of one machine, and errors for a directory or a port that cannot be used.
 
 use std::fs::{DirBuilder, File};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 
 use crate::moved_mark;
+use anyhow::{Result, anyhow};
 use rustix::process::geteuid;
 
 use crate::data;
@@ -17,18 +18,16 @@ use crate::user_files::plain;
 /// keeps it ([`data::last_command`](crate::data::last_command)).
 ///
 /// # Errors
-/// [`Usage`] if the directory cannot be created or written, another process has it, or its orders were moved away.
-pub fn lock(dir: &Path, runs: &str) -> Result<File, Usage> {
+/// [`Usage`] if the directory cannot be created or written, another process has it, or its orders were moved away;
+/// another error if its disk is full or read-only.
+pub fn lock(dir: &Path, runs: &str) -> Result<File> {
     let mut file = take(dir)?;
     match moved_mark::read_mark(dir)? {
         None => {
             let written = file
                 .set_len(0)
                 .and_then(|()| file.write_all(runs.as_bytes()));
-            written.map_err(|e| {
-                let (shown, why) = (dir.display(), plain(&e));
-                Usage(format!("--data {shown}: cannot be written: {why}"))
-            })?;
+            written.map_err(|e| unwritable(dir, "written", &e))?;
             Ok(file)
         }
         Some(moved) => Err(Usage(format!(
@@ -43,35 +42,27 @@ pub fn lock(dir: &Path, runs: &str) -> Result<File, Usage> {
                 &dir.display().to_string(),
                 "--revert"
             ]),
-        ))),
+        ))
+        .into()),
     }
 }
 
 /// Creates the directory and locks it for this process, even if its orders were moved away.
 ///
 /// # Errors
-/// [`Usage`] if the directory cannot be created or written, or another process has it.
-pub fn take(dir: &Path) -> Result<File, Usage> {
+/// [`Usage`] if the directory cannot be created or written, or another process has it; another error if its disk is
+/// full or read-only.
+pub fn take(dir: &Path) -> Result<File> {
     let shown = dir.display();
-    let next = "name a directory that you may write to";
     // Only the owner may read and lock the content.
     let mut made = DirBuilder::new();
     made.recursive(true).mode(0o700);
-    made.create(dir).map_err(|e| {
-        Usage(format!(
-            "--data {shown}: cannot be made: {}; {next}",
-            plain(&e)
-        ))
-    })?;
+    made.create(dir).map_err(|e| unwritable(dir, "made", &e))?;
     let mut opened = File::options();
     // The file keeps the last process's command.
     opened.write(true).create(true).truncate(false);
-    let file = opened.open(dir.join(data::LOCK)).map_err(|e| {
-        Usage(format!(
-            "--data {shown}: cannot be written: {}; {next}",
-            plain(&e)
-        ))
-    })?;
+    let file = opened.open(dir.join(data::LOCK));
+    let file = file.map_err(|e| unwritable(dir, "written", &e))?;
     if let Ok(about) = std::fs::metadata(dir)
         && about.mode() & 0o007 != 0
     {
@@ -80,9 +71,27 @@ pub fn take(dir: &Path) -> Result<File, Usage> {
     if file.try_lock().is_err() {
         return Err(Usage(format!(
             "--data {shown}: another triad dev or triad serve uses this directory; stop that one, or name another directory"
-        )));
+        ))
+        .into());
     }
     Ok(file)
+}
+
+/// The error for a directory that cannot be made or written. What a start can outlast, a disk that is full or read-only,
+/// is no [`Usage`]: a service manager starts the process again.
+fn unwritable(dir: &Path, done: &str, error: &std::io::Error) -> anyhow::Error {
+    let (shown, why) = (dir.display(), plain(error));
+    let next = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "make room on its disk"
+        }
+        ErrorKind::ReadOnlyFilesystem => "mount its disk so that it can be written",
+        _ => {
+            let next = "name a directory that you may write to";
+            return Usage(format!("--data {shown}: cannot be {done}: {why}; {next}")).into();
+        }
+    };
+    anyhow!("--data {shown}: cannot be {done}: {why}; {next}, and start again")
 }
 
 /// Refuses root if another user owns the directory: files of root would prevent that user's process from starting.

@@ -125,6 +125,8 @@ pub struct OpenStore {
     pub store: Store,
     /// The topics: in the store's file, or beside the tables in a file of their own.
     pub topics: Topics,
+    /// The SQLite file of the topics, and of the records unless they are in tables.
+    pub file: SqliteStore<SystemClock>,
     /// The directory of the SQLite file.
     dir: PathBuf,
     /// The embedded tables, if the records are there.
@@ -212,12 +214,13 @@ impl OpenStore {
             None => {
                 let swept = file.clone();
                 maintenance.spawn(async move { swept.sweep(SWEEP_EVERY).await });
-                (None, Engine::Sqlite(file).into())
+                (None, Engine::Sqlite(file.clone()).into())
             }
         };
         Ok(Self {
             store,
             topics,
+            file,
             dir,
             tables,
             maintenance,
@@ -251,11 +254,12 @@ impl OpenStore {
         let Self {
             store,
             topics,
+            file,
             mut maintenance,
             said,
             ..
         } = self;
-        drop((store, topics, said));
+        drop((store, topics, file, said));
         // The tasks have the last clones, whose drop waits for the threads of the file.
         maintenance.shutdown().await;
     }

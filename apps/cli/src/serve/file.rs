@@ -122,6 +122,9 @@ pub struct File {
     /// How long an order may wait for room before it is rejected. Variable: TRIAD_BACKLOG_WAIT.
     #[serde(default)]
     backlog_wait: Option<String>,
+    /// Copies of the data directory, made while orders go on; without it none.
+    #[serde(default)]
+    backup: Option<Backup>,
     /// Where the spans of orders' traces go, by OTLP over HTTP; without it nowhere.
     #[serde(default)]
     traces: Option<Traces>,
@@ -192,6 +195,21 @@ struct Tls {
     key: PathBuf,
 }
 
+/// Copies of the data directory, each as `triad backup` makes it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Backup {
+    /// A directory for these copies alone, best on another disk; made if it is missing. Each copy is a directory in
+    /// it, named by its time. Variable: TRIAD_BACKUP_TO.
+    to: PathBuf,
+    /// Time between two copies; without it 1 day. Variable: TRIAD_BACKUP_EVERY.
+    #[serde(default)]
+    every: Option<String>,
+    /// How many copies are kept, 1 to 1,000; older ones are deleted. Without it 7. Variable: TRIAD_BACKUP_KEEP.
+    #[serde(default)]
+    keep: Option<u32>,
+}
+
 /// Where the spans of orders' traces go.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -250,6 +268,9 @@ impl File {
             place(&mut tls.certificate);
             place(&mut tls.key);
         }
+        if let Some(backup) = &mut file.backup {
+            place(&mut backup.to);
+        }
         Ok(file)
     }
 
@@ -269,6 +290,7 @@ impl File {
         let count = |n: u32| n.to_string();
         let tls = self.tls.as_ref();
         let traces = self.traces.as_ref();
+        let backup = self.backup.as_ref();
         let sample = traces.and_then(|t| t.sample);
         let all = [
             ("TRIAD_HTTP", self.http.clone()),
@@ -308,6 +330,9 @@ impl File {
             ),
             ("TRIAD_ADMISSION", self.admission.clone()),
             ("TRIAD_BACKLOG_WAIT", self.backlog_wait.clone()),
+            ("TRIAD_BACKUP_TO", backup.map(|b| path(&b.to))),
+            ("TRIAD_BACKUP_EVERY", backup.and_then(|b| b.every.clone())),
+            ("TRIAD_BACKUP_KEEP", backup.and_then(|b| b.keep).map(count)),
             (
                 "OTEL_EXPORTER_OTLP_ENDPOINT",
                 traces.map(|t| t.endpoint.clone()),
@@ -378,6 +403,7 @@ max_in_flight: 100
 max_in_flight_per_workflow: {line: 2}
 admission: reject
 backlog_wait: 6s
+backup: {to: copies, every: 6h, keep: 28}
 traces: {endpoint: "http://127.0.0.1:4318", headers: {x-key: "a,b%"}, sample: 0.5}
 "#;
         let all = read(text).expect("it is sound");
@@ -393,6 +419,9 @@ traces: {endpoint: "http://127.0.0.1:4318", headers: {x-key: "a,b%"}, sample: 0.
             ("TRIAD_AGENT_CONCURRENCY", "9"),
             ("TRIAD_ANNOUNCE_WITHIN", "8s"),
             ("TRIAD_BACKLOG_WAIT", "6s"),
+            ("TRIAD_BACKUP_EVERY", "6h"),
+            ("TRIAD_BACKUP_KEEP", "28"),
+            ("TRIAD_BACKUP_TO", "DIR/copies"),
             ("TRIAD_CONSOLE", "read-only"),
             ("TRIAD_CONSOLE_HIDDEN", "card,iban"),
             (

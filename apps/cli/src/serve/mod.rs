@@ -2,6 +2,8 @@
 //! process, over one directory.
 
 mod alerts;
+mod backups;
+mod care;
 mod file;
 mod login;
 mod settings;
@@ -16,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{Sending, Wiring, environment, export_traces, http_remotes, logging};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle, SaslConfig, SecuredListener, TopicsIn};
@@ -154,6 +157,9 @@ impl Machine {
         raise_open_files();
         let data = settings.data.clone();
         let lock = lock(&data, "triad serve")?;
+        if let Some(backups) = &settings.backups {
+            backups.check(&data)?;
+        }
         let stop = CancellationToken::new();
         if let Some(address) = settings.metrics {
             let endpoint = Endpoint::start(address).await?;
@@ -222,9 +228,13 @@ impl Machine {
             settings.sweep_every.as_duration(),
             stop.clone(),
         ));
+        if let Some(backups) = settings.backups {
+            tokio::spawn(backups.run(data.clone(), stop.clone()));
+        }
         let (http, kafka) = (server.address(), broker.addr());
         let console = if has_console { "/console/" } else { "none" };
         tracing::info!(%http, console, %kafka, data = %data.display(), "serving");
+        care::tell(NotifyState::Ready);
         Ok(Self {
             broker,
             stored,
@@ -236,13 +246,16 @@ impl Machine {
         })
     }
 
-    /// Runs until a stop signal or the end of a handler.
+    /// Runs until a stop signal, the end of a handler, or the loss of the store's file.
     async fn until(mut self, told: impl Future<Output = ()>) -> Result<ExitCode> {
-        let ended = tokio::select! {
-            () = told => None,
-            ended = &mut self.handlers => Some(ended),
+        let file = self.stored.file.clone();
+        let (ended, gone) = tokio::select! {
+            () = told => (None, None),
+            ended = &mut self.handlers => (Some(ended), None),
+            gone = care::watch(file) => (None, Some(gone)),
         };
         tracing::info!("stopping");
+        care::tell(NotifyState::Stopping);
         self.server.stop().await;
         self.stop.cancel();
         let result = match ended {
@@ -259,6 +272,9 @@ impl Machine {
         drop(self.wiring);
         let stopped = tokio::time::timeout(STOP_WITHIN, self.broker.shutdown()).await;
         self.stored.stop().await;
+        if let Some(gone) = gone {
+            return Err(gone);
+        }
         result?;
         stopped.map_err(|_| anyhow!("the Kafka port was not closed within 10 s"))??;
         Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use triad_ingress::TlsFiles;
 use triad_sqlite::topics::TopicSettings;
 use triad_workflow::{Limits, Millis};
 
+use super::backups::Backups;
 use super::file::{File, Workflows};
 use crate::console::believed;
 use crate::output::Usage;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub log_retention: Millis,
     /// Interval between two sweeps.
     pub sweep_every: Millis,
+    /// The copies of the data directory; `None`: none are made.
+    pub backups: Option<Backups>,
     /// Configuration of the handlers.
     pub config: Config,
 }
@@ -64,6 +67,13 @@ fn is_behind_tls(get: &dyn Fn(&str) -> Option<String>) -> bool {
     let url = get("TRIAD_CONSOLE_URL");
     let scheme = url.as_deref().and_then(|url| url.get(..6));
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"))
+}
+
+/// A time between two backups: a second or more.
+fn backup_every(text: &str) -> Result<Millis> {
+    let every: Millis = text.parse()?;
+    anyhow::ensure!(every >= Millis(1_000), "{text:?} is less than a second");
+    Ok(every)
 }
 
 /// Checks that all topics together have no more partitions than the broker supports.
@@ -164,6 +174,7 @@ impl Settings {
             })
         };
         let partitions = number("TRIAD_PARTITIONS", 4, 1..=100);
+        let keep = number("TRIAD_BACKUP_KEEP", 7, 1..=1_000);
         let log_bytes = number("TRIAD_LOG_BYTES", 64 << 20, 1 << 20..=1 << 40);
         let mut span = |name: &str, default: Millis, read: fn(&str) -> anyhow::Result<Millis>| {
             let set = get(name).map_or(Ok(default), |text| read(&text));
@@ -178,6 +189,22 @@ impl Settings {
             triad_worker::sweep_every,
         );
         let log_retention = span("TRIAD_LOG_RETENTION", A_DAY, |text| Ok(text.parse()?));
+        let every = span("TRIAD_BACKUP_EVERY", A_DAY, backup_every);
+        let backups = match get("TRIAD_BACKUP_TO") {
+            Some(to) => Some(Backups {
+                to: to.into(),
+                every: every.as_duration(),
+                keep: usize::try_from(keep).unwrap_or(usize::MAX),
+            }),
+            None => {
+                for name in ["TRIAD_BACKUP_EVERY", "TRIAD_BACKUP_KEEP"] {
+                    if get(name).is_some() {
+                        problems.push(format!("{name}: it is set without TRIAD_BACKUP_TO"));
+                    }
+                }
+                None
+            }
+        };
         let tls = match (get("TRIAD_TLS_CERTIFICATE"), get("TRIAD_TLS_KEY")) {
             (Some(certificate), Some(key)) => Some(TlsFiles {
                 certificate: certificate.into(),
@@ -262,6 +289,7 @@ impl Settings {
             log_bytes,
             log_retention,
             sweep_every,
+            backups,
             config,
         })
     }

@@ -91,6 +91,7 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
         vec!["export", "--to", &exported],
         vec!["import", "--from", &exported, "--dry-run"],
         vec!["backup", "--data", &data, "--to", &copy],
+        vec!["check", "--data", &data],
         vec!["submit", &one],
         vec!["get", "good-0"],
         vec!["get", "good-0", "--json"],

@@ -146,6 +146,7 @@ fn unit(name: &str) -> &'static str {
     match metric.map(|metric| metric.unit) {
         Some(Unit::Seconds) => "Seconds",
         Some(Unit::Count) => "Count",
+        Some(Unit::Bytes) => "Bytes",
         _ => "None",
     }
 }

@@ -13,6 +13,7 @@ use triad_runtime::StoreError;
 
 use crate::catalogue::TopicWriter;
 use crate::error::{OpenError, classify};
+use crate::place::Place;
 use crate::schema::{self, Directory, Syncs};
 
 /// Most calls that wait for one of the threads; further callers wait for a free slot.
@@ -77,12 +78,15 @@ pub struct Counted {
     pub writes: u64,
     /// Transactions that were begun; the calls of one transaction share a sync.
     pub groups: u64,
+    /// Transactions that failed. Nothing of them is stored.
+    pub failed: u64,
 }
 
 #[derive(Debug, Default)]
 struct Counters {
     writes: AtomicU64,
     groups: AtomicU64,
+    failed: AtomicU64,
 }
 
 /// An open file and its threads. Clones share them; dropping the last clone waits for the threads to end.
@@ -97,6 +101,7 @@ struct Threads {
     reads: Option<mpsc::Sender<ReadCall>>,
     threads: Vec<JoinHandle<()>>,
     counters: Arc<Counters>,
+    place: Arc<Place>,
     /// Released last. A guest has none.
     _directory: Option<Directory>,
 }
@@ -128,14 +133,15 @@ impl Engine {
         let (writes, to_write) = mpsc::channel(QUEUE);
         let (reads, to_read) = mpsc::channel(QUEUE);
         let counters = Arc::new(Counters::default());
+        let place = Arc::new(Place::of(dir)?);
         let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned());
             thread.spawn(run).map_err(OpenError::Thread)
         };
         let threads = vec![
             start("store-writer", {
-                let counters = counters.clone();
-                Box::new(move || write_all(writer, to_write, &counters))
+                let (counters, place) = (counters.clone(), place.clone());
+                Box::new(move || write_all(writer, to_write, &counters, &place))
             })?,
             start("store-reader", Box::new(move || read_all(&reader, to_read)))?,
         ];
@@ -144,6 +150,7 @@ impl Engine {
             reads: Some(reads),
             threads,
             counters,
+            place,
             _directory: directory,
         };
         Ok(Self {
@@ -163,7 +170,12 @@ impl Engine {
         Counted {
             writes: counters.writes.load(Ordering::Relaxed),
             groups: counters.groups.load(Ordering::Relaxed),
+            failed: counters.failed.load(Ordering::Relaxed),
         }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.threads.place
     }
 
     /// Executes writes in the next group's transaction. The result is returned once the group is committed and
@@ -287,7 +299,12 @@ async fn send<T>(to: Option<&mpsc::Sender<T>>, call: T) -> Result<(), StoreError
 }
 
 /// Takes waiting calls in groups until all senders are dropped.
-fn write_all(db: Connection, mut calls: mpsc::Receiver<Box<dyn WriteCall>>, counters: &Counters) {
+fn write_all(
+    db: Connection,
+    mut calls: mpsc::Receiver<Box<dyn WriteCall>>,
+    counters: &Counters,
+    place: &Place,
+) {
     let mut topics = None;
     let mut group = Vec::with_capacity(GROUP);
     while calls.blocking_recv_many(&mut group, GROUP) > 0 {
@@ -295,10 +312,10 @@ fn write_all(db: Connection, mut calls: mpsc::Receiver<Box<dyn WriteCall>>, coun
             .writes
             .fetch_add(group.len() as u64, Ordering::Relaxed);
         counters.groups.fetch_add(1, Ordering::Relaxed);
-        write_group(&db, &mut topics, &mut group);
+        write_group(&db, &mut topics, &mut group, counters, place);
     }
     // An empty group writes the offsets that consumers have committed since the last one.
-    write_group(&db, &mut topics, &mut group);
+    write_group(&db, &mut topics, &mut group, counters, place);
     if let Err((_, e)) = db.close() {
         tracing::warn!(error = %e, "the store was not closed cleanly; its log is read at the next start");
     }
@@ -310,6 +327,8 @@ fn write_group(
     db: &Connection,
     topics: &mut Option<TopicWriter>,
     group: &mut Vec<Box<dyn WriteCall>>,
+    counters: &Counters,
+    place: &Place,
 ) {
     let result = carry_out(db, topics, group).map_err(|e| {
         // Some errors have rolled the transaction back already.
@@ -318,9 +337,14 @@ fn write_group(
         {
             tracing::error!(error = %e, "a failed group of writes cannot be rolled back");
         }
-        tracing::error!(error = %e, writes = group.len(), "a group of writes failed");
-        classify(&e)
+        place.explain(&e)
     });
+    // After the commit: a file that was deleted before takes writes all the same.
+    let result = result.and_then(|()| place.check());
+    if let Err(error) = &result {
+        counters.failed.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(%error, writes = group.len(), "a group of writes failed");
+    }
     if let Some(topics) = topics {
         topics.ended(result.is_ok());
     }

@@ -41,11 +41,11 @@ pub enum OpenError {
         why: Foreign,
     },
     /// SQLite cannot open the file.
-    #[error("{file} cannot be opened: {why}; restore a backup if it is damaged")]
+    #[error("{file} cannot be opened: {why}")]
     File {
         /// The file that cannot be opened.
         file: PathBuf,
-        /// Why SQLite cannot open it, in SQLite's words.
+        /// Why SQLite cannot open it, in SQLite's words, and what to do about it.
         why: String,
     },
     /// A thread of the store cannot be started.
@@ -84,9 +84,19 @@ pub enum Foreign {
 impl OpenError {
     /// SQLite's error about a file.
     pub(crate) fn of_file(file: &Path, error: &rusqlite::Error) -> Self {
+        let next = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => "make room on its disk, and start again",
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                "let this user read and write it and its directory"
+            }
+            Some(ErrorCode::SystemIoFailure) => {
+                "look for a full disk, a quota, a limit of file sizes or a fault of the disk"
+            }
+            _ => "restore a backup if it is damaged",
+        };
         Self::File {
             file: file.to_owned(),
-            why: error.to_string(),
+            why: format!("{error}; {next}"),
         }
     }
 }

@@ -25,6 +25,7 @@
 //! | `snapshot` | a copy of the file while others write |
 //! | `expiry` | deletion of expired rows |
 //! | `catalogue`, `topics` | the topics: tables, and queues in memory |
+//! | `place` | whether the file is still there, its size, and why it cannot be written |
 //! | `error` | classification of SQLite's errors |
 
 mod catalogue;
@@ -37,6 +38,7 @@ mod index;
 mod moving;
 mod orders;
 mod outputs;
+mod place;
 mod record;
 mod schema;
 mod snapshot;
@@ -53,9 +55,10 @@ pub use engine::Counted;
 use engine::Engine;
 pub use error::{Foreign, OpenError};
 pub use expiry::SWEEP_EVERY;
+pub use place::Room;
 use schema::Syncs;
 pub use schema::{exists, file, is_taken};
-pub use snapshot::{SnapshotError, snapshot};
+pub use snapshot::{SnapshotError, check_file, snapshot};
 use topics::{TopicSettings, Topics};
 
 /// The state store, the definition store, the control store and the operators' store, in one SQLite
@@ -151,13 +154,30 @@ impl<C: Clock + Clone> SqliteStore<C> {
         }
     }
 
-    /// Rewrites a page of the file without a change, as durably as any other write: a test for free space on the
-    /// disk.
+    /// Rewrites a page of the file without a change, as durably as any other write: a test whether orders can be stored.
     ///
     /// # Errors
-    /// [`StoreError`](triad_runtime::StoreError), as any other write.
+    /// [`StoreError`](triad_runtime::StoreError), as any other write. That of a full disk, a read-only directory or a
+    /// file that is gone says what to do.
     pub async fn try_write(&self) -> Result<(), triad_runtime::StoreError> {
         self.engine.write(schema::rewrite_version).await
+    }
+
+    /// Fails if the file was removed or replaced since it was opened. From then on every write fails. Blocks for a
+    /// look at the directory.
+    ///
+    /// # Errors
+    /// [`StoreError::Configuration`](triad_runtime::StoreError::Configuration) with what to do.
+    pub fn check_place(&self) -> Result<(), triad_runtime::StoreError> {
+        self.engine.place().check()
+    }
+
+    /// The sizes of the files and the free space of their disk. Blocks for a look at the directory.
+    ///
+    /// # Errors
+    /// The system's error, if the directory or the file cannot be looked at.
+    pub fn room(&self) -> std::io::Result<Room> {
+        self.engine.place().room()
     }
 
     /// Opens the topics of the file, with these settings. Only the process that owns the store may call it, once.

@@ -2,6 +2,7 @@
 
 mod common;
 mod guests;
+mod place;
 mod store;
 mod topics;
 mod with_topics;

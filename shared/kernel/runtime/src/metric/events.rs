@@ -272,3 +272,25 @@ pub fn reads(topic: &str, oldest: Option<Millis>, unread: Option<u64>) {
         table::LAG.set(unread as f64, [named(&topic)]);
     }
 }
+
+/// Sets the sizes of one machine's store: free bytes of its disk, bytes of its file, and of its write-ahead log.
+pub fn disk(free: u64, file: u64, log: u64) {
+    table::DISK_FREE.set(free as f64, []);
+    table::STORE_FILE.set(file as f64, []);
+    table::STORE_LOG.set(log as f64, []);
+}
+
+/// Counts further groups of writes that have failed; 0 starts the counter.
+pub fn write_groups_failed(more: u64) {
+    table::WRITE_GROUPS_FAILED.add(more, []);
+}
+
+/// Sets when the last good backup was made; 0 if there is none.
+pub fn backed_up(at: Timestamp) {
+    table::LAST_BACKUP.set(at.0 as f64 / 1_000.0, []);
+}
+
+/// Counts backups that have failed; 0 starts the counter.
+pub fn backups_failed(more: u64) {
+    table::BACKUPS_FAILED.add(more, []);
+}

@@ -10,7 +10,10 @@ mod events;
 mod table;
 
 pub(crate) use events::*;
-pub use events::{begin_agent, begin_workflow, needing, reads};
+pub use events::{
+    backed_up, backups_failed, begin_agent, begin_workflow, disk, needing, reads,
+    write_groups_failed,
+};
 pub use table::*;
 
 /// Gives the name, unit and help of every metric to the recorder of the process (that of the crate `metrics`), and

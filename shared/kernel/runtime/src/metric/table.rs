@@ -177,4 +177,16 @@ table! {
         "Alerts of a handler that its work stops until the installation is repaired; at most one in ten minutes.";
     INVARIANT_BREACHES = Counter "triad_invariant_breaches_total" in Count by ["invariant"],
         "Invariants that did not hold, which is a fault of Triad.";
+    DISK_FREE = Gauge "triad_disk_free_bytes" in Bytes by [],
+        "What triad serve may still write on the disk of its data directory.";
+    STORE_FILE = Gauge "triad_store_file_bytes" in Bytes by [],
+        "Size of the file triad.sqlite of triad serve.";
+    STORE_LOG = Gauge "triad_store_wal_bytes" in Bytes by [],
+        "Size of the file triad.sqlite-wal, which grows while a backup or another reader needs what was there before.";
+    WRITE_GROUPS_FAILED = Counter "triad_write_groups_failed_total" in Count by [],
+        "Groups of writes that triad serve could not store, such as on a full disk; their callers were told.";
+    LAST_BACKUP = Gauge "triad_last_backup_timestamp_seconds" in Seconds by [],
+        "When the last good backup was made, in seconds since 1970, if backup is set; 0 if there is none.";
+    BACKUPS_FAILED = Counter "triad_backups_failed_total" in Count by [],
+        "Backups of triad serve that failed, or found a damaged record.";
 }

@@ -14,13 +14,16 @@ use super::Supervisor;
 use super::plan::Candidate;
 use crate::beside::{MOST_READS, read_for_decisions};
 use crate::control::ControlStore;
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Unreadable};
 
 /// No order is due later.
 const EVER: Timestamp = Timestamp(u64::MAX);
 
+/// Most orders that [`Driven`] names, inclusive.
+const MAX_NAMED: usize = 100;
+
 /// Result of [`Supervisor::drive_on`]. All numbers are counts and start at 0.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Driven {
     /// Rows of the due index that were found, one per order.
     pub alive: usize,
@@ -31,6 +34,9 @@ pub struct Driven {
     pub failed: usize,
     /// Shards of the due index that could not be read to their end.
     pub unread: usize,
+    /// The first orders that could not be read, or whose messages could not be made, at most 100.
+    #[serde(skip)]
+    pub named: Vec<Unreadable>,
 }
 
 /// The messages that one order waits for.
@@ -55,6 +61,7 @@ impl Driven {
             sent,
             failed,
             unread,
+            ..
         } = *self;
         if !self.is_whole() {
             tracing::warn!(
@@ -115,16 +122,16 @@ where
     /// The orders of one page: load them, make and send their messages.
     async fn drive_on_all(&self, ids: Vec<OrderId>, driven: &mut Driven) {
         driven.alive += ids.len();
-        let found = self.load(ids).await;
+        let found = self.load(ids.clone()).await;
         let now = self.clock.now();
         let mut undecided = Vec::new();
-        for candidate in found {
+        for (order, candidate) in ids.into_iter().zip(found) {
             match candidate {
                 Candidate::Read(read, _) => undecided.push(read),
                 Candidate::Gone => {}
                 Candidate::Unread(_, e) => {
                     self.note_failure(&e);
-                    driven.failed += 1;
+                    driven.fail(&order, &e);
                 }
             }
         }
@@ -136,7 +143,11 @@ where
                 match self.under_way(&read, now) {
                     Ok(messages) => all.push(messages),
                     Err(Unmade::NeedsDetails) if reads < MOST_READS => wanting.push(read),
-                    Err(unmade) => driven.unmade(&read.order.id, &unmade),
+                    Err(unmade) => {
+                        let order = &read.order.id;
+                        tracing::warn!(%order, error = %unmade, "an unfinished order could not be resumed");
+                        driven.fail(order, &unmade);
+                    }
                 }
             }
             if wanting.is_empty() {
@@ -167,7 +178,7 @@ where
                 Err(e) => {
                     self.misconfigured.note_store(&e);
                     tracing::warn!(order = %id, error = %e, "an unfinished order could not be resumed");
-                    driven.failed += 1;
+                    driven.fail(&id, &e);
                 }
             }
         }
@@ -225,8 +236,13 @@ where
 }
 
 impl Driven {
-    fn unmade(&mut self, order: &OrderId, unmade: &Unmade) {
-        tracing::warn!(%order, error = %unmade, "an unfinished order could not be resumed");
+    fn fail(&mut self, order: &OrderId, why: &impl ToString) {
         self.failed += 1;
+        if self.named.len() < MAX_NAMED {
+            self.named.push(Unreadable {
+                order_id: order.to_string(),
+                why: why.to_string(),
+            });
+        }
     }
 }
