@@ -36,7 +36,7 @@ fn split_words(line: &str) -> Option<Vec<String>> {
     let ends = |word: &String| {
         matches!(
             word.as_str(),
-            "|" | ">" | ">>" | "<" | "&&" | "&" | ";" | "#"
+            "|" | ">" | ">>" | "2>&1" | "<" | "&&" | "&" | ";" | "#"
         )
     };
     let words: Vec<String> = words.take_while(|word| !ends(word)).collect();
