@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use triad_core::OrderId;
+use triad_core::{Order, OrderId};
 use triad_runtime::{StateStore, StoreError, Write, Written};
 
 /// Most requests that wait for the ends of orders at once, in the default [`OrderEndWaiters`], inclusive.
@@ -12,14 +12,17 @@ pub const MAX_WAITING: usize = 10_000;
 
 /// The requests that wait for the ends of orders. Clones share them.
 ///
-/// [`commit`](Self::commit) wakes a request when its order has ended, and the request then reads the order's record.
-/// An end that another process wrote wakes no request, so each request also reads the record from time to time.
+/// [`commit`](Self::commit) gives a request the record with which its order has ended. An end that another process
+/// wrote wakes no request, so each request also reads the record from time to time.
 #[derive(Debug, Clone)]
 pub struct OrderEndWaiters {
-    waiting: Arc<Mutex<HashMap<String, watch::Sender<()>>>>,
+    waiting: Arc<Mutex<HashMap<String, watch::Sender<Ended>>>>,
     places: Arc<Semaphore>,
     most: usize,
 }
+
+/// The record with which an order has ended; `None`: it is to be read.
+type Ended = Option<Arc<Order>>;
 
 impl Default for OrderEndWaiters {
     /// With [`MAX_WAITING`] permits.
@@ -55,14 +58,8 @@ impl OrderEndWaiters {
         store: &S,
         writes: Vec<Write>,
     ) -> Vec<Result<Written, StoreError>> {
-        let end = |write: &Write| {
-            write
-                .next
-                .state
-                .is_finished()
-                .then(|| write.next.id.clone())
-        };
-        let ends: Vec<Option<OrderId>> = match self.waiting() {
+        let end = |write: &Write| write.next.state.is_finished().then(|| write.next.clone());
+        let ends: Vec<Option<Arc<Order>>> = match self.waiting() {
             0 => Vec::new(),
             _ => writes.iter().map(end).collect(),
         };
@@ -71,7 +68,7 @@ impl OrderEndWaiters {
             if let (Some(order), Ok(written)) = (order, written)
                 && written.is_written()
             {
-                self.ended(order.as_str());
+                self.ended(order);
             }
         }
         written
@@ -87,13 +84,15 @@ impl OrderEndWaiters {
     }
 
     /// Wakes all requests that wait for this order.
-    pub(crate) fn ended(&self, order: &str) {
-        if let Some(told) = self.lock().get(order) {
-            told.send_replace(());
+    fn ended(&self, order: &Arc<Order>) {
+        if let Some(told) = self.lock().get(order.id.as_str()) {
+            // A record that is read has no outputs that lie beside it.
+            let is_as_read = order.outputs_read().next().is_none();
+            told.send_replace(is_as_read.then(|| order.clone()));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<()>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<Ended>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,7 +111,7 @@ impl WaitPermit {
             .ends
             .lock()
             .entry(order.as_str().to_owned())
-            .or_insert_with(|| watch::Sender::new(()))
+            .or_insert_with(|| watch::Sender::new(None))
             .subscribe();
         OrderEndWaiter {
             place: self,
@@ -127,23 +126,25 @@ impl WaitPermit {
 pub(crate) struct OrderEndWaiter {
     place: WaitPermit,
     order: String,
-    told: watch::Receiver<()>,
+    told: watch::Receiver<Ended>,
 }
 
 impl OrderEndWaiter {
-    /// Completes at the next notification. Cancel-safe: it may be dropped and called again.
-    pub(crate) async fn ended(&mut self) {
+    /// Completes when the order has ended, with its record, or `None` if that is to be read. Cancel-safe: it may be
+    /// dropped and called again.
+    pub(crate) async fn ended(&mut self) -> Option<Arc<Order>> {
         if self.told.changed().await.is_err() {
             // The sender lives as long as any request waits.
             std::future::pending::<()>().await;
         }
+        self.told.borrow_and_update().clone()
     }
 }
 
 impl Drop for OrderEndWaiter {
     fn drop(&mut self) {
         let mut waiting = self.place.ends.lock();
-        let is_last = |told: &watch::Sender<()>| told.receiver_count() <= 1;
+        let is_last = |told: &watch::Sender<Ended>| told.receiver_count() <= 1;
         if waiting.get(&self.order).is_some_and(is_last) {
             waiting.remove(&self.order);
         }
@@ -154,10 +155,38 @@ impl Drop for OrderEndWaiter {
 mod tests {
     use futures::FutureExt;
 
+    use serde_json::json;
+    use triad_core::{Accepted, Priority, Timestamp, WorkflowRef};
+    use triad_workflow::{Limits, Workflow};
+
     use super::*;
 
     fn id(text: &str) -> OrderId {
         OrderId::new(text).unwrap()
+    }
+
+    /// An order that has ended.
+    fn end(text: &str) -> Arc<Order> {
+        let step = json!([{"id": "a", "agent": "x", "action": "go", "compensation": "none"}]);
+        let definition = json!({"workflow": "w", "steps": step});
+        let definition = serde_json::from_value(definition).unwrap();
+        let workflow = Workflow::compile(definition, &Limits::published()).unwrap();
+        let accepted = Accepted {
+            order_id: id(text),
+            workflow: WorkflowRef {
+                name: workflow.name.clone(),
+                hash: workflow.hash.clone(),
+            },
+            priority: Priority::Normal,
+            reply_topic: None,
+            traceparent: None,
+            submitted_at: Timestamp(1),
+            due: Timestamp(2),
+            deadline: None,
+            search: Vec::new(),
+            details: json!({}),
+        };
+        Arc::new(Order::new(&accepted, &workflow, accepted.due))
     }
 
     #[test]
@@ -168,9 +197,10 @@ mod tests {
             ends.place().unwrap().of(&id("7")),
         ];
         let mut other = ends.place().unwrap().of(&id("8"));
-        ends.ended("7");
+        ends.ended(&end("7"));
         for waiting in &mut both {
-            assert!(waiting.ended().now_or_never().is_some());
+            let record = waiting.ended().now_or_never().expect("it is told");
+            assert_eq!(record.expect("the record").id, id("7"));
             assert!(waiting.ended().now_or_never().is_none(), "told once");
         }
         assert!(other.ended().now_or_never().is_none());
@@ -187,6 +217,6 @@ mod tests {
         assert_eq!(ends.lock().len(), 1, "the other one still waits");
         drop(second);
         assert_eq!((ends.lock().len(), ends.waiting()), (0, 0));
-        ends.ended("7");
+        ends.ended(&end("7"));
     }
 }

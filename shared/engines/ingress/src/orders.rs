@@ -64,7 +64,7 @@ impl<S: StateStore> Service<S> {
     /// Answers with an order, now or at its end.
     pub(crate) async fn get(&self, id: &OrderId, query: Query) -> Result<Answer, Problem> {
         let found = match query.wait {
-            None => self.load(id).await?,
+            None => self.load(id).await?.map(Arc::new),
             Some(wait) => {
                 let (place, until) = self.place(wait)?;
                 self.until_end(place, id, Instant::now(), until).await?
@@ -99,23 +99,27 @@ impl<S: StateStore> Service<S> {
     }
 
     /// The order at its end, or as it is when the time is up or the server stops; `None` if there is no such order.
-    /// It is read after a notification, at `look_at`, and from time to time.
+    /// An end in this process brings it along; else it is read, at `look_at` and from time to time.
     async fn until_end(
         &self,
         place: WaitPermit,
         id: &OrderId,
         mut look_at: Instant,
         until: Instant,
-    ) -> Result<Option<Order>, Problem> {
+    ) -> Result<Option<Arc<Order>>, Problem> {
         // Subscribe first, then read: an end in between is in the record.
         let mut waiting = place.of(id);
         loop {
             tokio::select! {
-                () = waiting.ended() => {}
+                ended = waiting.ended() => {
+                    if ended.is_some() {
+                        return Ok(ended);
+                    }
+                }
                 () = sleep_until(look_at.min(until)) => {}
                 () = self.front.stopping.cancelled() => {}
             }
-            let order = self.load(id).await?;
+            let order = self.load(id).await?.map(Arc::new);
             let is_over = order.as_ref().is_none_or(|order| order.state.is_finished());
             if is_over || Instant::now() >= until || self.front.stopping.is_cancelled() {
                 return Ok(order);
