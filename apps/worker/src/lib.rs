@@ -140,11 +140,13 @@ pub async fn run_on_one_machine<S: WholeStore, B: Broker>(
         scheduling.clone(),
     );
     let stops = Stops {
-        all: stop,
+        all: stop.clone(),
         scheduler: scheduling,
         agents: Some(alive),
     };
     let running = run_with(submitting, wiring, remotes, functions, sweep_every, stops);
+    // An end without a stop, such as a wrong setting, ends the others too.
+    let running = running.inspect(|_| stop.cancel());
     let ((), (), result) = tokio::join!(driving, last, running);
     result
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle, TopicsIn};
 use triad_kafka::KafkaConfig;
+use triad_sqlite::topics::TopicSettings;
 
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::data;
@@ -73,7 +74,12 @@ impl Endpoint {
         )?;
         let kind = Kind::of(is_new.then_some(Kind::Sqlite), Some(dir), Kind::Dynamodb)?;
         let loopback = ([127, 0, 0, 1], 0).into();
-        let topics = topic_settings();
+        // What is imported must outlive this process, so no topic is in memory. The next start takes over what lies in
+        // topics that are.
+        let topics = TopicSettings {
+            in_memory: |_| false,
+            ..topic_settings()
+        };
         let stored = OpenStore::start(kind, Some(dir), loopback, retention, topics).await?;
         // It does not create missing topics on request.
         let broker = Broker::start(BrokerConfig {

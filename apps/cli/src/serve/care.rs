@@ -1,12 +1,12 @@
-//! Care for the store's file while `triad serve` runs: figures of the disk, the watchdog of the service manager, and the
-//! end of the process when the file is gone.
+//! Supervision of the store's file while `triad serve` runs: figures of the disk, the watchdog of the service manager, and
+//! the end of the process when the file is gone.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 use tokio::time::{Interval, MissedTickBehavior, interval};
-use triad_runtime::metric;
 use triad_runtime::system::SystemClock;
+use triad_runtime::{StoreError, metric};
 use triad_sqlite::SqliteStore;
 
 use crate::machine::writable::sentence;
@@ -16,15 +16,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Looks from one measurement of the disk to the next: 15 s.
 const MEASURE_EVERY: u32 = 15;
 
-/// Tells the service manager, if one waits for it.
-pub fn tell(state: NotifyState<'_>) {
+/// Sends a state to the service manager, if the process has one (`NOTIFY_SOCKET`).
+pub fn notify(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "the service manager could not be told");
+        tracing::warn!(%error, "a state could not be sent to the service manager");
     }
 }
 
-/// Looks after the file until it is gone, and returns why. If the service manager has a watchdog, it is told at half
-/// its time that the process is well, as long as a write of the store succeeds.
+/// Checks the file each second until it is gone, and returns why. If the service manager has a watchdog, sends
+/// `WATCHDOG=1` at half its interval, if the store has answered a write: also with the error of a disk that is full or
+/// read-only, because a restart does not mend that and would repeat calls. A disk that hangs gives no answer.
 pub async fn watch(store: SqliteStore<SystemClock>) -> anyhow::Error {
     let every = |span| {
         let mut every = interval(span);
@@ -46,7 +47,7 @@ pub async fn watch(store: SqliteStore<SystemClock>) -> anyhow::Error {
                     if is_due {
                         measure(&looked);
                     }
-                    Ok::<_, triad_runtime::StoreError>(())
+                    Ok::<_, StoreError>(())
                 });
                 if let Ok(Err(gone)) = looking.await {
                     return anyhow::Error::msg(sentence(gone));
@@ -56,8 +57,8 @@ pub async fn watch(store: SqliteStore<SystemClock>) -> anyhow::Error {
                 failed = counted;
             }
             () = tick(&mut watchdog) => match store.try_write().await {
-                Ok(()) => tell(NotifyState::Watchdog),
-                Err(error) => tracing::error!(error = sentence(error), "the service manager is not told that all is well"),
+                Ok(()) | Err(StoreError::Configuration(_)) => notify(NotifyState::Watchdog),
+                Err(error) => tracing::error!(error = sentence(error), "no WATCHDOG=1 was sent to the service manager"),
             },
         }
     }

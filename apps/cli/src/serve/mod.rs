@@ -234,7 +234,7 @@ impl Machine {
         let (http, kafka) = (server.address(), broker.addr());
         let console = if has_console { "/console/" } else { "none" };
         tracing::info!(%http, console, %kafka, data = %data.display(), "serving");
-        care::tell(NotifyState::Ready);
+        care::notify(NotifyState::Ready);
         Ok(Self {
             broker,
             stored,
@@ -255,7 +255,7 @@ impl Machine {
             gone = care::watch(file) => (None, Some(gone)),
         };
         tracing::info!("stopping");
-        care::tell(NotifyState::Stopping);
+        care::notify(NotifyState::Stopping);
         self.server.stop().await;
         self.stop.cancel();
         let result = match ended {

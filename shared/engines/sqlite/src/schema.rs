@@ -19,6 +19,8 @@ const VERSION: i32 = 2;
 const FILE: &str = "triad.sqlite";
 /// The file of version 1 in the directory.
 const FILE_1: &str = "store/state.sqlite";
+/// The directory of the topics of version 1 in the directory.
+const LOG_1: &str = "broker";
 /// Name of the file in the directory that the owner locks.
 const LOCK: &str = "triad.sqlite.lock";
 /// Size of the writer's page cache, in KiB.
@@ -163,6 +165,13 @@ fn upgrade(dir: &Path, file: &Path) -> Result<(), OpenError> {
         to = %file.display(),
         "the store was upgraded; the earlier file is kept as a copy"
     );
+    let log = dir.join(LOG_1);
+    if log.exists() {
+        tracing::warn!(
+            log = %log.display(),
+            "messages in the topics of version 1 are not taken over: dead letters, statuses, and orders sent over Kafka that were not taken in yet; `triad export` of the earlier version writes the orders, and `triad import` of this one reads them"
+        );
+    }
     Ok(())
 }
 

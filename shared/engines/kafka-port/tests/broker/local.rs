@@ -403,6 +403,34 @@ async fn topics_in_memory_that_are_full_lose_their_oldest_messages() {
     }
 }
 
+/// One topic that nobody reads fills the memory of all: it loses its own messages, not those of the others.
+#[tokio::test]
+async fn a_topic_that_fills_the_memory_takes_none_from_another() {
+    let broker = started(TopicsIn::Scratch(TopicSettings {
+        memory_bytes: 10_000,
+        in_memory: |_| true,
+        ..TopicSettings::default()
+    }));
+    make_topic(&broker, "few", 1).await;
+    make_topic(&broker, "t", 1).await;
+    let local = LocalBroker::new(broker.topics());
+    let (bus, consumer) = (local.bus().expect("a bus"), local.join("g", "few"));
+    let few = message("few", "kept");
+    assert_eq!(bus.publish(vec![few.clone()]).await, [Ok(())]);
+    for _ in 0..100 {
+        let sent = bus.publish(vec![message("t", &"x".repeat(500))]).await;
+        assert_eq!(sent, [Ok(())]);
+    }
+    assert_eq!(bus.publish(vec![few]).await, [Ok(())]);
+    let consumer = consumer.expect("it joins");
+    let first = next(&consumer).await.offset;
+    assert_eq!(next(&consumer).await.offset, first + 1);
+    assert_eq!(
+        broker.topics().marks("few", 0).map(|marks| marks.start),
+        Some(first)
+    );
+}
+
 /// Retention by age goes by this machine's clock: the time that a client wrote into a record neither deletes nor keeps.
 #[tokio::test]
 async fn what_is_done_is_deleted_for_its_age_and_not_for_the_time_that_it_names() {

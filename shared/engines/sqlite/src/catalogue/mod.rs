@@ -3,14 +3,18 @@
 //! | module | contents |
 //! |---|---|
 //! | `state` | the catalogue, and the records in memory |
+//! | `load` | the catalogue as a file has it |
+//! | `rows` | tables, row numbers, bytes as text |
 //! | `writer` | writes in the transaction of a group |
 //! | `record` | records |
 //! | `producers` | duplicates of idempotent producers |
 //! | `partitioner` | the partition of a key |
 
+mod load;
 mod partitioner;
 mod producers;
 mod record;
+mod rows;
 mod state;
 mod writer;
 
@@ -19,15 +23,14 @@ use std::time::Duration;
 
 use triad_runtime::StoreError;
 
+pub use load::fresh_id;
 pub use producers::Sequence;
 pub(crate) use record::now_ms;
 pub use record::{Headers, NewRecord, StoredRecord};
+pub(crate) use rows::{offset_of, place, record_of, tables};
 pub use state::Committed;
 pub(crate) use state::{Look, PartitionId, State, Topic};
-pub use writer::fresh_id;
-pub(crate) use writer::{
-    TopicWriter, headers_from_json, new_producer_id, offset_of, place, tables,
-};
+pub(crate) use writer::{TopicWriter, new_producer_id};
 
 /// Bound: partitions of all topics that ever were in one file, because a record's row number holds its partition.
 const MAX_PARTITION_ID: i64 = (1 << 19) - 1;
@@ -37,7 +40,8 @@ const MAX_PARTITION_ID: i64 = (1 << 19) - 1;
 pub struct TopicSettings {
     /// Whether the topic of this name is in memory. Default: none is.
     pub in_memory: fn(&str) -> bool,
-    /// Bound: bytes of all topics in memory together. Beyond it their oldest records are dropped. Default 64 MiB.
+    /// Bound: bytes of all topics in memory together. Beyond it the oldest records of the
+    /// fullest partition are dropped. Default 64 MiB.
     pub memory_bytes: usize,
     /// Largest record that a topic takes, in bytes, unless its setting `max.message.bytes` says otherwise. Default
     /// 1,048,588, which is Kafka's.

@@ -290,8 +290,8 @@ impl State {
     }
 
     /// Appends records to a partition in memory, and returns the first one's offset. While the topics in memory have
-    /// more than `most` bytes, the oldest records of this partition are dropped: their orders go on when their time is
-    /// up.
+    /// more than `most` bytes, the oldest record of the fullest partition is dropped: its order goes on when its time
+    /// is up.
     pub(crate) fn append_in_memory(
         &mut self,
         id: PartitionId,
@@ -311,20 +311,30 @@ impl State {
             let record = record.at(partition.end);
             partition.push(Arc::new(record));
         }
-        while self.memory_bytes > most && partition.recent.len() > 1 {
-            let next = partition.start.max(partition.recent[0].offset) + 1;
-            self.memory_bytes -= partition.trim(next);
-            self.dropped += 1;
-            if self.dropped.is_power_of_two() {
-                tracing::warn!(
-                    dropped = self.dropped,
-                    most,
-                    "the queues in memory are full: messages were dropped, and their orders go on when their time is up"
-                );
-            }
-        }
         partition.wake();
+        while self.memory_bytes > most && self.drop_oldest(most) {}
         Ok(base)
+    }
+
+    /// Drops the oldest record of the partition in memory that has the most bytes: an agent that nobody serves must not
+    /// take the room of the others. False if there is none.
+    fn drop_oldest(&mut self, most: usize) -> bool {
+        let in_memory = self.partitions.values_mut().filter(|p| p.in_memory);
+        let fullest = in_memory.max_by_key(|p| p.recent_bytes);
+        let Some(fullest) = fullest.filter(|p| !p.recent.is_empty()) else {
+            return false;
+        };
+        let next = fullest.recent[0].offset + 1;
+        self.memory_bytes -= fullest.trim(next);
+        self.dropped += 1;
+        if self.dropped.is_power_of_two() {
+            tracing::warn!(
+                dropped = self.dropped,
+                most,
+                "the queues in memory are full: messages were dropped, and their orders go on when their time is up"
+            );
+        }
+        true
     }
 
     /// Notes a commit, and removes from a topic in memory what every reader of this process has done.

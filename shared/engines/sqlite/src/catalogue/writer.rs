@@ -7,54 +7,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use rusqlite::{Connection, OptionalExtension};
-use serde_json::Value as Json;
 use triad_core::Envelope;
 use uuid::Uuid;
 
+use super::load::{fresh_id, read};
 use super::producers::{self, Sequence, Verdict};
-use super::record::{Headers, NewRecord, StoredRecord, now_ms};
+use super::record::{NewRecord, StoredRecord, now_ms};
+use super::rows::{headers_as_json, place, text_or_bytes};
 use super::state::{Committed, Partition, PartitionId, State, Topic};
 use super::{Appended, Commit, MAX_PARTITION_ID, TopicError, TopicSettings, lock, partitioner};
-
-/// Bits of a record's row number that hold its offset; those above hold its partition.
-const OFFSET_BITS: u32 = 44;
-/// Bits of an offset in memory that count within one run of the process; those above count the runs.
-const RUN_BITS: u32 = 40;
-
-/// Row number of a record.
-pub(crate) fn place(partition: PartitionId, offset: i64) -> i64 {
-    (partition << OFFSET_BITS) + offset
-}
-
-/// Offset of the record with this row number.
-pub(crate) fn offset_of(place: i64) -> i64 {
-    place & ((1 << OFFSET_BITS) - 1)
-}
-
-/// The tables of the topics, as SQL.
-pub(crate) fn tables() -> &'static str {
-    "CREATE TABLE IF NOT EXISTS bus (
-        Id INTEGER PRIMARY KEY CHECK (Id = 1), Cluster TEXT NOT NULL,
-        NextProducer INTEGER NOT NULL, Runs INTEGER NOT NULL);
-    CREATE TABLE IF NOT EXISTS topics (
-        Topic INTEGER PRIMARY KEY AUTOINCREMENT, Name TEXT NOT NULL UNIQUE, Id TEXT NOT NULL, Settings TEXT NOT NULL);
-    CREATE TABLE IF NOT EXISTS partitions (
-        Partition INTEGER PRIMARY KEY AUTOINCREMENT, Topic INTEGER NOT NULL, Number INTEGER NOT NULL,
-        Next INTEGER NOT NULL DEFAULT 0, UNIQUE (Topic, Number));
-    CREATE TABLE IF NOT EXISTS records (
-        Place INTEGER PRIMARY KEY, Time INTEGER NOT NULL, Latest INTEGER NOT NULL, Appended INTEGER NOT NULL,
-        Total INTEGER NOT NULL, Key, Value, Headers TEXT);
-    CREATE TABLE IF NOT EXISTS group_offsets (
-        GroupName TEXT NOT NULL, Partition INTEGER NOT NULL, Offset INTEGER NOT NULL,
-        LeaderEpoch INTEGER NOT NULL, Metadata TEXT NOT NULL,
-        PRIMARY KEY (GroupName, Partition)) WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS producers (
-        Partition INTEGER NOT NULL, Producer INTEGER NOT NULL, State TEXT NOT NULL, Last INTEGER NOT NULL,
-        PRIMARY KEY (Partition, Producer)) WITHOUT ROWID;
-    CREATE VIEW IF NOT EXISTS messages AS SELECT t.Name AS Topic, p.Number AS Partition,
-        r.Place & 17592186044415 AS Offset, r.Time AS Time, r.Key AS Key, r.Value AS Value, r.Headers AS Headers
-        FROM records r JOIN partitions p ON p.Partition = r.Place >> 44 JOIN topics t ON t.Topic = p.Topic;"
-}
 
 /// A partition's end within the present transaction.
 #[derive(Debug, Clone, Copy)]
@@ -102,50 +63,7 @@ impl TopicWriter {
 
     /// Reads the catalogue, and counts a run of the process.
     pub(crate) fn load(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        db.execute(
-            "INSERT INTO bus VALUES (1, ?1, 0, 0) ON CONFLICT DO UPDATE SET Runs = Runs + 1",
-            [fresh_id().simple().to_string()],
-        )?;
-        let (cluster_id, runs): (String, i64) =
-            db.query_row("SELECT Cluster, Runs FROM bus", [], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
-        let memory_start = runs << RUN_BITS;
-        let mut state = State::new(cluster_id, memory_start);
-        let mut topics = db.prepare("SELECT Topic, Name, Id, Settings FROM topics")?;
-        let rows = topics.query_map([], |row| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, String>(1)?,
-                row.get::<_, String>(2)?,
-                row.get::<_, String>(3)?,
-            ))
-        })?;
-        for row in rows {
-            let (number, name, id, settings) = row?;
-            let in_memory = (self.settings.in_memory)(&name);
-            let mut topic = Topic {
-                id: id.parse().unwrap_or_default(),
-                in_memory,
-                settings: serde_json::from_str(&settings).unwrap_or_default(),
-                partitions: Vec::new(),
-            };
-            let mut partitions = db.prepare_cached(
-                "SELECT Partition, Next FROM partitions WHERE Topic = ?1 ORDER BY Number",
-            )?;
-            let rows = partitions.query_map([number], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            for row in rows {
-                let (id, next): (PartitionId, i64) = row?;
-                let partition = match in_memory {
-                    true => Partition::new(true, memory_start),
-                    false => stored_partition(db, id, next)?,
-                };
-                topic.partitions.push(id);
-                state.partitions.insert(id, partition);
-            }
-            state.add_topic(name, topic);
-        }
-        load_offsets(db, &mut state)?;
+        let state = read(db, &self.settings)?;
         self.changes.push(Box::new(move |present| *present = state));
         Ok(())
     }
@@ -495,63 +413,6 @@ impl State {
     }
 }
 
-/// A partition of a table as the file has it. `next`: the offset behind its last record if that was deleted.
-fn stored_partition(db: &Connection, id: PartitionId, next: i64) -> rusqlite::Result<Partition> {
-    let range = (place(id, 0), place(id + 1, 0));
-    let first: Option<(i64, i64)> = db
-        .prepare_cached(
-            "SELECT Place, Total FROM records WHERE Place >= ?1 AND Place < ?2
-            ORDER BY Place LIMIT 1",
-        )?
-        .query_row(range, |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let last = db
-        .prepare_cached(
-            "SELECT Place, Latest, Total FROM records WHERE Place >= ?1 AND Place < ?2
-            ORDER BY Place DESC LIMIT 1",
-        )?
-        .query_row(range, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()?;
-    let (end, latest, total) = last.map_or((next, 0, 0), |(place, latest, total)| {
-        (offset_of(place) + 1, latest, total)
-    });
-    let start = first.map_or(end, |(place, _)| offset_of(place));
-    let mut partition = Partition::new(false, start);
-    // Without the first record, whose size is not known here.
-    partition.deleted = first.map_or(total, |(_, total)| total);
-    (partition.end, partition.latest, partition.total) = (end, latest, total);
-    Ok(partition)
-}
-
-/// Reads the offsets of all groups. In memory a new run of the process begins, behind all that a group has read.
-fn load_offsets(db: &Connection, state: &mut State) -> rusqlite::Result<()> {
-    let mut offsets = db
-        .prepare("SELECT GroupName, Partition, Offset, LeaderEpoch, Metadata FROM group_offsets")?;
-    let rows = offsets.query_map([], |row| {
-        let committed = Committed {
-            offset: row.get(2)?,
-            leader_epoch: row.get(3)?,
-            metadata: row.get(4)?,
-        };
-        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, committed))
-    })?;
-    for row in rows {
-        let (group, id, mut committed) = row?;
-        let Some(partition) = state.partitions.get(&id) else {
-            continue;
-        };
-        if partition.in_memory {
-            committed.offset = partition.start;
-        }
-        state
-            .offsets
-            .entry(group)
-            .or_default()
-            .insert(id, committed);
-    }
-    Ok(())
-}
-
 fn topic_number(db: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
     db.prepare_cached("SELECT Topic FROM topics WHERE Name = ?1")?
         .query_row([name], |row| row.get(0))
@@ -613,53 +474,4 @@ pub(crate) fn new_producer_id(db: &Connection) -> rusqlite::Result<i64> {
         [],
         |row| row.get(0),
     )
-}
-
-/// Text where the bytes are text, so that any client of SQLite can read it.
-fn text_or_bytes(bytes: Option<&[u8]>) -> rusqlite::types::ToSqlOutput<'_> {
-    use rusqlite::types::{ToSqlOutput, ValueRef};
-    let Some(bytes) = bytes else {
-        return ToSqlOutput::Borrowed(ValueRef::Null);
-    };
-    ToSqlOutput::Borrowed(match std::str::from_utf8(bytes) {
-        Ok(_) => ValueRef::Text(bytes),
-        Err(_) => ValueRef::Blob(bytes),
-    })
-}
-
-/// Headers as a JSON array of pairs. A value that is no text is an array of its bytes.
-fn headers_as_json(record: &StoredRecord) -> Option<String> {
-    let pair = |(name, value): (&str, Option<&[u8]>)| {
-        let value = value.map(|bytes| match std::str::from_utf8(bytes) {
-            Ok(text) => Json::from(text),
-            Err(_) => Json::from(bytes),
-        });
-        Json::from(vec![Json::from(name), Json::from(value)])
-    };
-    let pairs: Vec<Json> = record.headers().map(pair).collect();
-    (!pairs.is_empty()).then(|| Json::from(pairs).to_string())
-}
-
-/// The reverse of [`headers_as_json`]; `None` if the text is damaged.
-pub(crate) fn headers_from_json(text: &str) -> Option<Headers> {
-    let pairs: Vec<(String, Json)> = serde_json::from_str(text).ok()?;
-    let value = |value| match value {
-        Json::Null => Some(None),
-        Json::String(text) => Some(Some(text.into_bytes())),
-        bytes => serde_json::from_value(bytes).ok().map(Some),
-    };
-    let pair = |(name, json)| Some((name, value(json)?));
-    pairs.into_iter().map(pair).collect()
-}
-
-/// A unique id; not secret.
-#[must_use]
-pub fn fresh_id() -> Uuid {
-    use std::hash::{BuildHasher, RandomState};
-    // The standard library seeds each `RandomState` from the system's random source.
-    let half = |n: u64| RandomState::new().hash_one(n);
-    uuid::Builder::from_u128((u128::from(half(1)) << 64) | u128::from(half(2)))
-        .with_variant(uuid::Variant::RFC4122)
-        .with_version(uuid::Version::Random)
-        .into_uuid()
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 use tokio::sync::Notify;
 
-use super::{Marks, NewRecord, StoredRecord, TopicError, Topics};
-use crate::catalogue::{Look, PartitionId, headers_from_json, offset_of, place};
+use super::{Marks, StoredRecord, TopicError, Topics};
+use crate::catalogue::{Look, PartitionId, place, record_of};
 
 /// Where to read a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,7 @@ struct FileRead {
 
 impl Topics {
     /// Reads a topic from these positions, without waiting for records: at most `max_bytes` in all, but with
-    /// `at_least_one` the first record however large it is. If nothing is found, `watcher` is woken once when there is
-    /// more to read.
+    /// `at_least_one` the first record however large it is. `watcher` is woken once when there is more to read.
     ///
     /// # Errors
     /// [`TopicError::Store`] if the file cannot be read.
@@ -160,10 +159,7 @@ impl Topics {
                 found,
             });
         }
-        if let Some(watcher) = watcher
-            && in_file.is_empty()
-            && has_none(&reads)
-        {
+        if let Some(watcher) = watcher {
             for at in positions {
                 if let Some(partition) = state.partition_mut(topic, at.partition) {
                     partition.watch(watcher);
@@ -240,7 +236,8 @@ fn rows(
     let mut rows = read.query((place(part.id, part.offset), place(part.id, part.end)))?;
     let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
-        let record = record(row)?;
+        let (offset, record) = record_of(row)?;
+        let record = record.at(offset);
         bytes += record.bytes();
         let is_allowed = bytes <= most || (found.is_empty() && at_least_one);
         if !is_allowed {
@@ -249,25 +246,4 @@ fn rows(
         found.push(Arc::new(record));
     }
     Ok(found)
-}
-
-fn record(row: &Row<'_>) -> rusqlite::Result<StoredRecord> {
-    let bytes = |at: usize| -> rusqlite::Result<Option<Vec<u8>>> {
-        let value = row.get_ref(at)?;
-        Ok(value.as_bytes_or_null()?.map(<[u8]>::to_vec))
-    };
-    let headers = match row.get_ref(4)?.as_str_or_null()? {
-        None => Vec::new(),
-        Some(text) => headers_from_json(text).ok_or_else(|| {
-            let why = "the headers of a record are damaged";
-            rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Text, why.into())
-        })?,
-    };
-    let record = NewRecord {
-        timestamp_ms: row.get(1)?,
-        key: bytes(2)?,
-        value: bytes(3)?,
-        headers,
-    };
-    Ok(record.at(offset_of(row.get(0)?)))
 }

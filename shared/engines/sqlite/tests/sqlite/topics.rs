@@ -54,6 +54,31 @@ async fn all(topics: &Topics, topic: &str, from: i64, part: usize) -> Vec<Stored
     }
 }
 
+/// An import keeps all topics in their tables; the process that goes on keeps some of them in memory.
+#[tokio::test]
+async fn what_lies_in_the_table_of_a_topic_in_memory_is_moved_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, topics) = open(dir.path()).await;
+    topics.create("t", 1, BTreeMap::new()).await.unwrap();
+    for value in ["a", "b"] {
+        append(&topics, "t", record(1, value)).await;
+    }
+    drop((store, topics));
+    let settings = TopicSettings {
+        in_memory: |topic| topic == "t",
+        ..TopicSettings::default()
+    };
+    for left in [&["a", "b"][..], &[]] {
+        let store = SqliteStore::open(dir.path(), Hand::at(10_000), Millis(0)).unwrap();
+        let topics = store.open_topics(settings.clone()).await.unwrap();
+        let start = topics.marks("t", 0).unwrap().start;
+        let found = all(&topics, "t", start, 1_000).await;
+        let values: Vec<_> = found.iter().map(|found| found.value()).collect();
+        let wanted: Vec<_> = left.iter().map(|value| Some(value.as_bytes())).collect();
+        assert_eq!(values, wanted, "the second start finds an empty table");
+    }
+}
+
 #[tokio::test]
 async fn what_was_appended_is_read_in_its_order_from_memory_and_from_the_file() {
     let dir = tempfile::tempdir().unwrap();
