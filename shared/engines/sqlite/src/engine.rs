@@ -99,7 +99,8 @@ pub(crate) struct Engine {
 struct Threads {
     writes: Option<mpsc::Sender<Box<dyn WriteCall>>>,
     reads: Option<mpsc::Sender<ReadCall>>,
-    threads: Vec<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+    reader: Option<JoinHandle<()>>,
     counters: Arc<Counters>,
     place: Arc<Place>,
     /// Released last. A guest has none.
@@ -138,17 +139,16 @@ impl Engine {
             let thread = std::thread::Builder::new().name(name.to_owned());
             thread.spawn(run).map_err(OpenError::Thread)
         };
-        let threads = vec![
-            start("store-writer", {
-                let (counters, place) = (counters.clone(), place.clone());
-                Box::new(move || write_all(writer, to_write, &counters, &place))
-            })?,
-            start("store-reader", Box::new(move || read_all(&reader, to_read)))?,
-        ];
+        let writer = start("store-writer", {
+            let (counters, place) = (counters.clone(), place.clone());
+            Box::new(move || write_all(writer, to_write, &counters, &place))
+        })?;
+        let reader = start("store-reader", Box::new(move || read_all(&reader, to_read)))?;
         let threads = Threads {
             writes: Some(writes),
             reads: Some(reads),
-            threads,
+            writer: Some(writer),
+            reader: Some(reader),
             counters,
             place,
             _directory: directory,
@@ -266,13 +266,19 @@ impl Engine {
 }
 
 impl Drop for Threads {
+    /// The writer closes last and alone, and so writes its log into the file and removes it. Two that close at the same
+    /// time would each leave that to the other.
     fn drop(&mut self) {
-        (self.writes, self.reads) = (None, None);
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the store has panicked");
-            }
-        }
+        self.reads = None;
+        wait_for(self.reader.take());
+        self.writes = None;
+        wait_for(self.writer.take());
+    }
+}
+
+fn wait_for(thread: Option<JoinHandle<()>>) {
+    if thread.is_some_and(|thread| thread.join().is_err()) {
+        tracing::error!("a thread of the store has panicked");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +52,7 @@ impl Broker for LocalBroker {
             topic: topic.into(),
             more: Arc::default(),
             state: Mutex::default(),
+            reading: Reading::default(),
             assignment: Assignment::default(),
         })
     }
@@ -90,7 +92,21 @@ pub struct LocalConsumer {
     /// Woken when there is more to read.
     more: Arc<Notify>,
     state: Mutex<State>,
+    reading: Reading,
     assignment: Assignment,
+}
+
+/// A read of the file that has begun. It outlives a dropped call of [`LocalConsumer::next`]: callers drop it every few
+/// milliseconds, and a disk may be slower than that.
+#[derive(Default)]
+struct Reading(tokio::sync::Mutex<Option<PendingRead>>);
+
+type PendingRead = Pin<Box<dyn Future<Output = Result<Vec<PartitionRead>, TopicError>> + Send>>;
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reading").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -165,6 +181,23 @@ impl LocalConsumer {
         let behind = positions.partition_point(|at| at.partition <= state.last);
         positions.rotate_left(behind);
         positions
+    }
+
+    /// Reads on where the last records were; goes on with a read that an earlier call has begun.
+    async fn read(&self) -> Result<Vec<PartitionRead>, TopicError> {
+        let mut reading = self.reading.0.lock().await;
+        let pending = reading.get_or_insert_with(|| {
+            let (topics, topic, more) = (self.topics.clone(), self.topic.clone(), self.more.clone());
+            let wanted = self.wanted();
+            Box::pin(async move {
+                topics
+                    .read(&topic, &wanted, READ_BYTES, true, Some(&more))
+                    .await
+            })
+        });
+        let read = pending.await;
+        *reading = None;
+        read
     }
 
     fn take_in(&self, reads: Vec<PartitionRead>) {
@@ -257,10 +290,7 @@ impl Consumer for LocalConsumer {
                     Err(error) => return failed(&error),
                 }
             };
-            let wanted = self.wanted();
-            let (topic, more) = (&self.topic, Some(&self.more));
-            let read = self.topics.read(topic, &wanted, READ_BYTES, true, more);
-            match read.await {
+            match self.read().await {
                 Ok(reads) => {
                     let is_idle = reads.iter().all(PartitionRead::is_at_end);
                     self.take_in(reads);
@@ -278,7 +308,11 @@ impl Consumer for LocalConsumer {
         if let Some(found) = self.take() {
             return Some(found);
         }
-        let wanted = self.wanted();
+        let wanted = match self.reading.0.try_lock() {
+            Ok(reading) if reading.is_none() => self.wanted(),
+            // What is being read is not read twice.
+            _ => return None,
+        };
         let reads = self.topics.read_at_hand(&self.topic, &wanted, READ_BYTES)?;
         self.take_in(reads);
         self.take()

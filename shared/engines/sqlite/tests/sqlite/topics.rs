@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use triad_consume::{Broker as _, Consumer as _, Polled};
 use triad_sqlite::SqliteStore;
 use triad_sqlite::topics::{
-    Found, NewRecord, Position, Sequence, StoredRecord, TopicError, TopicSettings, Topics,
+    Found, LocalBroker, NewRecord, Position, Sequence, StoredRecord, TopicError, TopicSettings,
+    Topics,
 };
 use triad_workflow::Millis;
 
@@ -227,4 +230,46 @@ async fn topics_have_at_most_as_many_partitions_as_the_settings_say() {
         topics.create("u", 3, BTreeMap::new()).await.is_ok(),
         "there is room again"
     );
+}
+
+/// The loops of the handlers drop a call that waits every few milliseconds. These headers are no text, and so slow to
+/// read.
+#[tokio::test]
+async fn a_read_of_the_file_goes_on_when_the_call_that_began_it_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, topics) = open(dir.path()).await;
+    topics.create("t", 2, BTreeMap::new()).await.unwrap();
+    for n in 0..20 {
+        let mut record = record(1, &n.to_string());
+        record.headers = vec![("long".into(), Some(vec![0x80; 20_000]))];
+        append(&topics, "t", record).await;
+    }
+    drop((store, topics));
+    let (_store, topics) = open(dir.path()).await;
+    let consumer = LocalBroker::new(topics).join("g", "t").unwrap();
+    let mut found = Vec::new();
+    let until = Instant::now() + Duration::from_secs(20);
+    while found.len() < 20 && Instant::now() < until {
+        let next = tokio::time::timeout(Duration::from_micros(10), consumer.next());
+        let Some(next) = next.await.ok().or_else(|| consumer.at_hand()) else {
+            continue;
+        };
+        let Polled::Record(record) = next else {
+            panic!("{next:?}");
+        };
+        found.push(record.offset);
+    }
+    assert_eq!(found, Vec::from_iter(0..20));
+}
+
+/// A file that is copied after a stop is whole without its log.
+#[tokio::test]
+async fn the_log_is_in_the_file_after_a_stop() {
+    for _ in 0..50 {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, topics) = open(dir.path()).await;
+        topics.create("t", 1, BTreeMap::new()).await.unwrap();
+        drop((store, topics));
+        assert!(!dir.path().join("triad.sqlite-wal").exists());
+    }
 }
