@@ -100,6 +100,16 @@ impl Mixture {
         self.bad.len()
     }
 
+    /// Damaged submissions that are still valid, and are neither among `stored` nor have a letter.
+    pub fn lost(&self, letters: &[InputRecord], stored: &BTreeSet<String>) -> Vec<&str> {
+        let lettered: BTreeSet<Place> = letters.iter().map(origin).collect();
+        let survived = self.survived.iter();
+        let submitted = survived.filter_map(|(place, order)| Some((place, order.as_deref()?)));
+        let lost =
+            submitted.filter(|(place, id)| !stored.contains(*id) && !lettered.contains(place));
+        lost.map(|(_, id)| id).collect()
+    }
+
     /// Compares dead letters and alerts with the records written. Each invalid record has exactly one letter, with
     /// its unchanged content and a cause; the only others are of damaged records that are valid for their topic. Each
     /// letter has exactly one alert. Each damaged submission that is still valid and has no letter is among `stored`.
@@ -128,13 +138,8 @@ impl Mixture {
                 None => assert!(self.survived.contains_key(&place), "surplus: {letter:?}"),
             }
         }
-        for (place, order) in &self.survived {
-            let taken = order.as_ref().is_none_or(|id| stored.contains(id));
-            assert!(
-                taken || lettered.contains(place),
-                "lost: {place:?} {order:?}"
-            );
-        }
+        let lost = self.lost(letters, stored);
+        assert!(lost.is_empty(), "lost: {lost:?}");
         let told: Vec<String> = alerts.iter().filter_map(alert_id).collect();
         let alerted: BTreeSet<String> = told.iter().cloned().collect();
         assert_eq!(told.len(), alerted.len(), "some alerts are there twice");

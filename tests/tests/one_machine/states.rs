@@ -1,5 +1,6 @@
 //! Clear states of `triad serve`: a full disk, a directory that is gone, and what it tells the service manager.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::sync::Arc;
@@ -118,6 +119,42 @@ async fn a_start_on_a_full_disk_ends_with_a_code_that_has_it_started_again() {
     assert!(said.contains("make room"), "{said}");
     let serve = place.serve().await;
     assert_eq!(serve.submit(&order("room", 1)).await.0, 201);
+    serve.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_that_may_only_be_read_is_said_at_the_start_and_stays_as_it_was() {
+    let place = Place::new().await;
+    let serve = place.serve().await;
+    assert_eq!(serve.submit(&order("before", 1)).await.0, 201);
+    serve.stop().await;
+    let file = std::path::Path::new(&place.data()).join("triad.sqlite");
+    let mode = |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode));
+    let before = std::fs::read(&file).expect("it is there");
+    mode(0o400).expect("it is ours");
+    // The superuser may write all files, unless without this capability.
+    let mut unprivileged = match rustix::process::geteuid().is_root() {
+        true => {
+            let mut setpriv = tokio::process::Command::new("setpriv");
+            setpriv.args(["--bounding-set=-dac_override", "--inh-caps=-dac_override"]);
+            setpriv.arg(triad_tests::process::binary("triad"));
+            setpriv
+        }
+        false => tokio::process::Command::new(triad_tests::process::binary("triad")),
+    };
+    unprivileged.args(["serve", "--config", &place.files.arg("triad.yaml")]);
+    let ended = unprivileged.output().await.expect("it runs");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(
+        last.contains("triad.sqlite") && last.contains("let this user read and write it"),
+        "{last}"
+    );
+    assert!(before == std::fs::read(&file).expect("it is there"));
+    mode(0o600).expect("it is ours");
+    let serve = place.serve().await;
+    assert_eq!(serve.finished("before").await["state"], "Processed");
     serve.stop().await;
 }
 

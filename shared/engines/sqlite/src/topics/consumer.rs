@@ -187,7 +187,8 @@ impl LocalConsumer {
     async fn read(&self) -> Result<Vec<PartitionRead>, TopicError> {
         let mut reading = self.reading.0.lock().await;
         let pending = reading.get_or_insert_with(|| {
-            let (topics, topic, more) = (self.topics.clone(), self.topic.clone(), self.more.clone());
+            let (topics, topic, more) =
+                (self.topics.clone(), self.topic.clone(), self.more.clone());
             let wanted = self.wanted();
             Box::pin(async move {
                 topics
