@@ -1,8 +1,8 @@
-//! The two threads of a store: one writes, in groups that share a sync, and one reads.
+//! The two threads of a store: one writes, in groups that share a sync, and one reads. A short read needs neither.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -99,6 +99,8 @@ pub(crate) struct Engine {
 struct Threads {
     writes: Option<mpsc::Sender<Box<dyn WriteCall>>>,
     reads: Option<mpsc::Sender<ReadCall>>,
+    /// For [`Engine::read_at_once`].
+    short_reads: Mutex<Option<Connection>>,
     writer: Option<JoinHandle<()>>,
     reader: Option<JoinHandle<()>>,
     counters: Arc<Counters>,
@@ -131,6 +133,7 @@ impl Engine {
         directory: Option<Directory>,
     ) -> Result<Self, OpenError> {
         let reader = schema::reader(dir)?;
+        let short_reads = Mutex::new(Some(schema::short_reader(dir)?));
         let (writes, to_write) = mpsc::channel(QUEUE);
         let (reads, to_read) = mpsc::channel(QUEUE);
         let counters = Arc::new(Counters::default());
@@ -147,6 +150,7 @@ impl Engine {
         let threads = Threads {
             writes: Some(writes),
             reads: Some(reads),
+            short_reads,
             writer: Some(writer),
             reader: Some(reader),
             counters,
@@ -250,6 +254,18 @@ impl Engine {
         self.bounded(answered, "").await
     }
 
+    /// Reads committed data on the thread of the caller, as [`read`](Self::read) does on another: to wake a thread
+    /// and be woken by it takes several times as long as to read a row. `None` if the read would wait for somebody, or
+    /// fails; [`read`](Self::read) waits, and says what is wrong. For a few rows that were written lately: on a cold
+    /// page of a slow disk it holds up the caller's thread.
+    pub(crate) fn read_at_once<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Option<T> {
+        let db = self.threads.short_reads.try_lock().ok()?;
+        read(db.as_ref()?).ok()
+    }
+
     /// A call with a timeout. Its thread may execute it after the timeout all the same.
     async fn bounded<T>(
         &self,
@@ -269,6 +285,8 @@ impl Drop for Threads {
     /// The writer closes last and alone, and so writes its log into the file and removes it. Two that close at the same
     /// time would each leave that to the other.
     fn drop(&mut self) {
+        let short_reads = self.short_reads.get_mut();
+        drop(short_reads.unwrap_or_else(PoisonError::into_inner).take());
         self.reads = None;
         wait_for(self.reader.take());
         self.writes = None;

@@ -62,6 +62,9 @@ struct StoredOrder {
     indexed: [Sql; INDEXED.len()],
 }
 
+/// Most records that are read on the thread of the caller.
+const AT_ONCE: usize = 4;
+
 /// Retention of finished orders.
 #[derive(Debug, Clone, Copy)]
 struct Retention {
@@ -110,14 +113,16 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
 
     async fn load(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
         let (items, now_s) = (orders.len(), self.now_s());
-        let read = self.engine.read(move |db| {
+        let load = move |db: &Connection, orders: &[OrderId]| {
             let mut read = db.prepare_cached(&READ_ONE)?;
-            orders
-                .iter()
-                .map(|id| load_one(&mut read, id, now_s))
-                .collect()
-        });
-        Self::each(read.await, items)
+            let loaded = orders.iter().map(|id| load_one(&mut read, id, now_s));
+            loaded.collect()
+        };
+        let at_once = (items <= AT_ONCE).then(|| self.engine.read_at_once(|db| load(db, &orders)));
+        match at_once.flatten() {
+            Some(loaded) => loaded,
+            None => Self::each(self.engine.read(move |db| load(db, &orders)).await, items),
+        }
     }
 
     async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {

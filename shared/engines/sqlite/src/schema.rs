@@ -27,6 +27,8 @@ const LOCK: &str = "triad.sqlite.lock";
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
 /// Size of the reader's page cache, in KiB.
 const READER_CACHE_KIB: i32 = 8 * 1024;
+/// Size of the page cache of short reads, in KiB.
+const SHORT_READER_CACHE_KIB: i32 = 2 * 1024;
 /// Pages of the write-ahead log after which a commit checkpoints them into the file.
 const CHECKPOINT_PAGES: i32 = 4_000;
 /// Largest write-ahead log that stays on disk while no reader needs it, in bytes.
@@ -205,10 +207,22 @@ pub(crate) fn guest(dir: &Path) -> Result<Connection, OpenError> {
 
 /// A connection that only reads committed data. The tables must exist.
 pub(crate) fn reader(dir: &Path) -> Result<Connection, OpenError> {
+    reading(dir, READER_CACHE_KIB)
+}
+
+/// A reading connection that fails where the other one waits for a lock.
+pub(crate) fn short_reader(dir: &Path) -> Result<Connection, OpenError> {
+    let db = reading(dir, SHORT_READER_CACHE_KIB)?;
+    db.busy_timeout(Duration::ZERO)
+        .map_err(|e| OpenError::of_file(&file(dir), &e))?;
+    Ok(db)
+}
+
+fn reading(dir: &Path, cache_kib: i32) -> Result<Connection, OpenError> {
     let file = file(dir);
     let failed = |e| OpenError::of_file(&file, &e);
     let db = connect(&file, OpenFlags::empty())?;
-    configure(&db, READER_CACHE_KIB, Syncs::Every).map_err(failed)?;
+    configure(&db, cache_kib, Syncs::Every).map_err(failed)?;
     db.pragma_update(None, "query_only", true).map_err(failed)?;
     Ok(db)
 }
