@@ -11,7 +11,8 @@ machine, lets the engines take turns, and writes docs/reference/benchmarks.md an
 docs/benchmarks/results.jsonl, which --fresh empties first. Everything listens on 127.0.0.1 and is stopped at
 the end.
 
-Needs cargo, npm and python3 with venv, and for DBOS and apalis PostgreSQL (Debian: postgresql).
+Needs cargo, npm and python3 with venv; for DBOS and apalis PostgreSQL (Debian: postgresql), and for duroxide
+OpenSSL's headers (Debian: libssl-dev).
 """
 
 import argparse

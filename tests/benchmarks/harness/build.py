@@ -58,10 +58,10 @@ def restate():
 
 
 def python():
-    """Creates a Python environment with DBOS and the packages of the report."""
+    """Creates a Python environment with the packages of the report."""
     interpreter = VENV / "bin" / "python"
     if not interpreter.exists():
         run([sys.executable, "-m", "venv", VENV])
     run([interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-         "-r", PEERS / "dbos" / "requirements.txt", "-r", ROOT / "tests" / "benchmarks" / "harness" / "requirements.txt"])
+         "-r", ROOT / "tests" / "benchmarks" / "harness" / "requirements.txt"])
     return interpreter
