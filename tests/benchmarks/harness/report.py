@@ -299,8 +299,14 @@ def page(results):
 
 
 ABSENT = """Not there: **Resonate**, whose server is in none of crates.io, npm, PyPI and Debian (its SDKs are, and keep
-nothing durable by themselves), and **obelisk**, whose workflows are WebAssembly components: their compiler target
-comes from none of these either. DBOS and apalis are given fewer orders a run, because they take longer for them."""
+nothing durable by themselves), and **obelisk** (0.38.3). Its workflows are WebAssembly components. It can run
+JavaScript too, but it fetches the runtime for that from an OCI registry, docker.io, which is none of these. The
+published crate cannot build that runtime either: the features for it (`workflow-js-local` and two others) need
+crates that are not published. Components can be made without it, with componentize-js from npm: a workflow of three
+steps and their HTTP calls were made so, each with a JavaScript engine of 12 MB in it. The server was not built, so
+they were not run.
+
+DBOS, apalis, durare and duroxide are given fewer orders a run, because they take longer for them."""
 
 
 def floor(of):
