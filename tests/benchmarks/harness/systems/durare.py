@@ -10,8 +10,8 @@ class Durare(System):
     share = 0.5
     settings = ("durare 0.5.0 on SQLite in one process, which takes the orders and runs their workflows. Its file is "
                 "opened as durare opens it, but with `synchronous = FULL`: durare's own choice is `NORMAL`, with which "
-                "a commit is not synced. It has one connection to the file: with its usual five fewer orders ended. "
-                "It recovers at its start (`recover_on_launch`).")
+                "a commit is not synced. It has five connections to the file, as is usual for it, and recovers at its "
+                "start (`recover_on_launch`).")
     unfair = "It commits every write by itself, so orders that run at once share no sync."
 
     @classmethod

@@ -9,7 +9,7 @@ class Duroxide(System):
     title = "duroxide"
     share = 0.1
     settings = ("duroxide 0.1.32 on its SQLite provider in one process, which takes the orders and runs them; one "
-                "orchestration and four steps at once, an empty queue looked into every 2 ms, a step taken over after "
+                "orchestration and two steps at once, an empty queue looked into every ms, a step taken over after "
                 "5 s. The provider asks SQLite for a `synchronous` that SQLite does not know, and gets `NORMAL`, with "
                 "which a commit is not synced; here it is set to `FULL`. The provider gets one connection: with its "
                 "usual five, transactions met each other's locks, far fewer orders ended, and one had no answer within two minutes.")

@@ -1,8 +1,8 @@
 //! The three steps as a durare workflow on SQLite, with an HTTP endpoint for orders in the same process.
 //!
 //! durare's own way to open a file sets WAL mode and `synchronous = NORMAL`, with which a commit is not synced. This
-//! program opens the file with the same settings but `synchronous = FULL`, and gives durare that pool. It has one
-//! connection, where durare takes five: with five fewer orders end in a second, as they wait for each other's locks.
+//! program opens the file with the same settings but `synchronous = FULL`, and gives durare that pool. It has
+//! five connections, as durare's own has.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ struct Args {
     #[arg(long)]
     data: PathBuf,
     /// Connections to the file
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 5)]
     connections: u32,
 }
 

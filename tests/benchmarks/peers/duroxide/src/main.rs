@@ -58,10 +58,10 @@ struct Args {
     #[arg(long, default_value_t = 1)]
     orchestrations: usize,
     /// Steps at once
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 2)]
     steps: usize,
     /// Milliseconds between two looks into an empty queue
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     poll: u64,
     /// Seconds after which a step is taken from a worker that gives no sign of life
     #[arg(long, default_value_t = 5)]
