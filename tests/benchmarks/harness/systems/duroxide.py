@@ -12,7 +12,8 @@ class Duroxide(System):
                 "orchestration and two steps at once, an empty queue looked into every ms, a step taken over after "
                 "5 s. The provider asks SQLite for a `synchronous` that SQLite does not know, and gets `NORMAL`, with "
                 "which a commit is not synced; here it is set to `FULL`. The provider gets one connection: with its "
-                "usual five, transactions met each other's locks, far fewer orders ended, and one had no answer within two minutes.")
+                "usual five, transactions met each other's locks, far fewer orders ended, and in a trial "
+                "one had no answer within two minutes.")
     unfair = ("It is in preview, by its own page. It commits every write by itself, so orders that run at once share "
               "no sync, and it asks its queues for work instead of being woken. An order counts as ended once its "
               "last answer is stored, a moment before its end is: in its favour.")

@@ -1,8 +1,8 @@
 //! The three steps as a durare workflow on SQLite, with an HTTP endpoint for orders in the same process.
 //!
 //! durare's own way to open a file sets WAL mode and `synchronous = NORMAL`, with which a commit is not synced. This
-//! program opens the file with the same settings but `synchronous = FULL`, and gives durare that pool. It has
-//! five connections, as durare's own has.
+//! program opens the file with the same settings but `synchronous = FULL`, and gives durare that pool. It has five
+//! connections, as durare's own has.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
