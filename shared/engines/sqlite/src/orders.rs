@@ -118,6 +118,8 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
             let loaded = orders.iter().map(|id| load_one(&mut read, id, now_s));
             loaded.collect()
         };
+        // A read at once never waits: without this, who loads in a loop would let no other task of its thread run.
+        tokio::task::coop::consume_budget().await;
         let at_once = (items <= AT_ONCE).then(|| self.engine.read_at_once(|db| load(db, &orders)));
         match at_once.flatten() {
             Some(loaded) => loaded,
