@@ -18,25 +18,22 @@ RULES = [
     (re.compile(r"\borders/\d+/\d+\b"), "LETTER"),
     # Orders, whose numbers the drill gives in fours.
     (re.compile(r"\b1[0-3]\d\d\b"), "ORDER"),
-    # A breaker that has tried again before the look has opened anew.
-    (re.compile(r"\b(closed|half-open) to open\b"), "OPENED"),
+    # A service that is down may be tried again at the moment of the look.
+    (re.compile(r"\bpayment +(down|tried again)\b"), "payment DOWN"),
     (re.compile(r"[ \t]+"), " "),
-    # By the moment of the look the breaker has opened for the first time, or anew.
-    (
-        re.compile(r"(breaker-open: )(a probe has failed|OPENED: .*|open to half-open: .*)$"),
-        r"\1WHY",
-    ),
+    # Its first failure was an answer, or none in time.
+    (re.compile(r"\bis down: .*$"), "is down: WHY"),
     # Its attempt was the first one to meet the fault, or met an open breaker; by the moment of the look it
     # has been deferred once or more often.
     (re.compile(r"\bcharge-payment deferred \d+ \d+ 0\b"), "charge-payment deferred N CALLS 0"),
-    (re.compile(r"\bcharge-payment: attempt \d+ is made, deferred\b"), "charge-payment: attempt N is made, deferred"),
+    (re.compile(r"\bcharge-payment waits: payment is down; attempt \d+\b"), "charge-payment waits: payment is down; attempt N"),
     (re.compile(r"\bcharge-payment: attempts? 1( to \d+)? deferred:"), "charge-payment: attempts 1 to N deferred:"),
     (re.compile(r"^\d+ orders? deferred at\b"), "N orders deferred at"),
     # It runs beside the step that is declined: its own call may have been counted by then, or not.
     (re.compile(r"\bpack compensated 1 [12] 0$"), "pack compensated 1 CALLS 0"),
 ]
 # How many attempts an order has had that is deferred: as above.
-ATTEMPTS = re.compile(r"^Attempts +\d+(?=\nHeld by .*\nNext .* is made, deferred )", re.MULTILINE)
+ATTEMPTS = re.compile(r"^Attempts +\d+(?=\nHeld by .*\nNext .* waits: )", re.MULTILINE)
 # A row of the table of what waits, which is there or not by the moment of the look.
 WAITING = re.compile(r"^ ?\S+( \S+)? (normal|high) \d+ SPAN \d+ \d+ SPAN ")
 # The same: it has been answered when the order turns to compensation, or is waited for no longer.

@@ -128,7 +128,7 @@ def save(name, title, x, y):
     pyplot.close()
     # Matplotlib writes spaces at the ends of lines.
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
-    return f"![{title}](../tests/benchmarks/{name}.svg)"
+    return f"![{title}](../benchmarks/{name}.svg)"
 
 
 def rates(results):
@@ -253,7 +253,7 @@ def page(results):
         "# Benchmarks",
         "Made by `tests/benchmarks/compare.py`, which anyone can run again: it builds or installs every engine from its\n"
         "registry, waits for a quiet machine, lets the engines take turns, and writes this page and its plots. Every\n"
-        "run is a line in [tests/benchmarks/results.jsonl](../tests/benchmarks/results.jsonl).",
+        "run is a line in [docs/benchmarks/results.jsonl](../benchmarks/results.jsonl).",
         "**The work.** An order of 500 bytes comes over HTTP and is answered at its end. It has three steps, one after\n"
         "the other; each is an HTTP call of 500 bytes to one service under an idempotency key, and its answer is\n"
         "durable before the next step begins. Load generator and service are the same for all, run on the same\n"

@@ -134,8 +134,7 @@ async fn a_service_is_down(desk: &mut Desk) {
     let row = "#downstream-payment";
     desk.says("downstreams", row, "not called").await;
     picture(&mut desk.ann, "downstreams").await;
-    desk.says("orders/down-0", "#main", "is made, deferred until then")
-        .await;
+    desk.says("orders/down-0", "#main", "payment is down").await;
     assert_eq!(desk.ann.text("#state").await, "Processing");
     let waits = desk.ann.titles("svg .bar.deferred title").await;
     assert!(waits[0].starts_with("deferred after attempt"), "{waits:?}");

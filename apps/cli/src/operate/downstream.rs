@@ -11,7 +11,7 @@ use serde_json::json;
 use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
 use triad_core::{Action, OperatorAct, Timestamp};
 use triad_operator::downstreams::{
-    self, DownstreamError, HoldError, InvalidStepType, Published, StepType,
+    self, DownstreamError, HoldError, InvalidStepType, Published, StepType, reachability,
 };
 use triad_runtime::Clock;
 use triad_runtime::operator::DownstreamOperated;
@@ -291,7 +291,7 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
     let (mut all, mut not_called) = (0, 0);
     let mut table = output::table([
         "Downstream",
-        "Breaker",
+        "State",
         "Set by hand",
         "Paused steps",
         "Last change",
@@ -360,7 +360,7 @@ fn row(agent: &AgentName, record: &Downstream, now: Timestamp) -> [Cell; 6] {
     };
     [
         Cell::new(agent),
-        output::state(record.breaker.name()),
+        output::state(reachability(&record.breaker)),
         Cell::new(forced),
         Cell::new(paused.join(", ")),
         Cell::new(at),

@@ -201,7 +201,6 @@ pub fn lines(found: &Status, now: Timestamp) -> Vec<String> {
 fn held(one: &DownstreamView) -> Vec<String> {
     let record = &one.record;
     let name = &one.downstream;
-    let breaker = record.breaker.name();
     let mut lines = Vec::new();
     if let Some(forced) = &record.forced {
         lines.push(format!(
@@ -212,11 +211,8 @@ fn held(one: &DownstreamView) -> Vec<String> {
             "               {} --why …",
             command(["triad", "downstreams", "--release", name.as_str()])
         ));
-    } else if breaker != "closed" {
-        lines.push(format!(
-            "Downstream   {name} is {breaker}: {}",
-            record.last.what
-        ));
+    } else if record.breaker.name() != "closed" {
+        lines.push(format!("Downstream   {name} {}", record.last.what));
         lines.push("               triad downstreams".to_owned());
     }
     for paused in &record.paused {

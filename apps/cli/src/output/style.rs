@@ -128,9 +128,9 @@ pub fn state(name: &str) -> Cell {
     }
     let first = name.split(' ').next().unwrap_or(name);
     match first {
-        "Error" | "CompensationFailed" | "open" => cell.fg(Color::Red),
-        "Compensating" | "Compensated" | "half-open" => cell.fg(Color::Yellow),
-        "Processed" | "closed" => cell.fg(Color::Green),
+        "Error" | "CompensationFailed" | "down" => cell.fg(Color::Red),
+        "Compensating" | "Compensated" | "tried" => cell.fg(Color::Yellow),
+        "Processed" | "reachable" => cell.fg(Color::Green),
         _ => cell,
     }
 }

@@ -100,12 +100,12 @@ async fn get_says_what_happens_next_and_list_what_orders_wait_for() {
             .await
             .good()
             .out;
-        let waiting = listed.matches("charge-payment deferred").count();
+        let waiting = listed.matches("charge-payment waits: ").count();
         (waiting >= 3).then_some(listed)
     })
     .await;
     assert!(
-        waiting.contains("wait: charge-payment deferred"),
+        waiting.contains("wait: charge-payment waits: "),
         "{waiting}"
     );
     let downstreams = dev.triad(&["downstreams"]).await.good().out;
@@ -115,7 +115,7 @@ async fn get_says_what_happens_next_and_list_what_orders_wait_for() {
     );
     let text = dev.triad(&["get", "w-0"]).await.good().out;
     assert!(
-        text.contains("Next") && text.contains("deferred until then"),
+        text.contains("Next") && text.contains("charge-payment waits: "),
         "{text}"
     );
 

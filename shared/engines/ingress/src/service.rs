@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use triad_console::tokens::Role;
-use triad_console::{Body, Hidden};
+use triad_console::{Body, Hidden, elsewhere};
 use triad_core::{OrderId, Timing};
 use triad_runtime::StateStore;
 
@@ -48,6 +48,9 @@ impl<S: StateStore> Serves for Service<S> {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         if self.front.is_for_operators(&request) {
             return self.front.operate(request).await;
+        }
+        if request.uri().path() == "/" && self.front.operators.is_some() {
+            return elsewhere("/");
         }
         let answered = self.route(request).await;
         into_response(answered.unwrap_or_else(|problem| refused(&problem)))

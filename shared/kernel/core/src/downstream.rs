@@ -177,17 +177,20 @@ impl Downstream {
         }
     }
 
-    /// The record with another breaker. If the breaker's state (see [`Breaker::name`]) changes, `last` becomes this
-    /// change, with the reason `why` for people, and its message is unsent. Otherwise `last` stays.
+    /// The record with another breaker. If it was closed and is no more, or is closed again, `last` becomes this change,
+    /// with the reason `why` for people, and its message is unsent. Otherwise `last` stays: a breaker that goes to and
+    /// fro between open and half-open tells of one outage.
     #[must_use]
     pub fn with_breaker(&self, breaker: Breaker, why: &str, now: Timestamp) -> Self {
         let mut next = Self {
             breaker,
             ..self.clone()
         };
-        let (was, is) = (self.breaker.name(), breaker.name());
-        if was != is {
-            next.note(now, format!("{was} to {is}: {why}"), None);
+        let is_closed = |breaker: &Breaker| matches!(breaker, Breaker::Closed { .. });
+        match (is_closed(&self.breaker), is_closed(&breaker)) {
+            (true, false) => next.note(now, format!("is down: {why}"), None),
+            (false, true) => next.note(now, format!("is reachable again: {why}"), None),
+            _ => {}
         }
         next
     }
@@ -302,6 +305,35 @@ impl Downstream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outage_is_one_change_and_its_end_another() {
+        let open = |at| Breaker::Open {
+            opens: 1,
+            until: Timestamp(at),
+        };
+        let half = Breaker::HalfOpen {
+            opens: 1,
+            until: Timestamp(9),
+            out: 1,
+            good: 0,
+        };
+        let mut record = Downstream::default();
+        for (at, breaker) in [(1, open(2)), (2, half), (3, open(4)), (4, half)] {
+            record = record
+                .with_breaker(breaker, "no answer", Timestamp(at))
+                .told();
+            assert_eq!(
+                (record.last.at.0, &*record.last.what),
+                (1, "is down: no answer")
+            );
+            assert_eq!(record.breaker, breaker);
+        }
+        let well = record.with_breaker(Breaker::default(), "the probes succeeded", Timestamp(5));
+        assert_eq!(well.last.what, "is reachable again: the probes succeeded");
+        assert!(!well.last.told);
+        assert_eq!(well.earlier.len(), 1);
+    }
 
     #[test]
     fn a_paused_step_holds_back_that_step_of_that_workflow_alone() {

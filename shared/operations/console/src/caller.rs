@@ -3,6 +3,8 @@
 /// What a caller may do. The roles are ordered: `Operate` includes `Read`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
+    /// The caller may neither look nor act here; it may submit orders.
+    Submit,
     /// The caller may look at everything, and not act.
     Read,
     /// The caller may look at everything, and act.
@@ -28,7 +30,6 @@ pub trait Keys: Send + Sync {
     /// read and operate.
     fn is_open(&self) -> bool;
 
-    /// The caller whose token has this SHA-256 digest. `None` if there is no such token, or if its owner may
-    /// neither read nor operate.
+    /// The caller whose token has this SHA-256 digest. `None` if there is no such token.
     fn of(&self, digest: &Digest) -> Option<Caller>;
 }

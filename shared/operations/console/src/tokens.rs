@@ -185,7 +185,7 @@ impl Keys for Tokens {
         let role = match (entry.may(Role::Operate), entry.may(Role::Read)) {
             (true, _) => caller::Role::Operate,
             (false, true) => caller::Role::Read,
-            (false, false) => return None,
+            (false, false) => caller::Role::Submit,
         };
         Some(Caller {
             name: Some(entry.name.clone()),
@@ -348,7 +348,8 @@ mod tests {
         let known: Vec<_> = made.iter().map(role).collect();
         let eve = ("eve".to_owned(), caller::Role::Read);
         let ann = ("ann".to_owned(), caller::Role::Operate);
-        assert_eq!(known, [None, Some(eve), Some(ann)]);
+        let shop = ("shop".to_owned(), caller::Role::Submit);
+        assert_eq!(known, [Some(shop), Some(eve), Some(ann)]);
     }
 
     #[test]

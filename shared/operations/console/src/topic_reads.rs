@@ -11,7 +11,7 @@ use triad_workflow::Millis;
 /// Age up to which records are read.
 pub(crate) const OF_LATE: Millis = Millis(24 * 3_600_000);
 /// Most alerts that are kept: the newest.
-pub(crate) const ALERTS: usize = 10;
+pub(crate) const ALERTS: usize = 1_000;
 /// Longest time of both reads together.
 const WITHIN: Duration = Duration::from_secs(3);
 

@@ -189,6 +189,16 @@ impl DownstreamView {
     }
 }
 
+/// What a breaker's state means for the service, in a word for a person.
+#[must_use]
+pub fn reachability(breaker: &Breaker) -> &'static str {
+    match breaker {
+        Breaker::Closed { .. } => "reachable",
+        Breaker::Open { .. } => "down",
+        Breaker::HalfOpen { .. } => "tried again",
+    }
+}
+
 /// Reads one downstream, consistently. If there is no record of it, the answer has the default record:
 /// breaker closed, nothing paused.
 ///
@@ -278,10 +288,10 @@ pub async fn waiting(
         .collect())
 }
 
-/// Orders that wait for one downstream (or for the Schedulers) in one lane, and why.
+/// Orders that wait for one downstream (or for Triad itself) in one lane, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waiting {
-    /// The downstream's name; or `(the Schedulers)` for orders that wait because replies lie unread.
+    /// The downstream's name; or `Triad itself` for orders that wait because replies lie unread.
     pub waiting_for: String,
     /// How many orders wait, and what the Schedulers know of the downstream.
     pub pressure: Pressure,
@@ -313,7 +323,7 @@ impl Waiting {
             Why::NeedsOthers
         };
         Self {
-            waiting_for: agent.map_or_else(|| "(the Schedulers)".to_owned(), ToString::to_string),
+            waiting_for: agent.map_or_else(|| "Triad itself".to_owned(), ToString::to_string),
             pressure,
             why,
         }

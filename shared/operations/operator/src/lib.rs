@@ -58,6 +58,7 @@ pub mod messages;
 pub mod moving;
 pub mod next;
 pub mod order;
+pub mod outages;
 pub mod outcome;
 mod pace;
 pub mod pages;

@@ -76,7 +76,7 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
                 Direction::Forward | Direction::Compensate => attempt,
             };
             let what = format!(
-                "{step}: {attempt} {} is waited for; beyond this time the Supervisor takes it for lost",
+                "{step}: {attempt} {} is waited for; beyond this time it counts as lost",
                 out.attempt
             );
             next(Some(until), what)
@@ -86,12 +86,9 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
             until,
             ..
         } => {
-            let why = record
-                .error
-                .as_ref()
-                .map_or_else(String::new, |e| format!(" ({})", e.code));
+            let why = why_deferred(record);
             let what = format!(
-                "{step}: {attempt} {} is made, deferred until then{why}",
+                "{step} waits: {why}; {attempt} {} is made then",
                 last.next()
             );
             next(Some(*until), what)
@@ -102,18 +99,33 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
         }
         Work::Failed { attempt: last, .. } => {
             let what = format!(
-                "{step}: the next sweep of the Supervisor counts the failure of {attempt} {last} and decides about another"
+                "{step}: the next sweep counts the failure of {attempt} {last} and decides about another"
             );
             next(None, what)
         }
         Work::Due { last, .. } => {
             let what = format!(
-                "{step}: {attempt} {} is made when a Scheduler takes the order up",
+                "{step}: {attempt} {} is made as soon as Triad takes the order up",
                 last.next()
             );
             next(None, what)
         }
     })
+}
+
+/// Why a step is deferred, in a few words: `payment is down`, or the code of the failure.
+fn why_deferred(record: &StepRecord) -> &str {
+    let Some(failure) = &record.error else {
+        return "deferred";
+    };
+    match &*failure.code {
+        // The message of an open breaker begins with it; a record of an earlier version has no such message.
+        "breaker-open" => match failure.message.split_once(": ") {
+            Some((service, _)) if service.ends_with(" is down") => service,
+            _ => &failure.code,
+        },
+        _ => &failure.code,
+    }
 }
 
 /// Whether the order's last write sent a wake.
@@ -127,16 +139,16 @@ fn of_order(order: &Order) -> Option<NextAct> {
     match &order.state {
         ProcessState::Pending { complete_by: None } => Some(next(
             None,
-            "a Scheduler starts it, as soon as what its first steps need has room",
+            "Triad starts it, as soon as what its first steps need has room",
         )),
         ProcessState::Pending {
             complete_by: Some(at),
         } => Some(match is_asked(order) {
             true => next(
                 Some(*at),
-                "a Scheduler claims it; if none has by then, the Supervisor wakes one",
+                "Triad takes it up; if it has not by then, the next sweep sees to it",
             ),
-            false => next(Some(*at), "the Supervisor wakes a Scheduler"),
+            false => next(Some(*at), "the next sweep has Triad take it up"),
         }),
         ProcessState::Compensating {
             locked_by: None,
@@ -144,7 +156,7 @@ fn of_order(order: &Order) -> Option<NextAct> {
             ..
         } => Some(next(
             Some(*complete_by),
-            "a Scheduler continues the compensation; if none has by then, the Supervisor wakes one",
+            "Triad continues the compensation; if it has not by then, the next sweep sees to it",
         )),
         ProcessState::Processing(_) | ProcessState::Compensating { .. } => None,
         ProcessState::Processed { .. } => Some(next(None, "nothing: it is done")),
@@ -202,7 +214,7 @@ pub fn marks(order: &Order) -> Vec<&'static str> {
 }
 
 /// Why an order that has not finished does not go on at once, in a few words for people, such as
-/// `charge-payment deferred: breaker-open`; `None` if it waits for nothing but an answer, or has
+/// `charge-payment waits: payment is down`; `None` if it waits for nothing but an answer, or has
 /// finished.
 #[must_use]
 pub fn waits_for(order: &Order) -> Option<String> {
@@ -217,8 +229,7 @@ pub fn waits_for(order: &Order) -> Option<String> {
     }
     let mut steps = order.steps.iter();
     if let Some(record) = steps.find(|s| s.state.deferred_since().is_some()) {
-        let why = record.error.as_ref().map_or("", |e| e.code.as_str());
-        return Some(format!("{} deferred: {why}", record.step));
+        return Some(format!("{} waits: {}", record.step, why_deferred(record)));
     }
     let failed = order.steps.iter().find(|s| s.state.is_failed());
     if let Some(record) = failed {

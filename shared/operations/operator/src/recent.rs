@@ -9,6 +9,8 @@ use triad_runtime::InputRecord;
 use triad_runtime::dead_letter::LetterEntry;
 use triad_runtime::dead_letter::index::Index;
 
+use crate::address::PageAddress;
+use crate::alert::name;
 use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 
 /// Most records that are read of each partition: the last ones.
@@ -23,6 +25,53 @@ pub struct Alerts {
     pub more: bool,
     /// How many records in the topic are not alerts.
     pub unreadable: u64,
+}
+
+/// Alerts of one kind that are about the same downstream or campaign, or have the same cause.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AlertGroup {
+    /// The newest of them.
+    pub newest: Alert,
+    /// How many there are.
+    pub alerts: usize,
+    /// When the oldest of them happened.
+    pub first: Timestamp,
+}
+
+/// Alerts by kind and cause. The groups are in the order of their first alerts, so with the newest alerts first the
+/// newest group comes first.
+#[must_use]
+pub fn grouped(alerts: &[Alert]) -> Vec<AlertGroup> {
+    let mut groups: Vec<AlertGroup> = Vec::new();
+    for alert in alerts {
+        let same = groups
+            .iter_mut()
+            .find(|group| about(&group.newest) == about(alert));
+        match same {
+            Some(group) => {
+                group.alerts += 1;
+                group.first = group.first.min(alert.at);
+            }
+            None => groups.push(AlertGroup {
+                newest: alert.clone(),
+                alerts: 1,
+                first: alert.at,
+            }),
+        }
+    }
+    groups
+}
+
+/// What makes alerts alike: what they are about, or else the cause without its details.
+fn about(alert: &Alert) -> (&'static str, &str) {
+    let subject = match PageAddress::of_alert(alert) {
+        Some(PageAddress::Downstream(name) | PageAddress::Campaign(name)) => name,
+        _ => alert
+            .cause
+            .split_once(": ")
+            .map_or(&*alert.cause, |(cause, _)| cause),
+    };
+    (name(alert.kind), subject)
 }
 
 /// Dead letters that are not dismissed.
@@ -117,5 +166,61 @@ impl<R: TopicRecords> Reading<R> {
     /// Whether older records may have been left out.
     fn is_cut(&self) -> bool {
         self.of_partitions.values().any(|read| *read >= LAST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use triad_core::message::AlertKind;
+
+    use super::*;
+
+    #[test]
+    fn many_alerts_of_one_cause_are_one_group() {
+        let alert = |id: &str, kind, cause: &str, at| Alert {
+            alert_id: id.into(),
+            kind,
+            order_id: None,
+            cause: cause.into(),
+            at: Timestamp(at),
+        };
+        let alerts = [
+            alert(
+                "downstream/payment/9",
+                AlertKind::Breaker,
+                "downstream payment is down: x",
+                9,
+            ),
+            alert(
+                "7",
+                AlertKind::OrderError,
+                "permanent/pay/declined: card 7",
+                8,
+            ),
+            alert(
+                "downstream/carrier/7",
+                AlertKind::Breaker,
+                "downstream carrier is down: y",
+                7,
+            ),
+            alert(
+                "downstream/payment/5",
+                AlertKind::Breaker,
+                "downstream payment is reachable",
+                5,
+            ),
+            alert(
+                "3",
+                AlertKind::OrderError,
+                "permanent/pay/declined: card 3",
+                3,
+            ),
+        ];
+        let groups = grouped(&alerts);
+        let told: Vec<_> = groups
+            .iter()
+            .map(|group| (group.newest.at.0, group.alerts, group.first.0))
+            .collect();
+        assert_eq!(told, [(9, 2, 5), (8, 2, 3), (7, 1, 7)]);
     }
 }

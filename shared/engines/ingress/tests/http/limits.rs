@@ -204,6 +204,19 @@ async fn bodies_of_operators_take_no_memory_of_orders() {
 }
 
 #[tokio::test]
+async fn the_root_leads_to_the_pages_of_operators() {
+    let mut made = Made::default();
+    made.settings.operators = Some(Arc::new(Operators));
+    let world = World::with(made).await;
+    let request = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let said = raw(world.client.address, request).await.expect("an answer");
+    assert_eq!(
+        (said.status, said.header("location")),
+        (303, Some("/console/"))
+    );
+}
+
+#[tokio::test]
 async fn an_order_takes_its_memory_until_it_is_stored() {
     let mut made = Made::default();
     made.settings.limits.body_bytes = 100 * 1024;

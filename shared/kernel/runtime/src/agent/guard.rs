@@ -385,11 +385,16 @@ impl Guard {
             now,
         );
         match admission {
-            Admission::Wait(until, why) => Err(Wait {
-                until,
-                opens: Some(until),
-                why,
-            }),
+            Admission::Wait(until, mut why) => {
+                if why.code == "breaker-open" {
+                    why.message = format!("{} {}", self.agent, why.message);
+                }
+                Err(Wait {
+                    until,
+                    opens: Some(until),
+                    why,
+                })
+            }
             other => Ok(other),
         }
     }

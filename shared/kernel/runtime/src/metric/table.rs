@@ -172,7 +172,7 @@ table! {
     BREAKER = Gauge "triad_breaker_open" in Count by ["agent"],
         "State of an agent's circuit breaker as this process knows it: 0 closed, 0.5 half open, 1 open.";
     BREAKER_OPENINGS = Counter "triad_breaker_openings_total" in Count by ["agent"],
-        "Times that an agent's circuit breaker has opened, counted by the process that sends the alert.";
+        "Outages: times that an agent's circuit breaker has opened after it was closed, counted by the process that sends the alert.";
     MISCONFIGURED = Counter "triad_misconfigured_total" in Count by ["handler"],
         "Alerts of a handler that its work stops until the installation is repaired; at most one in ten minutes.";
     INVARIANT_BREACHES = Counter "triad_invariant_breaches_total" in Count by ["invariant"],

@@ -163,7 +163,7 @@ fn a_change_that_was_not_told_is_told_after_five_seconds_by_whoever_reads_it() {
     let world = World::new();
     let last = Change {
         at: Timestamp(BEGIN),
-        what: "closed to open".into(),
+        what: "is down".into(),
         operator: None,
         told: false,
     };

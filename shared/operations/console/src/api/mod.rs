@@ -16,7 +16,7 @@ use triad_core::CampaignId;
 
 use crate::acts;
 use crate::answer::{self, Answer};
-use crate::caller::{Caller, Keys};
+use crate::caller::{Caller, Keys, Role};
 use crate::events;
 use crate::installation::Installation;
 use crate::params::{Params, order_id, segments};
@@ -80,7 +80,20 @@ pub(crate) fn caller<I: Installation>(
     let found = desk
         .sessions
         .caller(headers, keys, &desk.settings, by_cookie, desk.now());
-    found.ok_or_else(unknown)
+    let caller = found.ok_or_else(unknown)?;
+    may_look(&caller)?;
+    Ok(caller)
+}
+
+/// Refuses a caller whose token is known and has no role here.
+fn may_look(caller: &Caller) -> Result<(), Problem> {
+    if caller.role < Role::Read {
+        let name = caller.name.as_deref().unwrap_or_default();
+        let text =
+            format!("the token {name} may only submit orders: the role read or operate is needed");
+        return Err(Problem::new(StatusCode::FORBIDDEN, "role", text));
+    }
+    Ok(())
 }
 
 /// The methods that a path allows.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 use triad_core::downstream::{Downstream, ForcedTo, MAX_EARLIER};
 use triad_operator::address::row;
-use triad_operator::downstreams::{self, DownstreamView, Published, Why};
+use triad_operator::downstreams::{self, DownstreamView, Published, Why, reachability};
 
 use super::layout::{Page, caller_line, csrf_input};
 use super::{Visit, text};
@@ -31,7 +31,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
             div class="scroll" tabindex="0" role="region" aria-label="Downstreams" {
                 table {
                     thead { tr {
-                        th scope="col" { "Downstream" } th scope="col" { "Breaker" } th scope="col" { "Set by hand" }
+                        th scope="col" { "Downstream" } th scope="col" { "State" } th scope="col" { "Set by hand" }
                         th scope="col" { "Paused steps" } th scope="col" { "Last change" }
                         th class="number" scope="col" { "Deferred orders" }
                     } }
@@ -39,7 +39,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
                         @for one in &all {
                             tr id=(row(one.downstream.as_str())) {
                                 td { (one.downstream) @if one.is_not_called() { " " span class="state bad" { "not called" } } }
-                                td { (text::state(one.record.breaker.name())) }
+                                td { (text::state(reachability(&one.record.breaker))) }
                                 td { (forced(&one.record)) }
                                 td { @for p in &one.record.paused { (p.workflow) "/" (p.step) " by " (p.hold.act.by) ": " (p.hold.act.why) br; } }
                                 td { @if !one.record.last.what.is_empty() { (text::at(one.record.last.at)) " " (one.record.last.what) } }
@@ -108,7 +108,7 @@ fn why(why: Why) -> &'static str {
     match why {
         Why::NotToBeCalled => "it is not to be called for now",
         Why::Full => "as many are under way as it answers in time",
-        Why::NeedsOthers => "they need another one too",
+        Why::NeedsOthers => "they wait for another one",
     }
 }
 

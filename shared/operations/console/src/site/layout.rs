@@ -51,7 +51,7 @@ impl Page {
 }
 
 /// Entries of the navigation.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 8] = [
     ("/console/", "Overview"),
     ("/console/causes", "By cause"),
     ("/console/orders", "Orders"),
@@ -59,6 +59,7 @@ const PARTS: [(&str, &str); 7] = [
     ("/console/workflows", "Workflows"),
     ("/console/downstreams", "Downstreams"),
     ("/console/dead-letters", "Dead letters"),
+    ("/console/alerts", "Alerts"),
 ];
 
 /// A page in its frame.
@@ -77,7 +78,7 @@ pub(crate) fn frame<I: Installation>(visit: &Visit<'_, I>, page: Page) -> String
             }
             div class="who" {
                 @if settings.read_only { span class="state none" { "read-only" } }
-                @else if visit.caller.role == Role::Read { span class="state none" { "may look" } }
+                @else if visit.caller.role == Role::Read { span class="state none" { "read-only" } }
                 @if let Some(name) = &visit.caller.name { span { (name) } }
                 @if visit.is_session {
                     form class="inline" method="post" action="/console/logout" {

@@ -6,7 +6,7 @@ use maud::html;
 
 use super::{HTML, ROOT, layout, redirect};
 use crate::answer::{self, Answer};
-use crate::caller::Keys;
+use crate::caller::{Keys, Role};
 use crate::installation::Installation;
 use crate::params::Params;
 use crate::problem::Problem;
@@ -14,8 +14,25 @@ use crate::session::{Cookie, digest};
 use crate::settings::Settings;
 use crate::shared_state::Desk;
 
+/// Why a token does not get in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Refused {
+    /// There is no such token.
+    Unknown,
+    /// It has no role here.
+    Role,
+}
+
 /// The log-in form, in place of a page that needs a known caller.
-pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<&str>) -> Answer {
+pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<Refused>) -> Answer {
+    let (status, why) = match why {
+        None => (StatusCode::UNAUTHORIZED, None),
+        Some(Refused::Unknown) => (StatusCode::UNAUTHORIZED, Some("This token is unknown.")),
+        Some(Refused::Role) => (
+            StatusCode::FORBIDDEN,
+            Some("This token may only submit orders: the role read or operate is needed."),
+        ),
+    };
     let wanted = wanted
         .path_and_query()
         .map_or(ROOT, |wanted| wanted.as_str());
@@ -39,7 +56,7 @@ pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<&s
         p class="note" { "Tokens are made with " code { "triad token NAME --role operate" } "." }
     };
     let page = layout::document("Log in", &settings.name, &html! {}, &content);
-    answer::of(StatusCode::UNAUTHORIZED, HTML, page)
+    answer::of(status, HTML, page)
 }
 
 /// Begins a session if the token is valid.
@@ -50,11 +67,14 @@ pub(super) fn begin<I: Installation>(
 ) -> Result<Answer, Problem> {
     let token = digest(form.one("token").unwrap_or_default().trim().as_bytes());
     let to = form.one("to").unwrap_or(ROOT);
-    if keys.of(&token).is_none() {
+    let why = match keys.of(&token) {
+        None => Some(Refused::Unknown),
+        Some(caller) => (caller.role < Role::Read).then_some(Refused::Role),
+    };
+    if why.is_some() {
         let word = form.one("word").unwrap_or_default();
         let wanted: Uri = to.parse().unwrap_or_default();
-        let why = "This token is unknown, or has neither the role read nor operate.";
-        return Ok(page(&desk.settings, word, &wanted, Some(why)));
+        return Ok(page(&desk.settings, word, &wanted, why));
     }
     let cookie = desk.sessions.begin(token, desk.now())?;
     let mut answer = redirect("/console/")?;

@@ -2,6 +2,7 @@
 //! for the live refresh.
 
 mod act;
+mod alerts;
 mod bars;
 mod campaigns;
 mod causes;
@@ -12,6 +13,7 @@ mod letters;
 mod login;
 mod order;
 mod orders;
+mod outages;
 mod overview;
 mod spans;
 mod text;
@@ -121,6 +123,9 @@ async fn route<I: Installation>(
         .caller(&head.headers, keys, &desk.settings, true, desk.now());
     let mut answer = match caller {
         None => login::page(&desk.settings, &word, &head.uri, None),
+        Some(caller) if caller.role < Role::Read => {
+            login::page(&desk.settings, &word, &head.uri, Some(login::Refused::Role))
+        }
         Some(_) if path == ["login"] => entrance()?,
         Some(caller) => {
             let visit = Visit {
@@ -192,6 +197,7 @@ async fn route_page<I: Installation>(
 ) -> Result<layout::Page, Problem> {
     match path {
         [] => overview::page(visit).await,
+        ["alerts"] => Ok(alerts::page(visit).await),
         ["causes"] => causes::page(visit).await,
         ["orders"] => orders::page(visit).await,
         ["orders", id] => order::page(visit, id).await,

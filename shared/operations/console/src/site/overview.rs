@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use triad_core::Timestamp;
 use triad_operator::address::PageAddress;
-use triad_operator::alert::in_words;
 use triad_operator::causes::{Causes, among};
 use triad_operator::counts::{CLOSED, OrderCounts, Rate, counts, rates};
-use triad_operator::downstreams::{self, DownstreamView, Published, Waiting};
-use triad_operator::recent::{Alerts, Letters};
+use triad_operator::downstreams::{
+    self, Deferred, DownstreamView, Published, Waiting, Why, reachability,
+};
+use triad_operator::outages::outages;
+use triad_operator::recent::Letters;
 
-use super::{Visit, causes, layout::Page, text};
+use super::outages::boxes;
+use super::{Visit, alerts, causes, layout::Page, text};
 use crate::acts::downstreams::unknown;
 use crate::installation::Installation;
 use crate::problem::Problem;
@@ -20,6 +23,8 @@ use crate::problem::Problem;
 const ROWS: usize = 2_000;
 /// Most causes on the page.
 const CAUSES: usize = 10;
+/// Most groups of alerts on the page.
+const ALERTS: usize = 10;
 
 pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
     let (store, now) = (visit.desk.of.store(), visit.desk.now());
@@ -34,11 +39,22 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
         all.push(downstreams::view(store, &agent).await?);
     }
     let waiting = downstreams::waiting(store, now).await?;
+    let is_held = all
+        .iter()
+        .any(|one| one.is_not_called() || !one.record.paused.is_empty());
+    // At most a thousand records are read for it.
+    let deferred = match is_held {
+        true => downstreams::deferred(store, &published).await?,
+        false => Deferred::default(),
+    };
+    let outages = outages(&all, &waiting, &deferred);
     let content = html! {
         h1 { "Overview" }
+        (boxes(&outages, rates.as_deref(), now))
         (tiles(&counts, rates.as_deref(), &heard.letters, now))
         (by_cause(&top, visit))
-        (alerts(&heard.alerts))
+        h2 { "Alerts of the last day" }
+        (alerts::table(&heard.alerts, ALERTS))
         (held(&all, &waiting))
         (by_state(&counts, rates.as_deref()))
     };
@@ -116,38 +132,6 @@ fn by_cause<I: Installation>(top: &Causes, visit: &Visit<'_, I>) -> Markup {
     }
 }
 
-fn alerts(heard: &Result<Alerts, String>) -> Markup {
-    html! {
-        h2 { "Alerts of the last day" }
-        @match heard {
-            Err(why) => p class="note" { "The topic of alerts was not read: " (why) "." },
-            Ok(found) if found.alerts.is_empty() => p { "None." },
-            Ok(found) => {
-                div class="scroll" tabindex="0" role="region" aria-label="Alerts" {
-                    table {
-                        thead { tr { th scope="col" { "When" } th scope="col" { "About" } th scope="col" { "What" } } }
-                        tbody {
-                            @for alert in &found.alerts {
-                                tr {
-                                    td { (text::at(alert.at)) }
-                                    td {
-                                        @match PageAddress::of_alert(alert) {
-                                            Some(place) => a href=(place.path()) { (in_words(alert.kind)) },
-                                            None => (in_words(alert.kind)),
-                                        }
-                                    }
-                                    td { (alert.cause) }
-                                }
-                            }
-                        }
-                    }
-                }
-                @if found.more { p class="note" { "There are more; the newest are shown." } }
-            },
-        }
-    }
-}
-
 fn held(all: &[DownstreamView], waiting: &[Waiting]) -> Markup {
     html! {
         h2 { "Downstreams" }
@@ -158,11 +142,11 @@ fn held(all: &[DownstreamView], waiting: &[Waiting]) -> Markup {
                     li {
                         a href=(PageAddress::Downstream(one.downstream.as_str()).path()) { (one.downstream) }
                         div {
-                            (text::state(one.record.breaker.name()))
+                            (text::state(reachability(&one.record.breaker)))
                             @if one.record.forced.is_some() { " " span class="state warn" { "set by hand" } }
                             @if !one.record.paused.is_empty() { " " span class="state warn" { "steps paused" } }
                         }
-                        @for waits in waiting.iter().filter(|w| w.waiting_for == one.downstream.as_str()) {
+                        @for waits in waiting.iter().filter(|w| w.waiting_for == one.downstream.as_str() && w.why != Why::NeedsOthers) {
                             div class="soft" { (waits.pressure.waiting) " wait" }
                         }
                     }

@@ -59,9 +59,9 @@ pub(super) fn since(from: Timestamp, now: Timestamp) -> String {
 /// Style class of a process state or a breaker's state.
 pub(super) fn class_of(state: &str) -> &'static str {
     match state {
-        "Processed" | "closed" | "done" => "good",
-        "Error" | "CompensationFailed" | "open" | "failed" => "bad",
-        "Compensating" | "Compensated" | "Paused" | "half-open" | "refused" => "warn",
+        "Processed" | "reachable" | "done" => "good",
+        "Error" | "CompensationFailed" | "down" | "failed" => "bad",
+        "Compensating" | "Compensated" | "Paused" | "tried again" | "refused" => "warn",
         "Processing" => "busy",
         _ => "none",
     }

@@ -2,13 +2,18 @@
 
 use serde_json::{Value, json};
 use triad_console::{Hidden, Settings};
+use triad_core::breaker::Breaker;
+use triad_core::downstream::Downstream;
 use triad_core::message::{Alert, AlertKind};
 use triad_core::order::{Hold, OperatorAct};
 use triad_core::outbox::Emission;
-use triad_core::{Attempt, Direction, Failure, FailureKind, Order, ProcessState, Timestamp};
+use triad_core::{
+    Attempt, Direction, Failure, FailureKind, Order, Priority, ProcessState, Timestamp,
+};
+use triad_runtime::pressure::{self, Pressure, Report};
 use triad_runtime::system::SystemClock;
-use triad_runtime::{Bus, Clock, StateStore};
-use triad_workflow::Millis;
+use triad_runtime::{Bus, Clock, ControlStore, ControlWrite, StateStore, Written};
+use triad_workflow::{AgentName, Millis};
 
 use crate::common::{World, error, publish, text};
 
@@ -46,6 +51,7 @@ fn paths(world: &World) -> Vec<String> {
         "/dead-letters?cause=%22%3E%3Cscript%3E",
         "/dead-letters",
         "/dead-letters/orders/3/0",
+        "/alerts",
         "/no-such-page/%3Cscript%3E",
     ]
     .into_iter()
@@ -71,6 +77,61 @@ async fn what_became_of_a_downstream_is_told_the_newest_first() {
     assert!(paused.is_some() && resumed < paused, "{history}");
 }
 
+/// Orders need two services, of which one is down.
+#[tokio::test]
+async fn an_outage_is_the_first_thing_on_the_overview() {
+    let world = world().await;
+    let now = SystemClock.now();
+    assert!(!text(&world.get("/console/").await).contains("is down"));
+    let open = Breaker::Open {
+        opens: 3,
+        until: now.plus(Millis(60_000)),
+    };
+    let began = now.minus(Millis(300_000));
+    let down = Downstream::default().with_breaker(open, "5 of 5 calls <failed>", began);
+    let record = ControlWrite {
+        key: "downstream/bank".to_owned(),
+        value: serde_json::to_value(down).unwrap(),
+        expected: None,
+        expires: None,
+        token: 1,
+    };
+    assert_eq!(world.store.write(record).await, Ok(Written::Written));
+    let waits = |agent: &str, shut_until: Timestamp| Pressure {
+        agent: Some(AgentName::new(agent).unwrap()),
+        lane: Priority::Normal,
+        under_way: 0,
+        bound: 16,
+        waited: Millis(0),
+        shut_until,
+        waiting: 1_593,
+        oldest: Some(began),
+    };
+    let report = Report {
+        at: now,
+        downstreams: vec![
+            waits("bank", now.plus(Millis(60_000))),
+            waits("stock", Timestamp(0)),
+        ],
+    };
+    pressure::report(&world.store, 0, &report, 2).await.unwrap();
+    let page = text(&world.get("/console/").await);
+    let top = page.split_once("<h1>Overview</h1>").expect("a title").1;
+    let (top, rest) = top.split_once("<ul").expect("figures");
+    for told in [
+        "bank</a> is down",
+        "for 5 min",
+        "Why: 5 of 5 calls &lt;failed&gt;",
+        "1593 orders wait</a> for it",
+        "In the last minute",
+        "Triad calls it again at",
+    ] {
+        assert!(top.contains(told), "{told} in {top}");
+    }
+    assert!(!top.contains("stock"), "{top}");
+    assert_eq!(rest.matches("1593 wait").count(), 1, "{rest}");
+}
+
 #[tokio::test]
 async fn the_overview_tells_alerts_dead_letters_and_what_has_been_due_longest() {
     let world = world().await;
@@ -86,11 +147,13 @@ async fn the_overview_tells_alerts_dead_letters_and_what_has_been_due_longest() 
         cause: SCRIPT.to_owned(),
         at: SystemClock.now().minus(late),
     };
-    let told = [
+    let mut told = [
         alert("older", hour),
         alert("e<script>", Millis(0)),
+        alert("second", hour),
         alert("long ago", Millis(25 * 3_600_000)),
     ];
+    told[0].cause = "another".to_owned();
     let told = told.iter().map(|alert| alert.message("k", None)).collect();
     world.heard.publish(told).await;
 
@@ -105,6 +168,8 @@ async fn the_overview_tells_alerts_dead_letters_and_what_has_been_due_longest() 
     let of = |order: &str| alerts.find(&format!("href=\"/console/orders/{order}\""));
     let newest = of("e%3Cscript%3E");
     assert!(newest.is_some() && newest < of("older"), "{alerts}");
+    assert!(alerts.contains("<td class=\"number\">3</td>"), "{alerts}");
+    assert_eq!(of("second"), None, "it is one with the newest");
 
     let said = world
         .get("/v1/operate/alerts?since=2h&limit=1")

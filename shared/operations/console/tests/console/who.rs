@@ -37,7 +37,10 @@ async fn a_token_may_what_its_roles_say_and_acts_under_its_name() {
     };
     let look = "/v1/operate/orders/e";
     assert_eq!(send("GET", look, &reader.token, String::new()).await.0, 200);
-    assert_eq!(send("GET", look, &shop.token, String::new()).await.0, 401);
+    assert_eq!(
+        send("GET", look, &shop.token, String::new()).await,
+        (403, "role".into())
+    );
     assert_eq!(send("GET", look, "triad_other", String::new()).await.0, 401);
     let (act, body) = ("/v1/operate/acts", close("e").to_string());
     assert_eq!(
@@ -58,7 +61,7 @@ async fn a_token_may_what_its_roles_say_and_acts_under_its_name() {
 
 #[tokio::test]
 async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
-    let (reader, ann, _, lines) = tokens();
+    let (reader, ann, shop, lines) = tokens();
     let world = World::with(Settings::default(), Some(&lines)).await;
     world.failed("e", "x").await;
     let page = world.get("/console/orders/e?x=1").await;
@@ -75,6 +78,14 @@ async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
             .status,
         401
     );
+    let no_role = [
+        ("word", form.as_str()),
+        ("token", &shop.token),
+        ("to", "/console/"),
+    ];
+    let said = send_form(&world, "/console/login", &jar, &no_role).await;
+    assert_eq!(said.status, 403);
+    assert!(text(&said).contains("may only submit orders"));
     let right = [
         ("word", form.as_str()),
         ("token", &ann.token),
