@@ -21,7 +21,7 @@ RULES = [
     # A service that is down may be tried again at the moment of the look.
     (re.compile(r"\bpayment +(down|tried again)\b"), "payment DOWN"),
     (re.compile(r"[ \t]+"), " "),
-    # Its first failure was an answer, or none in time.
+    # By the moment of the look a probe may have failed.
     (re.compile(r"\bis down: .*$"), "is down: WHY"),
     # Its attempt was the first one to meet the fault, or met an open breaker; by the moment of the look it
     # has been deferred once or more often.

@@ -330,6 +330,12 @@ impl Guard {
         })
     }
 
+    /// Why a call waits for a service that is down.
+    fn is_down(&self, why: &str) -> Failure {
+        let text = format!("{} is down: {why}", self.agent);
+        Failure::new(FailureKind::Transient, "breaker-open", &text)
+    }
+
     /// Deferral after a failed probe: the downstream was known to be unavailable, and the call was made on behalf of
     /// all waiting orders, so this order waits like them.
     pub(super) fn after_probe<E: Entropy>(&self, now: Timestamp, entropy: &E) -> Wait {
@@ -337,7 +343,7 @@ impl Guard {
         Wait {
             until: now.plus(Millis(open + entropy.next_u64() % open)),
             opens: Some(now.plus(Millis(open))),
-            why: Failure::new(FailureKind::Transient, "breaker-open", "a probe has failed"),
+            why: self.is_down("a probe has failed"),
         }
     }
 
@@ -451,11 +457,7 @@ impl Guard {
         Err(Wait {
             until,
             opens: Some(until),
-            why: Failure::new(
-                FailureKind::Transient,
-                "breaker-open",
-                "another instance probes the service",
-            ),
+            why: self.is_down("another instance probes it"),
         })
     }
 
