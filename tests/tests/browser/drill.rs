@@ -139,6 +139,8 @@ async fn a_service_is_down(desk: &mut Desk) {
     let waits = desk.ann.titles("svg .bar.deferred title").await;
     assert!(waits[0].starts_with("deferred after attempt"), "{waits:?}");
     assert!(desk.causes().await.is_empty(), "nothing counts as failed");
+    desk.says("", "h1 + .box.bad", "4 orders wait for it").await;
+    beginning(&mut desk.ann, "outage").await;
     desk.figures(4).await;
     desk.dev.services(json!({})).await;
     let ann = &mut desk.ann;

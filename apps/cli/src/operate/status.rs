@@ -212,7 +212,8 @@ fn held(one: &DownstreamView) -> Vec<String> {
             command(["triad", "downstreams", "--release", name.as_str()])
         ));
     } else if record.breaker.name() != "closed" {
-        lines.push(format!("Downstream   {name} {}", record.last.what));
+        let what = record.outage().map_or("is down", |change| &change.what);
+        lines.push(format!("Downstream   {name} {what}"));
         lines.push("               triad downstreams".to_owned());
     }
     for paused in &record.paused {

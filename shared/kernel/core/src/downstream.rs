@@ -135,13 +135,14 @@ pub enum Admission {
 }
 
 impl Downstream {
-    /// Whether a call for a step may be made at `now`. A paused step is checked first, then an
+    /// Whether a call of this agent for a step may be made at `now`. A paused step is checked first, then an
     /// operator's force, then the breaker.
     ///
     /// If an operator holds the call back, the answer is to wait for `recheck` from `now` on.
     #[must_use]
     pub fn admits(
         &self,
+        agent: &AgentName,
         workflow: &WorkflowName,
         step: &StepId,
         settings: &BreakerSettings,
@@ -171,10 +172,23 @@ impl Downstream {
             BreakerGate::Call => Admission::Call,
             BreakerGate::Probe => Admission::Probe,
             BreakerGate::Wait(until) => {
-                let failure = Failure::new(FailureKind::Transient, "breaker-open", &self.last.what);
+                let what = self.outage().map_or("is down", |change| &change.what);
+                let text = format!("{agent} {what}");
+                let failure = Failure::new(FailureKind::Transient, "breaker-open", &text);
                 Admission::Wait(until, failure)
             }
         }
+    }
+
+    /// The change by which the breaker has opened: since when the service is down, and why. `None` if the breaker is
+    /// closed, or if operators have made [`MAX_EARLIER`] changes since.
+    #[must_use]
+    pub fn outage(&self) -> Option<&Change> {
+        if matches!(self.breaker, Breaker::Closed { .. }) {
+            return None;
+        }
+        let mut changes = std::iter::once(&self.last).chain(&self.earlier);
+        changes.find(|change| change.operator.is_none() && !change.what.is_empty())
     }
 
     /// The record with another breaker. If it was closed and is no more, or is closed again, `last` becomes this change,
@@ -329,7 +343,15 @@ mod tests {
             );
             assert_eq!(record.breaker, breaker);
         }
+        let act = OperatorAct::new("ann", "refunds first");
+        let pause = DownstreamAction::PauseStep(
+            WorkflowName::new("order").unwrap(),
+            StepId::new("pay").unwrap(),
+        );
+        let paused = record.operated(&pause, &act, Timestamp(5)).unwrap();
+        assert_eq!(paused.outage().map(|change| change.at.0), Some(1));
         let well = record.with_breaker(Breaker::default(), "the probes succeeded", Timestamp(5));
+        assert_eq!(well.outage(), None);
         assert_eq!(well.last.what, "is reachable again: the probes succeeded");
         assert!(!well.last.told);
         assert_eq!(well.earlier.len(), 1);
@@ -343,14 +365,21 @@ mod tests {
         let act = OperatorAct::new("ann", "refunds first");
         let paused = Downstream::default().operated(&pause, &act, Timestamp(1));
         let paused = paused.unwrap();
+        let agent = AgentName::new("bank").unwrap();
         let settings = BreakerSettings::default();
         for (of, id, waits) in [
             ("order", "pay", true),
             ("order", "ship", false),
             ("return", "pay", false),
         ] {
-            let admission =
-                paused.admits(&workflow(of), &step(id), &settings, Millis(5), Timestamp(1));
+            let admission = paused.admits(
+                &agent,
+                &workflow(of),
+                &step(id),
+                &settings,
+                Millis(5),
+                Timestamp(1),
+            );
             match admission {
                 Admission::Wait(until, why) if waits => {
                     assert_eq!((until, &*why.code), (Timestamp(6), "step-paused"));

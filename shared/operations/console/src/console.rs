@@ -37,7 +37,7 @@ pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
     /// listener accepts every caller. A browser's session does not count.
     ///
     /// # Errors
-    /// If the caller is not let in: the answer that the server should send, with the status 401.
+    /// If the caller is not let in: the answer that the server should send, with the status 401, or 403 for a token without a role here.
     fn caller(&self, headers: &HeaderMap, keys: &dyn Keys) -> Result<Caller, Box<Answer>>;
 
     /// Whether it is known who sends a request with these headers, by a browser's session too. A server asks before it

@@ -214,7 +214,7 @@ pub fn marks(order: &Order) -> Vec<&'static str> {
 }
 
 /// Why an order that has not finished does not go on at once, in a few words for people, such as
-/// `charge-payment waits: payment is down`; `None` if it waits for nothing but an answer, or has
+/// `charge-payment: payment is down`; `None` if it waits for nothing but an answer, or has
 /// finished.
 #[must_use]
 pub fn waits_for(order: &Order) -> Option<String> {
@@ -229,7 +229,7 @@ pub fn waits_for(order: &Order) -> Option<String> {
     }
     let mut steps = order.steps.iter();
     if let Some(record) = steps.find(|s| s.state.deferred_since().is_some()) {
-        return Some(format!("{} waits: {}", record.step, why_deferred(record)));
+        return Some(format!("{}: {}", record.step, why_deferred(record)));
     }
     let failed = order.steps.iter().find(|s| s.state.is_failed());
     if let Some(record) = failed {

@@ -1,16 +1,15 @@
 //! What is wrong with the downstreams: since when, why, and how many orders wait for it.
 
-use serde::Serialize;
 use triad_core::Timestamp;
 use triad_core::breaker::Breaker;
-use triad_core::downstream::{Downstream, ForcedTo};
+use triad_core::downstream::ForcedTo;
 use triad_core::order::Hold;
 use triad_workflow::AgentName;
 
 use crate::downstreams::{Deferred, DownstreamView, StepType, Waiting, Why};
 
 /// What is wrong with one downstream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outage {
     /// The downstream's name.
     pub downstream: AgentName,
@@ -27,8 +26,7 @@ pub struct Outage {
 }
 
 /// What is wrong with a downstream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "what", rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutageKind {
     /// Its calls failed, and no call is made but to see whether it is back.
     Down {
@@ -96,9 +94,13 @@ fn of_one(one: &DownstreamView, waiting: &[Waiting], deferred: &Deferred) -> Vec
             found.push(outage(OutageKind::Paused { by, why }, Some(forced.hold.at)));
         }
         (None, Breaker::Open { until, .. } | Breaker::HalfOpen { until, .. }) => {
-            let (why, since) = opening(&one.record);
-            let tried_again = until;
-            found.push(outage(OutageKind::Down { why, tried_again }, since));
+            let opened = one.record.outage();
+            let what = opened.map_or("", |change| &change.what);
+            let down = OutageKind::Down {
+                why: what.strip_prefix("is down: ").unwrap_or(what).to_owned(),
+                tried_again: until,
+            };
+            found.push(outage(down, opened.map(|change| change.at)));
         }
         _ => {}
     }
@@ -123,24 +125,11 @@ fn of_one(one: &DownstreamView, waiting: &[Waiting], deferred: &Deferred) -> Vec
     found
 }
 
-/// Why and when a breaker that is not closed has opened.
-fn opening(record: &Downstream) -> (String, Option<Timestamp>) {
-    let mut changes = std::iter::once(&record.last).chain(&record.earlier);
-    let opened = changes.find(|change| change.operator.is_none() && !change.what.is_empty());
-    let why = opened.map_or("", |change| {
-        change
-            .what
-            .strip_prefix("is down: ")
-            .unwrap_or(&change.what)
-    });
-    (why.to_owned(), opened.map(|change| change.at))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use triad_core::downstream::DownstreamAction;
+    use triad_core::downstream::{Downstream, DownstreamAction};
     use triad_core::{OperatorAct, Priority};
     use triad_runtime::pressure::Pressure;
     use triad_workflow::{Millis, StepId, WorkflowName};

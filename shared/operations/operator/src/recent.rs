@@ -28,9 +28,9 @@ pub struct Alerts {
 }
 
 /// Alerts of one kind that are about the same downstream or campaign, or have the same cause.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AlertGroup {
-    /// The newest of them.
+    /// The first of them, which is the newest if the alerts are in that order.
     pub newest: Alert,
     /// How many there are.
     pub alerts: usize,
@@ -43,11 +43,10 @@ pub struct AlertGroup {
 #[must_use]
 pub fn grouped(alerts: &[Alert]) -> Vec<AlertGroup> {
     let mut groups: Vec<AlertGroup> = Vec::new();
+    let mut places = HashMap::new();
     for alert in alerts {
-        let same = groups
-            .iter_mut()
-            .find(|group| about(&group.newest) == about(alert));
-        match same {
+        let place = *places.entry(about(alert)).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some(group) => {
                 group.alerts += 1;
                 group.first = group.first.min(alert.at);

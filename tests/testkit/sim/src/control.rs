@@ -164,6 +164,14 @@ fn check_breaker(k: &mut Kernel, setup: &Setup, agent: &str, was: &Downstream, i
             format!("{agent}: probed at {now}, open until {}", until.0)
         });
     }
+    let is_new = (is.last.at, &is.last.what) != (was.last.at, &was.last.what);
+    if is_new && is.last.operator.is_none() {
+        let is_closed = |of: &Downstream| matches!(of.breaker, Breaker::Closed { .. });
+        let is_a_turn = is_closed(was) != is_closed(is);
+        k.check("an-outage-is-one-change", is_a_turn, || {
+            format!("{agent}: {}", is.last.what)
+        });
+    }
     if is.last.told && !was.last.told && was.last.at == is.last.at {
         k.coverage.reach("breaker: its change was told");
     }

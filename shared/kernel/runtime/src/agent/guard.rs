@@ -384,6 +384,7 @@ impl Guard {
     fn admitted(&self, request: &StepRequest, now: Timestamp) -> Result<Admission, Wait> {
         let known = self.lock();
         let admission = known.record.admits(
+            &self.agent,
             &request.workflow,
             &request.step,
             &self.settings.breaker,
@@ -391,16 +392,11 @@ impl Guard {
             now,
         );
         match admission {
-            Admission::Wait(until, mut why) => {
-                if why.code == "breaker-open" {
-                    why.message = format!("{} {}", self.agent, why.message);
-                }
-                Err(Wait {
-                    until,
-                    opens: Some(until),
-                    why,
-                })
-            }
+            Admission::Wait(until, why) => Err(Wait {
+                until,
+                opens: Some(until),
+                why,
+            }),
             other => Ok(other),
         }
     }

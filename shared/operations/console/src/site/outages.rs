@@ -83,7 +83,7 @@ fn what_to_do(kind: &OutageKind) -> Markup {
     html! {
         @match kind {
             OutageKind::Down { tried_again, .. } => {
-                "Triad calls it again at " (text::at(*tried_again)) ", and the orders go on by themselves once it answers: mend the service. No attempt is counted meanwhile."
+                "Triad calls it again at " (text::at(*tried_again)) ", and the orders go on by themselves once it answers: mend the service. Waiting is no failure until the " code { "defer_for" } " of the workflow has passed, by default 24 hours."
             }
             OutageKind::Paused { .. } | OutageKind::StepPaused { .. } => {
                 "The orders go on once it is resumed: " a href="/console/downstreams" { "Downstreams" } "."

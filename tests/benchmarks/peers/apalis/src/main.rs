@@ -3,7 +3,6 @@
 //! A request that waits for an order is answered when the last step has been called. apalis stores that step's result
 //! a moment later, so the figures are slightly in its favour.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,7 +10,7 @@ use apalis::prelude::*;
 use apalis_postgres::{Config, PostgresStorage};
 use apalis_workflow::{SteppedFlow, WorkflowSink as _};
 use clap::Parser;
-use common::{Ends, Service, id_of};
+use common::{Addresses, Ends, Service, id_of};
 use serde_json::Value;
 
 /// Interval at which a worker polls for tasks; it is also notified of new ones.
@@ -20,12 +19,8 @@ const POLL_EVERY: Duration = Duration::from_millis(100);
 /// A worker, and the way in
 #[derive(Parser)]
 struct Args {
-    /// Where it listens
-    #[arg(long)]
-    listen: SocketAddr,
-    /// The service of the steps
-    #[arg(long)]
-    service: String,
+    #[command(flatten)]
+    at: Addresses,
     /// The database
     #[arg(long)]
     database: String,
@@ -77,11 +72,11 @@ async fn main() -> Result<()> {
         .heartbeat_interval(Duration::from_secs(args.heartbeat));
     let storage = PostgresStorage::<Value>::new(&pool).with_config(config);
     let remote = Remote {
-        service: Service::at(&args.service)?,
+        service: Service::at(&args.at.service)?,
         ends: Ends::default(),
     };
     let (taking, ends) = (storage.clone(), remote.ends.clone());
-    let way_in = tokio::spawn(common::serve(args.listen, move |order: Value, waits| {
+    let way_in = tokio::spawn(common::serve(args.at.listen, move |order: Value, waits| {
         let (mut storage, ends) = (taking.clone(), ends.clone());
         async move {
             let end = ends.of(id_of(&order)?);

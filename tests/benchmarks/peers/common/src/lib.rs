@@ -19,6 +19,17 @@ use tokio::sync::oneshot;
 /// The steps of every order, in order.
 pub const STEPS: [&str; 3] = ["reserve", "charge", "ship"];
 
+/// Options that every peer has.
+#[derive(Debug, clap::Args)]
+pub struct Addresses {
+    /// Where it listens
+    #[arg(long)]
+    pub listen: SocketAddr,
+    /// The service of the steps
+    #[arg(long)]
+    pub service: String,
+}
+
 /// The id of an order.
 ///
 /// # Errors

@@ -1,12 +1,11 @@
 //! The three steps as a DBOS workflow on PostgreSQL, with an HTTP endpoint for orders in the same process.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use common::{STEPS, Service, id_of};
+use common::{Addresses, STEPS, Service, id_of};
 use dbos::{Config, DBOS, RunOptions, StartOptions, StepOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,12 +13,8 @@ use serde_json::Value;
 /// An executor of DBOS, and the way in
 #[derive(Parser)]
 struct Args {
-    /// Where it listens
-    #[arg(long)]
-    listen: SocketAddr,
-    /// The service of the steps
-    #[arg(long)]
-    service: String,
+    #[command(flatten)]
+    at: Addresses,
     /// The database
     #[arg(long)]
     database: String,
@@ -43,7 +38,7 @@ impl std::error::Error for Failed {}
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    let service = Service::at(&args.service)?;
+    let service = Service::at(&args.at.service)?;
     let executor = DBOS::new(Config {
         max_connections: args.connections,
         app_version: Some("1".to_owned()),
@@ -54,7 +49,7 @@ async fn main() -> Result<()> {
         executor.register_workflow("orders", move |order: Value| run(order, service.clone()))?;
     executor.launch().await?;
     let orders = Arc::new(orders);
-    common::serve(args.listen, move |order: Value, waits| {
+    common::serve(args.at.listen, move |order: Value, waits| {
         let orders = orders.clone();
         async move {
             let id = id_of(&order)?.to_owned();

@@ -4,14 +4,13 @@
 //! program opens the file with the same settings but `synchronous = FULL`, and gives durare that pool. It has five
 //! connections, as durare's own has.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use common::{STEPS, Service, id_of};
+use common::{Addresses, STEPS, Service, id_of};
 use durare::{
     DurableContext, DurableEngine, EngineConfig, Error, SqliteProvider, StepOptions,
     WorkflowOptions,
@@ -22,12 +21,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 /// An engine of durare, and the way in
 #[derive(Parser)]
 struct Args {
-    /// Where it listens
-    #[arg(long)]
-    listen: SocketAddr,
-    /// The service of the steps
-    #[arg(long)]
-    service: String,
+    #[command(flatten)]
+    at: Addresses,
     /// Where its file is
     #[arg(long)]
     data: PathBuf,
@@ -39,7 +34,7 @@ struct Args {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    let service = Service::at(&args.service)?;
+    let service = Service::at(&args.at.service)?;
     let store = open(&args.data, args.connections).await?;
     let config = EngineConfig::default()
         .app_version("1")
@@ -49,7 +44,7 @@ async fn main() -> Result<()> {
     engine.register("orders", move |ctx, order| run(ctx, order, service.clone()));
     engine.launch().await?;
     let engine = Arc::new(engine);
-    common::serve(args.listen, move |order: Value, waits| {
+    common::serve(args.at.listen, move |order: Value, waits| {
         let engine = engine.clone();
         async move {
             let options = WorkflowOptions::with_id(id_of(&order)?);

@@ -13,14 +13,13 @@
 //! A request that waits for an order is answered by the orchestration after its last step. The answer of that step is
 //! durable by then; that the order has ended is stored a moment later.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use clap::Parser;
-use common::{Ends, STEPS, Service, id_of};
+use common::{Addresses, Ends, STEPS, Service, id_of};
 use duroxide::providers::sqlite::SqliteProvider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
@@ -42,12 +41,8 @@ const LONGEST: Duration = Duration::from_secs(29 * 60);
 /// A runtime of duroxide, and the way in
 #[derive(Parser)]
 struct Args {
-    /// Where it listens
-    #[arg(long)]
-    listen: SocketAddr,
-    /// The service of the steps
-    #[arg(long)]
-    service: String,
+    #[command(flatten)]
+    at: Addresses,
     /// Where its file is
     #[arg(long)]
     data: PathBuf,
@@ -73,7 +68,7 @@ async fn main() -> Result<()> {
     let args = Args::parse();
     let (store, _held) = open(&args.data, args.connections).await?;
     let store = Arc::new(store);
-    let (service, ends) = (Service::at(&args.service)?, Ends::default());
+    let (service, ends) = (Service::at(&args.at.service)?, Ends::default());
     let options = RuntimeOptions {
         orchestration_concurrency: args.orchestrations,
         worker_concurrency: args.steps,
@@ -93,7 +88,7 @@ async fn main() -> Result<()> {
     )
     .await;
     let client = Arc::new(Client::new(store));
-    let way_in = common::serve(args.listen, move |order: Value, waits| {
+    let way_in = common::serve(args.at.listen, move |order: Value, waits| {
         let (client, ends) = (client.clone(), ends.clone());
         async move {
             let id = id_of(&order)?;

@@ -1,11 +1,10 @@
 //! The three steps as a Restate workflow: each order is a run, and each step a journaled `ctx.run`.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use common::{STEPS, Service};
+use common::{Addresses, STEPS, Service};
 use restate_sdk::prelude::*;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -13,12 +12,8 @@ use tokio::net::TcpListener;
 /// The endpoint that a Restate server calls
 #[derive(Parser)]
 struct Args {
-    /// Where it listens
-    #[arg(long)]
-    listen: SocketAddr,
-    /// The service of the steps
-    #[arg(long)]
-    service: String,
+    #[command(flatten)]
+    at: Addresses,
 }
 
 struct Orders(Service);
@@ -55,11 +50,11 @@ impl Orders {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    let listener = TcpListener::bind(args.listen).await?;
+    let listener = TcpListener::bind(args.at.listen).await?;
     // The SDK leaves Nagle's algorithm on, which costs some 40 ms for each exchange. Accepted sockets inherit this
     // option.
     socket2::SockRef::from(&listener).set_tcp_nodelay(true)?;
-    let orders = Orders(Service::at(&args.service)?);
+    let orders = Orders(Service::at(&args.at.service)?);
     let endpoint = Endpoint::builder().bind(orders).build();
     HttpServer::new(endpoint).serve(listener).await;
     Ok(())

@@ -258,6 +258,7 @@ pub const WANTED: &[&str] = &[
     "an-order-that-is-set-aside-is-in-every-list",
     "an-open-breaker-makes-no-call",
     "an-effect-is-compensated-where-it-is",
+    "an-outage-is-one-change",
     "an-order-keeps-its-definition",
     "an-order-that-needs-an-operator-is-kept",
     "concurrency-within-its-limit",
