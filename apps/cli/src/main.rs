@@ -38,6 +38,7 @@ mod new;
 mod operate;
 mod origin;
 mod output;
+mod place;
 mod serve;
 mod store;
 mod terraform;
@@ -129,7 +130,7 @@ enum Command {
     Resume(operate::downstream::ResumeArgs),
     Downstreams(operate::downstream::DownstreamsArgs),
     Workflows(operate::workflows::WorkflowsArgs),
-    Migrate(operate::migrate::MigrateArgs),
+    Migrate(operate::orders::MigrateArgs),
     DeadLetters(commands::dead_letters::DeadLettersArgs),
     Validate(commands::validate::ValidateArgs),
     Test(commands::test::TestArgs),
@@ -339,7 +340,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Resume(args) => operate::downstream::resume(args).await,
         Command::Downstreams(args) => operate::downstream::show(args).await,
         Command::Workflows(args) => operate::workflows::run(args).await,
-        Command::Migrate(args) => operate::migrate::run(args).await,
+        Command::Migrate(args) => operate::orders::migrate(args).await,
         Command::DeadLetters(args) => commands::dead_letters::run(args).await,
         Command::Validate(args) => commands::validate::run(&args),
         Command::Test(args) => commands::test::run(&args),

@@ -5,15 +5,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use triad_bootstrap::Sending;
-use triad_console::{Caller, Hidden, Role, Settings};
-use triad_runtime::operator::Operator;
-use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_operator::operations::{Caller, Hidden, Role, Settings};
 
-use crate::commands::connection::{KafkaArgs, StoreArgs, connect_store_and_bus};
+use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::commands::who::operator_name;
-use crate::console::api;
 use crate::mounted::tools;
-use crate::traces;
 
 /// Let a model look at an installation: the Model Context Protocol over standard input and output
 #[derive(Debug, Args)]
@@ -67,27 +63,13 @@ pub async fn run(args: McpArgs) -> Result<ExitCode> {
             role: Role::Read,
         },
     };
-    let timing = args.store.spans()?.timing;
-    let (store, bus) = connect_store_and_bus(&args.store, &args.kafka).await?;
-    let handlers = triad_runtime::settings::Settings {
-        timing,
-        traces: traces::of_environment(&store, Sending::Beside)?,
-        ..triad_runtime::settings::Settings::default()
-    };
-    let operator = Operator::new(
-        store.clone(),
-        bus.clone(),
-        SystemClock,
-        SystemEntropy,
-        handlers,
-    );
-    let settings = Settings {
+    let rules = Settings {
         read_only: !args.allow_acts,
         hidden: Hidden::of(args.hidden),
         ..Settings::default()
     };
-    let api = api(store, bus, operator, args.kafka.config().await?, settings)?;
+    let operations = args.store.operations(&args.kafka, rules, Sending::Beside).await?;
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-    triad_mcp::serve(tools(args.allow_acts), api, caller, input, output).await?;
+    triad_mcp::serve(tools(args.allow_acts), operations, caller, input, output).await?;
     Ok(ExitCode::SUCCESS)
 }

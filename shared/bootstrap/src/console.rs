@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Either};
+use http_body_util::{BodyExt, Collected};
 use triad_console::tokens::Tokens;
 use triad_console::{
     Answer, Answers, Console, Hidden, Keys, MAX_BODY_BYTES, NoRandom, Parts, SessionForm,
@@ -127,14 +127,9 @@ impl AtUrl {
 /// An answer with its whole body; no answer streams here.
 async fn into_response(answer: Answer) -> Response<Bytes> {
     let (head, body) = answer.into_parts();
-    let body = match body {
-        Either::Left(whole) => whole.collect().await,
-        Either::Right(stream) => stream.collect().await,
-    };
-    let body = match body {
-        Ok(body) => body.to_bytes(),
-        Err(never) => match never {},
-    };
+    // A body that is whole cannot break off.
+    let body = body.collect().await.map(Collected::to_bytes);
+    let body = body.unwrap_or_default();
     Response::from_parts(head, body)
 }
 

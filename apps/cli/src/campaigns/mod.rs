@@ -11,13 +11,11 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use triad_core::CampaignId;
 use triad_operator::campaign::View;
-use triad_operator::campaign::commands::{self, CampaignError, CampaignStatus};
-use triad_runtime::Clock;
-use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_operator::operations::{ResumeCampaign, StopCampaign};
 
 use crate::commands::connection::StoreArgs;
 use crate::operate::ActArgs;
-use crate::output::{self, Usage};
+use crate::output;
 
 /// Act on many orders at once, carried out by the Supervisor in growing batches
 #[derive(Debug, Args)]
@@ -90,37 +88,24 @@ pub async fn run(args: CampaignArgs) -> Result<ExitCode> {
 }
 
 async fn change(args: ChangeArgs, resumes: bool) -> Result<ExitCode> {
-    let act = args.act.act()?;
-    let store = args.store.store().await?;
-    let (entropy, now) = (SystemEntropy, SystemClock.now());
+    let reason = args.act.reason(args.store.data.far()?.is_some())?;
+    let place = args.store.place().await?;
+    let id = args.id.to_string();
     let changed = match resumes {
-        true => commands::resume(&store, &entropy, &args.id, &act, now).await,
-        false => commands::stop(&store, &entropy, &args.id, &act, now).await,
+        true => place.ask(ResumeCampaign { id, reason }).await?,
+        false => place.ask(StopCampaign { id, reason }).await?,
     };
-    changed.map_err(refused)?;
-    let standing = commands::by_id(&store, &args.id).await.map_err(refused)?;
-    print_status(&standing, args.json)?;
+    print_status(&changed.0, args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A campaign in one line, or as JSON.
-fn print_status(standing: &CampaignStatus, json: bool) -> Result<()> {
-    let view = View::of(standing);
+fn print_status(view: &View, json: bool) -> Result<()> {
     match json {
-        true => output::print("campaign", &view),
+        true => output::print("campaign", view),
         false => {
-            println!("{}", show::line(&view));
+            println!("{}", show::line(view));
             Ok(())
         }
-    }
-}
-
-/// Converts an error: a wrong request is a usage error, any other is not.
-fn refused(error: CampaignError) -> anyhow::Error {
-    match error {
-        CampaignError::EmptyFilter | CampaignError::NoIndex | CampaignError::StopShare(_) => {
-            Usage(error.to_string()).into()
-        }
-        other => other.into(),
     }
 }

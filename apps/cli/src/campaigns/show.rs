@@ -8,19 +8,22 @@ use clap::Args;
 use comfy_table::Cell;
 use serde_json::json;
 use triad_core::CampaignId;
-use triad_operator::campaign::commands::{self, is_left_behind};
+use triad_operator::campaign::commands::is_left_behind;
 use triad_operator::campaign::{CampaignOrder, Done, OrderAfterAct, View};
+use triad_operator::operations::{GetCampaign, GetCampaignBatch, ListCampaigns};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-use super::refused;
 use crate::commands::connection::StoreArgs;
-use crate::operate::Store;
 use crate::operate::bulk::interrupted;
 use crate::output::{self, print, print_line, relative_time};
+use crate::place::Place;
 
 /// Interval between two looks at a campaign under `watch`.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Most campaigns of a list.
+const MAX_CAMPAIGNS: usize = 200;
 
 /// List campaigns, the newest first
 #[derive(Debug, Args)]
@@ -71,7 +74,7 @@ pub(super) fn line(view: &View) -> String {
         "{}  {}  {}: {} acted on, {} well, {} failed again, {} refused, {} could not be acted on; {}",
         view.id,
         view.what.name(),
-        view.end.unwrap_or(view.phase),
+        view.end.as_ref().unwrap_or(&view.phase),
         counts.done,
         counts.well,
         counts.again,
@@ -82,9 +85,11 @@ pub(super) fn line(view: &View) -> String {
 }
 
 pub(super) async fn list(args: ListArgs) -> Result<ExitCode> {
-    let store = args.store.store().await?;
-    let found = commands::list(&store, output::limit(args.limit)).await?;
-    let all: Vec<View> = found.iter().map(View::of).collect();
+    let place = args.store.place().await?;
+    let asked = ListCampaigns {
+        limit: Some(output::limit(args.limit).min(MAX_CAMPAIGNS)),
+    };
+    let all = place.ask(asked).await?.campaigns;
     if args.json {
         for view in &all {
             print("campaign", view)?;
@@ -114,7 +119,7 @@ pub(super) async fn list(args: ListArgs) -> Result<ExitCode> {
             Cell::new(view.what.name()),
             Cell::new(relative_time(view.started_at, now)),
             Cell::new(&view.operator.by),
-            Cell::new(view.end.unwrap_or(view.phase)),
+            Cell::new(view.end.as_ref().unwrap_or(&view.phase)),
             Cell::new(view.orders.done),
             Cell::new(view.orders.well),
             Cell::new(view.orders.again),
@@ -126,9 +131,9 @@ pub(super) async fn list(args: ListArgs) -> Result<ExitCode> {
 }
 
 pub(super) async fn show(args: ShowArgs) -> Result<ExitCode> {
-    let store = args.store.store().await?;
-    let found = commands::by_id(&store, &args.id).await.map_err(refused)?;
-    let view = View::of(&found);
+    let place = args.store.place().await?;
+    let id = args.id.to_string();
+    let view = place.ask(GetCampaign { id: id.clone() }).await?.0;
     match args.json {
         true => print("campaign", &view)?,
         false => {
@@ -144,7 +149,11 @@ pub(super) async fn show(args: ShowArgs) -> Result<ExitCode> {
     }
     let mut shown = 0;
     for number in 1..=view.batch {
-        let Some(batch) = commands::batch(&store, &args.id, number).await? else {
+        let asked = GetCampaignBatch {
+            id: id.clone(),
+            batch: number,
+        };
+        let Some(batch) = place.find(asked).await? else {
             continue;
         };
         for entry in batch
@@ -185,19 +194,18 @@ fn print_order(entry: &CampaignOrder, batch: u32, json: bool) -> Result<()> {
 }
 
 pub(super) async fn watch(args: WatchArgs) -> Result<ExitCode> {
-    let store = args.store.store().await?;
-    follow(&store, &args.id, args.json).await
+    let place = args.store.place().await?;
+    follow(&place, &args.id, args.json).await
 }
 
 /// Shows the progress of a campaign until it is over; Ctrl-C ends only the command.
-pub(super) async fn follow(store: &Store, id: &CampaignId, json: bool) -> Result<ExitCode> {
+pub(super) async fn follow(place: &Place, id: &CampaignId, json: bool) -> Result<ExitCode> {
     let mut last = None;
     let stop = interrupted();
     tokio::pin!(stop);
     // Repeats until the campaign is over, or until Ctrl-C.
     loop {
-        let found = commands::by_id(store, id).await.map_err(refused)?;
-        let view = View::of(&found);
+        let view = place.ask(GetCampaign { id: id.to_string() }).await?.0;
         if last.as_ref() != Some(&view) {
             match json {
                 true => print("campaign", &view)?,

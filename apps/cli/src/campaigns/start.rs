@@ -3,27 +3,21 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json as value;
-use triad_operator::campaign::commands::{self, CampaignRequest, CampaignStatus, Preview};
+use triad_operator::Rate;
+use triad_operator::campaign::commands::Preview;
 use triad_operator::campaign::form::{PATIENCE, STOP_SHARE};
-use triad_operator::campaign::{CampaignAct, Pace};
-use triad_operator::correction::{Correction, Set};
-use triad_operator::{Rate, versions};
-use triad_runtime::Clock;
-use triad_runtime::ports::OperatorStore;
-use triad_runtime::system::{SystemClock, SystemEntropy};
-use triad_workflow::{Millis, StepId};
+use triad_operator::operations::campaigns::CampaignStarted;
+use triad_operator::operations::order_acts::{ActDetails, OrderAct};
+use triad_operator::operations::{OrderFilter, StartCampaign};
+use triad_workflow::Millis;
 
-use super::{print_status, refused, show};
+use super::{print_status, show};
 use crate::commands::connection::StoreArgs;
+use crate::operate::ActArgs;
 use crate::operate::orders::json;
-use crate::operate::select::FilterArgs;
-use crate::operate::{ActArgs, Store, workflows};
 use crate::output::{Usage, count, print_line};
-
-/// Most orders that the preview counts.
-const COUNTED: u64 = 10_000;
 
 /// Start a campaign; without --yes, only count the orders that fit
 #[derive(Debug, Args)]
@@ -38,9 +32,9 @@ and with them --workflow and --older-than. Only orders that fit when it is start
 pub(super) struct StartArgs {
     /// The act on each order
     #[arg(value_enum)]
-    what: ActName,
+    what: OrderAct,
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: OrderFilter,
     /// Stop the campaign if more than this percentage of orders fails again; 100 disables this
     #[arg(long, value_name = "N", default_value_t = STOP_SHARE, value_parser = clap::value_parser!(u8).range(1..=100))]
     stop_share: u8,
@@ -63,7 +57,7 @@ pub(super) struct StartArgs {
         requires = "step",
         group = "correction"
     )]
-    set: Vec<Set>,
+    set: Vec<String>,
     /// With migrate: the workflow
     #[arg(long, value_name = "NAME")]
     to_workflow: Option<String>,
@@ -85,89 +79,51 @@ pub(super) struct StartArgs {
     store: StoreArgs,
 }
 
-/// The acts of a campaign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ActName {
-    Resubmit,
-    Cancel,
-    #[value(name = "retry-compensation")]
-    RetryCompensation,
-    Close,
-    Pause,
-    Resume,
-    Migrate,
-}
-
 impl StartArgs {
     pub(super) fn changes(&self) -> bool {
         self.yes
-    }
-
-    async fn campaign_act(&self, store: &Store) -> Result<CampaignAct> {
-        let corrects = self.step.is_some();
-        if corrects && self.what != ActName::Resubmit {
-            return Err(Usage("a corrected input is for resubmit".into()).into());
-        }
-        if self.to_workflow.is_some() != (self.what == ActName::Migrate) {
-            return Err(Usage("--to-workflow is for migrate, which needs it".into()).into());
-        }
-        Ok(match self.what {
-            ActName::Resubmit => match &self.step {
-                None => CampaignAct::Resubmit,
-                Some(step) => CampaignAct::Correct {
-                    step: StepId::new(step.clone())
-                        .map_err(|e| Usage(format!("--step {step:?}: {e}")))?,
-                    correction: match &self.input {
-                        None => Correction::Set(self.set.clone()),
-                        Some(text) => Correction::Whole(json("--input", text)?),
-                    },
-                },
-            },
-            ActName::Cancel => CampaignAct::Cancel,
-            ActName::RetryCompensation => CampaignAct::RetryCompensation,
-            ActName::Close => CampaignAct::Close,
-            ActName::Pause => CampaignAct::Pause,
-            ActName::Resume => CampaignAct::Resume,
-            ActName::Migrate => {
-                let stored = store.versions().await?;
-                let name = self.to_workflow.as_deref().unwrap_or_default();
-                let to = versions::find(&stored, name, self.to_version.as_deref());
-                CampaignAct::Migrate {
-                    to: to.map_err(|e| workflows::unknown(&e))?,
-                }
-            }
-        })
     }
 }
 
 /// Runs `triad campaign start`. The exit code is 0; with `--wait` 1 if it ended before it was through.
 pub(super) async fn run(args: StartArgs) -> Result<ExitCode> {
-    let operator = args.act.act()?;
-    let store = args.store.store().await?;
-    let wanted = CampaignRequest {
-        what: args.campaign_act(&store).await?,
-        filter: args.filter.filter(),
-        operator,
-        pace: Pace {
-            rate: Rate::new(args.rate)?,
-            stop_share: args.stop_share,
-            patience: args.patience,
-        },
-    };
-    let now = SystemClock.now();
-    if !args.yes {
-        commands::check(&wanted).map_err(refused)?;
-        let preview = commands::preview(&store, &wanted.filter, COUNTED, now).await?;
-        show(preview, &args)?;
-        return Ok(ExitCode::SUCCESS);
+    if args.step.is_some() && args.what != OrderAct::Resubmit {
+        return Err(Usage("a corrected input is for resubmit".into()).into());
     }
-    let started = commands::start(&store, &SystemEntropy, wanted, now).await;
-    let campaign = started.map_err(refused)?;
-    let (id, counts) = (campaign.id.clone(), campaign.counts);
-    print_status(&CampaignStatus { campaign, counts }, args.json)?;
-    match args.wait {
-        true => show::follow(&store, &id, args.json).await,
-        false => Ok(ExitCode::SUCCESS),
+    if args.to_workflow.is_some() != (args.what == OrderAct::Migrate) {
+        return Err(Usage("--to-workflow is for migrate, which needs it".into()).into());
+    }
+    let input = args.input.as_deref().map(|text| json("--input", text));
+    let asked = StartCampaign {
+        act: args.what,
+        filter: args.filter.clone(),
+        details: ActDetails {
+            step: args.step.clone(),
+            input: input.transpose()?,
+            set: args.set.clone(),
+            to_workflow: args.to_workflow.clone(),
+            to_version: args.to_version.clone(),
+            ..ActDetails::default()
+        },
+        reason: args.act.reason(args.store.data.far()?.is_some())?,
+        dry_run: !args.yes,
+        rate: Some(args.rate),
+        stop_share: Some(args.stop_share),
+        patience: Some(args.patience.to_string()),
+    };
+    let place = args.store.place().await?;
+    match place.ask(asked).await? {
+        CampaignStarted::Tried(preview) => {
+            show(preview, &args)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        CampaignStarted::Started(view) => {
+            print_status(&view, args.json)?;
+            match args.wait {
+                true => show::follow(&place, &view.id, args.json).await,
+                false => Ok(ExitCode::SUCCESS),
+            }
+        }
     }
 }
 

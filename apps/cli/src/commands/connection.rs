@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use clap::builder::ArgPredicate;
 use triad_bootstrap::{AuthConfig, ConfigError, Spans, Way, environment};
 use triad_core::topics;
 use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, Login, no_topic, topics_seen};
@@ -17,6 +18,7 @@ use triad_sqlite::{OpenError, SqliteStore};
 use crate::data;
 use crate::origin::{self, origin};
 use crate::output::Usage;
+use crate::place::Far;
 pub use crate::store::Store;
 use crate::store::tables::Tables;
 use crate::store::{Address, Engine};
@@ -65,6 +67,35 @@ pub struct DataArgs {
         value_parser = topics::prefix
     )]
     pub prefix: String,
+    /// URL of a console, such as https://triad.example: the command asks it over HTTP, and needs no store, no broker
+    /// and no rights in AWS
+    #[arg(long, value_name = "URL", env = "TRIAD_URL")]
+    pub url: Option<String>,
+    /// Token for --url, with the role read or operate
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "TRIAD_TOKEN",
+        hide_env_values = true,
+        requires = "url"
+    )]
+    pub token: Option<String>,
+}
+
+impl DataArgs {
+    /// The console that the options name. An address of a store on the command line takes precedence over a URL in the
+    /// environment.
+    ///
+    /// # Errors
+    /// [`Usage`] if the URL is none.
+    pub fn far(&self) -> Result<Option<Far>, Usage> {
+        let said = origin::is_on_command_line;
+        let is_near = ["data", "dynamodb", "aws", "brokers"].into_iter().any(said);
+        match &self.url {
+            Some(url) if said("url") || !is_near => Far::at(url, self.token.as_deref()).map(Some),
+            _ => Ok(None),
+        }
+    }
 }
 
 /// Options that say where the tables are, and the time spans of the installation.
@@ -290,7 +321,7 @@ pub struct KafkaAloneArgs {
     #[command(flatten)]
     kafka: KafkaArgs,
     #[command(flatten)]
-    _data: DataArgs,
+    pub data: DataArgs,
 }
 
 impl Deref for KafkaAloneArgs {
@@ -306,7 +337,13 @@ impl Deref for KafkaAloneArgs {
 #[command(next_help_heading = "Connection")]
 pub struct KafkaArgs {
     /// Kafka bootstrap addresses, separated by commas, as `triad dev` prints them
-    #[arg(long, value_name = "HOST:PORT", env = "TRIAD_BROKERS")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "TRIAD_BROKERS",
+        required_unless_present = "url",
+        default_value_if("url", ArgPredicate::IsPresent, "")
+    )]
     pub brokers: String,
     /// How to log in, and further settings of the client.
     #[command(flatten)]

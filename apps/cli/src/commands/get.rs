@@ -2,20 +2,21 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use clap::Args;
 use serde_json::Value;
-use triad_core::{Order, OrderId, Timing};
+use triad_core::{Order, Timing};
 use triad_operator::json;
 use triad_operator::order::{OrderView, TraceView};
 use triad_operator::timeline::{
     TimelineEntry, attempt, calls_in_words, gaps, state_in_words, timeline,
 };
-use triad_operator::{definition, find, next};
+use triad_operator::next;
+use triad_operator::operations::{Form as _, GetOrder, GetWorkflow};
 
 use super::connection::StoreArgs;
 use super::{graph, inputs};
-use crate::output::{self, Usage, command, moment, print_line};
+use crate::output::{self, command, moment, print_line};
 
 /// Show an order: its state, its steps and what happened to it
 #[derive(Debug, Args)]
@@ -51,41 +52,38 @@ pub struct GetArgs {
 /// [`Usage`] if the text is no order id; if the store fails, the record cannot be read, or standard
 /// output fails.
 pub async fn run(args: GetArgs) -> Result<ExitCode> {
-    let id = OrderId::new(args.order.clone())
-        .map_err(|e| Usage(format!("{:?} is not an order id: {e}", args.order)))?;
-    let store = args.store.store().await?;
-    let timing = args.store.spans()?.timing;
-    let Some(order) = find::by_id(&store, id).await? else {
+    let place = args.store.place().await?;
+    let asked = GetOrder {
+        id: args.order.clone(),
+        inputs: args.inputs,
+    };
+    let Some(found) = place.find(asked).await? else {
         eprintln!("triad: {}", no_order(&args.order));
         return Ok(ExitCode::FAILURE);
     };
-    let shown = match args.inputs {
-        true => Some(
-            triad_operator::inputs::of(&store, &order, timing)
-                .await
-                .with_context(|| format!("the inputs of order {} cannot be shown", order.id))?,
-        ),
-        false => None,
-    };
+    let why = |why: String| anyhow::anyhow!("the inputs of order {} cannot be shown: {why}", args.order);
+    let shown = found.inputs.clone().transpose().map_err(why)?;
     if args.json {
-        let mut json = as_json(&order, &timing)?;
-        if let Some(inputs) = &shown {
-            json["inputs"] = inputs.json();
-        }
-        print_line(&json)?;
+        print_line(&found.form()?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(&order, &timing);
+    let (order, timing) = (&found.order, &found.timing);
+    print(order, timing);
     if args.graph {
-        let workflow = definition::pinned(&store, &order.workflow).await?;
+        let pinned = GetWorkflow {
+            name: order.workflow.name.to_string(),
+            version: order.workflow.hash.to_string(),
+            against: None,
+        };
+        let workflow = place.ask(pinned).await?.compiled().context("there is no graph")?;
         println!();
-        for line in graph::lines(&order, &workflow) {
+        for line in graph::lines(order, &workflow) {
             println!("{line}");
         }
     }
     if let Some(inputs) = &shown {
         println!();
-        for line in inputs::lines(&order, inputs) {
+        for line in inputs::lines(order, inputs) {
             println!("{line}");
         }
     }

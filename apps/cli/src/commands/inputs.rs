@@ -1,40 +1,44 @@
 //! `triad get --inputs`: an order's details, its steps' calls to their services, and each call as a curl command.
 
-use triad_core::inspect::ServiceCall;
-use triad_core::{Direction, Order};
+use serde_json::Value;
+use triad_core::{Direction, IdempotencyKey, Order};
 use triad_http::contract_headers;
 use triad_operator::address::in_path;
-use triad_operator::inputs::Inputs;
 use triad_operator::timeline::attempt;
 use triad_runtime::Call;
-use triad_workflow::service::{Body, CallForm, CallRequest, Method};
+use triad_workflow::service::{Body, CallDefinition, CallForm, CallRequest, Method};
 use triad_workflow::{Millis, StepId};
 
 use crate::output::quoted;
 
-/// The inputs in lines for people.
-pub fn lines(order: &Order, inputs: &Inputs) -> Vec<String> {
-    let mut lines = vec!["Details".to_owned(), pretty(&inputs.details)];
-    for (step, record) in inputs.steps.iter().zip(&order.steps) {
+/// The inputs in lines for people. `inputs` is the form of [`triad_operator::inputs::Inputs`].
+pub fn lines(order: &Order, inputs: &Value) -> Vec<String> {
+    let mut lines = vec!["Details".to_owned(), pretty(&inputs["details"])];
+    let calls = || inputs["calls"].as_array().into_iter().flatten();
+    for record in &order.steps {
+        let step = record.step.as_str();
         lines.push(String::new());
-        lines.push(format!("Step {}", step.step));
-        for call in &step.calls {
+        lines.push(format!("Step {step}"));
+        for call in calls().filter(|call| call["step"] == step) {
+            let text = |name: &str| call[name].as_str().unwrap_or_default();
             lines.push(format!(
                 "  {}: {}/{}, key {}",
-                name(call.direction),
-                call.agent,
-                call.action,
-                call.idempotency_key.0
+                name(text("direction")),
+                text("agent"),
+                text("action"),
+                text("idempotency_key"),
             ));
-            match &call.input {
-                Err(why) => lines.push(format!("    no input now: {why}")),
-                Ok(_) => {
+            match call["why"].as_str() {
+                Some(why) => lines.push(format!("    no input now: {why}")),
+                None => {
                     let number = attempt(&record.state).unwrap_or(0).max(1);
-                    lines.push(indented(&curl(order, &step.step, call, number)));
+                    let shown = curl(order, &record.step, call, number);
+                    lines.push(indented(&shown.unwrap_or_else(|why| format!("# {why}"))));
                 }
             }
         }
-        if let Some(output) = &step.output {
+        let output = &inputs["outputs"][step];
+        if inputs["outputs"].get(step).is_some() {
             lines.push("  output".to_owned());
             lines.push(indented(&pretty(output)));
         }
@@ -42,46 +46,48 @@ pub fn lines(order: &Order, inputs: &Inputs) -> Vec<String> {
     lines
 }
 
-fn name(direction: Direction) -> &'static str {
+fn name(direction: &str) -> &str {
     match direction {
-        Direction::Forward => "action",
-        Direction::Probe => "probe",
-        Direction::Compensate => "compensation",
+        "forward" => "action",
+        "compensate" => "compensation",
+        other => other,
     }
 }
 
 /// The call as a curl command. The service's address and secrets belong to the agent's settings and stand as
 /// variables.
-fn curl(order: &Order, step: &StepId, call: &ServiceCall, attempt: u32) -> String {
-    let Ok(input) = &call.input else {
-        return String::new();
-    };
+fn curl(order: &Order, step: &StepId, call: &Value, attempt: u32) -> Result<String, String> {
+    let text = |name: &str| call[name].as_str().unwrap_or_default();
+    let unread = |e: serde_json::Error| format!("the call cannot be read: {e}");
+    let direction: Direction = serde_json::from_value(call["direction"].clone()).map_err(unread)?;
+    let form: Option<CallDefinition> = serde_json::from_value(call["form"].clone()).map_err(unread)?;
+    let key = IdempotencyKey(text("idempotency_key").to_owned());
+    let compensates = call["compensates"].as_str();
+    let compensates = compensates.map(|key| IdempotencyKey(key.to_owned()));
+    let input = &call["input"];
     let made = Call {
         order_id: &order.id,
         step,
-        direction: call.direction,
-        idempotency_key: &call.idempotency_key,
-        compensates: call.compensates.as_ref(),
-        action: &call.action,
+        direction,
+        idempotency_key: &key,
+        compensates: compensates.as_ref(),
+        action: text("action"),
         input,
-        form: call.form.as_deref(),
+        form: form.as_ref(),
         repeats: false,
         time_left: Millis(0),
         attempt,
         traceparent: None,
     };
-    let address = format!(
-        "{}_URL",
-        call.agent.as_str().to_uppercase().replace('-', "_")
-    );
+    let address = format!("{}_URL", text("agent").to_uppercase().replace('-', "_"));
     let mut headers: Vec<(String, String)> = contract_headers(&made)
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
-    let default = (Method::Post, format!("/{}", in_path(&call.action)));
-    let (method, path, body) = match described(call, input) {
+    let default = (Method::Post, format!("/{}", in_path(text("action"))));
+    let (method, path, body) = match described(form.as_ref(), input, &key) {
         None => (default.0, default.1, Some(input.to_string())),
-        Some(Err(why)) => return format!("# there is no request: {why}"),
+        Some(Err(why)) => return Err(format!("there is no request: {why}")),
         Some(Ok(request)) => {
             let mut path = request.path.unwrap_or(default.1);
             if !request.query.is_empty() {
@@ -111,9 +117,9 @@ fn curl(order: &Order, step: &StepId, call: &ServiceCall, attempt: u32) -> Strin
         true => format!("\"${address}{path}\""),
         false => format!("\"${address}\"{}", quoted(&path)),
     };
-    let mut text = format!("curl -sS -X {} {url}", method.as_str());
+    let mut shown = format!("curl -sS -X {} {url}", method.as_str());
     for (header, value) in headers {
-        text.push_str(&format!(
+        shown.push_str(&format!(
             " \\\n  -H {}",
             quoted(&format!("{header}: {value}"))
         ));
@@ -125,23 +131,26 @@ fn curl(order: &Order, step: &StepId, call: &ServiceCall, attempt: u32) -> Strin
         } else {
             "-d"
         };
-        text.push_str(&format!(" \\\n  {option} {}", quoted(&body)));
+        shown.push_str(&format!(" \\\n  {option} {}", quoted(&body)));
     }
-    text
+    Ok(shown)
 }
 
 /// The request that the description of a service makes of an input; `None` if there is no description.
-fn described(call: &ServiceCall, input: &serde_json::Value) -> Option<Result<CallRequest, String>> {
-    let form = CallForm::compile(call.form.as_deref()?);
-    let form = match form {
+fn described(
+    form: Option<&CallDefinition>,
+    input: &Value,
+    key: &IdempotencyKey,
+) -> Option<Result<CallRequest, String>> {
+    let form = match CallForm::compile(form?) {
         Ok(form) => form,
         Err(why) => return Some(Err(why.to_string())),
     };
-    let made = form.request(input, &call.idempotency_key.0);
+    let made = form.request(input, &key.0);
     Some(made.map_err(|why| why.to_string()))
 }
 
-fn pretty(value: &serde_json::Value) -> String {
+fn pretty(value: &Value) -> String {
     format!("{value:#}")
 }
 

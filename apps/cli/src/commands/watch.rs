@@ -9,13 +9,14 @@ use clap::Args;
 use tokio::time::Instant;
 use triad_core::{Order, OrderId, ProcessState};
 use triad_operator::find;
+use triad_operator::operations::{Form as _, GetOrder};
 use triad_operator::timeline::timeline;
 use triad_runtime::StateStore;
 use triad_workflow::Millis;
 
 use super::connection::{Store, StoreArgs};
-use super::get::{as_json, next_lines, no_order};
-use crate::output::{Usage, moment, print_line, stream};
+use super::get::{next_lines, no_order};
+use crate::output::{moment, print_line, stream};
 
 /// First and longest interval between two looks; each is half as long again as the one before.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -48,37 +49,38 @@ pub struct WatchArgs {
 /// # Errors
 /// [`Usage`] if the text is no order id; if the store fails or standard output does.
 pub async fn run(args: WatchArgs) -> Result<ExitCode> {
-    let id = OrderId::new(args.order.clone())
-        .map_err(|e| Usage(format!("{:?} is not an order id: {e}", args.order)))?;
-    let store = args.store.store().await?;
-    let timing = args.store.spans()?.timing;
+    let place = args.store.place().await?;
     let until = Instant::now() + args.timeout.as_duration();
     let mut looks = Looks::default();
     let mut told = BTreeSet::new();
-    let order = loop {
-        let Some(order) = find::by_id(&store, id.clone()).await? else {
-            eprintln!("triad: {}", no_order(id.as_str()));
+    let found = loop {
+        let asked = GetOrder {
+            id: args.order.clone(),
+            inputs: false,
+        };
+        let Some(found) = place.find(asked).await? else {
+            eprintln!("triad: {}", no_order(&args.order));
             return Ok(ExitCode::FAILURE);
         };
         if !args.json {
-            let new = timeline(&order).into_iter();
+            let new = timeline(&found.order).into_iter();
             for entry in new.filter(|e| told.insert((e.at, e.what.clone()))) {
                 println!("{}  {}", moment(entry.at), entry.what);
             }
         }
         let is_read = !stream::reader_is_gone();
-        if order.state.is_finished() || !is_read || !looks.next(until).await {
-            break order;
+        if found.order.state.is_finished() || !is_read || !looks.next(until).await {
+            break found;
         }
     };
     if args.json {
-        print_line(&as_json(&order, &timing)?)?;
+        print_line(&found.form()?)?;
     } else {
-        for line in next_lines(&order, &timing) {
+        for line in next_lines(&found.order, &found.timing) {
             println!("{line}");
         }
     }
-    Ok(code([&order.state]))
+    Ok(code([&found.order.state]))
 }
 
 fn code<'a>(states: impl IntoIterator<Item = &'a ProcessState>) -> ExitCode {

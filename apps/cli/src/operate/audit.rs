@@ -5,14 +5,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use triad_core::Timestamp;
-use triad_operator::audit::{AuditEntry, AuditError, AuditTarget, LettersError, export, letters};
-use triad_runtime::Clock;
-use triad_runtime::system::SystemClock;
-use triad_workflow::Millis;
+use triad_operator::audit::{AuditEntry, AuditTarget};
+use triad_operator::operations::ListActs;
+use triad_operator::operations::audit::MAX_ACTS;
 
 use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
-use crate::commands::dead_letters::topic::KafkaLetters;
 use crate::output::{self, moment, print};
 
 /// Export what operators did: on orders, downstreams, campaigns and dead letters, with who and why
@@ -26,8 +23,8 @@ downstream the last 21 changes are listed, and the settings in force; the topic 
 on dead letters are listed from their topic, if Kafka's address is given (--brokers).")]
 pub struct AuditArgs {
     /// Only acts that are not older than this
-    #[arg(long, value_name = "TIME", value_parser = str::parse::<Millis>)]
-    since: Option<Millis>,
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
     /// Print a JSON line for each, and a summary
     #[arg(long)]
     json: bool,
@@ -45,44 +42,31 @@ pub struct AuditArgs {
 /// # Errors
 /// If the store, the topic of dead letters or standard output fails.
 pub async fn run(args: AuditArgs) -> Result<ExitCode> {
-    let store = args.store.store().await?;
-    let since = args
-        .since
-        .map_or(Timestamp(0), |span| SystemClock.now().minus(span));
-    let mut shown = 0;
-    let told = export(&store, since, |line| {
-        shown += 1;
-        print_entry(line, args.json)
-    });
-    let skipped = match told.await {
-        Ok(skipped) => skipped,
-        Err(AuditError::Report(e)) => return Err(e),
-        Err(AuditError::Store(e)) => return Err(e.into()),
-        Err(AuditError::Downstreams(e)) => return Err(e.into()),
-    };
-    super::list::warn_skipped(&skipped);
-    let is_of_letters = args.brokers.is_some();
-    match args.brokers {
+    let place = match args.brokers {
         Some(brokers) => {
             let login = args.login;
-            let kafka = KafkaArgs { brokers, login };
-            let topic = KafkaLetters::of(&kafka, args.json).await?;
-            let told = letters(&topic, since, |line| {
-                shown += 1;
-                print_entry(line, args.json)
-            });
-            match told.await {
-                Ok(()) => {}
-                Err(LettersError::Report(e)) => return Err(e),
-                Err(LettersError::Topic(e)) => return Err(e.into()),
-            }
+            args.store.place_with(&KafkaArgs { brokers, login }).await?
         }
-        None => eprintln!(
-            "triad: acts on dead letters are not included: give --brokers, or set TRIAD_BROKERS"
-        ),
+        None => args.store.place().await?,
+    };
+    let asked = ListActs {
+        since: args.since,
+        limit: Some(MAX_ACTS),
+    };
+    let found = place.ask(asked).await?;
+    for line in &found.acts {
+        print_entry(line, args.json)?;
+    }
+    super::list::warn_skipped(&found.unreadable, 0);
+    if let Some(why) = &found.without_dead_letters {
+        eprintln!("triad: acts on dead letters are not included: {why}");
+    }
+    if found.more {
+        eprintln!("triad: only {MAX_ACTS} acts are listed: give a shorter time with --since");
     }
     if args.json {
-        output::summary(shown, false, None, json!({"dead_letters": is_of_letters}))?;
+        let further = json!({"dead_letters": found.without_dead_letters.is_none()});
+        output::summary(found.acts.len(), found.more, None, further)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,17 +8,19 @@ use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use triad_core::OrderId;
-use triad_operator::bulk::{ActResult, Bulk, MAX_AT_ONCE, Tally};
+use triad_operator::Rate;
 use triad_operator::correction::Difference;
+use triad_operator::bulk::{ActResult, MAX_AT_ONCE, Tally};
+use triad_operator::operations::order_acts::{ActDetails, OrderAct};
+use triad_operator::operations::{ActOnOrders, OrderFilter, Reason};
 use triad_operator::outcome::Verdict;
-use triad_operator::{Rate, find};
-use triad_runtime::Clock;
-use triad_runtime::system::SystemClock;
-use triad_workflow::StepId;
 
-use super::select::{self, FilterArgs};
-use super::{Store, correct};
+use super::{correct, list};
 use crate::output::{self, Usage, count, print_line};
+use crate::place::Place;
+
+/// Most orders of one request of a dry run, which writes nothing.
+const TRIED_AT_ONCE: usize = 200;
 
 /// Options for the orders to act on, the rate, and the dry run.
 #[derive(Debug, Clone, Args)]
@@ -28,7 +30,7 @@ pub struct BulkArgs {
     pub orders: Vec<String>,
     /// Filter, if no ids are given.
     #[command(flatten)]
-    pub filter: FilterArgs,
+    pub filter: OrderFilter,
     /// Most orders that a filter takes at once; more are the work of `triad campaign start`
     #[arg(long, value_name = "N", default_value_t = MAX_AT_ONCE, value_parser = at_once())]
     pub limit: usize,
@@ -55,22 +57,21 @@ impl BulkArgs {
     /// The orders to act on: those that were named, or those that the filter finds.
     ///
     /// # Errors
-    /// [`Usage`] if neither ids nor a filter are given, if both are, or if a text is no order id;
-    /// or an error of the store.
-    pub async fn orders(&self, store: &Store) -> Result<Vec<OrderId>> {
-        let filter = self.filter.filter();
-        match (self.orders.is_empty(), filter.is_empty()) {
-            (false, true) => Ok(select::ids(&self.orders)?),
+    /// [`Usage`] if neither ids nor a filter are given, or both are, or the filter cannot be read; or an error of the
+    /// store.
+    pub async fn orders(&self, place: &Place) -> Result<Vec<String>> {
+        match (self.orders.is_empty(), self.filter.is_empty()) {
+            (false, true) => Ok(self.orders.clone()),
             (true, false) => {
-                let found = find::orders(store, &filter, self.limit, SystemClock.now()).await?;
-                super::list::warn_skipped(&found.skipped);
-                if found.more {
+                let found = list::found(place, &self.filter, self.limit).await?;
+                list::warn_skipped(&found.skipped.unreadable, found.skipped.others);
+                if found.next.is_some() {
                     eprintln!(
                         "triad: only the first {} are taken; a campaign acts on all that fit: triad campaign start --help",
                         count(self.limit as u64, "order", "orders")
                     );
                 }
-                Ok(found.orders.into_iter().map(|o| o.id).collect())
+                Ok(found.orders.into_iter().map(|o| o.id.to_string()).collect())
             }
             (true, true) => Err(Usage(
                 "say which orders: their ids, or a filter such as --state Error".into(),
@@ -88,15 +89,67 @@ impl BulkArgs {
         self.dry_run || (self.orders.is_empty() && !self.yes)
     }
 
-    /// The rate, and whether this is a dry run.
+    /// Acts on the orders, in requests of as many as the rate allows in a second, and prints the results. `done` is
+    /// the act's word for a changed order, such as `resubmitted`. The exit code is 0 if every order succeeded, 130 if
+    /// the user interrupted it between two requests, otherwise 1.
     ///
     /// # Errors
-    /// If the rate is not from 1 to [`Rate::MAX`].
-    pub fn selection(&self) -> Result<Bulk> {
-        Ok(Bulk {
-            rate: Rate::new(self.rate)?,
-            dry_run: self.is_dry(),
-        })
+    /// [`Usage`] if the act's details do not fit, or an id is none; if the store or the broker fails, or standard
+    /// output does. What was done before was printed.
+    pub async fn act(
+        &self,
+        place: &Place,
+        orders: Vec<String>,
+        (act, details): (OrderAct, ActDetails),
+        reason: &Reason,
+        done: &'static str,
+    ) -> Result<ExitCode> {
+        let progress = self.progress(&orders, done)?;
+        let mut interrupted = std::pin::pin!(interrupted());
+        let mut tally = Tally {
+            left: orders.len(),
+            ..Tally::default()
+        };
+        let at_once = match self.is_dry() {
+            true => TRIED_AT_ONCE,
+            false => (self.rate as usize).min(MAX_AT_ONCE),
+        };
+        let mut left = orders.as_slice();
+        // Each request acts on one order at least.
+        while !left.is_empty() && tally.unsent == 0 {
+            let asked = ActOnOrders {
+                act,
+                orders: left.iter().take(at_once).cloned().collect(),
+                filter: None,
+                limit: None,
+                details: details.clone(),
+                reason: reason.clone(),
+                dry_run: self.is_dry(),
+                rate: Some(self.rate),
+            };
+            let acted = place.ask(asked).await?;
+            for differences in &acted.differences {
+                progress.show(&differences.order_id, details.step.as_deref(), &differences.changes);
+            }
+            for line in &acted.results {
+                progress.line(line)?;
+            }
+            if acted.results.is_empty() {
+                break;
+            }
+            left = &left[acted.results.len()..];
+            tally.done += acted.tally.done;
+            tally.refused += acted.tally.refused;
+            tally.failed += acted.tally.failed;
+            tally.unsent += acted.tally.unsent;
+            tally.left = left.len();
+            let is_interrupted = futures::FutureExt::now_or_never(interrupted.as_mut()).is_some();
+            if is_interrupted && !left.is_empty() {
+                tally.stopped = true;
+                break;
+            }
+        }
+        progress.end(tally)
     }
 
     /// The printer of results. `done` is the act's word for a changed order, such as `resubmitted`. A progress bar is
@@ -104,7 +157,7 @@ impl BulkArgs {
     ///
     /// # Errors
     /// Never: the bar's template is valid.
-    pub fn progress(&self, orders: &[OrderId], done: &'static str) -> Result<Progress<'_>> {
+    fn progress(&self, orders: &[String], done: &'static str) -> Result<Progress<'_>> {
         let shown = !self.json && std::io::stderr().is_terminal() && orders.len() > 1;
         let bar = if shown {
             let style = "{bar:40} {pos}/{len} orders  {elapsed}  {msg}";
@@ -129,7 +182,7 @@ pub async fn interrupted() {
 }
 
 /// Prints the result of each order, and the sums.
-pub struct Progress<'a> {
+struct Progress<'a> {
     args: &'a BulkArgs,
     done: &'static str,
     bar: ProgressBar,
@@ -140,26 +193,25 @@ impl Progress<'_> {
     ///
     /// # Errors
     /// If standard output fails.
-    pub fn line(&self, line: &ActResult) -> Result<()> {
+    fn line(&self, line: &ActResult) -> Result<()> {
         if self.args.json {
             output::print("result", line)?;
         } else {
-            let ActResult { order, outcome, .. } = line;
             let would = if line.dry_run { "would be " } else { "" };
-            let result = match outcome.verdict() {
+            let result = match line.result {
                 Verdict::Done => self.done,
                 other => other.name(),
             };
             self.bar
-                .suspend(|| println!("{order}  {would}{result}: {outcome}"));
+                .suspend(|| println!("{}  {would}{result}: {}", line.order_id, line.text));
         }
         self.bar.inc(1);
         Ok(())
     }
 
     /// Shows the differences that a correction makes for an order, before the act.
-    pub fn show(&self, order: &OrderId, step: &StepId, differences: &[Difference]) {
-        let show = || correct::show(order, step, differences, self.args.json);
+    fn show(&self, order: &OrderId, step: Option<&str>, differences: &[Difference]) {
+        let show = || correct::show(order, step.unwrap_or_default(), differences, self.args.json);
         // A fault of standard output is kept, and reported at the end.
         let _ = self.bar.suspend(show);
     }
@@ -169,7 +221,7 @@ impl Progress<'_> {
     ///
     /// # Errors
     /// If standard output fails.
-    pub fn end(&self, tally: Tally) -> Result<ExitCode> {
+    fn end(&self, tally: Tally) -> Result<ExitCode> {
         self.bar.finish_and_clear();
         self.summary(tally)?;
         Ok(if tally.stopped {
@@ -254,21 +306,16 @@ mod tests {
         bulk: BulkArgs,
     }
 
-    fn how(words: &[&str]) -> Option<Bulk> {
+    fn how(words: &[&str]) -> Option<BulkArgs> {
         let command = Command::try_parse_from(["act"].iter().chain(words)).ok()?;
-        Some(
-            command
-                .bulk
-                .selection()
-                .expect("its bounds are those of the option"),
-        )
+        Some(command.bulk)
     }
 
     #[test]
     fn orders_are_acted_on_at_the_rate_that_is_asked_for() {
         let rate = |words: &[&str]| how(words).map(|bulk| bulk.rate);
-        assert_eq!(rate(&["o-1"]), Some(Rate::new(50).expect("a rate")));
-        let seven = Some(Rate::new(7).expect("a rate"));
+        assert_eq!(rate(&["o-1"]), Some(50));
+        let seven = Some(7);
         assert_eq!(rate(&["o-1", "--rate", "7"]), seven);
         assert_eq!(rate(&["--state", "Error", "--yes", "--rate", "7"]), seven);
         let above = (Rate::MAX + 1).to_string();
@@ -327,7 +374,7 @@ mod tests {
 
     #[test]
     fn what_a_filter_finds_is_only_shown_unless_yes_is_said() {
-        let dry = |words: &[&str]| how(words).map(|bulk| bulk.dry_run);
+        let dry = |words: &[&str]| how(words).map(|bulk| bulk.is_dry());
         assert_eq!(dry(&["o-1"]), Some(false));
         assert_eq!(dry(&["o-1", "--dry-run"]), Some(true));
         assert_eq!(dry(&["--state", "Error"]), Some(true));

@@ -7,12 +7,11 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 use triad_bootstrap::environment;
 use triad_core::OrderId;
-use triad_operator::acts;
-use triad_operator::correction::{Correction, Difference};
-use triad_workflow::StepId;
+use triad_operator::correction::Difference;
+use triad_operator::operations::GetOrder;
 
-use super::CliOperator;
 use crate::output::{Usage, print_line};
+use crate::place::Place;
 
 /// Opens the present input of a step of one order in an editor, and reads the result.
 ///
@@ -21,15 +20,29 @@ use crate::output::{Usage, print_line};
 /// # Errors
 /// [`Usage`] if the input was not changed, or the result is not JSON (then it is kept in a file, which the text
 /// names); an error if there is no such order, or the editor cannot be started or fails.
-pub async fn edited(operator: &CliOperator, order: &OrderId, step: &StepId) -> Result<Correction> {
-    let present = acts::input_of(operator, order, step).await;
-    let present = present.map_err(|outcome| anyhow::anyhow!("order {order}: {outcome}"))?;
-    let present = present.map_err(|why| {
+pub async fn edited(place: &Place, order: &str, step: &str) -> Result<Value> {
+    let asked = GetOrder {
+        id: order.to_owned(),
+        inputs: true,
+    };
+    let found = place.ask(asked).await?;
+    let inputs = found.inputs.unwrap_or_else(|| Err("they are not known".to_owned()));
+    let inputs = inputs.map_err(|why| anyhow::anyhow!("order {order}: {why}"))?;
+    let calls = inputs["calls"].as_array().into_iter().flatten();
+    let mut calls = calls.filter(|call| call["step"] == step && call["direction"] == "forward");
+    let none = || Usage(format!("order {order} has no step {step}"));
+    let call = calls.next().ok_or_else(none)?;
+    if let Some(why) = call["why"].as_str() {
         let text = format!(
             "{order}: there is no present input to begin with: {why}; give the whole input with --input"
         );
-        Usage(text)
-    })?;
+        return Err(Usage(text).into());
+    }
+    let present = call["input"].clone();
+    if present.to_string().contains("\"(hidden)\"") {
+        let text = "a part of the input is hidden here, and would be lost: give single values with --set";
+        return Err(Usage(text.into()).into());
+    }
     let before = format!("{}\n", serde_json::to_string_pretty(&present)?);
     let no_place = || {
         let place = std::env::temp_dir();
@@ -52,7 +65,7 @@ pub async fn edited(operator: &CliOperator, order: &OrderId, step: &StepId) -> R
         Ok(input) if input == present => {
             Err(Usage("the input was not changed: nothing was done".into()).into())
         }
-        Ok(input) => Ok(Correction::Whole(input)),
+        Ok(input) => Ok(input),
         Err(e) => {
             let kept = path.keep()?;
             let text = format!(
@@ -86,7 +99,7 @@ fn run_editor(path: &std::path::Path) -> Result<()> {
 ///
 /// # Errors
 /// Never for people; for programs as [`print_line`].
-pub fn show(order: &OrderId, step: &StepId, all: &[Difference], as_json: bool) -> Result<()> {
+pub fn show(order: &OrderId, step: &str, all: &[Difference], as_json: bool) -> Result<()> {
     if as_json {
         let mut line = serde_json::json!({"kind": "difference", "order_id": order, "step": step});
         line["changes"] = serde_json::to_value(all)?;

@@ -1,29 +1,28 @@
 //! `triad pause`, `triad resume` and `triad downstreams`: hold orders, step types and downstreams, and show the
 //! downstreams.
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use comfy_table::Cell;
 use serde_json::json;
-use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
-use triad_core::{Action, OperatorAct, Timestamp};
-use triad_operator::downstreams::{
-    self, DownstreamError, HoldError, InvalidStepType, Published, StepType, reachability,
-};
+use triad_core::Timestamp;
+use triad_core::downstream::{Downstream, ForcedTo};
+use triad_operator::downstreams::reachability;
+use triad_operator::operations::downstreams::DownstreamAct;
+use triad_operator::operations::order_acts::{ActDetails, OrderAct};
+use triad_operator::operations::{ActOnDownstreams, ListDownstreams};
 use triad_runtime::Clock;
-use triad_runtime::operator::DownstreamOperated;
 use triad_runtime::system::SystemClock;
-use triad_workflow::{AgentName, StepId, WorkflowName};
+use triad_workflow::AgentName;
 
 use super::bulk::BulkArgs;
 use super::orders::{self, OrderArgs};
-use super::pressure;
-use super::{ActArgs, CliOperator, operator};
+use super::{ActArgs, pressure};
 use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use crate::output::{self, Usage, count, print_line, relative_time};
+use crate::place::Place;
 
 /// Hold orders, a step type or a downstream: nothing is started until it is resumed
 #[derive(Debug, Args)]
@@ -144,11 +143,7 @@ impl DownstreamsArgs {
 /// [`Usage`] if the options do not fit together or name what is not published; if the store or
 /// Kafka fails.
 pub async fn pause(args: PauseArgs) -> Result<ExitCode> {
-    let force = DownstreamAction::Force(ForcedTo::Open);
-    hold(args.what, Action::Pause, force, |w, s| {
-        DownstreamAction::PauseStep(w, s)
-    })
-    .await
+    hold(args.what, OrderAct::Pause, DownstreamAct::Pause).await
 }
 
 /// Runs `triad resume`. Exit codes and errors are those of [`pause`].
@@ -156,19 +151,10 @@ pub async fn pause(args: PauseArgs) -> Result<ExitCode> {
 /// # Errors
 /// As [`pause`].
 pub async fn resume(args: ResumeArgs) -> Result<ExitCode> {
-    let release = DownstreamAction::Release;
-    hold(args.what, Action::Resume, release, |w, s| {
-        DownstreamAction::ResumeStep(w, s)
-    })
-    .await
+    hold(args.what, OrderAct::Resume, DownstreamAct::Resume).await
 }
 
-async fn hold(
-    what: WhatArgs,
-    of_orders: Action,
-    of_downstream: DownstreamAction,
-    of_step: impl Fn(WorkflowName, StepId) -> DownstreamAction,
-) -> Result<ExitCode> {
+async fn hold(what: WhatArgs, of_orders: OrderAct, act: DownstreamAct) -> Result<ExitCode> {
     if what.downstream.is_none() && what.step_type.is_none() {
         let args = OrderArgs {
             bulk: what.bulk,
@@ -176,72 +162,39 @@ async fn hold(
             store: what.store,
             kafka: what.kafka,
         };
-        return orders::run(args, of_orders).await;
+        return orders::run(args, of_orders, ActDetails::default()).await;
     }
-    if !what.bulk.filter.filter().is_empty() {
+    if !what.bulk.filter.is_empty() {
         return Err(Usage(
             "--state, --cause, --workflow and --older-than choose orders: leave them out beside --downstream and --step-type".into(),
         ).into());
     }
-    let act = what.act.act()?;
-    let (store, operator) = operator(&what.store, &what.kafka).await?;
-    let published = Published::read(&store).await.map_err(explain)?;
-    let (agents, action) = match (&what.downstream, &what.step_type) {
-        (Some(name), _) => {
-            let agent = published.agent(name).map_err(explain)?;
-            (BTreeSet::from([agent]), of_downstream)
-        }
-        (None, Some(text)) => {
-            let step = step_type(text)?;
-            let agents = published.agents_of(&step).map_err(explain)?;
-            (agents, of_step(step.workflow, step.step))
-        }
-        (None, None) => (BTreeSet::new(), of_downstream),
+    let asked = ActOnDownstreams {
+        act,
+        downstream: what.downstream,
+        step_type: what.step_type,
+        reason: what.act.reason(what.store.data.far()?.is_some())?,
+        dry_run: false,
     };
-    set(&operator, &agents, &action, &act, what.bulk.json).await
+    let place = what.store.place_with(&what.kafka).await?;
+    set(&place, asked, what.bulk.json).await
 }
 
-async fn set(
-    operator: &CliOperator,
-    agents: &BTreeSet<AgentName>,
-    action: &DownstreamAction,
-    act: &OperatorAct,
-    as_json: bool,
-) -> Result<ExitCode> {
-    let mut code = ExitCode::SUCCESS;
-    let (mut number, mut refused) = (0, 0);
-    let done = downstreams::operate(operator, agents, action, act, false, |held| {
-        let (result, text) = match &held.operated {
-            DownstreamOperated::Done(record) => {
-                number += 1;
-                ("done", record.last.what.clone())
-            }
-            DownstreamOperated::Refused(refusal) => {
-                refused += 1;
-                code = ExitCode::FAILURE;
-                ("refused", refusal.to_string())
-            }
-        };
-        let agent = &held.downstream;
-        if as_json {
-            let line =
-                json!({"kind": "result", "downstream": agent, "result": result, "text": text});
-            print_line(&line)?;
-        } else {
-            println!("{agent}  {result}: {text}");
+async fn set(place: &Place, asked: ActOnDownstreams, as_json: bool) -> Result<ExitCode> {
+    let acted = place.ask(asked).await?;
+    for one in &acted.results {
+        match as_json {
+            true => output::print("result", one)?,
+            false => println!("{}  {}: {}", one.downstream, one.result, one.text),
         }
-        Ok(())
-    });
-    match done.await {
-        Ok(()) if as_json => {
-            let line = json!({"kind": "summary", "done": number, "refused": refused});
-            print_line(&line)?;
-            Ok(code)
-        }
-        Ok(()) => Ok(code),
-        Err(HoldError::Operate(error)) => Err(error.into()),
-        Err(HoldError::Report(error)) => Err(error),
     }
+    if as_json {
+        print_line(&json!({"kind": "summary", "done": acted.done, "refused": acted.refused}))?;
+    }
+    Ok(match acted.refused {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
 }
 
 /// Runs `triad downstreams`: sets a breaker if an option says so, otherwise prints all downstreams.
@@ -252,43 +205,71 @@ async fn set(
 /// fails.
 pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
     let wanted = [
-        (&args.force_open, DownstreamAction::Force(ForcedTo::Open)),
-        (
-            &args.force_closed,
-            DownstreamAction::Force(ForcedTo::Closed),
-        ),
-        (&args.release, DownstreamAction::Release),
+        (&args.force_open, DownstreamAct::ForceOpen),
+        (&args.force_closed, DownstreamAct::ForceClosed),
+        (&args.release, DownstreamAct::Release),
     ];
     let set_by_hand = wanted
         .into_iter()
-        .find_map(|(name, action)| name.as_ref().map(|n| (n, action)));
-    if let Some((name, action)) = set_by_hand {
-        let Some(brokers) = args.brokers else {
-            return Err(
-                Usage(
-                    "--brokers is missing, and TRIAD_BROKERS is not set: the change is announced through Kafka; give its address, as triad dev prints it".into(),
-                )
-                .into(),
-            );
+        .find_map(|(name, act)| Some((name.clone()?, act)));
+    let is_far = args.store.data.far()?.is_some();
+    if let Some((downstream, act)) = set_by_hand {
+        let brokers = match (args.brokers, is_far) {
+            (Some(brokers), _) => brokers,
+            (None, true) => String::new(),
+            (None, false) => {
+                return Err(
+                    Usage(
+                        "--brokers is missing, and TRIAD_BROKERS is not set: the change is announced through Kafka; give its address, as triad dev prints it".into(),
+                    )
+                    .into(),
+                );
+            }
         };
-        let act = ActArgs {
+        let reason = ActArgs {
             why: args.why.unwrap_or_default(),
             by: args.by,
+        };
+        let asked = ActOnDownstreams {
+            act,
+            downstream: Some(downstream),
+            step_type: None,
+            reason: reason.reason(is_far)?,
+            dry_run: false,
         };
         let kafka = KafkaArgs {
             brokers,
             login: args.login,
         };
-        let act = act.act()?;
-        let (store, operator) = operator(&args.store, &kafka).await?;
-        let published = Published::read(&store).await.map_err(explain)?;
-        let agents = BTreeSet::from([published.agent(name).map_err(explain)?]);
-        return set(&operator, &agents, &action, &act, args.json).await;
+        let place = args.store.place_with(&kafka).await?;
+        return set(&place, asked, args.json).await;
     }
-    let store = args.store.store().await?;
-    let published = Published::read(&store).await.map_err(explain)?;
+    let place = args.store.place().await?;
+    let found = place.ask(ListDownstreams::default()).await?;
     let now = SystemClock.now();
-    let (mut all, mut not_called) = (0, 0);
+    let not_called = found.downstreams.iter().filter(|one| one.is_not_called()).count();
+    let all = found.downstreams.len();
+    // Reports of a process that has ended are outdated.
+    let waiting = match args.store.nobody_runs() {
+        Some(_) => Vec::new(),
+        None => found.waiting,
+    };
+    if args.json {
+        for view in &found.downstreams {
+            output::print("downstream", view)?;
+        }
+        for one in &waiting {
+            pressure::print_json(one)?;
+        }
+        let further = json!({
+            "not_called": not_called,
+            "waiting": waiting.len(),
+            "deferred": found.deferred,
+            "sampled": found.sampled,
+        });
+        output::summary(all, false, None, further)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut table = output::table([
         "Downstream",
         "State",
@@ -297,46 +278,20 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         "Last change",
         "",
     ]);
-    for agent in published.agents() {
-        let view = downstreams::view(&store, &agent).await?;
-        if args.json {
-            output::print("downstream", &view)?;
-        } else {
-            table.add_row(row(&agent, &view.record, now));
-        }
-        all += 1;
-        not_called += u64::from(view.is_not_called());
+    for view in &found.downstreams {
+        table.add_row(row(&view.downstream, &view.record, now));
     }
-    // Reports of a process that has ended are outdated.
-    let waiting = match args.store.nobody_runs() {
-        Some(_) => Vec::new(),
-        None => downstreams::waiting(&store, now).await?,
-    };
-    let deferred = downstreams::deferred(&store, &published).await?;
-    if args.json {
-        for one in &waiting {
-            pressure::print_json(one)?;
-        }
-        let further = json!({
-            "not_called": not_called,
-            "waiting": waiting.len(),
-            "deferred": deferred.orders,
-            "sampled": deferred.more,
-        });
-        output::summary(all, false, None, further)?;
-    } else {
-        if all > 0 {
-            table.print();
-        }
-        let number = count(all as u64, "downstream", "downstreams");
-        println!("{number}, {not_called} not to be called");
-        let least = if deferred.more { "at least " } else { "" };
-        for (agent, orders) in &deferred.orders {
-            let orders = count(*orders, "order", "orders");
-            println!("{least}{orders} deferred at {agent}");
-        }
-        pressure::print(&waiting, now);
+    if all > 0 {
+        table.print();
     }
+    let number = count(all as u64, "downstream", "downstreams");
+    println!("{number}, {not_called} not to be called");
+    let least = if found.sampled { "at least " } else { "" };
+    for (agent, orders) in &found.deferred {
+        let orders = count(*orders, "order", "orders");
+        println!("{least}{orders} deferred at {agent}");
+    }
+    pressure::print(&waiting, now);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -366,19 +321,4 @@ fn row(agent: &AgentName, record: &Downstream, now: Timestamp) -> [Cell; 6] {
         Cell::new(at),
         Cell::new(&record.last.what),
     ]
-}
-
-/// Converts an error: a wrong request is a usage error, any other is not.
-fn explain(error: DownstreamError) -> anyhow::Error {
-    match error {
-        DownstreamError::NoSuchAgent { .. } | DownstreamError::NoSuchStep(_) => {
-            Usage(error.to_string()).into()
-        }
-        DownstreamError::Store(_) => error.into(),
-    }
-}
-
-fn step_type(text: &str) -> Result<StepType, Usage> {
-    text.parse()
-        .map_err(|e: InvalidStepType| Usage(format!("--step-type {e}")))
 }

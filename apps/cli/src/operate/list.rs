@@ -8,16 +8,18 @@ use clap::Args;
 use comfy_table::Cell;
 use serde_json::json;
 use triad_core::Order;
-use triad_operator::causes::causes;
-use triad_operator::{find, next, search};
+use triad_operator::next;
+use triad_operator::operations::order_queries::OrdersFound;
+use triad_operator::operations::{ListCauses, ListOrders, OrderFilter};
+use triad_operator::pages::MAX_PAGE;
 use triad_runtime::Clock;
+use triad_runtime::ports::Unreadable;
 use triad_runtime::system::SystemClock;
 
-use super::Store;
-use super::select::FilterArgs;
 use crate::commands::connection::StoreArgs;
 use crate::commands::get::as_json;
 use crate::output::{self, count, count_text, print_line, relative_time};
+use crate::place::Place;
 
 /// List orders, by search key, by state, by cause and by age
 #[derive(Debug, Args)]
@@ -37,7 +39,7 @@ the kind `unreadable`; the others are listed. The last line says how many there 
 list was cut.")]
 pub struct ListArgs {
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: OrderFilter,
     /// Count the orders in Error and CompensationFailed by cause
     #[arg(long, conflicts_with = "search")]
     by_cause: bool,
@@ -56,36 +58,34 @@ pub struct ListArgs {
 /// # Errors
 /// If the store fails, a time span of the installation cannot be read, or standard output fails.
 pub async fn run(args: ListArgs) -> Result<ExitCode> {
-    let store = args.store.store().await?;
+    let place = args.store.place().await?;
     if args.by_cause {
-        return by_cause(&store, &args).await;
+        return by_cause(&place, &args).await;
     }
-    let timing = args.store.spans()?.timing;
-    let filter = args.filter.filter();
     let now = SystemClock.now();
-    let found = find::orders(&store, &filter, output::limit(args.limit), now).await?;
-    let find::FoundOrders {
+    let found = found(&place, &args.filter, output::limit(args.limit)).await?;
+    let OrdersFound {
         orders,
-        more,
         skipped,
+        timing,
+        ..
     } = found;
-    warn_skipped(&skipped);
-    if let (Some(key), true) = (&filter.search, orders.is_empty()) {
-        let declared = search::declared(&store).await?;
-        if let Some(hint) = search::hint(&declared, key, filter.workflow.as_deref()) {
-            eprintln!("triad: {hint}");
-        }
+    let more = found.next.is_some();
+    warn_skipped(&skipped.unreadable, skipped.others);
+    if let Some(hint) = &found.hint {
+        eprintln!("triad: {hint}");
     }
+    let unread = skipped.unreadable.len() as u64 + skipped.others;
     if args.json {
         for order in &orders {
             print_line(&as_json(order, &timing)?)?;
         }
-        print_unreadable(&skipped)?;
-        output::summary(orders.len(), more, None, unread(&skipped))?;
+        print_unreadable(&skipped.unreadable)?;
+        output::summary(orders.len(), more, None, json!({"unreadable": unread}))?;
         return Ok(ExitCode::SUCCESS);
     }
     if orders.is_empty() {
-        let readable = if skipped == find::Skipped::default() {
+        let readable = if unread == 0 {
             ""
         } else {
             " that can be read"
@@ -143,46 +143,77 @@ fn waits(orders: &[Order]) -> Vec<(String, usize)> {
     counted
 }
 
+/// The orders that fit, at most `limit`, from as many pages as there are; `next` is a cursor if there are more.
+pub(super) async fn found(
+    place: &Place,
+    filter: &OrderFilter,
+    limit: usize,
+) -> Result<OrdersFound> {
+    let mut all = OrdersFound::default();
+    let mut cursor = None;
+    // Ends with the last page, or with one order more than are asked for, which says that there are more.
+    loop {
+        let wanted = limit.saturating_add(1) - all.orders.len();
+        let asked = ListOrders {
+            filter: filter.clone(),
+            limit: Some(wanted.min(MAX_PAGE)),
+            cursor,
+        };
+        let page = place.ask(asked).await?;
+        all.orders.extend(page.orders);
+        all.skipped.unreadable.extend(page.skipped.unreadable);
+        all.skipped.others += page.skipped.others;
+        (all.timing, all.hint) = (page.timing, page.hint);
+        let is_enough = all.orders.len() > limit;
+        if is_enough || page.next.is_none() {
+            all.next = page.next.or_else(|| is_enough.then(String::new));
+            all.next = all.next.filter(|_| is_enough);
+            all.orders.truncate(limit);
+            return Ok(all);
+        }
+        cursor = page.next;
+    }
+}
+
 /// Warns on standard error of records that cannot be read.
-pub(super) fn warn_skipped(skipped: &find::Skipped) {
-    for one in &skipped.unreadable {
+pub(super) fn warn_skipped(unreadable: &[Unreadable], others: u64) {
+    for one in unreadable {
         eprintln!("triad: order {} cannot be read: {}", one.order_id, one.why);
     }
-    if skipped.others > 0 {
-        eprintln!("triad: {} further orders cannot be read", skipped.others);
+    if others > 0 {
+        eprintln!("triad: {others} further orders cannot be read");
     }
 }
 
 /// Prints a JSON line for each record that cannot be read.
-fn print_unreadable(skipped: &find::Skipped) -> Result<()> {
-    for one in &skipped.unreadable {
+fn print_unreadable(unreadable: &[Unreadable]) -> Result<()> {
+    for one in unreadable {
         let line = json!({"kind": "unreadable", "order_id": one.order_id, "why": one.why});
         print_line(&line)?;
     }
     Ok(())
 }
 
-/// Number of records that cannot be read, for the summary.
-fn unread(skipped: &find::Skipped) -> serde_json::Value {
-    json!({"unreadable": skipped.unreadable.len() as u64 + skipped.others})
-}
-
-async fn by_cause(store: &Store, args: &ListArgs) -> Result<ExitCode> {
+async fn by_cause(place: &Place, args: &ListArgs) -> Result<ExitCode> {
     let now = SystemClock.now();
-    let found = causes(store, &args.filter.filter(), now).await?;
+    let asked = ListCauses {
+        filter: args.filter.clone(),
+        all: true,
+    };
+    let found = place.ask(asked).await?;
     if found.others > 0 {
         eprintln!("triad: {} orders of further causes", found.others);
     }
-    warn_skipped(&found.skipped);
-    let groups = found.groups;
-    let orders: u64 = groups.iter().map(|g| g.orders).sum();
+    warn_skipped(&found.unreadable, found.unreadable_others);
+    let orders: u64 = found.causes.iter().map(|g| g.orders).sum();
+    let unread = found.unreadable.len() as u64 + found.unreadable_others;
+    let groups = found.causes;
     if args.json {
         for group in &groups {
             output::print("cause", group)?;
         }
-        print_unreadable(&found.skipped)?;
-        let mut further = unread(&found.skipped);
-        further["orders"] = (orders + found.others).into();
+        print_unreadable(&found.unreadable)?;
+        let further = json!({"unreadable": unread, "orders": orders + found.others});
         output::summary(groups.len(), found.others > 0, None, further)?;
         return Ok(ExitCode::SUCCESS);
     }

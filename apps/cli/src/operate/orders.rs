@@ -6,14 +6,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
-use triad_core::{Action, Attempt, Operation};
-use triad_operator::acts::{self, Corrected};
-use triad_operator::correction::{Correction, Set};
-use triad_runtime::system::SystemClock;
-use triad_workflow::StepId;
+use triad_operator::operations::order_acts::{ActDetails, OrderAct};
 
-use super::bulk::{BulkArgs, interrupted};
-use super::{ActArgs, correct, operator};
+use super::bulk::BulkArgs;
+use super::{ActArgs, correct};
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
 use crate::user_files;
@@ -59,7 +55,7 @@ pub struct ResubmitArgs {
         group = "correction",
         conflicts_with = "input"
     )]
-    set: Vec<Set>,
+    set: Vec<String>,
     /// Open the present input in VISUAL or EDITOR; for a single order
     #[arg(long, requires = "step", group = "correction", conflicts_with_all = ["input", "set"])]
     edit: bool,
@@ -130,6 +126,26 @@ pub struct ResolveArgs {
     common: OrderArgs,
 }
 
+/// Move orders to another version of their workflow
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad migrate 10248 --to-workflow order-fulfilment --why 'new carrier' --dry-run
+  triad migrate --workflow order-fulfilment --state Pending --to-workflow order-fulfilment --yes --why 'new carrier'
+
+An order ends on the version it began with; it can be moved only if the steps that it has done are
+in the other version too. A dry run shows for each order the changes, or the reasons why it cannot be
+moved.")]
+pub struct MigrateArgs {
+    /// The workflow
+    #[arg(long, value_name = "NAME")]
+    to_workflow: String,
+    /// The version, or the beginning of its hash. Default: the present one
+    #[arg(long, value_name = "HASH")]
+    to_version: Option<String>,
+    #[command(flatten)]
+    common: OrderArgs,
+}
+
 macro_rules! changes {
     ($($args:ident),*) => {
         $(impl $args {
@@ -146,7 +162,8 @@ changes!(
     CancelArgs,
     RetryCompensationArgs,
     CloseArgs,
-    ResolveArgs
+    ResolveArgs,
+    MigrateArgs
 );
 
 /// JSON from the command line, or from a file after an @.
@@ -162,62 +179,34 @@ pub(crate) fn json(name: &str, text: &str) -> Result<Value, Usage> {
     serde_json::from_str(&json).map_err(|e| Usage(format!("{name}: {file}: is not JSON: {e}")))
 }
 
-/// The id of a step, from the value of `--step`.
-///
-/// # Errors
-/// [`Usage`] if the text breaks the rule for names.
-pub fn step(name: &str) -> Result<StepId, Usage> {
-    StepId::new(name).map_err(|e| Usage(format!("--step {name:?}: {e}")))
-}
-
 /// Runs `triad resubmit`. Exit codes are those of [`run`].
 ///
 /// # Errors
-/// [`Usage`] if the step's id or the input cannot be read or edited, and those of [`run`].
+/// [`Usage`] if the input cannot be read or edited, and those of [`run`].
 pub async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
     let ResubmitArgs {
-        step: name,
+        step,
         input,
         set,
         edit,
         common,
     } = args;
-    let Some(name) = name else {
-        return run(common, Action::Resubmit { input: None }).await;
+    let mut details = ActDetails {
+        input: input.map(|text| json("--input", &text)).transpose()?,
+        step,
+        set,
+        ..ActDetails::default()
     };
-    let step = step(&name)?;
-    let whole = input.map(|text| json("--input", &text)).transpose()?;
-    let bulk = &common.bulk;
-    if edit && bulk.orders.len() != 1 {
-        let text = "--edit is for a single order, named by its id; --set corrects many";
-        return Err(Usage(text.into()).into());
+    if edit {
+        let [order] = common.bulk.orders.as_slice() else {
+            let text = "--edit is for a single order, named by its id; --set corrects many";
+            return Err(Usage(text.into()).into());
+        };
+        let place = common.store.place().await?;
+        let step = details.step.as_deref().unwrap_or_default();
+        details.input = Some(correct::edited(&place, order, step).await?);
     }
-    let act = common.act.act()?;
-    let (store, operator) = operator(&common.store, &common.kafka).await?;
-    let orders = bulk.orders(&store).await?;
-    let correction = match (whole, orders.first()) {
-        (Some(input), _) => Correction::Whole(input),
-        (None, Some(order)) if edit => correct::edited(&operator, order, &step).await?,
-        (None, _) => Correction::Set(set),
-    };
-    let corrected = Corrected {
-        step: &step,
-        correction: &correction,
-        act: &act,
-    };
-    let progress = bulk.progress(&orders, done(&Action::Resubmit { input: None }))?;
-    let tally = acts::resubmit_corrected(
-        &operator,
-        &SystemClock,
-        orders,
-        corrected,
-        bulk.selection()?,
-        interrupted(),
-        |order, differences| progress.show(order, &step, differences),
-        |line| progress.line(line),
-    )
-    .await?;
-    progress.end(tally)
+    run(common, OrderAct::Resubmit, details).await
 }
 
 /// Runs `triad cancel`. Exit codes are those of [`run`].
@@ -225,7 +214,7 @@ pub async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
 /// # Errors
 /// Those of [`run`].
 pub async fn cancel(args: CancelArgs) -> Result<ExitCode> {
-    run(args.common, Action::Cancel).await
+    run(args.common, OrderAct::Cancel, ActDetails::default()).await
 }
 
 /// Runs `triad retry-compensation`. Exit codes are those of [`run`].
@@ -233,7 +222,8 @@ pub async fn cancel(args: CancelArgs) -> Result<ExitCode> {
 /// # Errors
 /// Those of [`run`].
 pub async fn retry_compensation(args: RetryCompensationArgs) -> Result<ExitCode> {
-    run(args.common, Action::RetryCompensation).await
+    let act = OrderAct::RetryCompensation;
+    run(args.common, act, ActDetails::default()).await
 }
 
 /// Runs `triad close`. Exit codes are those of [`run`].
@@ -241,37 +231,49 @@ pub async fn retry_compensation(args: RetryCompensationArgs) -> Result<ExitCode>
 /// # Errors
 /// Those of [`run`].
 pub async fn close(args: CloseArgs) -> Result<ExitCode> {
-    run(args.common, Action::Close).await
+    run(args.common, OrderAct::Close, ActDetails::default()).await
 }
 
 /// Runs `triad resolve`. Exit codes are those of [`run`].
 ///
 /// # Errors
-/// [`Usage`] if the step's id or the output cannot be read, and those of [`run`].
+/// [`Usage`] if the output cannot be read, and those of [`run`].
 pub async fn resolve(args: ResolveArgs) -> Result<ExitCode> {
-    let applied = match (&args.output, args.applied) {
-        (Some(text), _) => Some(json("--output", text)?),
-        (None, true) => Some(Value::Null),
-        (None, false) => None,
+    let output = args.output.map(|text| json("--output", &text)).transpose()?;
+    let details = ActDetails {
+        step: Some(args.step),
+        applied: Some(args.applied),
+        output,
+        attempt: args.attempt,
+        ..ActDetails::default()
     };
-    let action = Action::Resolve {
-        step: step(&args.step)?,
-        applied,
-        attempt: args.attempt.map(Attempt),
-    };
-    run(args.common, action).await
+    run(args.common, OrderAct::Resolve, details).await
 }
 
-/// State of an order after the action, in a word.
-fn done(action: &Action) -> &'static str {
-    match action {
-        Action::Resubmit { .. } => "resubmitted",
-        Action::Cancel => "cancelled",
-        Action::RetryCompensation => "set to compensate again",
-        Action::Close => "closed",
-        Action::Pause => "paused",
-        Action::Resume => "resumed",
-        Action::Resolve { .. } => "resolved",
+/// Runs `triad migrate`. Exit codes are those of [`run`].
+///
+/// # Errors
+/// [`Usage`] if the version is not stored or not unique, and those of [`run`].
+pub async fn migrate(args: MigrateArgs) -> Result<ExitCode> {
+    let details = ActDetails {
+        to_workflow: Some(args.to_workflow),
+        to_version: args.to_version,
+        ..ActDetails::default()
+    };
+    run(args.common, OrderAct::Migrate, details).await
+}
+
+/// State of an order after the act, in a word.
+fn done(act: OrderAct) -> &'static str {
+    match act {
+        OrderAct::Resubmit => "resubmitted",
+        OrderAct::Cancel => "cancelled",
+        OrderAct::RetryCompensation => "set to compensate again",
+        OrderAct::Close => "closed",
+        OrderAct::Pause => "paused",
+        OrderAct::Resume => "resumed",
+        OrderAct::Resolve => "resolved",
+        OrderAct::Migrate => "migrated",
     }
 }
 
@@ -281,25 +283,10 @@ fn done(action: &Action) -> &'static str {
 /// # Errors
 /// [`Usage`] if the options do not fit together; if the store fails during the search, no broker accepts the login,
 /// or standard output fails.
-pub async fn run(args: OrderArgs, action: Action) -> Result<ExitCode> {
-    let done = done(&action);
-    let operation = Operation {
-        action,
-        act: args.act.act()?,
-    };
-    let (store, operator) = operator(&args.store, &args.kafka).await?;
-    let bulk = &args.bulk;
-    let orders = bulk.orders(&store).await?;
-    let progress = bulk.progress(&orders, done)?;
-    let tally = acts::operate(
-        &operator,
-        &SystemClock,
-        orders,
-        &operation,
-        bulk.selection()?,
-        interrupted(),
-        |line| progress.line(line),
-    )
-    .await?;
-    progress.end(tally)
+pub async fn run(args: OrderArgs, act: OrderAct, details: ActDetails) -> Result<ExitCode> {
+    let reason = args.act.reason(args.store.data.far()?.is_some())?;
+    let place = args.store.place_with(&args.kafka).await?;
+    let orders = args.bulk.orders(&place).await?;
+    let what = (act, details);
+    args.bulk.act(&place, orders, what, &reason, done(act)).await
 }

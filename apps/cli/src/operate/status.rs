@@ -1,5 +1,6 @@
 //! `triad status`: one screen with every problem, and the command to type for each.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
@@ -8,18 +9,20 @@ use clap::Args;
 use serde::Serialize;
 use triad_core::Timestamp;
 use triad_operator::causes::CauseGroup;
-use triad_operator::counts::{Rate, rates};
-use triad_operator::downstreams::{DownstreamView, Why};
-use triad_operator::status::{self, CAUSES, Status};
+use triad_operator::counts::{Rate, UnderWay};
+use triad_operator::downstreams::{DownstreamView, Waiting, Why};
+use triad_operator::operations::GetOverview;
+use triad_operator::operations::overview::Overview;
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
 use triad_workflow::Millis;
 
-use crate::commands::connection::{Store, StoreArgs};
+use crate::commands::connection::StoreArgs;
 use crate::machine::signals::interrupted;
 use crate::operate::figures;
 use crate::output::{command, count, moment, print, stream};
+use crate::place::Place;
 
 /// Shortest interval between two looks of `--watch`, in milliseconds.
 const SHORTEST: Millis = Millis(250);
@@ -55,12 +58,12 @@ pub struct StatusArgs {
 /// If the store fails, or standard output does. With `--watch`, a failure of the store after the first look is
 /// reported, and the next look follows.
 pub async fn run(args: StatusArgs) -> Result<ExitCode> {
-    let store = args.store.store().await?;
-    let mut is_well = print_once(&store, &args).await?;
+    let place = args.store.place().await?;
+    let mut is_well = print_once(&place, &args).await?;
     if args.watch {
         tokio::select! {
             () = interrupted() => {}
-            () = watch(&store, &args, &mut is_well) => {}
+            () = watch(&place, &args, &mut is_well) => {}
         }
     }
     Ok(match is_well {
@@ -70,10 +73,10 @@ pub async fn run(args: StatusArgs) -> Result<ExitCode> {
 }
 
 /// Refreshes until the reader of the output has closed its end.
-async fn watch(store: &Store, args: &StatusArgs, is_well: &mut bool) {
+async fn watch(place: &Place, args: &StatusArgs, is_well: &mut bool) {
     while !stream::reader_is_gone() {
         tokio::time::sleep(args.every.max(SHORTEST).as_duration()).await;
-        match print_once(store, args).await {
+        match print_once(place, args).await {
             Ok(well) => *is_well = well,
             Err(e) => eprintln!("triad: {e:#}"),
         }
@@ -83,8 +86,13 @@ async fn watch(store: &Store, args: &StatusArgs, is_well: &mut bool) {
 /// Result of one look; as JSON one object.
 #[derive(Serialize)]
 struct StatusView<'a> {
-    #[serde(flatten)]
-    status: &'a Status,
+    under_way: &'a UnderWay,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    orders: Option<&'a BTreeMap<String, u64>>,
+    causes: &'a [CauseGroup],
+    needing: u64,
+    held: Vec<&'a DownstreamView>,
+    waiting: &'a [Waiting],
     /// Whether no process runs in the data directory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_stopped: bool,
@@ -93,25 +101,26 @@ struct StatusView<'a> {
 }
 
 /// Prints the status, with rates if it is refreshed; returns whether nothing needs an operator.
-async fn print_once(store: &Store, args: &StatusArgs) -> Result<bool> {
+async fn print_once(place: &Place, args: &StatusArgs) -> Result<bool> {
     let now = SystemClock.now();
-    let mut found = status::of(store, now).await?;
+    let mut found = place.ask(GetOverview::default()).await?;
     let stopped = args.store.nobody_runs();
     if stopped.is_some() {
         // Reports of a process that has ended are outdated.
         found.waiting.clear();
     }
-    let rates = match args.watch {
-        true => rates(store, now).await?,
-        false => None,
-    };
+    let counts = &found.counts.counts;
+    let rates = found.counts.rates.as_deref().filter(|_| args.watch);
     if args.json {
-        let status = &found;
-        let is_stopped = stopped.is_some();
         let shown = StatusView {
-            status,
-            is_stopped,
-            rates: rates.as_deref(),
+            under_way: &counts.under_way,
+            orders: counts.orders.as_ref(),
+            causes: &found.causes.causes,
+            needing: found.needing_an_operator,
+            held: found.held().collect(),
+            waiting: &found.waiting,
+            is_stopped: stopped.is_some(),
+            rates,
         };
         print("status", &shown)?;
         return Ok(found.is_well());
@@ -121,7 +130,7 @@ async fn print_once(store: &Store, args: &StatusArgs) -> Result<bool> {
         screen.insert(0, format!("Stopped      {text}"));
     }
     if args.watch {
-        screen.extend(figures::lines(found.orders.as_ref(), rates.as_deref()));
+        screen.extend(figures::lines(counts.orders.as_ref(), rates));
         if stdout().is_terminal() {
             stream::styled(format_args!("{CLEAR}"));
         }
@@ -134,26 +143,27 @@ async fn print_once(store: &Store, args: &StatusArgs) -> Result<bool> {
 }
 
 /// The screen: each problem, and below it the command to type.
-pub fn lines(found: &Status, now: Timestamp) -> Vec<String> {
+pub fn lines(found: &Overview, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
+    let under_way = &found.counts.counts.under_way;
     let least = |more: bool| if more { "at least " } else { "" };
     lines.push(format!(
         "Under way    {}{}",
-        least(found.under_way.more),
-        count(found.under_way.orders, "order", "orders")
+        least(under_way.more),
+        count(under_way.orders, "order", "orders")
     ));
-    if found.under_way.set_aside > 0 {
+    if under_way.set_aside > 0 {
         lines.push(format!(
             "             {} of them are set aside: for their workflow's cap, or for a definition that cannot be read",
-            found.under_way.set_aside
+            under_way.set_aside
         ));
     }
-    if found.under_way.overdue > 0 {
+    if under_way.overdue > 0 {
         lines.push(format!(
             "             {}{} due for two minutes: does a Supervisor run?",
-            least(found.under_way.more_overdue),
+            least(under_way.more_overdue),
             count(
-                found.under_way.overdue,
+                under_way.overdue,
                 "order has been",
                 "orders have been"
             )
@@ -173,20 +183,20 @@ pub fn lines(found: &Status, now: Timestamp) -> Vec<String> {
             one.pressure.waiting, one.waiting_for
         ));
     }
-    for one in &found.held {
+    for one in found.held() {
         lines.extend(held(one));
     }
-    if found.needing == 0 {
+    if found.needing_an_operator == 0 {
         lines.push("Need you     no orders".to_owned());
     } else {
-        let needing = count(found.needing, "order", "orders");
+        let needing = count(found.needing_an_operator, "order", "orders");
         lines.push(format!("Need you     {needing}"));
-        lines.extend(found.causes.iter().flat_map(cause));
-        let shown: u64 = found.causes.iter().map(|group| group.orders).sum();
-        if shown < found.needing {
+        lines.extend(found.causes.causes.iter().flat_map(cause));
+        let shown: u64 = found.causes.causes.iter().map(|group| group.orders).sum();
+        if shown < found.needing_an_operator {
             lines.push(format!(
-                "             and {} of further causes (the {CAUSES} most frequent are shown): triad list --by-cause",
-                found.needing - shown
+                "             and {} of further causes (the most frequent are shown): triad list --by-cause",
+                found.needing_an_operator - shown
             ));
         }
     }

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use triad_operator::versions::{self, FindError, Uncounted};
+use triad_operator::operations::workflows::PrunedVersion;
+use triad_operator::operations::{ListWorkflows, PruneWorkflows};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
+use super::ActArgs;
 use crate::commands::connection::StoreArgs;
-use crate::output::{self, Usage, count, print_line, relative_time};
+use crate::output::{self, count, print_line, relative_time};
 
 /// Show the stored versions of workflows, and how many orders are pinned to each
 #[derive(Debug, Args)]
@@ -49,9 +51,29 @@ impl WorkflowsArgs {
 /// If the store fails, a record cannot be read, a version cannot be removed, or standard output
 /// fails.
 pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
-    let store = args.store.store().await?;
     let now = SystemClock.now();
-    let versions = versions::versions(&store, now, Uncounted::Read).await?;
+    let place = args.store.place().await?;
+    let versions = match args.prune {
+        false => {
+            let kept = |version| PrunedVersion {
+                version,
+                removed: false,
+            };
+            let found = place.ask(ListWorkflows { count: true }).await?.versions;
+            found.into_iter().map(kept).collect()
+        }
+        true => {
+            let act = ActArgs {
+                why: "no order needs them".to_owned(),
+                by: None,
+            };
+            let asked = PruneWorkflows {
+                reason: act.reason(args.store.data.far()?.is_some())?,
+                dry_run: args.dry_run,
+            };
+            place.ask(asked).await?.versions
+        }
+    };
     let mut gone: u64 = 0;
     let mut table = output::table([
         "Workflow",
@@ -62,19 +84,8 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
         "Finished",
         "",
     ]);
-    for version in &versions {
-        let removed = args.prune && !version.needed;
-        if removed
-            && !args.dry_run
-            && let Err(error) = versions::remove(&store, version).await
-        {
-            // Lists the versions that were removed before the failure.
-            if !args.json {
-                table.print();
-            }
-            let name = format!("{}@{}", version.workflow, version.version);
-            return Err(anyhow::Error::new(error).context(format!("{name} was not removed")));
-        }
+    for PrunedVersion { version, removed } in &versions {
+        let removed = *removed;
         gone += u64::from(removed);
         let what = match (removed, args.dry_run) {
             (true, true) => "would be removed",
@@ -113,12 +124,4 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
     };
     println!("{}{removed}", count(number as u64, "version", "versions"));
     Ok(ExitCode::SUCCESS)
-}
-
-/// The error if the text does not name exactly one version of a workflow.
-pub fn unknown(error: &FindError) -> Usage {
-    match error {
-        FindError::None { .. } => Usage(format!("{error}: see triad workflows")),
-        FindError::Several { .. } => Usage(error.to_string()),
-    }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Either;
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 use triad_console::{Answers, Body, Keys, MAX_BODY_BYTES, STRANGER_BODY_BYTES, elsewhere};
@@ -43,7 +42,7 @@ pub(crate) trait Serves: Send + Sync + 'static {
 
 /// Converts an answer with a complete body.
 pub(crate) fn into_response(answer: Answer) -> Response<Body> {
-    answer.map(Either::Left)
+    answer.map(Body::new)
 }
 
 /// A problem as an answer.

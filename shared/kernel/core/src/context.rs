@@ -1,12 +1,13 @@
 //! Inputs of a decision besides the order, the event and the time.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_workflow::{Millis, Workflow};
 
 use crate::ids::Timestamp;
 
 /// Spans that hold for the whole installation, each in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timing {
     /// Largest clock difference between any two machines. Agents stop this long before an attempt's
     /// complete-by, and the Supervisor acts this long after it. Default `500ms`.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::future::{Future, ready};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_core::{
     Attention, Envelope, Failure, Order, OrderId, OutputDigest, Timestamp, Version, WorkflowRef,
@@ -208,7 +209,7 @@ pub struct DueRow {
 }
 
 /// A stored record, or a row of an index, that cannot be read. A search reports it and continues.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
     /// The order's id as it is stored. It may break the rules of an [`OrderId`], or be empty.
     pub order_id: String,

@@ -1,25 +1,6 @@
-//! Who sends a request, and what they may do.
+//! The callers whose requests a listener answers.
 
-/// What a caller may do. The roles are ordered: `Operate` includes `Read`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// The caller may neither look nor act here; it may submit orders.
-    Submit,
-    /// The caller may look at everything, and not act.
-    Read,
-    /// The caller may look at everything, and act.
-    Operate,
-}
-
-/// Who sends a request, and what they may do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
-    /// The name that is written beside the caller's acts. `None` if the caller has reached an open listener
-    /// without a token; each of its acts must then come with a name.
-    pub name: Option<String>,
-    /// What the caller may do.
-    pub role: Role,
-}
+use triad_operator::operations::Caller;
 
 /// The SHA-256 digest of a token's bytes.
 pub type Digest = [u8; 32];

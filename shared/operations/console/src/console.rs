@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use axum::Router;
+use axum::body::Body;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderMap, Request};
+use tower_service::Service;
+use triad_operator::operations::{self, Caller, Installation, Local, Operations};
 
 use crate::answer::{self, Answer};
-use crate::caller::{Caller, Keys};
-use crate::installation::Installation;
-use crate::problem::Problem;
+use crate::caller::Keys;
+use crate::desk::Desk;
 use crate::random::NoRandom;
 use crate::settings::Settings;
-use crate::shared_state::Desk;
 use crate::{api, site};
 
 fn is_ours(path: &str) -> bool {
@@ -44,6 +46,9 @@ pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
     /// reads a body: of others it reads [`STRANGER_BODY_BYTES`](crate::STRANGER_BODY_BYTES) at most.
     fn knows(&self, headers: &HeaderMap, keys: &dyn Keys) -> bool;
 
+    /// The operations that the requests ask for.
+    fn operations(&self) -> &Arc<dyn Operations>;
+
     /// Ends all streams of events, and each one that is begun later. A server calls it when it stops.
     fn stop(&self);
 }
@@ -54,56 +59,75 @@ pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
 pub fn elsewhere(path: &str) -> Answer {
     let found = match path {
         "/" => site::entrance(),
-        _ => Err(Problem::no_path()),
+        _ => Err(api::no_path()),
     };
     found.unwrap_or_else(|problem| answer::problem(&problem))
 }
 
-/// The API and the pages of one installation, which has the type `I`.
-pub struct Console<I>(Arc<Desk<I>>);
+/// The API and the pages of one installation.
+pub struct Console {
+    desk: Arc<Desk>,
+    paths: Router,
+}
 
-impl<I: Installation> Console<I> {
+impl Console {
     /// A console over the installation `of`.
     ///
     /// # Errors
     /// [`NoRandom`] if the system gives no random numbers. They are needed only for
     /// [`SessionForm::InMemory`](crate::SessionForm::InMemory).
-    pub fn new(of: I, settings: Settings) -> Result<Self, NoRandom> {
-        Ok(Self(Arc::new(Desk::new(of, settings)?)))
+    pub fn new<I: Installation>(of: I, settings: Settings) -> Result<Self, NoRandom> {
+        let rules = operations::Settings {
+            read_only: settings.read_only,
+            hidden: settings.hidden.clone(),
+            trace_url: settings.trace_url.clone(),
+        };
+        let desk = Arc::new(Desk::new(Arc::new(Local::new(of, rules)), settings)?);
+        let paths = Router::new()
+            .nest(api::ROOT, api::router(Arc::clone(&desk)))
+            .merge(site::router(Arc::clone(&desk)));
+        Ok(Self { desk, paths })
     }
 }
 
-impl<I> std::fmt::Debug for Console<I> {
+impl std::fmt::Debug for Console {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Console").finish_non_exhaustive()
     }
 }
 
-impl<I: Installation> Answers for Console<I> {
+impl Answers for Console {
     fn is_ours(&self, path: &str) -> bool {
         is_ours(path)
     }
 
     fn answer(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> BoxFuture<'_, Answer> {
+        let mut request = request.map(Body::from);
+        request.extensions_mut().insert(api::LetIn(keys));
+        let mut paths = self.paths.clone();
         Box::pin(async move {
-            match request.uri().path().starts_with(api::ROOT) {
-                true => api::answer(&self.0, request, &*keys).await,
-                false => site::answer(&self.0, request, &*keys).await,
+            match paths.call(request).await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
             }
         })
     }
 
     fn caller(&self, headers: &HeaderMap, keys: &dyn Keys) -> Result<Caller, Box<Answer>> {
-        let found = api::caller(&self.0, headers, keys, false);
+        let found = api::caller(&self.desk, headers, keys, false);
         found.map_err(|problem| Box::new(answer::problem(&problem)))
     }
 
     fn knows(&self, headers: &HeaderMap, keys: &dyn Keys) -> bool {
-        api::caller(&self.0, headers, keys, true).is_ok()
+        api::caller(&self.desk, headers, keys, true).is_ok()
+    }
+
+    fn operations(&self) -> &Arc<dyn Operations> {
+        &self.desk.operations
     }
 
     fn stop(&self) {
-        self.0.stopping.send_replace(true);
+        self.desk.stopping.send_replace(true);
     }
 }
 

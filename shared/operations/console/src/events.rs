@@ -10,33 +10,33 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use triad_core::{CampaignId, OrderId, Timestamp};
 use triad_operator::campaign::View;
-use triad_operator::campaign::commands::{self as campaigns, CampaignError};
-use triad_operator::{counts, downstreams, find, json as form};
-use triad_runtime::{Clock, StoreError};
+use triad_operator::operations::{
+    Asked, Caller, GetCampaign, GetCounts, GetOrder, ListCampaigns, ListDownstreams, Problem, ask,
+};
+use triad_operator::json as form;
 
 use crate::answer::{self, Answer, EVENTS, events};
-use crate::installation::Installation;
-use crate::problem::Problem;
-use crate::settings::{ASK_AGAIN, CAMPAIGNS, LISTEN_FOR, LOOK_EVERY, QUIET};
-use crate::shared_state::{CachedText, Desk};
+use crate::desk::{CachedText, Desk};
+use crate::settings::{ASK_AGAIN, LISTEN_FOR, LOOK_EVERY, QUIET};
 
 /// An event's name, and its data.
 type Event = (&'static str, String);
 
 /// The latest look, at most [`LOOK_EVERY`] old. The first caller after that looks; concurrent callers wait for its
 /// result.
-async fn recent<I: Installation>(
-    desk: &Desk<I>,
+async fn recent(
+    desk: &Desk,
     last: &CachedText,
     look: impl Future<Output = Result<Value, Problem>>,
 ) -> Result<Arc<str>, Problem> {
     let mut last = last.lock().await;
-    let now = desk.now();
+    let now = desk.operations.now();
     if let Some((at, seen)) = &*last
         && now.since(*at) < LOOK_EVERY
     {
@@ -48,26 +48,27 @@ async fn recent<I: Installation>(
 }
 
 /// Counts and breakers.
-async fn overview_counts<I: Installation>(desk: &Desk<I>) -> Result<Value, Problem> {
-    let store = desk.of.store();
-    let counts = counts::counts(store, desk.now()).await?;
-    let published = downstreams::Published::read(store).await;
-    let mut breakers = serde_json::Map::new();
-    for agent in published.map_err(problem_of)?.agents() {
-        let found = downstreams::view(store, &agent).await?;
-        breakers.insert(agent.to_string(), found.record.breaker.name().into());
-    }
+async fn overview_counts(desk: &Desk, caller: &Caller) -> Result<Value, Problem> {
+    let counts = executed(desk, caller, GetCounts::default()).await?.counts;
+    let downstreams = executed(desk, caller, ListDownstreams::default()).await?.downstreams;
+    let breakers = downstreams.iter().map(|one| {
+        let state = one.record.breaker.name();
+        (one.downstream.to_string(), state.into())
+    });
     let mut seen = form::line("counts", &counts)?;
-    seen["breakers"] = Value::Object(breakers);
+    seen["breakers"] = Value::Object(breakers.collect());
     Ok(seen)
 }
 
+async fn executed<Q: Asked>(desk: &Desk, caller: &Caller, asked: Q) -> Result<Q::Answer, Problem> {
+    ask(&*desk.operations, caller, asked).await
+}
+
 /// State of the newest campaigns.
-async fn look_at_campaigns<I: Installation>(desk: &Desk<I>) -> Result<Value, Problem> {
-    let found = campaigns::list(desk.of.store(), CAMPAIGNS).await?;
-    let all = found.iter().map(|found| {
-        let view = View::of(found);
-        let mut stands = campaign_state(&view);
+async fn look_at_campaigns(desk: &Desk, caller: &Caller) -> Result<Value, Problem> {
+    let found = executed(desk, caller, ListCampaigns::default()).await?.campaigns;
+    let all = found.iter().map(|view| {
+        let mut stands = campaign_state(view);
         stands["id"] = json!(view.id);
         stands
     });
@@ -79,27 +80,35 @@ fn campaign_state(view: &View) -> Value {
     json!({"phase": view.phase, "batch": view.batch, "orders": view.orders, "end": view.end})
 }
 
-fn problem_of(error: downstreams::DownstreamError) -> Problem {
-    match error {
-        downstreams::DownstreamError::Store(e) => e.into(),
-        other => Problem::internal(other.to_string()),
+/// The subjects that a listener follows beside the installation: the fields of the query.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Of {
+    /// The id of the order to follow.
+    order: Option<String>,
+    /// The id of the campaign to follow.
+    campaign: Option<String>,
+    /// Whether to follow all campaigns.
+    campaigns: bool,
+}
+
+impl Of {
+    fn check(&self) -> Result<(), Problem> {
+        if let Some(id) = &self.order {
+            OrderId::new(id.as_str()).map_err(|e| Problem::bad("bad-order-id", e.to_string()))?;
+        }
+        if let Some(id) = &self.campaign {
+            let read = id.parse::<CampaignId>();
+            read.map_err(|e| Problem::bad("bad-campaign-id", e.to_string()))?;
+        }
+        Ok(())
     }
 }
 
-/// The subjects that a listener follows beside the installation.
-#[derive(Debug, Default)]
-pub(crate) struct Of {
-    /// The order to follow.
-    pub(crate) order: Option<OrderId>,
-    /// The campaign to follow.
-    pub(crate) campaign: Option<CampaignId>,
-    /// Whether to follow all campaigns.
-    pub(crate) campaigns: bool,
-}
-
 /// One listener.
-struct Listener<I> {
-    desk: Arc<Desk<I>>,
+struct Listener {
+    desk: Arc<Desk>,
+    caller: Caller,
     of: Of,
     /// Last data sent: of the installation, of the order, of the campaign, and of all campaigns.
     told: [String; 4],
@@ -114,12 +123,14 @@ struct Listener<I> {
 
 /// Streams changes: counts and breakers and, if the listener follows them, the version of an order and the state of
 /// one campaign or all. The headers may hold the last event's id.
-pub(crate) async fn listen<I: Installation>(
-    desk: &Arc<Desk<I>>,
+pub(crate) async fn listen(
+    desk: &Arc<Desk>,
+    caller: Caller,
     of: Of,
     headers: &HeaderMap,
 ) -> Result<Answer, Problem> {
-    let mut listener = Listener::new(desk, of)?;
+    of.check()?;
+    let mut listener = Listener::new(desk, caller, of)?;
     if desk.settings.whole_answers {
         listener.look().await;
         return Ok(once(&listener.waiting, headers));
@@ -146,22 +157,25 @@ fn once(said: &[Bytes], headers: &HeaderMap) -> Answer {
 }
 
 /// The version of an order's record; `None` if no order is followed or none can be read.
-async fn of_order<I: Installation>(desk: &Desk<I>, id: Option<&OrderId>) -> Option<Event> {
-    match find::by_id(desk.of.store(), id?.clone()).await {
-        Ok(found) => {
-            let version = found.map(|order| order.version);
-            Some(("order", json!({"version": version}).to_string()))
-        }
-        Err(StoreError::Item(_)) => None,
-        Err(_) => Some(unavailable()),
-    }
+async fn of_order(desk: &Desk, caller: &Caller, id: Option<&String>) -> Option<Event> {
+    let asked = GetOrder {
+        id: id?.clone(),
+        inputs: false,
+    };
+    let version = match executed(desk, caller, asked).await {
+        Ok(found) => Some(found.order.version),
+        Err(problem) if problem.status == 404 => None,
+        Err(problem) if problem.status == 503 => return Some(unavailable()),
+        Err(_) => return None,
+    };
+    Some(("order", json!({"version": version}).to_string()))
 }
 
 /// State of a campaign; `None` if no campaign is followed or none can be read.
-async fn of_campaign<I: Installation>(desk: &Desk<I>, id: Option<&CampaignId>) -> Option<Event> {
-    match campaigns::by_id(desk.of.store(), id?).await {
-        Ok(found) => Some(("campaign", campaign_state(&View::of(&found)).to_string())),
-        Err(CampaignError::Store(_)) => Some(unavailable()),
+async fn of_campaign(desk: &Desk, caller: &Caller, id: Option<&String>) -> Option<Event> {
+    match executed(desk, caller, GetCampaign { id: id?.clone() }).await {
+        Ok(found) => Some(("campaign", campaign_state(&found.0).to_string())),
+        Err(problem) if problem.status == 503 => Some(unavailable()),
         Err(_) => None,
     }
 }
@@ -177,14 +191,15 @@ fn unavailable() -> Event {
     ("fault", json!({"code": "store-unavailable"}).to_string())
 }
 
-impl<I: Installation> Listener<I> {
-    fn new(desk: &Arc<Desk<I>>, of: Of) -> Result<Self, Problem> {
+impl Listener {
+    fn new(desk: &Arc<Desk>, caller: Caller, of: Of) -> Result<Self, Problem> {
         let place = Arc::clone(&desk.listeners).try_acquire_owned();
         let text = "as many listen as may";
         let place = place.map_err(|_| Problem::later("too-many-listeners", text, 10))?;
-        let now = desk.now();
+        let now = desk.operations.now();
         Ok(Self {
             desk: Arc::clone(desk),
+            caller,
             of,
             told: Default::default(),
             waiting: Vec::new(),
@@ -201,21 +216,21 @@ impl<I: Installation> Listener<I> {
         // The loop ends after the longest time that a listener may have.
         loop {
             if !self.waiting.is_empty() {
-                self.spoke = self.desk.now();
+                self.spoke = self.desk.operations.now();
                 return Some(self.waiting.remove(0));
             }
-            if *self.stopping.borrow() || self.desk.now().since(self.began) >= LISTEN_FOR {
+            if *self.stopping.borrow() || self.desk.operations.now().since(self.began) >= LISTEN_FOR {
                 return None;
             }
             if !std::mem::replace(&mut self.is_first, false) {
                 let desk = Arc::clone(&self.desk);
                 tokio::select! {
-                    () = desk.of.clock().sleep(LOOK_EVERY) => {}
+                    () = desk.operations.sleep(LOOK_EVERY) => {}
                     changed = self.stopping.changed() => if changed.is_err() { return None },
                 }
             }
             self.look().await;
-            if self.waiting.is_empty() && self.desk.now().since(self.spoke) >= QUIET {
+            if self.waiting.is_empty() && self.desk.operations.now().since(self.spoke) >= QUIET {
                 self.waiting
                     .push(Bytes::from_static(b": nothing has changed\n\n"));
             }
@@ -223,17 +238,17 @@ impl<I: Installation> Listener<I> {
     }
 
     async fn look(&mut self) {
-        let desk = Arc::clone(&self.desk);
-        let seen = recent(&desk, &desk.seen, overview_counts(&desk)).await;
+        let (desk, caller) = (Arc::clone(&self.desk), self.caller.clone());
+        let seen = recent(&desk, &desk.seen, overview_counts(&desk, &caller)).await;
         self.tell(0, event("counts", seen));
-        if let Some(order) = of_order(&desk, self.of.order.as_ref()).await {
+        if let Some(order) = of_order(&desk, &caller, self.of.order.as_ref()).await {
             self.tell(1, order);
         }
-        if let Some(campaign) = of_campaign(&desk, self.of.campaign.as_ref()).await {
+        if let Some(campaign) = of_campaign(&desk, &caller, self.of.campaign.as_ref()).await {
             self.tell(2, campaign);
         }
         if self.of.campaigns {
-            let seen = recent(&desk, &desk.seen_campaigns, look_at_campaigns(&desk)).await;
+            let seen = recent(&desk, &desk.seen_campaigns, look_at_campaigns(&desk, &caller)).await;
             self.tell(3, event("campaigns", seen));
         }
     }

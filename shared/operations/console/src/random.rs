@@ -1,6 +1,7 @@
 //! Cryptographically random bytes.
 
 use ring::rand::{SecureRandom, SystemRandom};
+use triad_operator::operations::Problem;
 
 /// The error when the system gives no random numbers, without which no session can be made safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -13,4 +14,10 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandom> {
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| NoRandom)?;
     Ok(bytes)
+}
+
+impl From<NoRandom> for Problem {
+    fn from(e: NoRandom) -> Self {
+        Self::internal(e.to_string())
+    }
 }

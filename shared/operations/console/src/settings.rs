@@ -3,9 +3,9 @@
 use http::HeaderName;
 use triad_workflow::Millis;
 
-use crate::hidden::Hidden;
+use triad_operator::operations::{Hidden, TraceUrl};
+
 use crate::seal::SessionKey;
-use crate::trace::TraceUrl;
 
 /// Largest body of a request, in bytes, inclusive: 3 MiB. A form with the corrected value of a dead letter
 /// has to fit into it.
@@ -14,18 +14,6 @@ pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 pub const STRANGER_BODY_BYTES: usize = 8 * 1024;
 /// Most orders that one request of the API acts on, and most dead letters.
 pub use triad_operator::bulk::MAX_AT_ONCE;
-/// Longest time of one request's acts. The answer says how many orders or letters are left.
-pub(crate) const ACT_WITHIN: Millis = Millis(20_000);
-/// Default rate of a request: acts in a second.
-pub(crate) const RATE: u32 = 50;
-/// Default orders on a page.
-pub(crate) const PAGE: usize = 100;
-/// Most campaigns of a list, the newest.
-pub(crate) const CAMPAIGNS: usize = 50;
-/// Concurrent requests; the console refuses more with `Retry-After`.
-pub(crate) const REQUESTS: usize = 64;
-/// Concurrent readings of the topics of dead letters and alerts: one may read a whole topic.
-pub(crate) const READINGS: usize = 2;
 /// Concurrent listeners to events; the console refuses more with `Retry-After`.
 pub(crate) const LISTENERS: usize = 64;
 /// Interval between two looks for changes; all listeners share a look.
@@ -40,8 +28,6 @@ pub(crate) const ASK_AGAIN: Millis = Millis(10_000);
 pub(crate) const SESSIONS: usize = 1_000;
 /// Longest time of a session.
 pub(crate) const SESSION_FOR: Millis = Millis(12 * 3_600_000);
-/// How long views that refresh show the same reading of alerts and dead letters.
-pub(crate) const HEARD_FOR: Millis = Millis(15_000);
 
 /// Settings of the API and the pages. The default lets those act who have the role for it, hides nothing,
 /// believes no header, and keeps sessions in memory.

@@ -19,7 +19,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::caller::{self, Caller, Keys};
+use triad_operator::operations::caller::{self, Caller};
+
+use crate::caller::Keys;
 
 /// Most tokens in a file, inclusive.
 pub const MAX_TOKENS: usize = 1_000;
@@ -126,7 +128,7 @@ pub enum TokensError {
 pub struct Entry {
     /// Name of the token's owner.
     pub name: String,
-    digest: caller::Digest,
+    digest: crate::Digest,
     roles: Vec<Role>,
 }
 
@@ -163,7 +165,7 @@ impl Tokens {
     }
 
     /// The owner of the token with this digest. The time of the search does not depend on the digests in the file.
-    fn by_digest(&self, digest: &caller::Digest) -> Option<&Entry> {
+    fn by_digest(&self, digest: &crate::Digest) -> Option<&Entry> {
         let mut found = None;
         for entry in &self.0 {
             if bool::from(entry.digest.ct_eq(digest)) {
@@ -180,7 +182,7 @@ impl Keys for Tokens {
         false
     }
 
-    fn of(&self, digest: &caller::Digest) -> Option<Caller> {
+    fn of(&self, digest: &crate::Digest) -> Option<Caller> {
         let entry = self.by_digest(digest)?;
         let role = match (entry.may(Role::Operate), entry.may(Role::Read)) {
             (true, _) => caller::Role::Operate,
@@ -240,7 +242,7 @@ fn check_name(name: &str) -> Result<(), TokenError> {
     fits.then_some(()).ok_or(TokenError::Name)
 }
 
-fn unhex(text: &str) -> Option<caller::Digest> {
+fn unhex(text: &str) -> Option<crate::Digest> {
     let bytes = text.as_bytes();
     if bytes.len() != 64 {
         return None;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use serde_json::Value;
-use triad_console::Caller;
+use serde_json::{Map, Value};
 use triad_core::Timestamp;
+use triad_operator::operations::{Caller, Route};
 use triad_workflow::Millis;
 
 /// How long a dry run permits its act: five minutes, inclusive.
@@ -12,13 +12,19 @@ pub const VALID_FOR: Millis = Millis(300_000);
 /// Most dry runs that are kept, used ones included. Beyond it the oldest is dropped, and its act is then refused.
 pub const MAX_TRIED: usize = 256;
 
-/// A request of the API that was tried in a dry run.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Request {
-    /// Path of the request.
-    pub(crate) path: String,
-    /// Body of the request without the dry run.
-    pub(crate) body: Value,
+/// A request that was tried in a dry run: as it is to be done.
+#[derive(Debug, Clone)]
+pub(crate) struct Tried {
+    /// The request's type.
+    pub(crate) route: &'static Route,
+    /// Its fields.
+    pub(crate) fields: Map<String, Value>,
+}
+
+impl PartialEq for Tried {
+    fn eq(&self, other: &Self) -> bool {
+        self.route.name == other.route.name && self.fields == other.fields
+    }
 }
 
 /// Why a dry run does not permit an act.
@@ -54,20 +60,20 @@ impl NotPermitted {
 
 /// The dry runs, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Tried(VecDeque<TriedAct>);
+pub(crate) struct DryRuns(VecDeque<TriedAct>);
 
 #[derive(Debug)]
 struct TriedAct {
     id: String,
     of: Caller,
     at: Timestamp,
-    request: Request,
+    request: Tried,
     is_used: bool,
 }
 
-impl Tried {
+impl DryRuns {
     /// Stores a dry run under a new id.
-    pub(crate) fn keep(&mut self, id: String, of: Caller, at: Timestamp, request: Request) {
+    pub(crate) fn keep(&mut self, id: String, of: Caller, at: Timestamp, request: Tried) {
         if self.0.len() >= MAX_TRIED {
             self.0.pop_front();
         }
@@ -86,7 +92,7 @@ impl Tried {
         id: &str,
         caller: &Caller,
         now: Timestamp,
-    ) -> Result<Request, NotPermitted> {
+    ) -> Result<Tried, NotPermitted> {
         let found = self.0.iter_mut().find(|one| one.id == id);
         let one = found.ok_or(NotPermitted::Unknown)?;
         if one.of != *caller {
@@ -105,7 +111,7 @@ impl Tried {
 
 #[cfg(test)]
 mod tests {
-    use triad_console::Role;
+    use triad_operator::operations::{ROUTES, Role};
 
     use super::*;
 
@@ -116,15 +122,15 @@ mod tests {
         }
     }
 
-    fn request() -> Request {
-        Request {
-            path: "/acts".to_owned(),
-            body: Value::Null,
+    fn request() -> Tried {
+        Tried {
+            route: &ROUTES[0],
+            fields: Map::new(),
         }
     }
 
-    fn kept() -> Tried {
-        let mut tried = Tried::default();
+    fn kept() -> DryRuns {
+        let mut tried = DryRuns::default();
         tried.keep("a".into(), who("ann"), Timestamp(1_000), request());
         tried
     }

@@ -1,16 +1,15 @@
 //! The operators' API as tools of the Model Context Protocol, for agents that watch a system.
 //!
-//! A tool is a translation of its arguments to requests of the API ([`triad_console::Answers`]), and of their
-//! answers to one bounded result. The API decides about callers, permissions, hidden fields and the record of an
-//! act, once for people, programs and models.
+//! A tool is a request of operations ([`triad_operator::operations`]), and its answer as one bounded result.
+//! Operations decide about permissions, hidden fields and the record of an act, once for people, programs and
+//! models.
 //!
 //! | module | owns |
 //! |---|---|
 //! | `server` | the protocol's server: the list of tools, a call and its result |
 //! | `request_context` | the server's shared state, and one caller's access to it |
 //! | `stdio`, `mount` | over standard input and output; at `/mcp` of a server for operators |
-//! | `tools` | each tool: its arguments, and its requests to the API |
-//! | `api_request` | one request to the API, on behalf of the caller |
+//! | `tools` | each tool: its arguments, and the part of the answer that a model gets |
 //! | `dry_runs` | dry runs, each of which permits one act for five minutes |
 //! | `bound` | the bound on a result's length |
 //! | `pages` | the documentation, provided by the program |
@@ -21,7 +20,6 @@
 //! Architecture invariant: this crate has no rule about orders, roles or hidden fields, no listener, and no
 //! store. Between two calls it keeps only the dry runs, which may be lost.
 
-mod api_request;
 mod bound;
 mod dry_runs;
 mod mount;

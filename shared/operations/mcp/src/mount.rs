@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderMap, Request};
-use http_body_util::{BodyExt, Either, Full};
+use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use triad_console::{Answer, Answers, Caller, Keys, MAX_BODY_BYTES};
+use triad_console::{Answer, Answers, Body, Caller, Keys, MAX_BODY_BYTES};
+use triad_operator::operations::Operations;
 use triad_runtime::{Clock, Entropy};
 
 use crate::request_context::Mcp;
@@ -32,7 +33,7 @@ impl<C, E> fmt::Debug for Mounted<C, E> {
 }
 
 impl<C: Clock, E: Entropy> Mounted<C, E> {
-    /// Adds the protocol to `api`, which also answers the requests of the tools.
+    /// Adds the protocol to `api`, whose operations the tools ask for.
     #[must_use]
     pub fn new(api: Arc<dyn Answers>, mcp: Arc<Mcp<C, E>>) -> Self {
         Self { api, mcp }
@@ -43,8 +44,8 @@ impl<C: Clock, E: Entropy> Mounted<C, E> {
             Ok(caller) => caller,
             Err(refused) => return *refused,
         };
-        let api = Arc::clone(&self.api);
-        let visit = Arc::clone(&self.mcp).visit(api, keys, caller, request.headers());
+        let operations = Arc::clone(self.api.operations());
+        let visit = Arc::clone(&self.mcp).visit(operations, caller);
         // The listener checks the host. Programs send no `Origin`, and a page in a browser must not use this path.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -61,7 +62,7 @@ impl<C: Clock, E: Entropy> Mounted<C, E> {
             Ok(body) => body.to_bytes(),
             Err(never) => match never {},
         };
-        Answer::from_parts(head, Either::Left(Full::new(body)))
+        Answer::from_parts(head, Body::from(body))
     }
 }
 
@@ -83,6 +84,10 @@ impl<C: Clock, E: Entropy> Answers for Mounted<C, E> {
 
     fn knows(&self, headers: &HeaderMap, keys: &dyn Keys) -> bool {
         self.api.knows(headers, keys)
+    }
+
+    fn operations(&self) -> &Arc<dyn Operations> {
+        self.api.operations()
     }
 
     fn stop(&self) {

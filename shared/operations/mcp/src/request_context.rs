@@ -3,19 +3,19 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::HeaderMap;
-use triad_console::{Answers, Caller, Keys};
+use serde_json::Value;
+use triad_operator::operations::{Answer, Caller, Operations, Request};
 use triad_runtime::{Clock, Entropy};
 
-use crate::api_request::Asking;
-use crate::dry_runs::Tried;
+use crate::dry_runs::DryRuns;
 use crate::pages::Pages;
+use crate::tools::told;
 
 /// Settings of the MCP server; they are the same for all callers. The default allows no acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Whether the tools `dry_run` and `act` are offered. This grants no permission: the operators' API decides
-    /// whether a caller may act.
+    /// Whether the tools `dry_run` and `act` are offered. This grants no permission: the role of a caller
+    /// says whether it may act.
     pub acts: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct Mcp<C, E> {
     pub(crate) entropy: E,
     pub(crate) settings: Settings,
     pub(crate) pages: Box<dyn Pages>,
-    tried: Mutex<Tried>,
+    tried: Mutex<DryRuns>,
 }
 
 impl<C, E> fmt::Debug for Mcp<C, E> {
@@ -52,19 +52,20 @@ impl<C: Clock, E: Entropy> Mcp<C, E> {
         })
     }
 
-    /// The context of a known caller: `keys` accepts these headers for `api`.
+    /// The context of a known caller.
     pub(crate) fn visit(
         self: Arc<Self>,
-        api: Arc<dyn Answers>,
-        keys: Arc<dyn Keys>,
+        operations: Arc<dyn Operations>,
         caller: Caller,
-        headers: &HeaderMap,
     ) -> Visit<C, E> {
-        let asking = Asking::new(api, keys, caller, headers);
-        Visit { mcp: self, asking }
+        Visit {
+            mcp: self,
+            operations,
+            caller,
+        }
     }
 
-    pub(crate) fn tried(&self) -> MutexGuard<'_, Tried> {
+    pub(crate) fn tried(&self) -> MutexGuard<'_, DryRuns> {
         self.tried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -72,14 +73,24 @@ impl<C: Clock, E: Entropy> Mcp<C, E> {
 /// A caller of the tools.
 pub(crate) struct Visit<C, E> {
     pub(crate) mcp: Arc<Mcp<C, E>>,
-    pub(crate) asking: Asking,
+    operations: Arc<dyn Operations>,
+    pub(crate) caller: Caller,
+}
+
+impl<C, E> Visit<C, E> {
+    /// Executes a request on behalf of the caller.
+    pub(crate) async fn execute(&self, asked: Request) -> Result<Answer, Value> {
+        let made = self.operations.execute(&self.caller, asked).await;
+        made.map_err(|problem| told(&problem))
+    }
 }
 
 impl<C, E> Clone for Visit<C, E> {
     fn clone(&self) -> Self {
         Self {
             mcp: Arc::clone(&self.mcp),
-            asking: self.asking.clone(),
+            operations: Arc::clone(&self.operations),
+            caller: self.caller.clone(),
         }
     }
 }

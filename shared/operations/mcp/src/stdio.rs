@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
 use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinError;
-use triad_console::{Answers, Caller, Digest, Keys};
+use triad_operator::operations::{Caller, Operations};
 use triad_runtime::{Clock, Entropy};
 
 use crate::request_context::Mcp;
@@ -28,37 +26,20 @@ pub enum StdioError {
     Broken(#[from] JoinError),
 }
 
-/// Keys that accept every request as the owner of the process: only the owner can write to its standard input.
-struct Owner(Caller);
-
-impl Keys for Owner {
-    fn is_open(&self) -> bool {
-        false
-    }
-
-    fn of(&self, _digest: &Digest) -> Option<Caller> {
-        Some(self.0.clone())
-    }
-}
-
 /// Serves the Model Context Protocol to the peer at `input` and `output`, one message a line, until `input` ends. The
-/// tools send their requests to `api`, as `caller`. It is no error if `input` ends at any time.
+/// tools ask `operations`, as `caller`. It is no error if `input` ends at any time.
 ///
 /// # Errors
 /// [`StdioError::Beginning`] if the first message does not begin the protocol or cannot be answered,
 /// [`StdioError::Broken`] if the task that serves the peer has panicked.
 pub async fn serve<C: Clock, E: Entropy>(
     mcp: Arc<Mcp<C, E>>,
-    api: Arc<dyn Answers>,
+    operations: Arc<dyn Operations>,
     caller: Caller,
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), StdioError> {
-    // The API requires a token; any token is the owner's.
-    let own = HeaderValue::from_static("Bearer owner");
-    let headers = HeaderMap::from_iter([(AUTHORIZATION, own)]);
-    let keys = Arc::new(Owner(caller.clone()));
-    let visit = mcp.visit(api, keys, caller, &headers);
+    let visit = mcp.visit(operations, caller);
     let transport =
         AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_LINE_BYTES);
     let talking = match visit.serve(transport).await {

@@ -4,7 +4,8 @@
 //! downstream's record keeps its last changes, and every setting that is still in force, however old; the topic of
 //! alerts has all its changes. Only listed campaigns are included: at most 200.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::order::{Hold, IncidentKind};
 use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp};
 use triad_runtime::dead_letter::{LetterEntry, LetterId};
@@ -19,9 +20,10 @@ use crate::skipped::Skipped;
 use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 
 /// One act of an operator.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEntry {
     /// When the act was done.
+    #[schemars(with = "crate::schema::Moment")]
     pub at: Timestamp,
     /// The order, downstream or campaign that the act was on.
     #[serde(flatten)]
@@ -30,9 +32,11 @@ pub struct AuditEntry {
     pub what: String,
     /// Who did the act, and why.
     #[serde(flatten)]
+    #[schemars(with = "crate::operations::Reason")]
     pub operator: OperatorAct,
     /// The step that the act is about; `None` if it is about no single step.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub step: Option<StepId>,
     /// What was changed, such as the corrected input; `None` if nothing is kept beside the act itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,28 +44,32 @@ pub struct AuditEntry {
 }
 
 /// The thing that an act was on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AuditTarget {
     /// An order.
     Order {
         /// The order's id.
+        #[schemars(with = "String")]
         order_id: OrderId,
     },
     /// A downstream.
     Downstream {
         /// The name of the downstream's agent.
+        #[schemars(with = "String")]
         downstream: AgentName,
     },
     /// A campaign: it was started, stopped or resumed.
     Campaign {
         /// The campaign's id.
+        #[schemars(with = "String")]
         campaign_id: CampaignId,
     },
     /// A dead letter: it was replayed or dismissed.
     DeadLetter {
         /// The letter's id.
-        #[serde(serialize_with = "as_text")]
+        #[serde(with = "as_text")]
+        #[schemars(with = "String")]
         dead_letter: LetterId,
     },
 }

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::pin;
 
 use futures::future::{Either, select};
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::OrderId;
 use triad_runtime::Clock;
 use triad_workflow::Millis;
@@ -27,33 +27,38 @@ pub struct Bulk {
     pub dry_run: bool,
 }
 
-/// What came of an act on one order. As JSON an object with `order_id`, `result` (`done`, `refused` or
-/// `failed`), `text` (for people), `dry_run`, and `unsent` (whether messages of the act are left to the
-/// Supervisor).
-#[derive(Debug, Clone, PartialEq)]
+/// What came of an act on one order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ActResult {
     /// The order that the act was on.
-    pub order: OrderId,
+    #[schemars(with = "String")]
+    pub order_id: OrderId,
     /// What came of the act; in a dry run: what would come of it.
-    pub outcome: ActOutcome,
+    pub result: Verdict,
+    /// The same in words, for people.
+    pub text: String,
     /// Whether this was a dry run, in which nothing is written.
     pub dry_run: bool,
+    /// Whether messages of the act are left to the Supervisor, because the bus has not taken them.
+    pub unsent: bool,
 }
 
-impl Serialize for ActResult {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut line = to.serialize_struct("Line", 5)?;
-        line.serialize_field("order_id", &self.order)?;
-        line.serialize_field("result", self.outcome.verdict().name())?;
-        line.serialize_field("text", &self.outcome.to_string())?;
-        line.serialize_field("dry_run", &self.dry_run)?;
-        line.serialize_field("unsent", &self.outcome.is_unsent())?;
-        line.end()
+impl ActResult {
+    /// The result of an act on one order.
+    #[must_use]
+    pub fn of(order_id: OrderId, outcome: &ActOutcome, dry_run: bool) -> Self {
+        Self {
+            order_id,
+            result: outcome.verdict(),
+            text: outcome.to_string(),
+            dry_run,
+            unsent: outcome.is_unsent(),
+        }
     }
 }
 
 /// How many orders came to which verdict, and how many were not acted on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
     /// Orders on which the act was done; in a dry run: would be done.
     pub done: usize,
@@ -124,16 +129,13 @@ where
             tally.stopped = true;
             return Ok(tally);
         }
-        let line = ActResult {
-            outcome: act(order.clone()).await,
-            order,
-            dry_run: how.dry_run,
-        };
-        tally.count(line.outcome.verdict());
+        let outcome = act(order.clone()).await;
+        let line = ActResult::of(order, &outcome, how.dry_run);
+        tally.count(line.result);
         tally.left -= 1;
-        tally.unsent += usize::from(line.outcome.is_unsent());
+        tally.unsent += usize::from(line.unsent);
         report(&line)?;
-        if line.outcome.is_unsent() {
+        if line.unsent {
             return Ok(tally);
         }
     }

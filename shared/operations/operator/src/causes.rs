@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserializer, Deserialize, Serialize, Serializer};
 use triad_core::{Attention, Failure, OrderId, Timestamp};
 use triad_runtime::StoreError;
 use triad_runtime::ports::OperatorStore;
@@ -18,10 +20,11 @@ use crate::skipped::Skipped;
 pub const MAX_CAUSES: usize = 10_000;
 
 /// The orders that are in one state with one cause, counted, with one example.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseGroup {
     /// The state of the orders. As JSON the state's name, such as `Error`.
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "name", deserialize_with = "named")]
+    #[schemars(with = "String")]
     pub state: Attention,
     /// The fingerprint of the cause ([`Failure::fingerprint`]); empty for orders without a cause,
     /// such as paused ones.
@@ -29,11 +32,20 @@ pub struct CauseGroup {
     /// How many orders of this state and cause were counted.
     pub orders: u64,
     /// Since when the order that has waited longest needs an operator.
+    #[schemars(with = "crate::schema::Moment")]
     pub oldest: Timestamp,
     /// Since when the order that has waited for the shortest time needs an operator.
+    #[schemars(with = "crate::schema::Moment")]
     pub newest: Timestamp,
     /// One of the orders: the one that has waited longest.
+    #[schemars(with = "String")]
     pub example: OrderId,
+}
+
+fn named<'de, D: Deserializer<'de>>(from: D) -> Result<Attention, D::Error> {
+    let name = String::deserialize(from)?;
+    let known = Attention::ALL.into_iter().find(|one| one.name() == name);
+    known.ok_or_else(|| D::Error::custom(format!("{name:?} is no such state")))
 }
 
 fn name<S: Serializer>(state: &Attention, to: S) -> Result<S::Ok, S::Error> {

@@ -3,18 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_core::operate::NoInput;
 
 /// How an operator corrects a step's input.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Correction {
     /// The new input is this value, whatever the present one is.
     Whole(Value),
     /// The new input is the present one with these values in their places. They are put in, in this order.
-    Set(Vec<Set>),
+    Set(#[schemars(with = "Vec<String>")] Vec<Set>),
 }
 
 /// A value that is put at one place of an input: as text `PATH=VALUE`, such as `amount=12.5` or
@@ -86,6 +87,11 @@ impl Correction {
 }
 
 impl Set {
+    /// The path of its place, as text.
+    pub(crate) fn place(&self) -> String {
+        display_path(&self.path)
+    }
+
     fn apply(&self, input: &mut Value) -> Result<(), CorrectionError> {
         let mut place = input;
         for (at, part) in self.path.iter().enumerate() {
@@ -204,7 +210,7 @@ fn first_part(text: &str, is_first: bool) -> Option<(PathSegment, &str)> {
 }
 
 /// One place at which two inputs differ. As text `amount: 12 -> 12.5`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// The place, in the form of the path of a [`Set`]; empty if the whole inputs differ.
     pub path: String,

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::due::{ALL_SHARDS, SHARDS};
 use triad_core::{Attention, ProcessState, Timestamp};
 use triad_runtime::ports::{Lately, OperatorStore, Tally};
@@ -23,7 +24,7 @@ const ROWS: u32 = 1_000;
 pub const CLOSED: &str = "closed";
 
 /// Orders counted by state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OrderCounts {
     /// Orders that need an operator, by state: Error, CompensationFailed and Paused.
     pub needing: Vec<Needing>,
@@ -35,22 +36,23 @@ pub struct OrderCounts {
 }
 
 /// Orders in one state that need an operator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Needing {
     /// The state's name: `Error`, `CompensationFailed` or `Paused`.
-    pub state: &'static str,
+    pub state: String,
     /// How many orders were counted.
     pub orders: u64,
     /// Whether there may be more orders than were counted, because only the first page of each shard of
     /// the attention index is read where the store does not count.
     pub more: bool,
     /// Since when the order that has waited longest needs an operator; `None` if no order was counted.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub oldest: Option<Timestamp>,
 }
 
 /// How many orders are under way, as far as they were counted: all of them where the store counts its orders.
 /// Otherwise the due index is counted, in which orders are until their bad end is confirmed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnderWay {
     /// How many orders were counted, those that are set aside included.
     pub orders: u64,
@@ -65,6 +67,7 @@ pub struct UnderWay {
     /// Whether there may be more of these than were counted: of the due index at most 1,000 of each shard are.
     pub more_overdue: bool,
     /// Since when the one of these that is due longest has been due; `None` if there are none.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub oldest_due: Option<Timestamp>,
 }
 
@@ -97,7 +100,7 @@ impl OrderCounts {
         let needing = |(kind, oldest): (Attention, Option<Timestamp>)| {
             let of = tally.groups.iter().filter(|g| g.attention == Some(kind));
             Needing {
-                state: kind.name(),
+                state: kind.name().to_owned(),
                 orders: of.map(|group| group.orders).sum(),
                 more: false,
                 oldest,
@@ -138,7 +141,7 @@ impl OrderCounts {
 
 async fn needing_of<S: OperatorStore>(store: &S, kind: Attention) -> Result<Needing, StoreError> {
     let mut all = Needing {
-        state: kind.name(),
+        state: kind.name().to_owned(),
         orders: 0,
         more: false,
         oldest: None,
@@ -182,7 +185,7 @@ async fn under_way<S: StateStore>(store: &S, now: Timestamp) -> Result<UnderWay,
 }
 
 /// Orders that were submitted and that finished within a time before now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
     /// The time, in milliseconds.
     pub within_ms: u64,

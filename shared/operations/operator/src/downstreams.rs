@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::breaker::Breaker;
 use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
 use triad_core::due::SHARDS;
@@ -168,15 +169,29 @@ fn agents(step: &Step) -> impl Iterator<Item = &AgentName> {
 }
 
 /// A downstream as it was read: its name and its record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DownstreamView {
     /// The name of the downstream's agent.
+    #[schemars(with = "String")]
     pub downstream: AgentName,
     /// The downstream's circuit breaker, what operators have set, and its last change.
+    #[schemars(with = "crate::schema::Object")]
     pub record: Downstream,
 }
 
 impl DownstreamView {
+    /// Whether it is called freely: its breaker is closed, and no operator has set it or paused a step of it.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        let Downstream {
+            breaker,
+            forced,
+            paused,
+            ..
+        } = &self.record;
+        breaker.name() == "closed" && forced.is_none() && paused.is_empty()
+    }
+
     /// Whether no calls are made to the downstream, except probing calls: an operator has forced its breaker open, or
     /// the breaker is open and no operator has forced it closed. Paused step types are ignored.
     #[must_use]
@@ -289,18 +304,19 @@ pub async fn waiting(
 }
 
 /// Orders that wait for one downstream (or for Triad itself) in one lane, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Waiting {
     /// The downstream's name; or `Triad itself` for orders that wait because replies lie unread.
     pub waiting_for: String,
     /// How many orders wait, and what the Schedulers know of the downstream.
+    #[schemars(with = "crate::schema::Object")]
     pub pressure: Pressure,
     /// Why the orders wait.
     pub why: Why,
 }
 
 /// Why orders wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
     /// The downstream is not to be called for now: its breaker is open, or an operator has paused
@@ -334,9 +350,10 @@ impl Waiting {
 const DEFERRED_PAGE: u32 = 64;
 
 /// Orders under way of which a step is deferred, counted by the downstream that it waits for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Deferred {
     /// How many orders wait for each downstream. An order that waits for two is counted for both.
+    #[schemars(with = "BTreeMap<String, u64>")]
     pub orders: BTreeMap<AgentName, u64>,
     /// Whether more orders may be under way than were looked at.
     pub more: bool,

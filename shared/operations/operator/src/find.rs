@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use triad_core::due::ALL_SHARDS;
 use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp};
@@ -26,16 +27,18 @@ const DUE_PAGE: u32 = 1_000;
 
 /// A filter for orders. An order fits if it fits every field that is set. The default has no field set:
 /// every order fits.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Filter {
     /// Only orders in this state that no operator has closed; for `Paused`: only orders that an
     /// operator has paused and that are not finished; for `UnderWay`: all that are not finished. `None`: any.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub state: Option<StateFilter>,
     /// Only orders with a cause whose fingerprint fits the pattern. `None`: any, with or without a
     /// cause.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub cause: Option<CausePattern>,
     /// Only orders of the workflow with exactly this name. `None`: any.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,9 +46,11 @@ pub struct Filter {
     /// Only orders whose age, in milliseconds, is at least this: since they finished; for `Paused`
     /// since they were paused; for all others since they were submitted. `None`: any.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
     pub older_than: Option<Millis>,
     /// Only orders with exactly this search key. `None`: any.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub search: Option<SearchKey>,
     /// Only orders whose id has this text in it, at any place. `None`: any. No index helps to find them.
     #[serde(skip_serializing_if = "Option::is_none")]

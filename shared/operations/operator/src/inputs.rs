@@ -9,7 +9,7 @@ use triad_core::pass::Snapshot;
 use triad_core::{Order, StepState, Timing};
 use triad_runtime::beside::read_all;
 use triad_runtime::{DefinitionStore, StateStore, StoreError};
-use triad_workflow::service::{Body, CallForm};
+use triad_workflow::service::{Body, CallDefinition, CallForm};
 use triad_workflow::{StepId, Workflow};
 
 /// The details of an order and the calls of its steps.
@@ -83,6 +83,10 @@ pub struct CallView<'a> {
     pub idempotency_key: &'a str,
     /// The input; `None` if its expressions have no value now.
     pub input: Option<&'a Value>,
+    /// For a compensation: the key of the effect that it undoes.
+    pub compensates: Option<&'a str>,
+    /// How the action is called, from the description of its service; `None` if it has none.
+    pub form: Option<&'a CallDefinition>,
     /// Why the input has no value, for people; `None` if it has one.
     pub why: Option<String>,
     /// The request as the description of the service makes it, in lines for people: method and path, headers, an empty
@@ -102,6 +106,8 @@ impl<'a> CallView<'a> {
             action: &call.action,
             idempotency_key: &call.idempotency_key.0,
             input: call.input.as_ref().ok(),
+            compensates: call.compensates.as_ref().map(|key| key.0.as_str()),
+            form: call.form.as_deref(),
             why: call.input.as_ref().err().map(ToString::to_string),
             request: request(call),
         }

@@ -28,6 +28,18 @@ pub fn moment(at: Timestamp) -> String {
     }
 }
 
+/// Reads a moment in RFC 3339, such as `2023-11-14T22:13:20.123Z`.
+///
+/// # Errors
+/// If the text is none, or a moment before 1970.
+pub fn read_moment(text: &str) -> Result<Timestamp, humantime::TimestampError> {
+    let at = humantime::parse_rfc3339(text)?;
+    let since = at.duration_since(std::time::UNIX_EPOCH);
+    let since = since.map_err(|_| humantime::TimestampError::OutOfRange)?;
+    let millis = u64::try_from(since.as_millis());
+    millis.map(Timestamp).map_err(|_| humantime::TimestampError::OutOfRange)
+}
+
 /// The last millisecond of the year 9999.
 const LAST_MS: u64 = 253_402_300_799_999;
 

@@ -13,7 +13,6 @@
 //! | [`bulk`], [`acts`], [`outcome`] | acts on many orders: dry run, rate, a report of each, stop between two | one record an order, and writes it |
 //! | [`campaign`] | one stored act on many orders, which the Supervisor carries out and stops early if it does not help | the orders that it acts on, and a record a batch |
 //! | [`downstreams`] | shows and holds downstreams and step types, and the orders that wait for them | one control record a downstream |
-//! | [`status`] | the status of an installation: orders under way, waiting, and in need of an operator | indexes and control records |
 //! | [`versions`] | shows the versions of workflows and removes those that no order needs | the whole table of process records |
 //! | [`changes`] | lists the differences between two versions | nothing |
 //! | [`audit`] | lists every stored act, with its operator and reason | the whole table of process records |
@@ -23,6 +22,7 @@
 //! | [`recent`] | shows the newest alerts and counts recent dead letters | a bounded part of the two topics |
 //! | [`visible_text`] | makes text from outside safe to show in a terminal or a browser | nothing |
 //! | [`topic`] | the port by which the topics are read | nothing |
+//! | [`operations`] | all of it as typed requests with answers, for every way in: roles, hidden fields, bounds, dry runs | what the request reads |
 //! | [`moving`] | exports an installation into a file, and imports a file into another one | the whole store |
 //!
 //! [`json`] has the form of all of it for programs: one line a thing, moments in RFC 3339.
@@ -57,6 +57,7 @@ mod merge;
 pub mod messages;
 pub mod moving;
 pub mod next;
+pub mod operations;
 pub mod order;
 pub mod outages;
 pub mod outcome;
@@ -64,9 +65,9 @@ mod pace;
 pub mod pages;
 pub mod recent;
 pub mod resolving;
+mod schema;
 pub mod search;
 mod skipped;
-pub mod status;
 pub mod timeline;
 pub mod topic;
 pub mod versions;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use triad_core::order::{Dropped, Hold, Incident};
 use triad_core::{
@@ -14,7 +15,7 @@ use crate::next::{self, NextAct};
 use crate::timeline::{TimelineEntry, gaps, timeline};
 
 /// The trace that an order belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TraceView {
     /// The trace's id, 32 hexadecimal digits.
     pub trace_id: String,
@@ -38,31 +39,40 @@ impl TraceView {
 
 /// An order's whole record, in the names that people use for its parts. Its form for programs is
 /// [`json::line`](crate::json::line)'s, of the kind `order`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OrderView<'a> {
     /// The order's id.
+    #[schemars(with = "String")]
     pub order_id: &'a OrderId,
     /// The name of the order's process state, such as `Processing`.
     pub state: &'static str,
     /// The definition that the order is pinned to: name and hash.
+    #[schemars(with = "String")]
     pub workflow: &'a WorkflowRef,
     /// The order's lane: normal or high.
+    #[schemars(with = "String")]
     pub priority: Priority,
     /// The order's search keys: values by name. Left out if it has none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub search: BTreeMap<&'a str, &'a str>,
     /// When Submission accepted the order.
+    #[schemars(with = "crate::schema::Moment")]
     pub submitted_at: Timestamp,
     /// When the order finished; `None` if it has not.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub finished_at: Option<Timestamp>,
     /// When the Supervisor looks at the order if its record has not changed by then. `None` for a new order and for a
     /// finished one.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub complete_by: Option<Timestamp>,
     /// The id of the live claim; `None` if no Scheduler has claimed the order.
+    #[schemars(with = "Option<String>")]
     pub locked_by: Option<&'a ClaimId>,
     /// The moment by which the order must have finished; `None` if it has no deadline.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub deadline: Option<Timestamp>,
     /// Since when the order is known to be late; `None` if it is not.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub late_since: Option<Timestamp>,
     /// The largest number of failures that any one step has in this run, in the present direction (forward
     /// or compensating); 0 if no step has failed.
@@ -75,34 +85,44 @@ pub struct OrderView<'a> {
     pub cause: Option<String>,
     /// The failure that `cause` is the fingerprint of, as a whole: class, step, code and message. `None` if
     /// the order has no cause.
+    #[schemars(with = "Option<crate::schema::Object>")]
     pub failure: Option<&'a Failure>,
     /// The record's version: every write raises it by one.
+    #[schemars(with = "u64")]
     pub version: Version,
     /// Sequence number of the last status message; they are counted from 1 without gaps.
     pub status_sequence: u32,
     /// How often an operator has started a new run of the finished order; 0 at first.
     pub run: u32,
     /// The operator who paused the order, when and why; `None` if it is not paused.
+    #[schemars(with = "Option<crate::schema::Object>")]
     pub paused: Option<&'a Hold>,
     /// The operator who closed the order by hand, when and why; `None` if it is not closed.
+    #[schemars(with = "Option<crate::schema::Object>")]
     pub closed: Option<&'a Hold>,
     /// The trace that the order belongs to; left out if the order belongs to none ([`TraceView::of`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceView>,
     /// The records of the order's steps, in the workflow's order.
+    #[schemars(with = "Vec<crate::schema::Object>")]
     pub steps: &'a [StepRecord],
     /// Recoveries, failures and operators' acts that the record still keeps, oldest first.
+    #[schemars(with = "Vec<crate::schema::Object>")]
     pub incidents: &'a [Incident],
     /// How many lines were dropped from `incidents` because there were too many, and when the latest of them
     /// happened; `None` if none was dropped.
+    #[schemars(with = "Option<crate::schema::Object>")]
     pub dropped: Option<Dropped>,
     /// The history in lines for people, oldest first.
+    #[schemars(with = "Vec<crate::schema::Object>")]
     pub timeline: Vec<TimelineEntry>,
     /// The attempts whose timeline lines were dropped, as texts; empty if there are none, as for most orders.
     pub gaps: Vec<String>,
     /// The messages of the outbox that are not noted as acknowledged ([`messages::of`]).
+    #[schemars(with = "Vec<crate::schema::Object>")]
     pub messages: Vec<MessageView<'a>>,
     /// What will happen to the order next, soonest first; never empty.
+    #[schemars(with = "Vec<crate::schema::Object>")]
     pub next: Vec<NextAct>,
 }
 

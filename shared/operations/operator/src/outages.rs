@@ -1,5 +1,7 @@
 //! What is wrong with the downstreams: since when, why, and how many orders wait for it.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::Timestamp;
 use triad_core::breaker::Breaker;
 use triad_core::downstream::ForcedTo;
@@ -9,30 +11,35 @@ use triad_workflow::AgentName;
 use crate::downstreams::{Deferred, DownstreamView, StepType, Waiting, Why};
 
 /// What is wrong with one downstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outage {
     /// The downstream's name.
+    #[schemars(with = "String")]
     pub downstream: AgentName,
     /// What is wrong.
     pub kind: OutageKind,
     /// Since when; `None` if that is not known.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub since: Option<Timestamp>,
     /// How many orders wait for it: those that have not begun, and those with a step that is deferred.
     pub waiting: u64,
     /// Whether more orders may wait, because not all were looked at.
     pub more: bool,
     /// When the oldest of those that have not begun was submitted.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub oldest: Option<Timestamp>,
 }
 
 /// What is wrong with a downstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "what", rename_all = "kebab-case")]
 pub enum OutageKind {
     /// Its calls failed, and no call is made but to see whether it is back.
     Down {
         /// Why it counts as down, for a person; empty if that is not known.
         why: String,
         /// When it is tried again.
+        #[schemars(with = "crate::schema::Moment")]
         tried_again: Timestamp,
     },
     /// An operator has paused it.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::migrate::Change;
 use triad_core::{OperationRefusal, Order, WorkflowRef};
 use triad_runtime::operator::{Migrated, OperateError, Operated};
@@ -64,7 +66,8 @@ pub struct Now {
 }
 
 /// What came of an act, as one of three results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The act is done, or in a dry run would be.
     Done,

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::Timestamp;
 use triad_core::message::Alert;
 use triad_runtime::InputRecord;
@@ -17,9 +18,10 @@ use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 pub const LAST: u32 = 1_000;
 
 /// The newest alerts.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Alerts {
     /// The alerts, the newest first, each once.
+    #[schemars(with = "Vec<crate::schema::Object>")]
     pub alerts: Vec<Alert>,
     /// Whether older alerts were left out.
     pub more: bool,
@@ -28,13 +30,15 @@ pub struct Alerts {
 }
 
 /// Alerts of one kind that are about the same downstream or campaign, or have the same cause.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AlertGroup {
     /// The first of them, which is the newest if the alerts are in that order.
+    #[schemars(with = "crate::schema::Object")]
     pub newest: Alert,
     /// How many there are.
     pub alerts: usize,
     /// When the oldest of them happened.
+    #[schemars(with = "crate::schema::Moment")]
     pub first: Timestamp,
 }
 
@@ -74,7 +78,7 @@ fn about(alert: &Alert) -> (&'static str, &str) {
 }
 
 /// Dead letters that are not dismissed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Letters {
     /// How many letters were counted. Several letters about one record count once.
     pub letters: usize,

@@ -1,5 +1,6 @@
 //! Records and rows that a search could not read.
 
+use serde::{Deserialize, Serialize};
 use triad_core::{Order, OrderId};
 use triad_runtime::ports::Unreadable;
 use triad_runtime::{StateStore, StoreError};
@@ -10,7 +11,7 @@ pub const MAX_UNREADABLE: usize = 1_000;
 
 /// Records, and rows of an index, that a search could not read. Each of them might have fitted the
 /// search, or not.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// The first of these, at most [`MAX_UNREADABLE`], each order once: the order and why it cannot be read.
     pub unreadable: Vec<Unreadable>,

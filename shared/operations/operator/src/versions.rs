@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::{Timestamp, WorkflowRef};
 use triad_runtime::ports::{OperatorStore, StoredVersion, Tally};
 use triad_runtime::{StateStore, StoreError};
@@ -15,13 +16,16 @@ use crate::find::is_under_way;
 pub const SAFE_TO_REMOVE_AFTER: Millis = Millis(3_600_000);
 
 /// A stored version of a workflow, and how many orders need it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Version {
     /// The name of the workflow.
+    #[schemars(with = "String")]
     pub workflow: WorkflowName,
     /// The hash of the version's content.
+    #[schemars(with = "String")]
     pub version: DefinitionHash,
     /// When this version was published; if that was done several times, the last time.
+    #[schemars(with = "crate::schema::Moment")]
     pub published_at: Timestamp,
     /// Whether this is the present version of its name: new orders run it.
     pub present: bool,

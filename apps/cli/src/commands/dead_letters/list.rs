@@ -1,18 +1,23 @@
 //! `triad dead-letters list`: the causes with their numbers, then the newest letters.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use triad_operator::dead_letters::{LetterError, LetterFilter, Listing, list};
+use triad_operator::dead_letters::{LetterError, LetterFilter, list};
+use triad_operator::operations::letters::LettersFound;
+use triad_operator::operations::{DeadLetterFilter, ListDeadLetters};
+use triad_operator::pages::MAX_PAGE;
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
 use super::topic::KafkaLetters;
-use super::{FilterArgs, text};
+use super::text;
 use crate::commands::connection::KafkaAloneArgs;
 use crate::output::{self, count, count_text, relative_time};
+use crate::place::{Place, explained};
 
 /// Most characters of a cause and of a key in the table; `show` prints them whole.
 const SHOWN: usize = 72;
@@ -27,7 +32,7 @@ const SHOWN_KEY: usize = 24;
   triad dead-letters list --json | jq 'select(.kind == \"letter\" and .replayed_at == null) | .id'")]
 pub struct ListArgs {
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: DeadLetterFilter,
     /// Only letters that were never replayed
     #[arg(long)]
     not_replayed: bool,
@@ -49,19 +54,17 @@ pub struct ListArgs {
 /// # Errors
 /// If the topic cannot be read, holds more letters than an index takes, or standard output fails.
 pub async fn run(args: ListArgs) -> Result<ExitCode> {
-    let topic = KafkaLetters::of(&args.kafka, args.json).await?;
-    let filter = LetterFilter {
-        not_replayed: args.not_replayed,
-        dismissed: args.dismissed,
-        ..args.filter.clone().filter()
-    };
-    let listing = list(&topic, &filter, output::limit(args.limit)).await;
-    let listing = match listing {
-        Ok(listing) => listing,
-        Err(LetterError::Topic(error)) => return Err(error.into()),
-        Err(LetterError::Full(full)) => {
-            return Err(anyhow::Error::new(full).context("give a shorter time with --since"));
+    let listing = match args.kafka.data.far()? {
+        Some(far) => {
+            let asked = ListDeadLetters {
+                filter: args.filter,
+                not_replayed: args.not_replayed,
+                dismissed: args.dismissed,
+                limit: Some(output::limit(args.limit).min(MAX_PAGE)),
+            };
+            Place::of(Arc::new(far)).ask(asked).await?
         }
+        None => here(&args).await?,
     };
     if args.json {
         print_json(&listing)?;
@@ -75,7 +78,25 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_json(listing: &Listing) -> Result<()> {
+/// The listing, read from the broker.
+async fn here(args: &ListArgs) -> Result<LettersFound> {
+    let topic = KafkaLetters::of(&args.kafka, args.json).await?;
+    let filter = args.filter.read(SystemClock.now());
+    let filter = LetterFilter {
+        not_replayed: args.not_replayed,
+        dismissed: args.dismissed,
+        ..filter.map_err(explained)?
+    };
+    match list(&topic, &filter, output::limit(args.limit)).await {
+        Ok(found) => Ok(found.into()),
+        Err(LetterError::Topic(error)) => Err(error.into()),
+        Err(LetterError::Full(full)) => {
+            Err(anyhow::Error::new(full).context("give a shorter time with --since"))
+        }
+    }
+}
+
+fn print_json(listing: &LettersFound) -> Result<()> {
     for group in &listing.causes {
         output::print("cause", group)?;
     }
@@ -88,7 +109,7 @@ fn print_json(listing: &Listing) -> Result<()> {
 }
 
 /// How many letters there are, listed or not.
-fn letters(listing: &Listing) -> u64 {
+fn letters(listing: &LettersFound) -> u64 {
     listing
         .causes
         .iter()
@@ -96,7 +117,7 @@ fn letters(listing: &Listing) -> u64 {
         .sum()
 }
 
-fn print(listing: &Listing) {
+fn print(listing: &LettersFound) {
     let now = SystemClock.now();
     if listing.causes.is_empty() {
         println!("no dead letters");

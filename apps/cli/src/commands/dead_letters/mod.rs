@@ -14,10 +14,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use triad_operator::dead_letters::LetterFilter;
-use triad_runtime::Clock;
-use triad_runtime::system::SystemClock;
-use triad_workflow::Millis;
 
 /// List, show, replay and dismiss records that could not be handled
 #[derive(Debug, Args)]
@@ -61,31 +57,5 @@ pub async fn run(args: DeadLettersArgs) -> Result<ExitCode> {
         DeadLettersCommand::Dismiss(args) => replay::run(args.into()).await,
         #[cfg(feature = "aws")]
         DeadLettersCommand::Restore(args) => restore::run(args).await,
-    }
-}
-
-/// Options that choose dead letters.
-#[derive(Debug, Clone, Default, Args)]
-pub struct FilterArgs {
-    /// Only letters with this cause
-    #[arg(long, value_name = "CODE")]
-    cause: Option<String>,
-    /// Only letters of records of this topic
-    #[arg(long, value_name = "TOPIC")]
-    topic: Option<String>,
-    /// Only letters not older than this, such as 2h; the topic is read from there on
-    #[arg(long, value_name = "TIME", value_parser = str::parse::<Millis>)]
-    since: Option<Millis>,
-}
-
-impl FilterArgs {
-    /// The filter, with `--since` as a moment.
-    fn filter(self) -> LetterFilter {
-        LetterFilter {
-            cause: self.cause,
-            topic: self.topic,
-            since: self.since.map(|span| SystemClock.now().minus(span)),
-            ..LetterFilter::default()
-        }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
@@ -10,17 +11,21 @@ use serde_json::json;
 use triad_kafka::{KafkaBus, KafkaError};
 use triad_operator::Rate;
 use triad_operator::dead_letters::{
-    Chosen, Deed, Replay, ReplayError, ReplayOutcome, Tally, replay,
+    Bytes, Chosen, Deed, Replay, ReplayError, ReplayOutcome, Tally, replay,
 };
+use triad_operator::operations::letters::LetterAct;
+use triad_operator::operations::{ActOnDeadLetters, DeadLetterFilter};
 use triad_runtime::Clock;
 use triad_runtime::dead_letter::replay::{ReplayAct, ReplayRefusal};
 use triad_runtime::dead_letter::{Letter, MAX_VALUE_BYTES};
 use triad_runtime::system::SystemClock;
 
 use super::topic::KafkaLetters;
-use super::{FilterArgs, text};
+use super::text;
 use crate::commands::connection::KafkaAloneArgs;
-use crate::output::{Usage, print_line};
+use crate::operate::ActArgs;
+use crate::output::{self, Usage, print_line};
+use crate::place::{Far, Place, explained};
 
 /// Send dead letters again to the topics that they came from, and mark them as replayed
 #[derive(Debug, Args)]
@@ -44,7 +49,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: DeadLetterFilter,
     /// Why they are replayed; kept in the marker
     #[arg(long, value_name = "TEXT")]
     why: String,
@@ -95,7 +100,7 @@ pub struct DismissArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: DeadLetterFilter,
     /// Why they are dismissed; kept in the marker
     #[arg(long, value_name = "TEXT")]
     why: String,
@@ -165,10 +170,14 @@ fn rate(text: &str) -> Result<Rate, String> {
 /// [`Usage`] if ids, `--by`, `--why` or `--value` cannot be used; if the topic cannot be read or
 /// holds too many letters, no broker answers, or standard output fails.
 pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
-    let act = act(&args)?;
     let corrected = corrected(&args)?;
+    if let Some(far) = args.kafka.data.far()? {
+        return far_away(&args, far, corrected).await;
+    }
+    let act = act(&args)?;
     let letters = if args.all {
-        Chosen::All(args.filter.clone().filter())
+        let filter = args.filter.read(SystemClock.now());
+        Chosen::All(filter.map_err(explained)?)
     } else {
         let parsed: Result<_, _> = args.ids.iter().map(|id| id.parse()).collect();
         Chosen::Named(parsed.map_err(|e| Usage(format!("{e}")))?)
@@ -207,6 +216,59 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
+    })
+}
+
+/// The same at a console far away: in requests, until all letters are handled. Letters that were handled before are not
+/// handled again, so with `--again` there is one request.
+async fn far_away(args: &ReplayArgs, far: Far, corrected: Option<Vec<u8>>) -> Result<ExitCode> {
+    let act = ActArgs {
+        why: args.why.clone(),
+        by: args.by.clone(),
+    };
+    let asked = ActOnDeadLetters {
+        act: match args.deed {
+            Deed::Replay => LetterAct::Replay,
+            Deed::Dismiss => LetterAct::Dismiss,
+        },
+        letters: args.ids.clone(),
+        filter: args.all.then(|| args.filter.clone()),
+        value: corrected.map(Bytes),
+        again: args.again,
+        reason: act.reason(true)?,
+        dry_run: args.is_dry(),
+        rate: Some(args.rate.per_second()),
+    };
+    let place = Place::of(Arc::new(far));
+    let mut tally = Tally::default();
+    // Each request handles one letter at least, or says that there are no more.
+    loop {
+        let acted = place.ask(asked.clone()).await?;
+        tally.replayed += acted.done;
+        tally.before = acted.done_before;
+        tally.failed += acted.failed;
+        for one in &acted.results {
+            if args.json {
+                output::print("letter", one)?;
+                continue;
+            }
+            let why = one.why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+            let line = format!("{}  {}{why}", one.id, one.outcome.replace('-', " "));
+            println!("{}", text::line(&line));
+        }
+        let is_last = !acted.more || asked.again || asked.dry_run || acted.done == 0;
+        if acted.more && is_last {
+            eprintln!("triad: there are more letters: choose them in parts, with --since, --topic or --cause");
+        }
+        if is_last {
+            break;
+        }
+    }
+    sum(args, tally)?;
+    let refused = !args.all && tally.before > 0;
+    Ok(match tally.failed > 0 || refused {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
     })
 }
 

@@ -1,17 +1,19 @@
 //! `triad dead-letters show`: one letter with its headers, value and replays.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
 use triad_operator::dead_letters::{LetterView, show};
-use triad_runtime::dead_letter::letter::{Content, Marker};
-use triad_runtime::dead_letter::{Letter, LetterId};
+use triad_operator::operations::GetDeadLetter;
+use triad_runtime::dead_letter::LetterId;
 
 use super::text;
 use super::topic::KafkaLetters;
 use crate::commands::connection::KafkaAloneArgs;
 use crate::output::{self, Usage, moment, stream};
+use crate::place::Place;
 
 /// Show a dead letter: its cause, its headers, its value, and whether it was replayed
 #[derive(Debug, Args)]
@@ -40,15 +42,29 @@ pub struct ShowArgs {
 /// [`Usage`] if the id has another form; if the topic cannot be read, or standard output fails.
 pub async fn run(args: ShowArgs) -> Result<ExitCode> {
     let id: LetterId = args.id.parse().map_err(|e| Usage(format!("{e}")))?;
-    let topic = KafkaLetters::of(&args.kafka, args.json).await?;
-    let Some(shown) = show(&topic, &id, None).await? else {
+    let found = match args.kafka.data.far()? {
+        Some(far) => {
+            let asked = GetDeadLetter {
+                topic: id.topic.clone(),
+                partition: id.partition,
+                offset: id.offset,
+                written: None,
+            };
+            Place::of(Arc::new(far)).find(asked).await?.map(|found| found.0)
+        }
+        None => {
+            let topic = KafkaLetters::of(&args.kafka, args.json).await?;
+            show(&topic, &id, None).await?
+        }
+    };
+    let Some(shown) = found else {
         eprintln!(
             "triad: there is no dead letter {id}: triad dead-letters list shows those that are there"
         );
         return Ok(ExitCode::FAILURE);
     };
     if args.value {
-        write_value(&shown.letter);
+        write_value(&shown);
     } else if args.json {
         output::print("letter", &shown)?;
     } else {
@@ -58,44 +74,38 @@ pub async fn run(args: ShowArgs) -> Result<ExitCode> {
 }
 
 /// Writes the bytes unchanged; ignores a reader that has closed its end.
-fn write_value(letter: &Letter) {
-    stream::out_bytes(letter.value.bytes());
+fn write_value(letter: &LetterView) {
+    stream::out_bytes(&letter.value.0);
     if let Some(note) = note(letter) {
         eprintln!("triad: {note}");
     }
 }
 
 /// Notes what of the value is missing or changed.
-fn note(letter: &Letter) -> Option<String> {
-    match &letter.value {
-        Content::Whole(_) => None,
-        Content::Cut { beginning, of } => Some(format!(
+fn note(letter: &LetterView) -> Option<String> {
+    match letter.cut_from {
+        _ if letter.tombstone => Some("the record had no value (a tombstone)".to_owned()),
+        None => None,
+        Some(of) => Some(format!(
             "only the first {} of {of} bytes were kept; the whole is at {}, while that topic keeps it",
-            beginning.len(),
-            letter.id
+            letter.bytes, letter.id
         )),
-        Content::Tombstone => Some("the record had no value (a tombstone)".to_owned()),
     }
 }
 
-fn print(shown: &LetterView) {
-    let LetterView {
-        letter,
-        replays,
-        dismissed,
-    } = shown;
+fn print(letter: &LetterView) {
     println!("Letter    {}", text::line(&letter.id.to_string()));
     println!("Cause     {}", text::line(&letter.cause));
     println!("          {}", text::line(&letter.message));
     println!("Written   {}", moment(letter.at));
-    let key = letter.key.as_deref().map(text::bytes);
+    let key = letter.key.as_ref().map(|key| text::bytes(&key.0));
     println!("Key       {}", key.unwrap_or_else(|| "none".to_owned()));
     if let Some(of) = letter.key_of {
         println!("          the beginning of {of} bytes");
     }
     let mut title = "Headers ";
     for (name, value) in &letter.headers {
-        let value = value.as_deref().map_or("null".to_owned(), text::bytes);
+        let value = value.as_ref().map_or("null".to_owned(), |value| text::bytes(&value.0));
         println!("{title}  {}: {value}", text::line(name));
         title = "        ";
     }
@@ -108,25 +118,25 @@ fn print(shown: &LetterView) {
             of - letter.headers.len()
         );
     }
-    for Marker { act, corrected, .. } in replays {
-        let (by, why) = (text::line(&act.by), text::line(&act.why));
-        println!("Replayed  {}   by {by}: {why}", moment(act.at));
-        if let Some(corrected) = corrected {
+    for mark in &letter.replays {
+        let (by, why) = (text::line(&mark.by), text::line(&mark.why));
+        println!("Replayed  {}   by {by}: {why}", moment(mark.at));
+        if let Some(corrected) = &mark.corrected {
             println!(
                 "          with a corrected value of {} bytes",
-                corrected.len()
+                corrected.0.len()
             );
         }
     }
-    if let Some(Marker { act, .. }) = dismissed {
-        let (by, why) = (text::line(&act.by), text::line(&act.why));
-        println!("Dismissed {}   by {by}: {why}", moment(act.at));
+    if let Some(mark) = &letter.dismissed {
+        let (by, why) = (text::line(&mark.by), text::line(&mark.why));
+        println!("Dismissed {}   by {by}: {why}", moment(mark.at));
     }
-    let bytes = letter.value.bytes();
+    let bytes = &letter.value.0;
     if let Some(note) = note(letter) {
         println!("Note      {note}");
     }
-    if letter.value != Content::Tombstone {
+    if !letter.tombstone {
         let (what, shown) = text::value(bytes);
         println!("Value     {} bytes, {what}\n\n{shown}", bytes.len());
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use triad_core::Timestamp;
 
 use super::letter::{Letter, LetterEntry, LetterId};
@@ -33,7 +33,7 @@ struct LetterState {
 }
 
 /// The letters of one cause, counted. A letter that was made twice for one record counts once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// The cause's code, or [`OTHER_CAUSES`].
     pub cause: String,

@@ -15,8 +15,9 @@ use sha2::{Digest as _, Sha256};
 use triad_core::Timestamp;
 
 use self::memory_store::SessionStore;
-use crate::caller::{Caller, Digest, Keys, Role};
-use crate::problem::Problem;
+use triad_operator::operations::{Caller, Problem, Role};
+
+use crate::caller::{Digest, Keys};
 use crate::random::{NoRandom, random};
 use crate::seal::{self, Seal};
 use crate::settings::{SESSION_FOR, SessionForm, Settings};

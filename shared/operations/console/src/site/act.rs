@@ -5,17 +5,15 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use serde_json::Value;
 use triad_core::Order;
-use triad_operator::bulk::ActResult;
+use triad_operator::bulk::{ActResult, MAX_AT_ONCE};
+use triad_operator::operations::order_acts::{ActDetails, ActedOnOrders, OrderAct};
+use triad_operator::operations::{ActOnOrders, OrderFilter, Problem};
 use triad_operator::outcome::Verdict;
 
+use super::downstreams::reason;
 use super::layout::{Page, caller_line, csrf_input};
 use super::{Visit, campaigns, text};
-use crate::acts::difference;
-use crate::acts::orders::{Done, FilterForm, OrderAct, Request, carry_out};
-use crate::installation::Installation;
-use crate::params::{FILTER, Params};
-use crate::problem::Problem;
-use crate::settings::MAX_AT_ONCE;
+use crate::params::Params;
 
 /// Most orders or letters with a result of their own on a page; beyond it results are counted.
 pub(super) const ROWS: usize = 50;
@@ -24,12 +22,12 @@ const OUTCOMES: usize = 20;
 
 /// Fields of a form that acts on the chosen orders, or on all that the page's filter fits. For a cause, "all" is
 /// preselected: an operator who follows a cause usually acts on all its orders.
-pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) -> Markup {
+pub(super) fn fields(visit: &Visit<'_>, has_filter: bool) -> Markup {
     html! {
         fieldset {
             legend { "Act on orders" }
             (csrf_input(visit))
-            @for name in FILTER {
+            @for name in OrderFilter::NAMES {
                 @if let Some(value) = visit.query.one(name) {
                     input type="hidden" name={ "filter_" (name) } value=(value);
                 }
@@ -68,8 +66,8 @@ fn campaign() -> Markup {
 
 /// The form on an order's page. For each step it sends the number of the latest attempt that the page showed: an
 /// operator's answer about an effect is refused if a newer attempt has been made since.
-pub(super) fn of_one<I: Installation>(
-    visit: &Visit<'_, I>,
+pub(super) fn of_one(
+    visit: &Visit<'_>,
     order: &Order,
     advised: &[&str],
 ) -> Markup {
@@ -143,12 +141,11 @@ fn buttons() -> Markup {
 }
 
 /// Carries out a form's request, and shows the result.
-pub(super) async fn orders<I: Installation>(
-    visit: &Visit<'_, I>,
+pub(super) async fn orders(
+    visit: &Visit<'_>,
     form: &Params,
 ) -> Result<Page, Problem> {
-    let request = request(form)?;
-    let done = carry_out(visit.desk, &visit.caller, request).await?;
+    let done = visit.ask(request(form)?).await?;
     let title = match done.dry_run {
         true => format!("Dry run: {}", done.act.name()),
         false => format!("Done: {}", done.act.name()),
@@ -157,14 +154,14 @@ pub(super) async fn orders<I: Installation>(
 }
 
 /// Starts a campaign from a form; returns the path of the campaign's page.
-pub(super) async fn start_campaign<I: Installation>(
-    visit: &Visit<'_, I>,
+pub(super) async fn start_campaign(
+    visit: &Visit<'_>,
     form: &Params,
 ) -> Result<String, Problem> {
     campaigns::begin(visit, form, request(form)?).await
 }
 
-fn request(form: &Params) -> Result<Request, Problem> {
+fn request(form: &Params) -> Result<ActOnOrders, Problem> {
     let bad = |text: &str| Problem::bad("bad-act", text.to_owned());
     if form.one("scope") == Some("all")
         && form.one("do") != Some("campaign")
@@ -176,7 +173,6 @@ fn request(form: &Params) -> Result<Request, Problem> {
     let act = form.one("act").and_then(OrderAct::of);
     // A campaign is for all fitting orders, whatever orders are chosen.
     let is_all = form.one("scope") == Some("all") || form.one("do") == Some("campaign");
-    let said = |name: &str| form.one(name).map(str::to_owned);
     let json = |name: &str| -> Result<Option<Value>, Problem> {
         let text = form.one(name).map(serde_json::from_str).transpose();
         text.map_err(|e| Problem::bad("bad-act", format!("{name} is not JSON: {e}")))
@@ -184,34 +180,34 @@ fn request(form: &Params) -> Result<Request, Problem> {
     let lines = form.one("set").unwrap_or_default().lines();
     let lines = lines.map(str::trim).filter(|line| !line.is_empty());
     let rate = form.one("rate").map(str::parse).transpose();
-    Ok(Request {
+    Ok(ActOnOrders {
         act: act.ok_or_else(|| bad("choose what is to be done"))?,
-        orders: if is_all {
-            Vec::new()
-        } else {
-            form.all("orders")
+        orders: match is_all {
+            true => Vec::new(),
+            false => form.all("orders"),
         },
-        filter: is_all.then(|| FilterForm {
-            search: said("filter_search"),
-            state: said("filter_state"),
-            cause: said("filter_cause"),
-            workflow: said("filter_workflow"),
-            older_than: said("filter_older_than"),
-            id: said("filter_id"),
+        filter: is_all.then(|| OrderFilter {
+            search: form.said("filter_search"),
+            state: form.said("filter_state"),
+            cause: form.said("filter_cause"),
+            workflow: form.said("filter_workflow"),
+            older_than: form.said("filter_older_than"),
+            id: form.said("filter_id"),
         }),
         limit: None,
-        why: said("why").unwrap_or_default(),
-        by: said("by"),
+        details: ActDetails {
+            step: form.said("step"),
+            input: json("input")?,
+            set: lines.map(str::to_owned).collect(),
+            applied: form.one("applied").map(|said| said == "yes"),
+            output: json("output")?,
+            attempt: resolved(form),
+            to_workflow: form.said("to_workflow"),
+            to_version: form.said("to_version"),
+        },
+        reason: reason(form),
         dry_run: form.one("do") != Some("act"),
         rate: rate.map_err(|_| bad("the rate is a number of orders a second"))?,
-        step: said("step"),
-        input: json("input")?,
-        set: lines.map(str::to_owned).collect(),
-        applied: form.one("applied").map(|said| said == "yes"),
-        output: json("output")?,
-        attempt: resolved(form),
-        to_workflow: said("to_workflow"),
-        to_version: said("to_version"),
     })
 }
 
@@ -253,10 +249,10 @@ const AGAIN: [&str; 22] = [
     "patience",
 ];
 
-fn result_page<I: Installation>(
-    visit: &Visit<'_, I>,
+fn result_page(
+    visit: &Visit<'_>,
     form: &Params,
-    done: &Done,
+    done: &ActedOnOrders,
     title: &str,
 ) -> Markup {
     let tally = done.tally;
@@ -272,7 +268,7 @@ fn result_page<I: Installation>(
             @if done.dry_run { p { "Nothing was written." } }
             @if tally.unsent > 0 { p { (tally.unsent) " are stored, and their messages are not sent yet: the Supervisor sends them." } }
             @if done.more { p { "The filter fits further orders: " (MAX_AT_ONCE) " are taken at once, and all of them by a campaign." } }
-            p class="soft" { "By " (done.by.by) ": " (done.by.why) }
+            p class="soft" { "By " (done.by) ": " (done.why) }
         }
         @if done.dry_run && tally.done > 0 {
             form method="post" action="/console/act" {
@@ -288,15 +284,15 @@ fn result_page<I: Installation>(
                 }
             }
         }
-        (differences(visit, done))
+        (differences(done))
         (results(done))
         p { a href="/console/causes" { "By cause" } " · " a href="/console/orders" { "Orders" } }
     }
 }
 
-fn results(done: &Done) -> Markup {
-    let is_done = |line: &&ActResult| line.outcome.verdict() == Verdict::Done;
-    let mut lines: Vec<&ActResult> = done.lines.iter().collect();
+fn results(done: &ActedOnOrders) -> Markup {
+    let is_done = |line: &&ActResult| line.result == Verdict::Done;
+    let mut lines: Vec<&ActResult> = done.results.iter().collect();
     lines.sort_by_key(is_done);
     let all = lines.len();
     html! {
@@ -311,9 +307,9 @@ fn results(done: &Done) -> Markup {
                 tbody {
                     @for line in lines.into_iter().take(ROWS) {
                         tr {
-                            td class="id" { (text::order_link(&line.order)) }
-                            td { (verdict(line.outcome.verdict(), done.dry_run)) }
-                            td { (line.outcome) }
+                            td class="id" { (text::order_link(&line.order_id)) }
+                            td { (verdict(line.result, done.dry_run)) }
+                            td { (line.text) }
                         }
                     }
                 }
@@ -323,10 +319,10 @@ fn results(done: &Done) -> Markup {
 }
 
 /// How many orders had each result, the most frequent first. The last row sums those that are not counted separately.
-fn outcomes(done: &Done) -> Markup {
+fn outcomes(done: &ActedOnOrders) -> Markup {
     let mut counted: HashMap<(Verdict, String), usize> = HashMap::new();
-    for line in &done.lines {
-        let outcome = (line.outcome.verdict(), line.outcome.to_string());
+    for line in &done.results {
+        let outcome = (line.result, line.text.clone());
         *counted.entry(outcome).or_default() += 1;
     }
     let mut counted: Vec<_> = counted.into_iter().collect();
@@ -354,17 +350,16 @@ fn verdict(verdict: Verdict, dry_run: bool) -> Markup {
     }
 }
 
-fn differences<I: Installation>(visit: &Visit<'_, I>, done: &Done) -> Markup {
-    let hidden = &visit.desk.settings.hidden;
+fn differences(done: &ActedOnOrders) -> Markup {
+    let value = |value: &Option<Value>| value.clone().unwrap_or_default().to_string();
     html! {
         @if !done.differences.is_empty() {
             h2 { "What changes in the input" }
             ul {
-                @for (order, all) in done.differences.iter().take(ROWS) {
-                    @for one in all {
-                        @let one = difference(one, hidden);
-                        li { (order) ": " code { (one["path"].as_str().unwrap_or_default()) } " from "
-                            code { (one["before"]) } " to " code { (one["after"]) } }
+                @for of in done.differences.iter().take(ROWS) {
+                    @for one in &of.changes {
+                        li { (of.order_id) ": " code { (one.path) } " from "
+                            code { (value(&one.before)) } " to " code { (value(&one.after)) } }
                     }
                 }
             }

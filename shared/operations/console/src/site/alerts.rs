@@ -3,34 +3,34 @@
 use maud::{Markup, html};
 use triad_operator::address::PageAddress;
 use triad_operator::alert::in_words;
-use triad_operator::recent::{Alerts, grouped};
+use triad_operator::operations::{ListAlerts, Problem};
+use triad_operator::pages::MAX_PAGE;
+use triad_operator::recent::{AlertGroup, grouped};
 
 use super::{Visit, layout::Page, text};
-use crate::installation::Installation;
 
-/// The page of all alerts that are read.
-pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Page {
-    let heard = visit.desk.topic_reads().await;
+/// The page of the newest alerts of the last day.
+pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let newest = ListAlerts {
+        limit: Some(MAX_PAGE),
+        ..ListAlerts::default()
+    };
+    let found = visit.ask(newest).await?.0;
     let content = html! {
         h1 { "Alerts of the last day" }
-        (table(&heard.alerts, usize::MAX))
+        (table(&grouped(&found.alerts)))
+        @if found.more { p class="note" { "There are more alerts than were read; the newest " (found.alerts.len()) " are counted." } }
     };
-    Page::new("Alerts", content)
+    Ok(Page::new("Alerts", content)
         .at("/console/alerts")
-        .live("/v1/operate/events")
+        .live("/v1/operate/events"))
 }
 
-/// At most `most` groups, the newest first, and how many are left out.
-pub(super) fn table(heard: &Result<Alerts, String>, most: usize) -> Markup {
-    let found = match heard {
-        Err(why) => {
-            return html! { p class="note" { "The topic of alerts was not read: " (why) "." } };
-        }
-        Ok(found) if found.alerts.is_empty() => return html! { p { "None." } },
-        Ok(found) => found,
-    };
-    let groups = grouped(&found.alerts);
-    let left_out = groups.len().saturating_sub(most);
+/// Groups of alerts, the newest first.
+pub(super) fn table(groups: &[AlertGroup]) -> Markup {
+    if groups.is_empty() {
+        return html! { p { "None." } };
+    }
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Alerts" {
             table {
@@ -39,7 +39,7 @@ pub(super) fn table(heard: &Result<Alerts, String>, most: usize) -> Markup {
                     th scope="col" { "About" } th scope="col" { "What" }
                 } }
                 tbody {
-                    @for group in groups.iter().take(most) {
+                    @for group in groups {
                         tr {
                             td class="number" { (group.alerts) }
                             td { (text::at(group.newest.at)) }
@@ -56,7 +56,5 @@ pub(super) fn table(heard: &Result<Alerts, String>, most: usize) -> Markup {
                 }
             }
         }
-        @if left_out > 0 { p { a href="/console/alerts" { (left_out) " more" } } }
-        @if found.more { p class="note" { "There are more alerts than were read; the newest " (found.alerts.len()) " are counted." } }
     }
 }

@@ -3,26 +3,27 @@
 use maud::{Markup, html};
 use triad_core::CampaignId;
 use triad_operator::address::PageAddress;
-use triad_operator::campaign::commands::{self, is_left_behind};
-use triad_operator::campaign::{CampaignOrder, Done, OrderAfterAct, View};
+use triad_operator::campaign::commands::is_left_behind;
+use triad_operator::campaign::{CampaignAct, CampaignOrder, Done, OrderAfterAct, View};
+use triad_operator::correction::Correction;
+use triad_operator::operations::campaigns::CampaignStarted;
+use triad_operator::operations::{
+    ActOnOrders, GetCampaign, GetCampaignBatch, ListCampaigns, Problem, ResumeCampaign,
+    StartCampaign, StopCampaign,
+};
 
+use super::downstreams::reason;
 use super::layout::{Page, caller_line, csrf_input};
 use super::{Visit, text};
-use crate::acts::campaigns::{Change, Start, Started, change, json, named, refused, start};
-use crate::acts::orders::Request;
-use crate::installation::Installation;
 use crate::params::Params;
-use crate::problem::Problem;
-use crate::settings::CAMPAIGNS;
 
 /// Path of the list.
 const AT: &str = "/console/campaigns";
 /// Most orders of a batch on a page.
 const SHOWN: usize = 500;
 
-pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let found = commands::list(visit.desk.of.store(), CAMPAIGNS).await?;
-    let all: Vec<View> = found.iter().map(View::of).collect();
+pub(super) async fn list(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let all = visit.ask(ListCampaigns::default()).await?.campaigns;
     let content = html! {
         h1 { "Campaigns" }
         p { "One act on many orders, carried out by the Supervisor in batches that grow. It stops early if too many orders fail again. Start one from a list of " a href="/console/orders" { "orders" } " or a " a href="/console/causes" { "cause" } "." }
@@ -81,31 +82,30 @@ fn fits(view: &View) -> String {
 }
 
 fn state_badge(view: &View) -> Markup {
-    let class = match view.end {
+    let class = match view.end.as_deref() {
         None => "busy",
         Some("finished") => "good",
         Some("stopped") => "warn",
         Some(_) => "bad",
     };
-    html! { span class={ "state " (class) } { (view.end.unwrap_or(view.phase)) } }
+    html! { span class={ "state " (class) } { (view.end.as_ref().unwrap_or(&view.phase)) } }
 }
 
-pub(super) async fn campaign_page<I: Installation>(
-    visit: &Visit<'_, I>,
-    id: &str,
-) -> Result<Page, Problem> {
-    let id = named(id)?;
-    let found = commands::by_id(visit.desk.of.store(), &id)
-        .await
-        .map_err(refused)?;
-    let view = View::of(&found);
+pub(super) async fn campaign_page(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let id = visit.path_field("id");
+    let view = visit.ask(GetCampaign { id: id.clone() }).await?.0;
     let number = visit.query.one("batch").and_then(|text| text.parse().ok());
     let number = number.unwrap_or(view.batch).clamp(1, view.batch.max(1));
-    let batch = commands::batch(visit.desk.of.store(), &id, number).await?;
-    let entries = batch.map(|batch| batch.orders).unwrap_or_default();
+    let asked = GetCampaignBatch { id: id.clone(), batch: number };
+    let entries = match visit.ask(asked).await {
+        Ok(batch) => batch.orders,
+        // It has none yet, or its record has expired.
+        Err(problem) if problem.status == 404 => Vec::new(),
+        Err(problem) => return Err(problem),
+    };
     // The possible changes depend on the state, so the form is in the part that is refreshed.
     let content = html! {
-        (campaign_body(visit, &view)?)
+        (campaign_body(&view))
         @if view.batch > 0 { (orders(&view, number, &entries)) }
         (change_form(visit, &view))
     };
@@ -116,21 +116,23 @@ pub(super) async fn campaign_page<I: Installation>(
 }
 
 /// A campaign in words and numbers.
-fn campaign_body<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Result<Markup, Problem> {
-    let known = json(view, &visit.desk.settings.hidden)?;
+fn campaign_body(view: &View) -> Markup {
     let counts = view.orders;
     let open = counts.done - counts.well - counts.again;
-    Ok(html! {
+    html! {
         h1 { "Campaign: " (view.what.name()) }
-        div class={ "box " (match view.end { Some("finished") => "good", None => "", Some(_) => "warn" }) } role="status" {
+        div class={ "box " (match view.end.as_deref() { Some("finished") => "good", None => "", Some(_) => "warn" }) } role="status" {
             p id="standing" { (state_badge(view)) " " (view.text) "." }
             p { (fits(view)) }
             p class="soft" { "By " (view.operator.by) ": " (view.operator.why) }
         }
-        @if let Some(step) = known["step"].as_str() {
-            p { "Step " code { (step) } ", input corrected: " code { (known["correction"]) } }
+        @match &view.what {
+            CampaignAct::Correct { step, correction } => {
+                p { "Step " code { (step) } ", input corrected: " code { (correction_in_words(correction)) } }
+            }
+            CampaignAct::Migrate { to } => p { "To " code { (to) } },
+            _ => {}
         }
-        @if let Some(to) = known["to"].as_str() { p { "To " code { (to) } } }
         dl class="facts" {
             dt { "Started" } dd { (text::at(view.started_at)) }
             @if let Some(at) = view.ended_at { dt { "Ended" } dd { (text::at(at)) } }
@@ -147,7 +149,17 @@ fn campaign_body<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Result<M
         @for note in &view.notes {
             p { (text::at(note.at)) " " (note.what) " by " (note.operator.by) ": " (note.operator.why) }
         }
-    })
+    }
+}
+
+fn correction_in_words(correction: &Correction) -> String {
+    match correction {
+        Correction::Whole(value) => value.to_string(),
+        Correction::Set(all) => {
+            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+            all.join(", ")
+        }
+    }
 }
 
 fn orders(view: &View, number: u32, entries: &[CampaignOrder]) -> Markup {
@@ -183,7 +195,7 @@ fn orders(view: &View, number: u32, entries: &[CampaignOrder]) -> Markup {
 }
 
 /// The form that stops or resumes a campaign.
-fn change_form<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Markup {
+fn change_form(visit: &Visit<'_>, view: &View) -> Markup {
     let (path, button, offers) = match (view.is_over(), view.is_cut_short()) {
         (false, _) => ("stop", "Stop", true),
         (true, true) => ("resume", "Go on, with small batches first", true),
@@ -203,10 +215,10 @@ fn change_form<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Markup {
 }
 
 /// Starts a campaign from the form of a list of orders; returns the path of its page.
-pub(super) async fn begin<I: Installation>(
-    visit: &Visit<'_, I>,
+pub(super) async fn begin(
+    visit: &Visit<'_>,
     form: &Params,
-    request: Request,
+    request: ActOnOrders,
 ) -> Result<String, Problem> {
     let text = "a campaign is for all orders that fit a filter: choose those in the list above, or act on the chosen ones at once";
     let filter = request
@@ -214,37 +226,32 @@ pub(super) async fn begin<I: Installation>(
         .ok_or_else(|| Problem::bad("bad-filter", text))?;
     let stop_share = form.one("stop_share").map(str::parse).transpose();
     let bad = |_| Problem::bad("bad-stop-share", "the share is a number from 1 to 100");
-    let wanted = Start {
+    let wanted = StartCampaign {
         act: request.act,
         filter,
-        why: request.why,
-        by: request.by,
+        details: request.details,
+        reason: request.reason,
         dry_run: false,
         rate: request.rate,
         stop_share: stop_share.map_err(bad)?,
-        patience: form.one("patience").map(str::to_owned),
-        step: request.step,
-        input: request.input,
-        set: request.set,
-        to_workflow: request.to_workflow,
-        to_version: request.to_version,
+        patience: form.said("patience"),
     };
-    match start(visit.desk, &visit.caller, wanted).await? {
-        Started::Campaign(view) => Ok(PageAddress::Campaign(&view.id.to_string()).path()),
-        Started::Preview(_) => Err(Problem::internal("it was no dry run")),
+    match visit.ask(wanted).await? {
+        CampaignStarted::Started(view) => Ok(PageAddress::Campaign(&view.id.to_string()).path()),
+        CampaignStarted::Tried(_) => Err(Problem::internal("it was no dry run")),
     }
 }
 
 /// Stops or resumes a campaign; returns the path of its page.
-pub(super) async fn act<I: Installation>(
-    visit: &Visit<'_, I>,
+pub(super) async fn act(
+    visit: &Visit<'_>,
     (id, what): (&str, &str),
     form: &Params,
 ) -> Result<String, Problem> {
-    let request = Change {
-        why: form.one("why").unwrap_or_default().to_owned(),
-        by: form.one("by").map(str::to_owned),
+    let (id, reason) = (id.to_owned(), reason(form));
+    let changed = match what {
+        "resume" => visit.ask(ResumeCampaign { id, reason }).await,
+        _ => visit.ask(StopCampaign { id, reason }).await,
     };
-    change(visit.desk, &visit.caller, (id, what == "resume"), request).await?;
-    Ok(PageAddress::Campaign(id).path())
+    Ok(PageAddress::Campaign(&changed?.0.id.to_string()).path())
 }

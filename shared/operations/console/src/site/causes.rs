@@ -2,35 +2,28 @@
 
 use maud::{Markup, html};
 use triad_core::Timestamp;
-use triad_operator::causes::{CauseGroup, Causes, MAX_ROWS, among};
+use triad_operator::causes::{CauseGroup, MAX_ROWS};
+use triad_operator::operations::order_queries::CausesFound;
+use triad_operator::operations::{ListCauses, Problem};
 
 use super::{Visit, layout::Page, text};
-use crate::installation::Installation;
-use crate::problem::Problem;
 
-pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let (store, now) = (visit.desk.of.store(), visit.desk.now());
-    let found = among(
-        store,
-        &visit.query.filter(&visit.desk.settings.hidden)?,
-        now,
-        MAX_ROWS,
-    )
-    .await?;
-    let orders: u64 = found.groups.iter().map(|group| group.orders).sum();
+pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let found = visit.ask(visit.asked::<ListCauses>()?).await?;
+    let now = visit.now();
     let content = html! {
         h1 { "By cause" }
         p { "Orders in Error and CompensationFailed that no operator has closed. Follow a cause to its orders, choose some or all, try it, and do it with a reason." }
-        @if found.groups.is_empty() { p { "No order needs an operator." } }
+        @if found.causes.is_empty() { p { "No order needs an operator." } }
         @else {
             (table(&found, now))
             p {
-                @if found.more { "At least " }
-                (orders + found.others) " orders of " (found.groups.len()) " causes."
-                @if found.more { " A sample: the " (MAX_ROWS) " that have waited longest were counted." }
+                @if found.sampled { "At least " }
+                (found.orders()) " orders of " (found.causes.len()) " causes."
+                @if found.sampled { " A sample: the " (MAX_ROWS) " that have waited longest were counted." }
             }
         }
-        (text::unreadable(&found.skipped))
+        (text::unreadable(&found.unreadable, found.unreadable_others))
     };
     Ok(Page::new("By cause", content)
         .at("/console/causes")
@@ -38,7 +31,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
 }
 
 /// The causes, each with a link to its orders.
-pub(super) fn table(causes: &Causes, now: Timestamp) -> Markup {
+pub(super) fn table(causes: &CausesFound, now: Timestamp) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Causes" {
             table {
@@ -47,9 +40,9 @@ pub(super) fn table(causes: &Causes, now: Timestamp) -> Markup {
                     th scope="col" { "Oldest" } th scope="col" { "Newest" } th scope="col" { "Example" }
                 } }
                 tbody {
-                    @for group in &causes.groups {
+                    @for group in &causes.causes {
                         tr {
-                            td class="number" { @if causes.more { "≥ " } (group.orders) }
+                            td class="number" { @if causes.sampled { "≥ " } (group.orders) }
                             td { (text::state(group.state.name())) }
                             td { a href=(path(group)) { @if group.cause.is_empty() { "(no cause)" } @else { (group.cause) } } }
                             td { (text::at(group.oldest)) " " span class="soft" { (text::since(group.oldest, now)) } }

@@ -5,25 +5,17 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 use triad_core::downstream::{Downstream, ForcedTo, MAX_EARLIER};
 use triad_operator::address::row;
-use triad_operator::downstreams::{self, DownstreamView, Published, Why, reachability};
+use triad_operator::downstreams::{DownstreamView, Why, reachability};
+use triad_operator::operations::downstreams::DownstreamAct;
+use triad_operator::operations::{ActOnDownstreams, ListDownstreams, Problem, Reason};
 
 use super::layout::{Page, caller_line, csrf_input};
 use super::{Visit, text};
-use crate::acts::downstreams::{DownstreamAct, Request, carry_out, unknown};
-use crate::installation::Installation;
 use crate::params::Params;
-use crate::problem::Problem;
 
-pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let store = visit.desk.of.store();
-    let published = Published::read(store).await.map_err(unknown)?;
-    let agents = published.agents();
-    let mut all = Vec::new();
-    for agent in &agents {
-        all.push(downstreams::view(store, agent).await?);
-    }
-    let waiting = downstreams::waiting(store, visit.desk.now()).await?;
-    let deferred = downstreams::deferred(store, &published).await?;
+pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let found = visit.ask(ListDownstreams::default()).await?;
+    let (all, waiting) = (&found.downstreams, &found.waiting);
     let content = html! {
         h1 { "Downstreams" }
         @if all.is_empty() { p { "No workflow is published." } }
@@ -36,32 +28,32 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
                         th class="number" scope="col" { "Deferred orders" }
                     } }
                     tbody {
-                        @for one in &all {
+                        @for one in all {
                             tr id=(row(one.downstream.as_str())) {
                                 td { (one.downstream) @if one.is_not_called() { " " span class="state bad" { "not called" } } }
                                 td { (text::state(reachability(&one.record.breaker))) }
                                 td { (forced(&one.record)) }
                                 td { @for p in &one.record.paused { (p.workflow) "/" (p.step) " by " (p.hold.act.by) ": " (p.hold.act.why) br; } }
                                 td { @if !one.record.last.what.is_empty() { (text::at(one.record.last.at)) " " (one.record.last.what) } }
-                                td class="number" { @if deferred.more { "≥ " } (deferred.orders.get(&one.downstream).copied().unwrap_or(0)) }
+                                td class="number" { @if found.sampled { "≥ " } (found.deferred.get(&one.downstream).copied().unwrap_or(0)) }
                             }
                         }
                     }
                 }
             }
         }
-        (history(&all))
+        (history(all))
         @if !waiting.is_empty() {
             h2 { "What orders wait for" }
             ul {
-                @for one in &waiting {
+                @for one in waiting {
                     li { (one.pressure.waiting) " wait for " (one.waiting_for) ": " (why(one.why)) " (" (one.pressure.under_way) " of " (one.pressure.bound) " under way)" }
                 }
             }
         }
     };
     let behind = match visit.may_act() && !all.is_empty() {
-        true => form(visit, agents.iter().map(|agent| agent.as_str())),
+        true => form(visit, all.iter().map(|one| one.downstream.as_str())),
         false => super::nothing(),
     };
     let shown = Page::new("Downstreams", content).at("/console/downstreams");
@@ -112,7 +104,7 @@ fn why(why: Why) -> &'static str {
     }
 }
 
-fn form<'a, I>(visit: &Visit<'_, I>, agents: impl Iterator<Item = &'a str>) -> Markup {
+fn form<'a>(visit: &Visit<'_>, agents: impl Iterator<Item = &'a str>) -> Markup {
     html! {
         form method="post" action="/console/downstreams/act" {
             fieldset {
@@ -134,33 +126,40 @@ fn form<'a, I>(visit: &Visit<'_, I>, agents: impl Iterator<Item = &'a str>) -> M
     }
 }
 
-pub(super) async fn act<I: Installation>(
-    visit: &Visit<'_, I>,
+pub(super) async fn act(
+    visit: &Visit<'_>,
     form: &Params,
 ) -> Result<Page, Problem> {
-    let said = |name: &str| form.one(name).map(str::to_owned);
     let act = DownstreamAct::ALL
         .into_iter()
         .find(|(name, _)| Some(*name) == form.one("what"));
     let (name, act) = act.ok_or_else(|| Problem::bad("bad-act", "choose what is to be done"))?;
-    let request = Request {
-        act,
-        downstream: said("downstream"),
-        step_type: said("step_type"),
-        why: said("why").unwrap_or_default(),
-        by: said("by"),
-        dry_run: false,
-    };
-    let results = carry_out(visit.desk, &visit.caller, request).await?;
+    let acted = visit
+        .ask(ActOnDownstreams {
+            act,
+            downstream: form.said("downstream"),
+            step_type: form.said("step_type"),
+            reason: reason(form),
+            dry_run: false,
+        })
+        .await?;
     let title = format!("Done: {name}");
     let content = html! {
         h1 { (title) }
         ul role="status" {
-            @for (agent, is_done, what) in &results {
-                li { (agent) " " (text::state(if *is_done { "done" } else { "refused" })) " " (what) }
+            @for one in &acted.results {
+                li { (one.downstream) " " (text::state(&one.result)) " " (one.text) }
             }
         }
         p { a href="/console/downstreams" { "Downstreams" } }
     };
     Ok(Page::new(title, content).at("/console/downstreams"))
+}
+
+/// Who acts and why, from a form.
+pub(super) fn reason(form: &Params) -> Reason {
+    Reason {
+        why: form.said("why").unwrap_or_default(),
+        by: form.said("by"),
+    }
 }

@@ -1,12 +1,11 @@
 //! The frame of every page.
 
 use maud::{DOCTYPE, Markup, html};
+use triad_operator::operations::{Problem, Role};
 use triad_operator::visible_text::visible;
 
 use super::Visit;
-use crate::caller::Role;
-use crate::installation::Installation;
-use crate::problem::Problem;
+use crate::answer::title;
 
 /// Content of a page, inside the frame.
 pub(crate) struct Page {
@@ -63,7 +62,7 @@ const PARTS: [(&str, &str); 8] = [
 ];
 
 /// A page in its frame.
-pub(crate) fn frame<I: Installation>(visit: &Visit<'_, I>, page: Page) -> String {
+pub(crate) fn frame(visit: &Visit<'_>, page: Page) -> String {
     let settings = &visit.desk.settings;
     document(
         &page.title,
@@ -129,7 +128,7 @@ pub(crate) fn document(title: &str, name: &str, head: &Markup, content: &Markup)
 /// A problem as text for people.
 pub(crate) fn problem_body(problem: &Problem) -> Markup {
     html! {
-        h1 { (problem.title()) }
+        h1 { (title(problem)) }
         div class="box bad" role="alert" { p { (problem.detail) } }
         p { a href="/console/" { "To the overview" } }
     }
@@ -137,16 +136,16 @@ pub(crate) fn problem_body(problem: &Problem) -> Markup {
 
 /// A problem without a frame.
 pub(crate) fn problem(problem: &Problem) -> String {
-    document(problem.title(), "", &html! {}, &problem_body(problem))
+    document(title(problem), "", &html! {}, &problem_body(problem))
 }
 
 /// The hidden field with the CSRF token.
-pub(crate) fn csrf_input<I>(visit: &Visit<'_, I>) -> Markup {
+pub(crate) fn csrf_input(visit: &Visit<'_>) -> Markup {
     html! { input type="hidden" name="word" value=(visit.word); }
 }
 
 /// The fields for who acts and why.
-pub(crate) fn caller_line<I>(visit: &Visit<'_, I>) -> Markup {
+pub(crate) fn caller_line(visit: &Visit<'_>) -> Markup {
     html! {
         @if visit.caller.name.is_none() {
             label { "Who" input name="by" required autocomplete="username" maxlength="256"; }

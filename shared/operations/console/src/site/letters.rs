@@ -2,24 +2,23 @@
 //! dismiss them.
 
 use maud::{Markup, html};
-use serde_json::Value;
 use triad_core::Timestamp;
 use triad_operator::address::PageAddress;
-use triad_operator::dead_letters::{Listed, Listing};
+use triad_operator::dead_letters::{Bytes, Listed};
 use triad_operator::json::moment;
+use triad_operator::operations::letters::{ActedOnLetters, LetterAct, LettersFound};
+use triad_operator::operations::{
+    ActOnDeadLetters, DeadLetterFilter, GetDeadLetter, ListDeadLetters, Problem,
+};
 use triad_runtime::dead_letter::LetterId;
 
 use super::act::ROWS;
+use super::downstreams::reason;
 use super::layout::{Page, caller_line, csrf_input};
 use super::{Visit, text};
-use crate::acts::letters::{Done, FilterForm, LetterAct, Request, carry_out};
-use crate::installation::Installation;
-use crate::letters;
 use crate::params::Params;
-use crate::problem::Problem;
 
 const AT: &str = "/console/dead-letters";
-const FILTER: [&str; 3] = ["cause", "topic", "since"];
 
 /// Path of a letter. `written` is the moment from which the topic is read.
 fn path(id: &LetterId, written: Timestamp) -> String {
@@ -27,9 +26,8 @@ fn path(id: &LetterId, written: Timestamp) -> String {
     format!("{path}?written={}", moment(written))
 }
 
-pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let (limit, _) = visit.query.page()?;
-    let found = letters::list(visit.desk, &visit.query, limit).await?;
+pub(super) async fn list(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let found = visit.ask(visit.asked::<ListDeadLetters>()?).await?;
     let content = html! {
         h1 { "Dead letters" }
         p { "Records that could not be taken, each with its cause. Nothing is lost: what is mended is replayed to where it came from." }
@@ -49,7 +47,7 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     Ok(Page::new("Dead letters", content).at(AT))
 }
 
-fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
+fn filter_form(visit: &Visit<'_>) -> Markup {
     let said = |name: &str| visit.query.one(name).unwrap_or_default();
     html! {
         form method="get" action=(AT) role="search" aria-label="Which letters" {
@@ -59,8 +57,8 @@ fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
                     label { "Cause" input name="cause" value=(said("cause")); }
                     label { "Topic" input name="topic" value=(said("topic")); }
                     label { "Not older than" input name="since" value=(said("since")) placeholder="2h" size="6"; }
-                    label class="check" { input type="checkbox" name="not_replayed" value="yes" checked[visit.query.flag("not_replayed")]; "not replayed" }
-                    label class="check" { input type="checkbox" name="dismissed" value="yes" checked[visit.query.flag("dismissed")]; "dismissed, too" }
+                    label class="check" { input type="checkbox" name="not_replayed" value="true" checked[visit.query.flag("not_replayed")]; "not replayed" }
+                    label class="check" { input type="checkbox" name="dismissed" value="true" checked[visit.query.flag("dismissed")]; "dismissed, too" }
                     button type="submit" { "Show" }
                 }
             }
@@ -68,7 +66,7 @@ fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
     }
 }
 
-fn by_cause(found: &Listing) -> Markup {
+fn by_cause(found: &LettersFound) -> Markup {
     html! {
         @if !found.causes.is_empty() {
             h2 { "By cause" }
@@ -118,12 +116,12 @@ fn table(all: &[Listed], may_act: bool) -> Markup {
 }
 
 /// Fields of an act on the chosen letters, or on this one, whose value may be corrected.
-fn act_fields<I: Installation>(visit: &Visit<'_, I>, one: Option<(&str, &str)>) -> Markup {
+fn act_fields(visit: &Visit<'_>, one: Option<(&str, &str)>) -> Markup {
     html! {
         fieldset {
             legend { @if one.is_some() { "Act on this letter" } @else { "Act on letters" } }
             (csrf_input(visit))
-            @for name in FILTER {
+            @for name in DeadLetterFilter::NAMES {
                 @if let (Some(value), None) = (visit.query.one(name), one) {
                     input type="hidden" name={ "filter_" (name) } value=(value);
                 }
@@ -152,32 +150,26 @@ fn act_fields<I: Installation>(visit: &Visit<'_, I>, one: Option<(&str, &str)>) 
     }
 }
 
-pub(super) async fn letter_page<I: Installation>(
-    visit: &Visit<'_, I>,
-    id: &str,
-) -> Result<Page, Problem> {
-    let (found, json) = letters::letter_json(visit.desk, id, &visit.query).await?;
-    let letter = &found.letter;
-    let value = match &json["value"] {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let is_text = json["value"].is_string() && visit.desk.settings.hidden.is_empty();
+pub(super) async fn letter_page(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let letter = visit.ask(visit.asked::<GetDeadLetter>()?).await?.0;
+    let value = plain(&letter.value);
+    let is_text =
+        std::str::from_utf8(&letter.value.0).is_ok() && visit.desk.settings.hidden.is_empty();
     let title = format!("Dead letter {}", letter.id);
     let content = html! {
         h1 { (title) }
         dl class="facts" {
             dt { "Cause" } dd { strong { (letter.cause) } " " (letter.message) }
             dt { "Written" } dd { (text::at(letter.at)) }
-            dt { "Key" } dd { code { (plain(&json["key"])) } }
-            @for header in json["headers"].as_array().into_iter().flatten() {
-                dt { (plain(&header[0])) } dd { code { (plain(&header[1])) } }
+            dt { "Key" } dd { code { (letter.key.as_ref().map_or_else(|| "–".to_owned(), plain)) } }
+            @for (name, value) in &letter.headers {
+                dt { (name) } dd { code { (value.as_ref().map_or_else(|| "–".to_owned(), plain)) } }
             }
-            @for replay in &found.replays {
-                dt { "Replayed" } dd { (text::at(replay.act.at)) " by " (replay.act.by) ": " (replay.act.why) }
+            @for replay in &letter.replays {
+                dt { "Replayed" } dd { (text::at(replay.at)) " by " (replay.by) ": " (replay.why) }
             }
-            @if let Some(mark) = &found.dismissed {
-                dt { "Dismissed" } dd { (text::at(mark.act.at)) " by " (mark.act.by) ": " (mark.act.why) }
+            @if let Some(mark) = &letter.dismissed {
+                dt { "Dismissed" } dd { (text::at(mark.at)) " by " (mark.by) ": " (mark.why) }
             }
         }
         h2 { "Value" }
@@ -192,55 +184,55 @@ pub(super) async fn letter_page<I: Installation>(
     Ok(Page::new(title, content).at(AT))
 }
 
-/// A JSON value as text; a string without quotation marks.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => "–".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+/// Bytes as text, or as hex digits if they are none.
+fn plain(bytes: &Bytes) -> String {
+    match std::str::from_utf8(&bytes.0) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.0.iter().map(|byte| format!("{byte:02x}")).collect(),
     }
 }
 
-pub(super) async fn act<I: Installation>(
-    visit: &Visit<'_, I>,
+pub(super) async fn act(
+    visit: &Visit<'_>,
     form: &Params,
 ) -> Result<Page, Problem> {
-    let said = |name: &str| form.one(name).map(str::to_owned);
     let is_all = form.one("scope") == Some("all");
     let act = match form.one("act") {
         Some("replay") => LetterAct::Replay,
         Some("dismiss") => LetterAct::Dismiss,
         _ => return Err(Problem::bad("bad-act", "choose what is to be done")),
     };
-    let request = Request {
-        act,
-        letters: if is_all {
-            Vec::new()
-        } else {
-            form.all("letters")
-        },
-        filter: is_all.then(|| FilterForm {
-            cause: said("filter_cause"),
-            topic: said("filter_topic"),
-            since: said("filter_since"),
-        }),
-        value: said("value").filter(|_| form.flag("corrected")),
-        again: form.flag("again"),
-        why: said("why").unwrap_or_default(),
-        by: said("by"),
-        dry_run: form.one("do") != Some("act"),
-        rate: None,
-    };
-    let done = carry_out(visit.desk, &visit.caller, request).await?;
+    let done = visit
+        .ask(ActOnDeadLetters {
+            act,
+            letters: match is_all {
+                true => Vec::new(),
+                false => form.all("letters"),
+            },
+            filter: is_all.then(|| DeadLetterFilter {
+                cause: form.said("filter_cause"),
+                topic: form.said("filter_topic"),
+                since: form.said("filter_since"),
+            }),
+            value: form
+                .said("value")
+                .filter(|_| form.flag("corrected"))
+                .map(|text| Bytes(text.into_bytes())),
+            again: form.flag("again"),
+            reason: reason(form),
+            dry_run: form.one("do") != Some("act"),
+            rate: None,
+        })
+        .await?;
     let title = if done.dry_run { "Dry run" } else { "Done" };
     let title = format!("{title}: {}", form.one("act").unwrap_or_default());
     Ok(Page::new(title.clone(), result_page(visit, form, &done, &title)).at(AT))
 }
 
-fn result_page<I: Installation>(
-    visit: &Visit<'_, I>,
+fn result_page(
+    visit: &Visit<'_>,
     form: &Params,
-    done: &Done,
+    done: &ActedOnLetters,
     title: &str,
 ) -> Markup {
     const AGAIN: [&str; 11] = [
@@ -258,15 +250,15 @@ fn result_page<I: Installation>(
     ];
     html! {
         h1 { (title) }
-        div class={ "box " (if done.tally.failed == 0 { "good" } else { "warn" }) } role="status" {
+        div class={ "box " (if done.failed == 0 { "good" } else { "warn" }) } role="status" {
             p {
-                strong id="tally" { (done.tally.replayed) (if done.dry_run { " would be done, " } else { " done, " })
-                    (done.tally.before) " done before, " (done.tally.failed) " failed" } "."
+                strong id="tally" { (done.done) (if done.dry_run { " would be done, " } else { " done, " })
+                    (done.done_before) " done before, " (done.failed) " failed" } "."
             }
             @if done.dry_run { p { "Nothing was sent." } }
             @if done.more { p { "A bound of one request was reached: repeat it for the rest." } }
         }
-        @if done.dry_run && done.tally.replayed > 0 {
+        @if done.dry_run && done.done > 0 {
             form method="post" action="/console/dead-letters/act" {
                 (csrf_input(visit))
                 @for name in AGAIN {
@@ -277,10 +269,10 @@ fn result_page<I: Installation>(
         }
         div class="scroll" tabindex="0" role="region" aria-label="Results" {
             table {
-                @if done.lines.len() > ROWS { caption { (ROWS) " of " (done.lines.len()) } }
+                @if done.results.len() > ROWS { caption { (ROWS) " of " (done.results.len()) } }
                 thead { tr { th scope="col" { "Letter" } th scope="col" { "Cause" } th scope="col" { "Result" } th scope="col" { "Why" } } }
                 tbody {
-                    @for line in done.lines.iter().take(ROWS) {
+                    @for line in done.results.iter().take(ROWS) {
                         tr {
                             td class="id" { (line.id) } td { (line.cause) }
                             td { (text::state(&line.outcome)) }

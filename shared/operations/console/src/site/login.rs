@@ -3,16 +3,15 @@
 use http::header::{LOCATION, SET_COOKIE};
 use http::{HeaderValue, StatusCode, Uri};
 use maud::html;
+use triad_operator::operations::{Problem, Role};
 
 use super::{HTML, ROOT, layout, redirect};
 use crate::answer::{self, Answer};
-use crate::caller::{Keys, Role};
-use crate::installation::Installation;
+use crate::caller::Keys;
 use crate::params::Params;
-use crate::problem::Problem;
 use crate::session::{Cookie, digest};
 use crate::settings::Settings;
-use crate::shared_state::Desk;
+use crate::desk::Desk;
 
 /// Why a token does not get in.
 #[derive(Debug, Clone, Copy)]
@@ -60,8 +59,8 @@ pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<Re
 }
 
 /// Begins a session if the token is valid.
-pub(super) fn begin<I: Installation>(
-    desk: &Desk<I>,
+pub(super) fn begin(
+    desk: &Desk,
     keys: &dyn Keys,
     form: &Params,
 ) -> Result<Answer, Problem> {
@@ -76,7 +75,7 @@ pub(super) fn begin<I: Installation>(
         let wanted: Uri = to.parse().unwrap_or_default();
         return Ok(page(&desk.settings, word, &wanted, why));
     }
-    let cookie = desk.sessions.begin(token, desk.now())?;
+    let cookie = desk.sessions.begin(token, desk.operations.now())?;
     let mut answer = redirect("/console/")?;
     let headers = answer.headers_mut();
     // Redirect only within the console: the form's value must not lead to another site.
@@ -91,8 +90,8 @@ pub(super) fn begin<I: Installation>(
 }
 
 /// Ends a session.
-pub(super) fn end<I: Installation>(
-    desk: &Desk<I>,
+pub(super) fn end(
+    desk: &Desk,
     cookie: Option<&Cookie>,
 ) -> Result<Answer, Problem> {
     if let Some(cookie) = cookie {

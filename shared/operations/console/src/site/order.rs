@@ -6,62 +6,53 @@ use triad_core::outbox::Emission;
 use triad_core::{Failure, Order};
 use triad_operator::address::in_path;
 use triad_operator::alert::in_words;
-use triad_operator::find::by_id;
-use triad_operator::inputs::{self, InputsError};
 use triad_operator::messages::{self, MessageView};
 use triad_operator::next::{self, NextAct};
+use triad_operator::operations::{GetOrder, GetWorkflow, Problem, TraceUrl};
 use triad_operator::order::TraceView;
 use triad_operator::timeline::{attempt, calls_in_words, gaps, timeline};
 use triad_workflow::SearchKey;
 
 use super::{Visit, act, bars, graph, layout::Page, orders, text};
-use crate::hidden::{Hidden, SHOWN};
-use crate::installation::Installation;
-use crate::params::order_id;
-use crate::problem::Problem;
-use crate::settings::Settings;
-use crate::trace::TraceUrl;
-use crate::versions::pinned;
 
-pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Result<Page, Problem> {
-    let id = order_id(id)?;
-    let (desk, timing) = (visit.desk, visit.desk.of.operator().timing());
-    let text = format!(
-        "there is no order {id}, or it has expired; a refused order is among the dead letters"
-    );
-    let order = by_id(desk.of.store(), id.clone()).await?;
-    let order = order.ok_or_else(|| Problem::missing("no-such-order", text))?;
-    let order = desk.settings.hidden.without_texts(&order);
-    let workflow = pinned(desk, &order.workflow).await.ok();
-    let given = match inputs::of(desk.of.store(), &order, timing).await {
-        Ok(given) => {
-            let mut given = given.json();
-            desk.settings.hidden.mask_record(&mut given);
-            Ok(given)
-        }
-        Err(InputsError::Store(e)) => return Err(e.into()),
-        Err(other) => Err(other.to_string()),
+/// Text in place of a hidden value.
+const HIDDEN: &str = "(hidden)";
+
+pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let asked = GetOrder {
+        inputs: true,
+        ..visit.asked()?
     };
-    let next = next::of(&order, &timing);
+    let found = visit.ask(asked).await?;
+    let (order, id) = (&found.order, &found.order.id);
+    let pinned = GetWorkflow {
+        name: order.workflow.name.to_string(),
+        version: order.workflow.hash.to_string(),
+        against: None,
+    };
+    let workflow = visit.ask(pinned).await.and_then(|found| found.compiled());
+    let none = Err("they were not asked for".to_owned());
+    let given = found.inputs.as_ref().unwrap_or(&none);
+    let next = next::of(order, &found.timing);
     let content = html! {
         h1 { "Order " (order.id) }
-        (facts(&order, &desk.settings))
+        (facts(order, found.trace_url.as_ref()))
         (what_next(&next))
         h2 { "Workflow" }
         @match &workflow {
-            Some(workflow) => (graph::of_order(workflow, &order)),
-            None => p { "Its definition is not stored any more." },
+            Ok(workflow) => (graph::of_order(workflow, order)),
+            Err(_) => p { "Its definition is not stored any more." },
         }
-        (steps(&order))
+        (steps(order))
         h2 { "Timeline" }
-        (bars::of(&order, desk.now()))
-        (history(&order))
-        (messages(&order))
-        (payloads(&given))
+        (bars::of(order, visit.now()))
+        (history(order))
+        (messages(order))
+        (payloads(given))
     };
     let advised: Vec<&str> = next.iter().flat_map(|one| one.acts).copied().collect();
     let behind = match visit.may_act() {
-        true => act::of_one(visit, &order, &advised),
+        true => act::of_one(visit, order, &advised),
         false => super::nothing(),
     };
     let events = format!("/v1/operate/events?order={}", in_path(id.as_str()));
@@ -72,7 +63,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
         .behind(behind))
 }
 
-fn facts(order: &Order, settings: &Settings) -> Markup {
+fn facts(order: &Order, trace_url: Option<&TraceUrl>) -> Markup {
     html! {
         dl class="facts" {
             dt { "State" } dd id="state" { (orders::states(order)) }
@@ -87,7 +78,7 @@ fn facts(order: &Order, settings: &Settings) -> Markup {
             }
             dt { "Workflow" } dd { a href=(text::version_path(&order.workflow)) { (order.workflow.name) " " (text::short(order.workflow.hash.as_str())) } }
             @if !order.search.is_empty() {
-                dt { "Search keys" } dd { ul class="plain" { @for key in &order.search { li { (search_key(key, &settings.hidden)) } } } }
+                dt { "Search keys" } dd { ul class="plain" { @for key in &order.search { li { (search_key(key)) } } } }
             }
             dt { "Submitted" } dd { (text::at(order.submitted_at)) }
             @if let Some(at) = order.state.finished_at() {
@@ -104,7 +95,7 @@ fn facts(order: &Order, settings: &Settings) -> Markup {
                 dt { "Held by" } dd { (claim.instance().unwrap_or(&claim.0)) }
             }
             @if let Some(trace) = TraceView::of(order) {
-                dt { "Trace" } dd id="trace" { (trace_link(&trace, settings.trace_url.as_ref())) }
+                dt { "Trace" } dd id="trace" { (trace_link(&trace, trace_url)) }
             }
         }
     }
@@ -124,9 +115,9 @@ fn trace_link(trace: &TraceView, at: Option<&TraceUrl>) -> Markup {
 }
 
 /// A search key, as a link to all orders with it.
-fn search_key(key: &SearchKey, hidden: &Hidden) -> Markup {
-    if hidden.hides(key.name().as_str()) {
-        return html! { (key.name()) "=" (SHOWN) };
+fn search_key(key: &SearchKey) -> Markup {
+    if key.value() == HIDDEN {
+        return html! { (key) };
     }
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("search", &key.to_string());

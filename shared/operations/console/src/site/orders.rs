@@ -2,55 +2,35 @@
 
 use maud::{Markup, html};
 use triad_core::{Order, ProcessState};
-use triad_operator::pages::{Page as Found, page as find};
-use triad_operator::{find::by_id, next, search};
+use triad_operator::next;
+use triad_operator::operations::order_queries::OrdersFound;
+use triad_operator::operations::{ListOrders, OrderFilter, Problem};
 
 use super::{Visit, act, layout::Page, text};
-use crate::installation::Installation;
-use crate::params::{FILTER, order_id, sent_cursor};
-use crate::problem::Problem;
 
-pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let (filter, (limit, from)) = (
-        visit.query.filter(&visit.desk.settings.hidden)?,
-        visit.query.page()?,
-    );
-    let store = visit.desk.of.store();
-    let mut found = find(store, &filter, limit, from.as_ref(), visit.desk.now()).await?;
-    // An id finds its order in a lookup, however many orders there are.
-    if let (Some(id), None) = (&filter.id, &from)
-        && let Ok(id) = order_id(id)
-        && !found.orders.iter().any(|order| order.id == id)
-        && let Some(order) = by_id(store, id).await?
-    {
-        found.orders.insert(0, order);
-    }
-    let hint = match &filter.search {
-        Some(key) if found.orders.is_empty() => {
-            let declared = search::declared(store).await?;
-            search::hint(&declared, key, filter.workflow.as_deref())
-        }
-        _ => None,
-    };
+pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let asked: ListOrders = visit.asked()?;
+    let (is_first, is_filtered) = (asked.cursor.is_none(), !asked.filter.is_empty());
+    let found = visit.ask(asked).await?;
     let content = html! {
         h1 { "Orders" }
         (filter_form(visit))
         form method="post" action="/console/act" {
             (table(&found, visit))
-            @if let Some(hint) = &hint { p class="note" { (hint) "." } }
+            @if let Some(hint) = &found.hint { p class="note" { (hint) "." } }
             (pages(&found, visit))
-            @if visit.may_act() && !found.orders.is_empty() { (act::fields(visit, !filter.is_empty())) }
+            @if visit.may_act() && !found.orders.is_empty() { (act::fields(visit, is_filtered)) }
         }
-        (text::unreadable(&found.skipped))
+        (text::unreadable(&found.skipped.unreadable, found.skipped.others))
     };
     let shown = Page::new("Orders", content).at("/console/orders");
-    Ok(match from {
-        None => shown.live("/v1/operate/events"),
-        Some(_) => shown,
+    Ok(match is_first {
+        true => shown.live("/v1/operate/events"),
+        false => shown,
     })
 }
 
-fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
+fn filter_form(visit: &Visit<'_>) -> Markup {
     let said = |name: &str| visit.query.one(name).unwrap_or_default();
     let names = ProcessState::NAMES
         .into_iter()
@@ -78,7 +58,7 @@ fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
     }
 }
 
-fn table<I: Installation>(found: &Found, visit: &Visit<'_, I>) -> Markup {
+fn table(found: &OrdersFound, visit: &Visit<'_>) -> Markup {
     html! {
         @if found.orders.is_empty() {
             p { @if found.sampled { "None among the records that were read." } @else { "No orders." } }
@@ -93,7 +73,7 @@ fn table<I: Installation>(found: &Found, visit: &Visit<'_, I>) -> Markup {
                         th scope="col" { "Submitted" } th class="number" scope="col" { "Failures" }
                         th scope="col" { "Cause, or waits for" }
                     } }
-                    tbody { @for order in &found.orders { (row(&visit.desk.settings.hidden.without_texts(order), visit.may_act())) } }
+                    tbody { @for order in &found.orders { (row(order, visit.may_act())) } }
                 }
             }
         }
@@ -131,8 +111,8 @@ pub(super) fn states(order: &Order) -> Markup {
     }
 }
 
-fn pages<I: Installation>(found: &Found, visit: &Visit<'_, I>) -> Markup {
-    let query = visit.query.query(&[&FILTER[..], &["limit"]].concat());
+fn pages(found: &OrdersFound, visit: &Visit<'_>) -> Markup {
+    let query = visit.query.query(&[&OrderFilter::NAMES[..], &["limit"]].concat());
     let join = if query.is_empty() { "" } else { "&" };
     html! {
         @if found.sampled {
@@ -144,7 +124,7 @@ fn pages<I: Installation>(found: &Found, visit: &Visit<'_, I>) -> Markup {
                 a href={ "/console/orders?" (query) } { "First page" }
             }
             @if let Some(next) = &found.next {
-                a rel="next" href={ "/console/orders?" (query) (join) "cursor=" (sent_cursor(next)) } { "Next page" }
+                a rel="next" href={ "/console/orders?" (query) (join) "cursor=" (next) } { "Next page" }
             }
         }
     }

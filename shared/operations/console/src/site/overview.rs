@@ -5,58 +5,32 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use triad_core::Timestamp;
 use triad_operator::address::PageAddress;
-use triad_operator::causes::{Causes, among};
-use triad_operator::counts::{CLOSED, OrderCounts, Rate, counts, rates};
-use triad_operator::downstreams::{
-    self, Deferred, DownstreamView, Published, Waiting, Why, reachability,
-};
-use triad_operator::outages::outages;
+use triad_operator::counts::{CLOSED, OrderCounts, Rate};
+use triad_operator::downstreams::{DownstreamView, Waiting, Why, reachability};
+use triad_operator::operations::order_queries::CausesFound;
+use triad_operator::operations::{GetOverview, Problem};
 use triad_operator::recent::Letters;
 
 use super::outages::boxes;
 use super::{Visit, alerts, causes, layout::Page, text};
-use crate::acts::downstreams::unknown;
-use crate::installation::Installation;
-use crate::problem::Problem;
 
-/// Most rows of the index that are read for the most frequent causes.
-const ROWS: usize = 2_000;
-/// Most causes on the page.
-const CAUSES: usize = 10;
-/// Most groups of alerts on the page.
-const ALERTS: usize = 10;
-
-pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let (store, now) = (visit.desk.of.store(), visit.desk.now());
-    let counts = counts(store, now).await?;
-    let rates = rates(store, now).await?;
-    let heard = visit.desk.topic_reads().await;
-    let mut top = among(store, &triad_operator::find::Filter::default(), now, ROWS).await?;
-    top.groups.truncate(CAUSES);
-    let published = Published::read(store).await.map_err(unknown)?;
-    let mut all = Vec::new();
-    for agent in published.agents() {
-        all.push(downstreams::view(store, &agent).await?);
-    }
-    let waiting = downstreams::waiting(store, now).await?;
-    let is_held = all
-        .iter()
-        .any(|one| one.is_not_called() || !one.record.paused.is_empty());
-    // At most a thousand records are read for it.
-    let deferred = match is_held {
-        true => downstreams::deferred(store, &published).await?,
-        false => Deferred::default(),
-    };
-    let outages = outages(&all, &waiting, &deferred);
+pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let (found, now) = (visit.ask(GetOverview::default()).await?, visit.now());
+    let (counts, rates) = (&found.counts.counts, found.counts.rates.as_deref());
     let content = html! {
         h1 { "Overview" }
-        (boxes(&outages, rates.as_deref(), now))
-        (tiles(&counts, rates.as_deref(), &heard.letters, now))
-        (by_cause(&top, visit))
+        (boxes(&found.outages, rates, now))
+        (tiles(counts, rates, &found.dead_letters, now))
+        (by_cause(&found.causes, now))
         h2 { "Alerts of the last day" }
-        (alerts::table(&heard.alerts, ALERTS))
-        (held(&all, &waiting))
-        (by_state(&counts, rates.as_deref()))
+        @match &found.alerts {
+            Err(why) => p class="note" { "The topic of alerts was not read: " (why) "." },
+            Ok(groups) => (alerts::table(groups)),
+        }
+        @let left_out = found.alert_groups - found.alerts.as_ref().map_or(0, Vec::len);
+        @if left_out > 0 { p { a href="/console/alerts" { (left_out) " more" } } }
+        (held(&found.downstreams, &found.waiting))
+        (by_state(counts, rates))
     };
     Ok(Page::new("Overview", content)
         .at("/console/")
@@ -75,7 +49,7 @@ fn tiles(
                 li {
                     a href={ "/console/orders?state=" (one.state) } {
                         span class="figure" { (least(one.more)) (one.orders) }
-                        (text::state(one.state))
+                        (text::state(&one.state))
                     }
                     @if let Some(at) = one.oldest { div class="soft" { "oldest " (text::at(at)) } }
                 }
@@ -121,12 +95,12 @@ fn tiles(
     }
 }
 
-fn by_cause<I: Installation>(top: &Causes, visit: &Visit<'_, I>) -> Markup {
+fn by_cause(top: &CausesFound, now: Timestamp) -> Markup {
     html! {
         h2 { "What needs an operator" }
-        @if top.groups.is_empty() { p { "No order does." } }
+        @if top.causes.is_empty() { p { "No order does." } }
         @else {
-            (causes::table(top, visit.desk.now()))
+            (causes::table(top, now))
             p { a href="/console/causes" { "All causes" } }
         }
     }

@@ -5,6 +5,7 @@ use triad_core::{OrderId, StepState, Timestamp, Work, WorkflowRef};
 use triad_operator::address::{PageAddress, in_path};
 use triad_operator::json::moment;
 use triad_operator::timeline::state_in_words;
+use triad_runtime::ports::Unreadable;
 use triad_workflow::Millis;
 
 /// A moment: exact in the attribute and the title; the browser shows it in the reader's time zone.
@@ -114,13 +115,13 @@ pub(super) fn short(hash: &str) -> Markup {
 }
 
 /// The records that could not be read, if any.
-pub(super) fn unreadable(skipped: &triad_operator::find::Skipped) -> Markup {
-    let number = skipped.unreadable.len() as u64 + skipped.others;
+pub(super) fn unreadable(named: &[Unreadable], others: u64) -> Markup {
+    let number = named.len() as u64 + others;
     html! {
         @if number > 0 {
             div class="box warn" {
                 p { (number) " records cannot be read:" }
-                ul { @for one in skipped.unreadable.iter().take(20) { li { (one.order_id) ": " (one.why) } } }
+                ul { @for one in named.iter().take(20) { li { (one.order_id) ": " (one.why) } } }
             }
         }
     }

@@ -3,19 +3,13 @@
 use maud::html;
 use triad_core::WorkflowRef;
 use triad_operator::address::in_path;
-use triad_operator::changes::changes;
-use triad_operator::versions::{Uncounted, Version, versions};
-use triad_runtime::ports::OperatorStore;
-use triad_workflow::hash::canonical_json;
+use triad_operator::operations::{GetWorkflow, ListWorkflows, Problem};
+use triad_operator::versions::Version;
 
 use super::{Visit, graph, layout::Page, order::pretty, text};
-use crate::installation::Installation;
-use crate::problem::Problem;
-use crate::versions::definition;
 
-pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let (store, now) = (visit.desk.of.store(), visit.desk.now());
-    let found = versions(store, now, Uncounted::Leave).await?;
+pub(super) async fn list(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let found = visit.ask(ListWorkflows::default()).await?.versions;
     let is_uncounted = found.iter().any(|one| one.under_way.is_none());
     let content = html! {
         h1 { "Workflows" }
@@ -70,26 +64,18 @@ fn before<'a>(version: &Version, all: &'a [Version]) -> Option<&'a Version> {
         .max_by_key(|one| at(one))
 }
 
-pub(super) async fn workflow_page<I: Installation>(
-    visit: &Visit<'_, I>,
-    name: &str,
-    version: &str,
-) -> Result<Page, Problem> {
-    let (named, workflow) = definition(visit.desk, name, version).await?;
-    let stored = visit.desk.of.store().versions().await?;
-    let others: Vec<_> = stored
-        .into_iter()
-        .filter(|one| one.definition.name == named.name && one.definition != named)
-        .collect();
-    let against = visit.query.one("against");
-    let differs = match against {
-        None => None,
-        Some(against) => {
-            let (before, workflow_before) = definition(visit.desk, name, against).await?;
-            Some((before, changes(&workflow_before, &workflow)))
-        }
+pub(super) async fn workflow_page(visit: &Visit<'_>) -> Result<Page, Problem> {
+    let asked: GetWorkflow = visit.asked()?;
+    let against = asked.against.clone();
+    let found = visit.ask(asked).await?;
+    let workflow = found.compiled()?;
+    let named = WorkflowRef {
+        name: found.workflow,
+        hash: found.version,
     };
-    let json: serde_json::Value = serde_json::from_str(&canonical_json(&workflow.definition))?;
+    let others = visit.ask(ListWorkflows::default()).await?.versions;
+    let is_other = |one: &Version| one.workflow == named.name && one.version != named.hash;
+    let others: Vec<Version> = others.into_iter().filter(is_other).collect();
     let title = format!("Workflow {}", named.name);
     let content = html! {
         h1 { (title) }
@@ -102,8 +88,8 @@ pub(super) async fn workflow_page<I: Installation>(
         }
         h2 { "Steps" }
         (graph::of_workflow(&workflow))
-        @if let Some((before, lines)) = &differs {
-            h2 { "Changed since " (text::short(before.hash.as_str())) }
+        @if let (Some(before), Some(lines)) = (&against, &found.changes) {
+            h2 { "Changed since " (text::short(before)) }
             @if lines.is_empty() { p { "Nothing." } }
             @else { ul { @for line in lines { li { code { (line) } } } } }
         }
@@ -113,7 +99,7 @@ pub(super) async fn workflow_page<I: Installation>(
                 div class="fields" {
                     label { "Version" select name="against" {
                         @for one in &others {
-                            option value=(one.definition.hash) selected[against == Some(one.definition.hash.as_str())] { (one.definition.hash) }
+                            option value=(one.version) selected[against.as_deref() == Some(one.version.as_str())] { (one.version) }
                         }
                     } }
                     button type="submit" { "Compare" }
@@ -123,7 +109,7 @@ pub(super) async fn workflow_page<I: Installation>(
         @if visit.may_act() {
             p class="note" { "To move orders to this version: choose them in their list, and the act migrate, to workflow " code { (named.name) } " and version " code { (named.hash) } "." }
         }
-        details { summary { "Definition" } pre tabindex="0" { (pretty(&json)) } }
+        details { summary { "Definition" } pre tabindex="0" { (pretty(&found.definition.into())) } }
     };
     Ok(Page::new(title, content).at("/console/workflows"))
 }

@@ -45,7 +45,7 @@ async fn a_corrected_value_that_is_hidden_is_shown_to_nobody() {
         "set": ["card=4711", "amount=7"], "why": "w", "by": "ann", "dry_run": false});
     let started = world.act(ROOT, &wanted).await.json();
     let set = &started["correction"]["set"];
-    assert_eq!(set, &json!(["card=(hidden)", "amount=7"]), "{started}");
+    assert_eq!(set, &json!(["card=\"(hidden)\"", "amount=7"]), "{started}");
     let page = format!("/console/campaigns/{}", started["id"].as_str().unwrap());
     let page = text(&world.get(&page).await);
     assert!(

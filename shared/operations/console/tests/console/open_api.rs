@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use triad_console::tokens::{NewToken, Role};
 
+use triad_operator::versions::SAFE_TO_REMOVE_AFTER;
+
 use crate::common::client::Client;
 use crate::common::document::{DOCUMENT, SEEN};
 use crate::common::{World, identity, publish};
@@ -22,6 +24,18 @@ fn documented() -> BTreeSet<(String, String, String)> {
     all
 }
 
+/// The document in the repository must be the one that is served. `TRIAD_WRITE=1` writes it.
+#[test]
+fn the_document_in_the_repository_is_the_one_that_is_made() {
+    let made = serde_json::to_string_pretty(&triad_console::document()).unwrap() + "\n";
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+    if std::env::var_os("TRIAD_WRITE").is_some() {
+        std::fs::write(place, &made).unwrap();
+    }
+    let kept = std::fs::read_to_string(place).unwrap();
+    assert!(kept == made, "run this test once with TRIAD_WRITE=1");
+}
+
 async fn both(client: &Client, path: &str, headers: &[(&str, &str)]) -> u16 {
     let said = client.send("GET", path, headers, b"").await;
     let head = client.send("HEAD", path, headers, b"").await;
@@ -29,7 +43,7 @@ async fn both(client: &Client, path: &str, headers: &[(&str, &str)]) -> u16 {
     said.status
 }
 
-const LOOKS: [&str; 10] = [
+const LOOKS: [&str; 12] = [
     "/v1/operate/orders",
     "/v1/operate/orders/a",
     "/v1/operate/counts",
@@ -40,6 +54,8 @@ const LOOKS: [&str; 10] = [
     "/v1/operate/dead-letters",
     "/v1/operate/dead-letters/orders/3/1",
     "/v1/operate/alerts",
+    "/v1/operate/overview",
+    "/v1/operate/audit",
 ];
 const ACTS: [&str; 3] = [
     "/v1/operate/acts",
@@ -101,6 +117,7 @@ async fn every_answer_of_the_document_is_given() {
         );
     }
     campaigns(&world).await;
+    removal(&world).await;
     events(&world).await;
     strangers().await;
     let seen = SEEN.lock().unwrap().clone();
@@ -171,7 +188,6 @@ async fn campaigns(world: &World) {
         format!("{root}/c-0000000000000000"),
         format!("{root}/none"),
         format!("{root}/{id}/batches/9"),
-        format!("{root}/{id}/batches/x"),
     ] {
         assert_eq!(both(client, &path, &[]).await, 404, "{path}");
     }
@@ -203,6 +219,24 @@ async fn campaigns(world: &World) {
         .map(|n| n["what"].clone())
         .collect();
     assert_eq!(notes, ["stopped", "resumed"]);
+}
+
+/// Removes the versions of a workflow that no order needs.
+async fn removal(world: &World) {
+    let path = "/v1/operate/workflows/prune";
+    assert_eq!(world.act(path, &json!({})).await.status, 400);
+    let plain = world.client.send("POST", path, &[], b"{}").await;
+    assert_eq!(plain.status, 415);
+    publish(&world.store, "unused", "go").await;
+    publish(&world.store, "unused", "other").await;
+    world.clock.by(SAFE_TO_REMOVE_AFTER);
+    let gone = async |dry_run: bool| {
+        let act = json!({"why": "w", "by": "b", "dry_run": dry_run});
+        let pruned = world.act(path, &act).await.json();
+        let all = pruned["versions"].as_array().unwrap().iter();
+        all.filter(|one| one["removed"] == true && one["workflow"] == "unused").count()
+    };
+    assert_eq!((gone(true).await, gone(false).await, gone(false).await), (1, 1, 0));
 }
 
 /// A stream of events ends when the server stops, and not before.
@@ -257,7 +291,8 @@ async fn strangers() {
             json!({"act": "close", "filter": {"state": "Error"}, "why": "w"}),
         ),
         (&format!("{campaign}/stop"), why.clone()),
-        (&format!("{campaign}/resume"), why),
+        (&format!("{campaign}/resume"), why.clone()),
+        ("/v1/operate/workflows/prune", why),
     ] {
         assert_eq!(world.act(path, &json!({})).await.status, 401, "{path}");
         let body = body.to_string();

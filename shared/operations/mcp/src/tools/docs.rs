@@ -1,9 +1,10 @@
 //! Reads the documentation.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::ReadDocs;
-use crate::api_request::{ApiAnswer, problem};
+use super::{Told, problem};
 use crate::pages::Pages;
 
 /// Most bytes of a page in one result.
@@ -11,7 +12,22 @@ const PART: usize = 24 * 1024;
 /// Most sections in the result of a search.
 const SECTIONS: usize = 20;
 
-pub(super) fn read(pages: &dyn Pages, what: &ReadDocs) -> ApiAnswer {
+/// What of the documentation. Without anything: which pages there are.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReadDocs {
+    /// The name of a page.
+    #[serde(default)]
+    page: Option<String>,
+    /// Where in the page to begin, in bytes: `next` of the part before.
+    #[serde(default)]
+    from: usize,
+    /// In place of a page: the sections with this text.
+    #[serde(default)]
+    find: Option<String>,
+}
+
+pub(super) fn read(pages: &dyn Pages, what: &ReadDocs) -> Told {
     match (&what.page, &what.find) {
         (Some(_), Some(_)) => Err(problem("bad-arguments", "give `page` or `find`, not both")),
         (Some(name), None) => page(pages, name, what.from),
@@ -26,7 +42,7 @@ fn named(pages: &dyn Pages) -> Vec<Value> {
         .collect()
 }
 
-fn page(pages: &dyn Pages, name: &str, from: usize) -> ApiAnswer {
+fn page(pages: &dyn Pages, name: &str, from: usize) -> Told {
     let Some(text) = pages.page(name) else {
         let mut unknown = problem("no-such-page", "there is no page of this name");
         unknown["pages"] = named(pages).into();

@@ -156,7 +156,7 @@ async fn a_request_of_a_page_is_refused_wherever_the_page_is_from() {
     talk.world.failed("e", "x").await;
     let bearer = format!("Bearer {}", talk.ann);
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "overview", "arguments": {}}});
+        "params": {"name": "get_overview", "arguments": {}}});
     for origin in ["https://evil.example", "http://127.0.0.1", "null", "%"] {
         let headers = [("authorization", bearer.as_str()), ("origin", origin)];
         let said = talk.send(&headers, &body.to_string()).await;
@@ -186,7 +186,7 @@ async fn what_is_no_message_is_refused() {
     let unknown = talk.ask(&talk.ann, "orders/destroy", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
     let code = talk
-        .refused(&talk.ann, "get_order", json!({"id": "e"}))
+        .refused(&talk.ann, "get_order", json!({"order": "e"}))
         .await;
     assert_eq!(code, "bad-arguments");
 }
@@ -210,7 +210,7 @@ async fn who_may_look_sees_what_the_api_says_and_may_not_act() {
     assert!(!is_error);
     assert_eq!(seen["causes"][0]["cause"], "permanent/x");
     let (_, order) = talk
-        .call(&talk.reader, "get_order", json!({"order_id": "e"}))
+        .call(&talk.reader, "get_order", json!({"id": "e"}))
         .await;
     assert_eq!(order["state"], "Error");
     assert_eq!(
@@ -247,7 +247,7 @@ async fn an_act_is_the_request_that_was_tried_and_its_order_keeps_who_and_why() 
         .act;
     assert_eq!((by.by.as_str(), by.why.as_str()), ("ann", "as agreed"));
     let (_, order) = talk
-        .call(&talk.ann, "get_order", json!({"order_id": "e"}))
+        .call(&talk.ann, "get_order", json!({"id": "e"}))
         .await;
     let lines = order["timeline"].as_array().expect("a timeline");
     let says = |line: &&Value| {
@@ -356,8 +356,8 @@ async fn downstreams_and_dead_letters_are_acted_on_in_the_same_way() {
     let dismiss =
         json!({"on": "dead-letters", "act": "dismiss", "letters": ["orders/3/0"], "why": "w"});
     let held = async || {
-        let (_, seen) = talk.call(&talk.reader, "overview", json!({})).await;
-        seen["downstreams_held"].as_array().expect("a list").len()
+        let (_, seen) = talk.call(&talk.reader, "get_overview", json!({})).await;
+        seen["outages"].as_array().expect("a list").len()
     };
     let left = async || {
         let (_, seen) = talk
@@ -411,10 +411,10 @@ async fn hidden_fields_are_hidden_from_models_too() {
     let talk = Talk::start(hides, true).await;
     talk.world.failed("e", "x").await;
     talk.world.letter(0, "{\"card\": \"4711\"}").await;
-    let order = json!({"order_id": "e", "inputs": true});
+    let order = json!({"id": "e", "inputs": true});
     let (_, order) = talk.call(&talk.reader, "get_order", order).await;
     assert!(order["inputs"]["details"]["note"].is_string(), "{order}");
-    let letter = json!({"id": "orders/3/0"});
+    let letter = json!({"topic": "orders", "partition": 3, "offset": 0});
     let (_, letter) = talk.call(&talk.reader, "get_dead_letter", letter).await;
     for shown in [order, letter] {
         let shown = shown.to_string();
@@ -437,7 +437,7 @@ async fn pages_of_orders_follow_each_other_and_none_is_left_out() {
         if !cursor.is_null() {
             which["cursor"] = cursor;
         }
-        let (_, page) = talk.call(&talk.reader, "find_orders", which).await;
+        let (_, page) = talk.call(&talk.reader, "list_orders", which).await;
         let orders = page["orders"].as_array().expect("orders");
         assert!(orders.len() <= 20 && page["left_out"].is_null());
         found.extend(
@@ -451,7 +451,7 @@ async fn pages_of_orders_follow_each_other_and_none_is_left_out() {
     assert_eq!((found, cursor), (wanted, Value::Null));
     let many = json!({"limit": 41});
     assert_eq!(
-        talk.refused(&talk.reader, "find_orders", many).await,
+        talk.refused(&talk.reader, "list_orders", many).await,
         "bad-limit"
     );
 }

@@ -39,7 +39,7 @@ impl Talk {
         let (heard, told) = split(there);
         let (output, input) = split(here);
         Self {
-            talking: tokio::spawn(serve(mcp, api, caller, heard, told)),
+            talking: tokio::spawn(serve(mcp, Arc::clone(api.operations()), caller, heard, told)),
             input,
             output: BufReader::new(output),
             asked: 0,
@@ -118,9 +118,9 @@ async fn rubbish_ends_nothing_and_is_answered_where_it_can_be() {
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     let wrong = talk.call("get_order", json!({"order": 7})).await;
     assert_eq!(wrong, Err("bad-arguments".into()));
-    let none = talk.call("get_order", json!({"order_id": "none"})).await;
+    let none = talk.call("get_order", json!({"id": "none"})).await;
     assert_eq!(none, Err("no-such-order".into()));
-    assert!(talk.call("overview", json!({})).await.is_ok());
+    assert!(talk.call("get_overview", json!({})).await.is_ok());
     talk.end().await;
 }
 
@@ -143,7 +143,7 @@ async fn a_client_of_the_present_revision_needs_no_handshake() {
         versions.is_some_and(|v| v.contains(&json!("2026-07-28"))),
         "{found}"
     );
-    let params = json!({"name": "overview", "arguments": {}, "_meta": meta});
+    let params = json!({"name": "get_overview", "arguments": {}, "_meta": meta});
     let said = talk.ask("tools/call", params).await;
     assert_eq!(
         said["result"]["structuredContent"]["kind"], "overview",

@@ -211,7 +211,7 @@ async fn a_secret_in_every_place_of_an_order_is_in_no_way_out() {
             shows_nothing(path, &text(&said));
         }
     }
-    shows_nothing("overview", &text(&world.get("/console/").await));
+    shows_nothing("get_overview", &text(&world.get("/console/").await));
     models(&world, &campaign).await;
     for message in world.heard.0.lock().unwrap().iter() {
         let value = String::from_utf8_lossy(&message.value);
@@ -255,18 +255,20 @@ async fn nobody_finds_out_what_is_hidden_by_searching_for_it() {
 async fn models(world: &World, campaign: &str) {
     let correction = format!("card=\"{SECRET}\"");
     for (tool, arguments) in [
-        ("overview", json!({})),
-        ("find_orders", json!({})),
-        ("get_order", json!({"order_id": "e", "inputs": true})),
-        ("get_order", json!({"order_id": "f", "inputs": true})),
+        ("get_overview", json!({})),
+        ("list_orders", json!({})),
+        ("get_order", json!({"id": "e", "inputs": true})),
+        ("get_order", json!({"id": "f", "inputs": true})),
         ("list_downstreams", json!({})),
         ("list_dead_letters", json!({})),
         ("list_alerts", json!({})),
-        ("get_dead_letter", json!({"id": "orders/3/0"})),
-        ("get_dead_letter", json!({"id": "orders/3/4"})),
+        ("get_dead_letter", json!({"topic": "orders", "partition": 3, "offset": 0})),
+        ("get_dead_letter", json!({"topic": "orders", "partition": 3, "offset": 4})),
         ("list_campaigns", json!({})),
         ("get_campaign", json!({"id": campaign})),
         ("list_workflows", json!({})),
+        ("list_acts", json!({})),
+        ("list_causes", json!({})),
         (
             "dry_run",
             json!({"on": "orders", "act": "resubmit", "orders": ["e"], "step": "pay",

@@ -1,6 +1,7 @@
 //! Commands for campaigns: start, list, show, stop, resume.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, Timestamp};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{ControlStore, Entropy, StateStore, StoreError};
@@ -79,7 +80,7 @@ pub enum CampaignError {
 }
 
 /// How many orders a campaign would act on, as far as they were counted by [`preview`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Preview {
     /// How many orders were found that fit the filter now.
     pub orders: u64,

@@ -1,5 +1,6 @@
 //! The stored records of a campaign.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp, WorkflowRef};
 use triad_workflow::{Millis, StepId};
@@ -78,7 +79,7 @@ pub struct Campaign {
 }
 
 /// The act that a campaign does to each of its orders. Each is the act on a single order of the same name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "act", rename_all = "kebab-case")]
 pub enum CampaignAct {
     /// Has the failed steps done again, or runs a compensated order again.
@@ -86,6 +87,7 @@ pub enum CampaignAct {
     /// Resubmits the order, as [`Self::Resubmit`] does, with a corrected input of one step.
     Correct {
         /// The step whose input is corrected.
+        #[schemars(with = "String")]
         step: StepId,
         /// How the input is corrected. Each order's new input is made from its own present input.
         correction: Correction,
@@ -104,6 +106,7 @@ pub enum CampaignAct {
     /// Moves the order to another version of its workflow.
     Migrate {
         /// The version that the order is moved to.
+        #[schemars(with = "String")]
         to: WorkflowRef,
     },
 }
@@ -237,7 +240,7 @@ impl CampaignEnd {
 
 /// How many orders of a campaign came to which result. `done` includes `well` and `again`, and `chosen`
 /// includes all others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CampaignCounts {
     /// Orders that were chosen for a batch.
     pub chosen: u64,
@@ -263,14 +266,16 @@ pub struct EndedOrders {
 }
 
 /// A line of a campaign's record: an operator stopped or resumed the campaign.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CampaignNote {
     /// When the operator did so.
+    #[schemars(with = "crate::schema::Moment")]
     pub at: Timestamp,
     /// What the operator did: `stopped` or `resumed`.
     pub what: String,
     /// Who did so, and why.
     #[serde(flatten)]
+    #[schemars(with = "crate::operations::Reason")]
     pub operator: OperatorAct,
 }
 
@@ -297,9 +302,10 @@ pub struct Batch {
 }
 
 /// One order of a batch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CampaignOrder {
     /// The order's id.
+    #[schemars(with = "String")]
     pub order_id: OrderId,
     /// What came of the act; `None` until that is known and written down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -315,7 +321,7 @@ pub struct CampaignOrder {
 }
 
 /// What came of an act on an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Done {
     /// The act is done.
@@ -327,7 +333,7 @@ pub enum Done {
 }
 
 /// What became of an order after the act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderAfterAct {
     /// The order came to the end that the act is for, or is not stored any more. Acts after which nothing is

@@ -1,6 +1,7 @@
 //! A campaign as people and programs see it.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, Timestamp};
 use triad_workflow::Millis;
 
@@ -9,9 +10,10 @@ use super::form::{CampaignAct, CampaignCounts, CampaignEnd, CampaignNote, Phase}
 use crate::find::Filter;
 
 /// A campaign in the form in which the command line and the API show it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct View {
     /// The campaign's id.
+    #[schemars(with = "String")]
     pub id: CampaignId,
     /// The act that is done to each order.
     #[serde(flatten)]
@@ -21,6 +23,7 @@ pub struct View {
     pub filter: Filter,
     /// Who started it, and why.
     #[serde(flatten)]
+    #[schemars(with = "crate::operations::Reason")]
     pub operator: OperatorAct,
     /// Most orders that the campaign acts on in a second.
     pub rate: u32,
@@ -29,16 +32,19 @@ pub struct View {
     pub stop_share: u8,
     /// How long the campaign waits for the orders of a batch to come to an end, in milliseconds, once all of
     /// them were acted on.
+    #[schemars(with = "String")]
     pub patience: Millis,
     /// When the campaign was started.
+    #[schemars(with = "crate::schema::Moment")]
     pub started_at: Timestamp,
     /// What the campaign does now ([`Phase`]), in a word: `choosing`, `acting`, `watching` or `ended`.
-    pub phase: &'static str,
+    pub phase: String,
     /// When the campaign ended; `None` while it is under way.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub ended_at: Option<Timestamp>,
     /// How the campaign ended ([`CampaignEnd`]), in a word: `finished`, `stopped`, `fails-again` or `stalled`; `None`
     /// while it is under way.
-    pub end: Option<&'static str>,
+    pub end: Option<String>,
     /// What the campaign does now, or how it ended, in a few words for a person. The text is no contract.
     pub text: String,
     /// The number of the present or last batch, counted from 1; 0 before the first.
@@ -69,9 +75,9 @@ impl View {
             stop_share: campaign.pace.stop_share,
             patience: campaign.pace.patience,
             started_at: campaign.started_at,
-            phase,
+            phase: phase.to_owned(),
             ended_at: ended.map(|(at, _)| at),
-            end: ended.map(|(_, end)| end.name()),
+            end: ended.map(|(_, end)| end.name().to_owned()),
             text: match ended {
                 Some((_, end)) => end.text(),
                 None => format!("batch {} is {phase}", campaign.batch.max(1)),
@@ -92,7 +98,7 @@ impl View {
     /// early.
     #[must_use]
     pub fn is_cut_short(&self) -> bool {
-        self.end
-            .is_some_and(|end| end != CampaignEnd::Finished.name())
+        let end = self.end.as_deref();
+        end.is_some_and(|end| end != CampaignEnd::Finished.name())
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::Timestamp;
 use triad_runtime::dead_letter::index::{Group, Index};
 use triad_runtime::dead_letter::letter::Content;
@@ -26,10 +27,11 @@ pub struct Listing {
 }
 
 /// A letter without its value and headers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Listed {
     /// The place of the record that the letter is about. As JSON a text, such as `orders/3/42`.
-    #[serde(serialize_with = "super::show::as_text")]
+    #[serde(with = "super::show::as_text")]
+    #[schemars(with = "String")]
     pub id: LetterId,
     /// Topic that the record was read from.
     pub topic: String,
@@ -38,6 +40,7 @@ pub struct Listed {
     /// Offset of the record in its partition.
     pub offset: i64,
     /// When the letter was written, by the writer's clock.
+    #[schemars(with = "crate::schema::Moment")]
     pub at: Timestamp,
     /// The cause's code: short and stable, fit for grouping.
     pub cause: String,
@@ -53,8 +56,10 @@ pub struct Listed {
     /// Whether there is no value ([`Content::Tombstone`]).
     pub tombstone: bool,
     /// When the letter was replayed last; `None` if it never was.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub replayed_at: Option<Timestamp>,
     /// When the letter was dismissed last; `None` if it never was.
+    #[schemars(with = "Option<crate::schema::Moment>")]
     pub dismissed_at: Option<Timestamp>,
 }
 

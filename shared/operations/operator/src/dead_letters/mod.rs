@@ -7,7 +7,9 @@ mod list;
 mod replay;
 mod show;
 
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use triad_core::Timestamp;
 use triad_runtime::dead_letter::index::IndexFull;
 use triad_runtime::dead_letter::{Letter, LetterEntry};
@@ -17,7 +19,7 @@ use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 pub use list::{Listed, Listing, list};
 pub use replay::{Chosen, Deed, Replay, ReplayError, ReplayOutcome, Tally, replay};
 pub(crate) use show::as_text;
-pub use show::{LetterView, show};
+pub use show::{LetterMark, LetterView, show};
 
 /// Why dead letters cannot be listed. `E` is the error of the [`TopicReader`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +72,42 @@ impl LetterFilter {
 /// each byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Text(String),
+            Hex { hex: String },
+        }
+        let bytes = match Form::deserialize(from)? {
+            Form::Text(text) => Some(text.into_bytes()),
+            Form::Hex { hex } => {
+                let two = |at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+                (0..hex.len()).step_by(2).map(two).collect()
+            }
+        };
+        bytes.map(Self).ok_or_else(|| D::Error::custom("it has no pairs of hex digits"))
+    }
+}
+
+impl JsonSchema for Bytes {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Bytes".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A text, or `hex` with two digits for each byte if it is not UTF-8.",
+            "type": ["string", "object"],
+        })
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
 
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

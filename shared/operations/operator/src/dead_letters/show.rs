@@ -1,9 +1,9 @@
 //! One letter with its replays and its dismissal.
 
 use std::collections::VecDeque;
-use std::fmt::Display;
 
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use triad_core::Timestamp;
 use triad_runtime::dead_letter::letter::{Content, Marker};
 use triad_runtime::dead_letter::{Letter, LetterEntry, LetterId};
@@ -15,78 +15,88 @@ use crate::topic::TopicReader;
 /// Most replays of one letter that are shown, inclusive: those that come last in the topic.
 pub const MAX_REPLAYS: usize = 100;
 
-/// A letter with its replays and its last dismissal. As JSON one object with the parts of the letter by name,
-/// `replays` and `dismissed`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A letter with its replays and its last dismissal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LetterView {
-    /// The letter: the first one about its record, if there are several.
-    pub letter: Letter,
-    /// The markers of its replays, oldest first: at most 100, those that come last in the topic. Empty if it
-    /// was never replayed.
-    pub replays: Vec<Marker>,
-    /// The letter's last dismissal; `None` if it was never dismissed.
-    pub dismissed: Option<Marker>,
+    /// The place of the record that the letter is about: that of the first letter about it, if there are several. As
+    /// JSON a text, such as `orders/3/42`.
+    #[serde(with = "as_text")]
+    #[schemars(with = "String")]
+    pub id: LetterId,
+    /// Topic that the record was read from.
+    pub topic: String,
+    /// Partition that the record was read from.
+    pub partition: i32,
+    /// Offset of the record in its partition.
+    pub offset: i64,
+    /// When the letter was written, by the writer's clock.
+    #[schemars(with = "crate::schema::Moment")]
+    pub at: Timestamp,
+    /// The cause's code: short and stable, fit for grouping.
+    pub cause: String,
+    /// The cause in words, for people.
+    pub message: String,
+    /// The record's key; `None` if it had none.
+    pub key: Option<Bytes>,
+    /// How many bytes the key had, if the letter keeps only its beginning; `None` if it keeps all.
+    pub key_of: Option<usize>,
+    /// The record's headers, each with its value; `None` if it had no value.
+    pub headers: Vec<(String, Option<Bytes>)>,
+    /// How many headers the record had, if the letter keeps only the first ones; `None` if it keeps all.
+    pub headers_of: Option<usize>,
+    /// Whether there is no value ([`Content::Tombstone`]).
+    pub tombstone: bool,
+    /// How many bytes of the value the letter keeps.
+    pub bytes: usize,
+    /// How many bytes the value had, if the letter keeps only its beginning; `None` if it keeps all.
+    pub cut_from: Option<usize>,
+    /// The value; empty if there is none.
+    pub value: Bytes,
+    /// Its replays, oldest first: at most 100, those that come last in the topic.
+    pub replays: Vec<LetterMark>,
+    /// Its last dismissal; `None` if it was never dismissed.
+    pub dismissed: Option<LetterMark>,
 }
 
-pub(crate) fn as_text<S: Serializer>(what: &impl Display, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(what)
+/// An operator's act on a letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LetterMark {
+    /// When it was done.
+    #[schemars(with = "crate::schema::Moment")]
+    pub at: Timestamp,
+    /// Who did it.
+    pub by: String,
+    /// Why.
+    pub why: String,
+    /// The value that was sent in place of the letter's own; `None` if its own was.
+    pub corrected: Option<Bytes>,
 }
 
-#[derive(Serialize)]
-struct ReplayForm<'a> {
-    at: Timestamp,
-    by: &'a str,
-    why: &'a str,
-    corrected: Option<Bytes>,
+impl From<Marker> for LetterMark {
+    fn from(marker: Marker) -> Self {
+        Self {
+            at: marker.act.at,
+            by: marker.act.by,
+            why: marker.act.why,
+            corrected: marker.corrected.map(Bytes),
+        }
+    }
 }
 
-#[derive(Serialize)]
-struct Form<'a> {
-    id: String,
-    topic: &'a str,
-    partition: i32,
-    offset: i64,
-    at: Timestamp,
-    cause: &'a str,
-    message: &'a str,
-    key: Option<Bytes>,
-    key_of: Option<usize>,
-    headers: Vec<(&'a str, Option<Bytes>)>,
-    headers_of: Option<usize>,
-    tombstone: bool,
-    bytes: usize,
-    cut_from: Option<usize>,
-    value: Bytes,
-    replays: Vec<ReplayForm<'a>>,
-    dismissed: Option<DismissalForm<'a>>,
-}
-
-#[derive(Serialize)]
-struct DismissalForm<'a> {
-    at: Timestamp,
-    by: &'a str,
-    why: &'a str,
-}
-
-impl Serialize for LetterView {
-    /// The letter's parts by name, and its replays.
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let letter = &self.letter;
-        Form {
-            id: letter.id.to_string(),
-            topic: &letter.id.topic,
+impl LetterView {
+    fn of(letter: Letter, replays: Vec<Marker>, dismissed: Option<Marker>) -> Self {
+        let headers = letter.headers.into_iter();
+        Self {
+            topic: letter.id.topic.clone(),
             partition: letter.id.partition,
             offset: letter.id.offset,
+            id: letter.id,
             at: letter.at,
-            cause: &letter.cause,
-            message: &letter.message,
-            key: letter.key.clone().map(Bytes),
+            cause: letter.cause,
+            message: letter.message,
+            key: letter.key.map(Bytes),
             key_of: letter.key_of,
-            headers: letter
-                .headers
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.clone().map(Bytes)))
-                .collect(),
+            headers: headers.map(|(name, value)| (name, value.map(Bytes))).collect(),
             headers_of: letter.headers_of,
             tombstone: letter.value == Content::Tombstone,
             bytes: letter.value.bytes().len(),
@@ -95,23 +105,24 @@ impl Serialize for LetterView {
                 Content::Whole(_) | Content::Tombstone => None,
             },
             value: Bytes(letter.value.bytes().to_vec()),
-            replays: self
-                .replays
-                .iter()
-                .map(|marker| ReplayForm {
-                    at: marker.act.at,
-                    by: &marker.act.by,
-                    why: &marker.act.why,
-                    corrected: marker.corrected.clone().map(Bytes),
-                })
-                .collect(),
-            dismissed: self.dismissed.as_ref().map(|marker| DismissalForm {
-                at: marker.act.at,
-                by: &marker.act.by,
-                why: &marker.act.why,
-            }),
+            replays: replays.into_iter().map(LetterMark::from).collect(),
+            dismissed: dismissed.map(LetterMark::from),
         }
-        .serialize(to)
+    }
+}
+
+/// The id of a letter as text.
+pub(crate) mod as_text {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use triad_runtime::dead_letter::LetterId;
+
+    pub(crate) fn serialize<S: Serializer>(id: &LetterId, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(id)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<LetterId, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -170,9 +181,5 @@ async fn find_letter<T: TopicReader>(
     }
     let mut replays: Vec<Marker> = replays.into();
     replays.sort_by_key(|marker| marker.act.at);
-    Ok(found.map(|letter| LetterView {
-        letter,
-        replays,
-        dismissed,
-    }))
+    Ok(found.map(|letter| LetterView::of(letter, replays, dismissed)))
 }

@@ -89,7 +89,7 @@ fn it_is_no_faster_than_its_rate_and_stops_between_two_orders() {
         let mut told = 0;
         let report = |line: &ActResult| {
             told += 1;
-            match line.order.as_str() {
+            match line.order_id.as_str() {
                 "o30" => Err("the pipe is closed"),
                 _ => Ok(()),
             }
@@ -100,7 +100,7 @@ fn it_is_no_faster_than_its_rate_and_stops_between_two_orders() {
         assert!((19..=20).contains(&told), "ten a second: {told}");
         assert!(ports.now().since(began) < Millis(2_100));
         let never = std::future::pending();
-        let report = |line: &ActResult| match line.order.as_str() {
+        let report = |line: &ActResult| match line.order_id.as_str() {
             "o3" => Err("the pipe is closed"),
             _ => Ok(()),
         };

@@ -220,7 +220,7 @@ fn a_letter_is_replayed_once_marked_and_shown_with_its_replay() {
         let shown = show(&topic, &id(2), None).await.expect("it works");
         let shown = shown.expect("it is there");
         assert_eq!(
-            (shown.replays.len(), &shown.replays[0].act.by[..]),
+            (shown.replays.len(), &shown.replays[0].by[..]),
             (1, "ann")
         );
         let form = serde_json::to_value(&shown).expect("JSON");
@@ -331,7 +331,7 @@ fn a_dismissed_letter_is_not_shown_and_not_replayed_with_the_others() {
         );
         let shown = show(&topic, &id(5), None).await.expect("it can be read");
         let shown = shown.expect("it is there");
-        let by = shown.dismissed.expect("it is dismissed").act;
+        let by = shown.dismissed.expect("it is dismissed");
         assert_eq!((by.by.as_str(), by.why.as_str()), ("ann", "fixed"));
     });
 }

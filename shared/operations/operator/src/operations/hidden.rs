@@ -1,12 +1,14 @@
 //! Fields of payloads that no answer shows.
 
-use std::borrow::Cow;
-
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use triad_core::failure::ANSWERED;
 use triad_core::{Failure, Order, ProcessState, Timing};
-use triad_operator::json;
-use triad_operator::order::OrderView;
+use triad_workflow::SearchKey;
+
+use crate::correction::{Correction, Set};
+use crate::order::OrderView;
 
 /// Text in place of a hidden value.
 pub(crate) const SHOWN: &str = "(hidden)";
@@ -57,24 +59,15 @@ impl Hidden {
         }
     }
 
-    /// An order's record as programs read it, without what is hidden.
+    /// An order's record without what is hidden: payloads, search keys, notes (they may quote a replaced input) and the
+    /// beginnings of answers.
     ///
     /// # Errors
-    /// If the record has no form as JSON.
-    pub fn view(&self, order: &Order, timing: &Timing) -> serde_json::Result<Value> {
-        let order = self.without_texts(order);
-        let mut view = json::line("order", &OrderView::of(&order, timing))?;
-        self.mask_record(&mut view);
-        Ok(view)
-    }
-
-    /// The record without texts that may repeat payloads: notes (they may quote a replaced input) and the beginnings
-    /// of answers.
-    pub(crate) fn without_texts<'a>(&self, order: &'a Order) -> Cow<'a, Order> {
+    /// If a part of the record has no form as JSON.
+    pub fn record(&self, mut order: Order) -> serde_json::Result<Order> {
         if self.is_empty() {
-            return Cow::Borrowed(order);
+            return Ok(order);
         }
-        let mut order = order.clone();
         for line in &mut order.incidents {
             line.note = line.note.as_ref().map(|_| SHOWN.to_owned());
         }
@@ -89,7 +82,48 @@ impl Hidden {
         for failure in of_lines.chain(of_steps).chain(causes(&mut order.state)) {
             self.cut_answer(&mut failure.message);
         }
-        Cow::Owned(order)
+        for key in &mut order.search {
+            if self.hides(key.name().as_str())
+                && let Ok(shown) = SearchKey::new(key.name().clone(), SHOWN)
+            {
+                *key = shown;
+            }
+        }
+        order.steps = self.masked(&order.steps)?;
+        order.incidents = self.masked(&order.incidents)?;
+        Ok(order)
+    }
+
+    /// An order's record as programs read it, without what is hidden.
+    ///
+    /// # Errors
+    /// If the record has no form as JSON.
+    pub fn view(&self, order: &Order, timing: &Timing) -> serde_json::Result<Value> {
+        let order = self.record(order.clone())?;
+        crate::json::line("order", &OrderView::of(&order, timing))
+    }
+
+    fn masked<T: Serialize + DeserializeOwned>(&self, part: &T) -> serde_json::Result<T> {
+        let mut part = serde_json::to_value(part)?;
+        self.mask_record(&mut part);
+        serde_json::from_value(part)
+    }
+
+    /// Replaces every hidden value of a correction.
+    pub(crate) fn correction(&self, correction: &mut Correction) {
+        match correction {
+            Correction::Whole(value) => self.mask(value),
+            Correction::Set(all) => {
+                for set in all {
+                    let place = set.place();
+                    if self.hides_place(&place)
+                        && let Ok(shown) = format!("{place}={SHOWN}").parse::<Set>()
+                    {
+                        *set = shown;
+                    }
+                }
+            }
+        }
     }
 
     /// Replaces every hidden value of the payloads in an order's record, or in a list of its calls, with [`SHOWN`].
@@ -115,7 +149,7 @@ impl Hidden {
     }
 
     /// Hides the beginning of a service's answer in a text: it may be part of a payload, and too short to be parsed.
-    fn cut_answer(&self, text: &mut String) {
+    pub(crate) fn cut_answer(&self, text: &mut String) {
         if let Some(at) = text.find(ANSWERED).filter(|_| !self.is_empty()) {
             text.truncate(at + ANSWERED.len());
             text.push_str(SHOWN);

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Placeholder of the trace's id in a template.
 const PLACE: &str = "{trace}";
 
@@ -10,12 +12,13 @@ const PLACE: &str = "{trace}";
 ///
 /// # Example
 /// ```
-/// use triad_console::TraceUrl;
+/// use triad_operator::operations::TraceUrl;
 /// let at: TraceUrl = "https://jaeger.example/trace/{trace}".parse().unwrap();
 /// let id = format!("{:032x}", 7);
 /// assert_eq!(at.of(&id), format!("https://jaeger.example/trace/{id}"));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct TraceUrl {
     before: String,
     behind: String,
@@ -36,6 +39,20 @@ impl TraceUrl {
     #[must_use]
     pub fn of(&self, trace_id: &str) -> String {
         format!("{}{trace_id}{}", self.before, self.behind)
+    }
+}
+
+impl TryFrom<String> for TraceUrl {
+    type Error = InvalidTraceUrl;
+
+    fn try_from(text: String) -> Result<Self, InvalidTraceUrl> {
+        text.parse()
+    }
+}
+
+impl From<TraceUrl> for String {
+    fn from(url: TraceUrl) -> Self {
+        format!("{}{PLACE}{}", url.before, url.behind)
     }
 }
 
