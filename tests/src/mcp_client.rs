@@ -63,33 +63,37 @@ pub enum Culprit {
 /// # Panics
 /// If a tool fails.
 pub async fn find(talk: &mut Mcp) -> Option<Culprit> {
-    let seen = call_tool(talk, "overview", json!({})).await;
+    let seen = call_tool(talk, "get_overview", json!({})).await;
     // Reported first, because a stopped downstream causes other symptoms.
-    if let Some(culprit) = list(&seen["downstreams_held"]).iter().find_map(by_hand) {
+    let held: Vec<&Value> = list(&seen["downstreams"])
+        .iter()
+        .filter(|one| is_held(one))
+        .collect();
+    if let Some(culprit) = held.iter().find_map(|one| by_hand(one)) {
         return Some(culprit);
     }
-    if let Some(cause) = list(&seen["causes"]).first() {
-        let order = json!({"order_id": cause["example"]});
+    if let Some(cause) = list(&seen["causes"]["causes"]).first() {
+        let order = json!({"id": cause["example"]});
         let order = call_tool(talk, "get_order", order).await;
         return Some(of_order(talk, &order).await);
     }
-    if let Some(held) = list(&seen["downstreams_held"]).first() {
+    if let Some(held) = held.first() {
         return Some(behind(talk, held).await);
     }
     if seen["orders"]["Compensated"].as_u64() > Some(0) {
         let compensated = json!({"state": "Compensated", "limit": 1});
-        let found = call_tool(talk, "find_orders", compensated).await;
+        let found = call_tool(talk, "list_orders", compensated).await;
         if let Some(order) = list(&found["orders"]).first() {
-            let order = json!({"order_id": order["order_id"]});
+            let order = json!({"id": order["order_id"]});
             let order = call_tool(talk, "get_order", order).await;
             return Some(of_order(talk, &order).await);
         }
     }
     if seen["under_way"]["orders"] != 0 {
         let under_way = json!({"state": "Processing", "limit": 5});
-        let found = call_tool(talk, "find_orders", under_way).await;
+        let found = call_tool(talk, "list_orders", under_way).await;
         for order in list(&found["orders"]).iter().take(2) {
-            let order = json!({"order_id": order["order_id"]});
+            let order = json!({"id": order["order_id"]});
             let order = call_tool(talk, "get_order", order).await;
             if let Some(step) = failing(&order) {
                 return Some(service(talk, &order, step).await);
@@ -98,7 +102,9 @@ pub async fn find(talk: &mut Mcp) -> Option<Culprit> {
     }
     let letters = call_tool(talk, "list_dead_letters", json!({"not_replayed": true})).await;
     let newest = list(&letters["letters"]).last()?;
-    let letter = call_tool(talk, "get_dead_letter", json!({"id": newest["id"]})).await;
+    let (topic, partition, offset) = (&newest["topic"], &newest["partition"], &newest["offset"]);
+    let place = json!({"topic": topic, "partition": partition, "offset": offset});
+    let letter = call_tool(talk, "get_dead_letter", place).await;
     Some(record(&letter))
 }
 
@@ -112,6 +118,14 @@ fn list(value: &Value) -> &[Value] {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Whether a downstream is not called freely.
+fn is_held(downstream: &Value) -> bool {
+    let record = &downstream["record"];
+    record["breaker"]["state"] != "closed"
+        || !record["forced"].is_null()
+        || !list(&record["paused"]).is_empty()
 }
 
 /// The cause for a held downstream, if an operator's act holds it.
@@ -159,10 +173,10 @@ async fn of_order(talk: &mut Mcp, order: &Value) -> Culprit {
 /// The cause of an open circuit breaker: the failure of an order that waits for it.
 async fn behind(talk: &mut Mcp, held: &Value) -> Culprit {
     let waiting = json!({"state": "Processing", "limit": 1});
-    let found = call_tool(talk, "find_orders", waiting).await;
+    let found = call_tool(talk, "list_orders", waiting).await;
     let mut code = None;
     if let Some(order) = list(&found["orders"]).first() {
-        let order = json!({"order_id": order["order_id"]});
+        let order = json!({"id": order["order_id"]});
         let order = call_tool(talk, "get_order", order).await;
         let mut met = list(&order["timeline"]).iter();
         code = met.find_map(|line| code_of(line["what"].as_str()?));

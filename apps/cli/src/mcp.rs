@@ -68,7 +68,10 @@ pub async fn run(args: McpArgs) -> Result<ExitCode> {
         hidden: Hidden::of(args.hidden),
         ..Settings::default()
     };
-    let operations = args.store.operations(&args.kafka, rules, Sending::Beside).await?;
+    let operations = args
+        .store
+        .operations(&args.kafka, rules, Sending::Beside)
+        .await?;
     let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
     triad_mcp::serve(tools(args.allow_acts), operations, caller, input, output).await?;
     Ok(ExitCode::SUCCESS)

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{SchedulerHandler, SubmissionHandler, WholeStore, Wiring};
 use triad_consume::{Broker, LAST_WAIT, WorkerConfig, run_batches, run_stream};
 use triad_core::{Priority, topics};
+use triad_operator::history;
 use triad_runtime::agent::Remotes;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
@@ -448,7 +449,7 @@ fn campaigns<S: WholeStore, B: Broker>(
     every: Duration,
     stop: CancellationToken,
 ) {
-    let handler = wiring.campaigns();
+    let (handler, store) = (wiring.campaigns(), wiring.store.clone());
     loops.spawn(async move {
         let mut timer = tokio::time::interval(every);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -463,6 +464,10 @@ fn campaigns<S: WholeStore, B: Broker>(
                 Some(Some(report)) => report.log(),
                 Some(None) => {}
                 None => return Ok(()),
+            }
+            let sampling = history::sample(&store, &SystemEntropy, SystemClock.now());
+            if let Some(Err(e)) = survive("keeping the history", sampling).await {
+                tracing::warn!(error = %e, "the history for plots was not kept");
             }
         }
     });

@@ -380,7 +380,7 @@ async fn figures_differ(dev: &Dev) -> Result<(), String> {
     };
     let json = async |path: &str| serde_json::from_str::<Value>(&get(path).await).expect("JSON");
     let tool = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "overview", "arguments": {}}});
+        "params": {"name": "get_overview", "arguments": {}}});
     let said = client()
         .post(format!("{root}mcp"))
         .header("content-type", "application/json")

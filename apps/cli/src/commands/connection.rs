@@ -341,6 +341,7 @@ pub struct KafkaArgs {
         long,
         value_name = "HOST:PORT",
         env = "TRIAD_BROKERS",
+        required = false,
         required_unless_present = "url",
         default_value_if("url", ArgPredicate::IsPresent, "")
     )]
@@ -403,6 +404,10 @@ impl KafkaArgs {
             return Err(anyhow::anyhow!(
                 "no process runs in {from}, so there is no broker: start {start} with --data and this directory; nothing was done"
             ));
+        }
+        if self.brokers.is_empty() {
+            let text = "this command sends to Kafka itself, which a console at --url does not do for it: give --brokers";
+            return Err(Usage(text.into()).into());
         }
         let auth = AuthConfig {
             way: self.login.way,

@@ -7,12 +7,12 @@ use clap::Args;
 use serde_json::Value;
 use triad_core::{Order, Timing};
 use triad_operator::json;
+use triad_operator::next;
+use triad_operator::operations::{Form as _, GetOrder, GetWorkflow};
 use triad_operator::order::{OrderView, TraceView};
 use triad_operator::timeline::{
     TimelineEntry, attempt, calls_in_words, gaps, state_in_words, timeline,
 };
-use triad_operator::next;
-use triad_operator::operations::{Form as _, GetOrder, GetWorkflow};
 
 use super::connection::StoreArgs;
 use super::{graph, inputs};
@@ -61,7 +61,8 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
         eprintln!("triad: {}", no_order(&args.order));
         return Ok(ExitCode::FAILURE);
     };
-    let why = |why: String| anyhow::anyhow!("the inputs of order {} cannot be shown: {why}", args.order);
+    let why =
+        |why: String| anyhow::anyhow!("the inputs of order {} cannot be shown: {why}", args.order);
     let shown = found.inputs.clone().transpose().map_err(why)?;
     if args.json {
         print_line(&found.form()?)?;
@@ -75,7 +76,11 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
             version: order.workflow.hash.to_string(),
             against: None,
         };
-        let workflow = place.ask(pinned).await?.compiled().context("there is no graph")?;
+        let workflow = place
+            .ask(pinned)
+            .await?
+            .compiled()
+            .context("there is no graph")?;
         println!();
         for line in graph::lines(order, &workflow) {
             println!("{line}");

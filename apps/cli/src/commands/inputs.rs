@@ -60,7 +60,8 @@ fn curl(order: &Order, step: &StepId, call: &Value, attempt: u32) -> Result<Stri
     let text = |name: &str| call[name].as_str().unwrap_or_default();
     let unread = |e: serde_json::Error| format!("the call cannot be read: {e}");
     let direction: Direction = serde_json::from_value(call["direction"].clone()).map_err(unread)?;
-    let form: Option<CallDefinition> = serde_json::from_value(call["form"].clone()).map_err(unread)?;
+    let form: Option<CallDefinition> =
+        serde_json::from_value(call["form"].clone()).map_err(unread)?;
     let key = IdempotencyKey(text("idempotency_key").to_owned());
     let compensates = call["compensates"].as_str();
     let compensates = compensates.map(|key| IdempotencyKey(key.to_owned()));

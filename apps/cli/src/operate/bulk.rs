@@ -9,8 +9,8 @@ use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use triad_core::OrderId;
 use triad_operator::Rate;
-use triad_operator::correction::Difference;
 use triad_operator::bulk::{ActResult, MAX_AT_ONCE, Tally};
+use triad_operator::correction::Difference;
 use triad_operator::operations::order_acts::{ActDetails, OrderAct};
 use triad_operator::operations::{ActOnOrders, OrderFilter, Reason};
 use triad_operator::outcome::Verdict;
@@ -129,7 +129,11 @@ impl BulkArgs {
             };
             let acted = place.ask(asked).await?;
             for differences in &acted.differences {
-                progress.show(&differences.order_id, details.step.as_deref(), &differences.changes);
+                progress.show(
+                    &differences.order_id,
+                    details.step.as_deref(),
+                    &differences.changes,
+                );
             }
             for line in &acted.results {
                 progress.line(line)?;

@@ -26,7 +26,9 @@ pub async fn edited(place: &Place, order: &str, step: &str) -> Result<Value> {
         inputs: true,
     };
     let found = place.ask(asked).await?;
-    let inputs = found.inputs.unwrap_or_else(|| Err("they are not known".to_owned()));
+    let inputs = found
+        .inputs
+        .unwrap_or_else(|| Err("they are not known".to_owned()));
     let inputs = inputs.map_err(|why| anyhow::anyhow!("order {order}: {why}"))?;
     let calls = inputs["calls"].as_array().into_iter().flatten();
     let mut calls = calls.filter(|call| call["step"] == step && call["direction"] == "forward");
@@ -40,7 +42,8 @@ pub async fn edited(place: &Place, order: &str, step: &str) -> Result<Value> {
     }
     let present = call["input"].clone();
     if present.to_string().contains("\"(hidden)\"") {
-        let text = "a part of the input is hidden here, and would be lost: give single values with --set";
+        let text =
+            "a part of the input is hidden here, and would be lost: give single values with --set";
         return Err(Usage(text.into()).into());
     }
     let before = format!("{}\n", serde_json::to_string_pretty(&present)?);

@@ -247,7 +247,11 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
     let place = args.store.place().await?;
     let found = place.ask(ListDownstreams::default()).await?;
     let now = SystemClock.now();
-    let not_called = found.downstreams.iter().filter(|one| one.is_not_called()).count();
+    let not_called = found
+        .downstreams
+        .iter()
+        .filter(|one| one.is_not_called())
+        .count();
     let all = found.downstreams.len();
     // Reports of a process that has ended are outdated.
     let waiting = match args.store.nobody_runs() {

@@ -85,11 +85,7 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if orders.is_empty() {
-        let readable = if unread == 0 {
-            ""
-        } else {
-            " that can be read"
-        };
+        let readable = if unread == 0 { "" } else { " that can be read" };
         println!("no orders{readable}");
         return Ok(ExitCode::SUCCESS);
     }

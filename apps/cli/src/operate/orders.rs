@@ -239,7 +239,10 @@ pub async fn close(args: CloseArgs) -> Result<ExitCode> {
 /// # Errors
 /// [`Usage`] if the output cannot be read, and those of [`run`].
 pub async fn resolve(args: ResolveArgs) -> Result<ExitCode> {
-    let output = args.output.map(|text| json("--output", &text)).transpose()?;
+    let output = args
+        .output
+        .map(|text| json("--output", &text))
+        .transpose()?;
     let details = ActDetails {
         step: Some(args.step),
         applied: Some(args.applied),
@@ -288,5 +291,7 @@ pub async fn run(args: OrderArgs, act: OrderAct, details: ActDetails) -> Result<
     let place = args.store.place_with(&args.kafka).await?;
     let orders = args.bulk.orders(&place).await?;
     let what = (act, details);
-    args.bulk.act(&place, orders, what, &reason, done(act)).await
+    args.bulk
+        .act(&place, orders, what, &reason, done(act))
+        .await
 }

@@ -162,11 +162,7 @@ pub fn lines(found: &Overview, now: Timestamp) -> Vec<String> {
         lines.push(format!(
             "             {}{} due for two minutes: does a Supervisor run?",
             least(under_way.more_overdue),
-            count(
-                under_way.overdue,
-                "order has been",
-                "orders have been"
-            )
+            count(under_way.overdue, "order has been", "orders have been")
         ));
     }
     for one in &found.waiting {

@@ -39,7 +39,11 @@ impl Far {
     /// # Errors
     /// [`Usage`] if the URL is none, is not https and leaves this machine with a token, or the token is no header.
     pub fn at(url: &str, token: Option<&str>) -> Result<Self, Usage> {
-        let wrong = |why: &str| Usage(format!("--url {url:?} {why}, such as https://triad.example"));
+        let wrong = |why: &str| {
+            Usage(format!(
+                "--url {url:?} {why}, such as https://triad.example"
+            ))
+        };
         let mut root: Url = url.parse().map_err(|_| wrong("is not a URL"))?;
         let host = root.host_str().unwrap_or_default().to_owned();
         let is_here = ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str());
@@ -59,7 +63,8 @@ impl Far {
         headers.insert(ACCEPT, HeaderValue::from_static(EXACT));
         if let Some(token) = token {
             let bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-            let mut bearer = bearer.map_err(|_| Usage("the token has characters that no token has".into()))?;
+            let mut bearer =
+                bearer.map_err(|_| Usage("the token has characters that no token has".into()))?;
             bearer.set_sensitive(true);
             headers.insert(AUTHORIZATION, bearer);
         }
@@ -81,7 +86,9 @@ impl Far {
         };
         let mut url = self.root.to_string();
         for part in route.path.split('/').filter(|part| !part.is_empty()) {
-            let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
+            let name = part
+                .strip_prefix('{')
+                .and_then(|part| part.strip_suffix('}'));
             let text = match name.and_then(|name| fields.remove(name)) {
                 Some(Value::String(text)) => in_path(&text),
                 Some(other) => other.to_string(),
@@ -112,7 +119,9 @@ impl Far {
         let status = answer.status();
         let body = self.body(answer).await?;
         if status.is_success() {
-            return request.read_answer(&body).map_err(|e| self.strange(&e.to_string()));
+            return request
+                .read_answer(&body)
+                .map_err(|e| self.strange(&e.to_string()));
         }
         match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => Err(problem),
@@ -195,7 +204,11 @@ mod tests {
     fn a_token_leaves_this_machine_by_https_alone() {
         assert!(Far::at("http://127.0.0.1:8080", Some("t")).is_ok());
         assert!(Far::at("http://triad.example", None).is_ok());
-        for wrong in ["http://triad.example", "triad.example", "ftp://triad.example"] {
+        for wrong in [
+            "http://triad.example",
+            "triad.example",
+            "ftp://triad.example",
+        ] {
             assert!(Far::at(wrong, Some("t")).is_err(), "{wrong}");
         }
         assert!(Far::at("https://triad.example", Some("a\nb")).is_err());

@@ -81,7 +81,13 @@ impl StoreArgs {
     pub async fn place(&self) -> Result<Place> {
         Ok(Place::of(match self.data.far()? {
             Some(far) => Arc::new(far),
-            None => near(self, self.store().await?, None, Settings::default(), Sending::Flushed)?,
+            None => near(
+                self,
+                self.store().await?,
+                None,
+                Settings::default(),
+                Sending::Flushed,
+            )?,
         }))
     }
 

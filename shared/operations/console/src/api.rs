@@ -12,7 +12,9 @@ use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
-use triad_operator::operations::{Caller, Method, Problem, ROUTES, Request as Operation, Role, Route};
+use triad_operator::operations::{
+    Caller, Method, Problem, ROUTES, Request as Operation, Role, Route,
+};
 
 use crate::answer::{self, Answer};
 use crate::caller::Keys;
@@ -40,7 +42,8 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
         .route("/openapi.json", get(open_api))
         .route("/events", get(listen));
     for route in ROUTES {
-        let read = move |desk, parameters, query, request| read(route, desk, parameters, query, request);
+        let read =
+            move |desk, parameters, query, request| read(route, desk, parameters, query, request);
         let act = move |desk, parameters, request| act(route, desk, parameters, request);
         paths = match route.method {
             Method::Get => paths.route(route.path, get(read)),
@@ -112,7 +115,9 @@ async fn read(
         let operation = (route.from_query)(&fields).map_err(|why| wrong_query(route, &why))?;
         answered(&desk, &caller, &head.headers, operation).await
     };
-    answered.await.unwrap_or_else(|problem| answer::problem(&problem))
+    answered
+        .await
+        .unwrap_or_else(|problem| answer::problem(&problem))
 }
 
 async fn act(
@@ -134,7 +139,9 @@ async fn act(
             operation.map_err(|e| Problem::bad("bad-body", format!("the body: {e}")))?;
         answered(&desk, &caller, &head.headers, operation).await
     };
-    answered.await.unwrap_or_else(|problem| answer::problem(&problem))
+    answered
+        .await
+        .unwrap_or_else(|problem| answer::problem(&problem))
 }
 
 /// The whole body, which the server has read before.
@@ -184,7 +191,9 @@ fn wrong_query(route: &Route, why: &str) -> Problem {
 
 /// A JSON body. Requires the content type JSON: another site cannot send it without a CORS preflight.
 fn object(headers: &HeaderMap, body: &[u8]) -> Result<Map<String, Value>, Problem> {
-    let told = headers.get(CONTENT_TYPE).and_then(|told| told.to_str().ok());
+    let told = headers
+        .get(CONTENT_TYPE)
+        .and_then(|told| told.to_str().ok());
     let told = told.and_then(|told| told.split(';').next());
     let is_json = told.is_some_and(|told| told.trim().eq_ignore_ascii_case("application/json"));
     let encoding = headers.get(CONTENT_ENCODING);
@@ -195,7 +204,11 @@ fn object(headers: &HeaderMap, body: &[u8]) -> Result<Map<String, Value>, Proble
     serde_json::from_slice(body).map_err(|e| Problem::bad("bad-body", format!("the body: {e}")))
 }
 
-async fn listen(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery, request: Request) -> Answer {
+async fn listen(
+    State(desk): State<Arc<Desk>>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Answer {
     let (head, _) = request.into_parts();
     let answered = async {
         let caller = known(&desk, &head, true)?;
@@ -206,5 +219,7 @@ async fn listen(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery, reques
         })?;
         events::listen(&desk, caller, of, &head.headers).await
     };
-    answered.await.unwrap_or_else(|problem| answer::problem(&problem))
+    answered
+        .await
+        .unwrap_or_else(|problem| answer::problem(&problem))
 }

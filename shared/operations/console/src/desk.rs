@@ -27,7 +27,10 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(operations: Arc<dyn Operations>, settings: Settings) -> Result<Self, NoRandom> {
+    pub(crate) fn new(
+        operations: Arc<dyn Operations>,
+        settings: Settings,
+    ) -> Result<Self, NoRandom> {
         Ok(Self {
             operations,
             sessions: Sessions::new(&settings.sessions)?,

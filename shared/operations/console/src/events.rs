@@ -16,10 +16,10 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use triad_core::{CampaignId, OrderId, Timestamp};
 use triad_operator::campaign::View;
+use triad_operator::json as form;
 use triad_operator::operations::{
     Asked, Caller, GetCampaign, GetCounts, GetOrder, ListCampaigns, ListDownstreams, Problem, ask,
 };
-use triad_operator::json as form;
 
 use crate::answer::{self, Answer, EVENTS, events};
 use crate::desk::{CachedText, Desk};
@@ -50,7 +50,9 @@ async fn recent(
 /// Counts and breakers.
 async fn overview_counts(desk: &Desk, caller: &Caller) -> Result<Value, Problem> {
     let counts = executed(desk, caller, GetCounts::default()).await?.counts;
-    let downstreams = executed(desk, caller, ListDownstreams::default()).await?.downstreams;
+    let downstreams = executed(desk, caller, ListDownstreams::default())
+        .await?
+        .downstreams;
     let breakers = downstreams.iter().map(|one| {
         let state = one.record.breaker.name();
         (one.downstream.to_string(), state.into())
@@ -66,7 +68,9 @@ async fn executed<Q: Asked>(desk: &Desk, caller: &Caller, asked: Q) -> Result<Q:
 
 /// State of the newest campaigns.
 async fn look_at_campaigns(desk: &Desk, caller: &Caller) -> Result<Value, Problem> {
-    let found = executed(desk, caller, ListCampaigns::default()).await?.campaigns;
+    let found = executed(desk, caller, ListCampaigns::default())
+        .await?
+        .campaigns;
     let all = found.iter().map(|view| {
         let mut stands = campaign_state(view);
         stands["id"] = json!(view.id);
@@ -219,7 +223,8 @@ impl Listener {
                 self.spoke = self.desk.operations.now();
                 return Some(self.waiting.remove(0));
             }
-            if *self.stopping.borrow() || self.desk.operations.now().since(self.began) >= LISTEN_FOR {
+            if *self.stopping.borrow() || self.desk.operations.now().since(self.began) >= LISTEN_FOR
+            {
                 return None;
             }
             if !std::mem::replace(&mut self.is_first, false) {
@@ -248,7 +253,12 @@ impl Listener {
             self.tell(2, campaign);
         }
         if self.of.campaigns {
-            let seen = recent(&desk, &desk.seen_campaigns, look_at_campaigns(&desk, &caller)).await;
+            let seen = recent(
+                &desk,
+                &desk.seen_campaigns,
+                look_at_campaigns(&desk, &caller),
+            )
+            .await;
             self.tell(3, event("campaigns", seen));
         }
     }

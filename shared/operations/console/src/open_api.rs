@@ -13,10 +13,7 @@ use crate::api::ROOT;
 
 /// The document, as it is served.
 pub(crate) fn text() -> Bytes {
-    static TEXT: LazyLock<Bytes> = LazyLock::new(|| {
-        let text = serde_json::to_string_pretty(&document());
-        text.unwrap_or_default().into_bytes().into()
-    });
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| document().to_string().into_bytes().into());
     TEXT.clone()
 }
 
@@ -31,16 +28,19 @@ pub fn document() -> Value {
     let mut answers = settings().for_serialize().into_generator();
     let mut paths: Map<String, Value> = Map::new();
     for route in ROUTES {
-        let path = paths.entry(format!("{ROOT}{}", route.path)).or_insert_with(|| json!({}));
+        let path = paths
+            .entry(format!("{ROOT}{}", route.path))
+            .or_insert_with(|| json!({}));
         let operation = operation(route, &mut asked, &mut answers);
         match route.method {
             Method::Get => {
                 let mut head = operation.clone();
                 head["operationId"] = format!("head{}", route.name).into();
-                for answer in head["responses"].as_object_mut().into_iter().flatten() {
-                    if let Some(answer) = answer.1.as_object_mut() {
-                        answer.remove("content");
-                    }
+                // The headers of the same answer; there is no body to describe.
+                let answers = head["responses"].as_object_mut().into_iter().flatten();
+                for (_, answer) in answers {
+                    let media = answer["content"].as_object_mut().into_iter().flatten();
+                    media.for_each(|(_, content)| *content = json!({}));
                 }
                 path["get"] = operation;
                 path["head"] = head;
@@ -52,7 +52,10 @@ pub fn document() -> Value {
     let mut components = asked.take_definitions(true);
     components.extend(answers.take_definitions(true));
     let title = json!({"type": "string", "description": "The status in words."});
-    if let Some(fields) = components.get_mut("Problem").and_then(|p| p["properties"].as_object_mut()) {
+    if let Some(fields) = components
+        .get_mut("Problem")
+        .and_then(|p| p["properties"].as_object_mut())
+    {
         fields.insert("title".to_owned(), title);
     }
     let events = json!({
@@ -71,7 +74,7 @@ pub fn document() -> Value {
         format!("{ROOT}/openapi.json"),
         json!({
             "get": {"operationId": "openApi", "summary": "This document.", "security": [], "responses": own},
-            "head": {"operationId": "headOpenApi", "summary": "This document.", "security": [], "responses": {"200": {"description": "This document."}}},
+            "head": {"operationId": "headOpenApi", "summary": "This document.", "security": [], "responses": {"200": {"description": "This document.", "content": {"application/json": {}}}}},
         }),
     );
     json!({
@@ -96,11 +99,7 @@ fn parameter(name: &str, place: &str, schema: &Value, about: &str, required: boo
     json!({"name": name, "in": place, "required": required, "description": about, "schema": schema})
 }
 
-fn operation(
-    route: &Route,
-    asked: &mut SchemaGenerator,
-    answers: &mut SchemaGenerator,
-) -> Value {
+fn operation(route: &Route, asked: &mut SchemaGenerator, answers: &mut SchemaGenerator) -> Value {
     let fields = (route.fields)(asked).to_value();
     let answer = (route.answer)(answers).to_value();
     let in_path: Vec<&str> = route.in_path().collect();
@@ -108,7 +107,10 @@ fn operation(
     let mut body = Map::new();
     for (name, schema) in fields["properties"].as_object().into_iter().flatten() {
         let mut schema = schema.clone();
-        let about = match schema.as_object_mut().and_then(|schema| schema.remove("description")) {
+        let about = match schema
+            .as_object_mut()
+            .and_then(|schema| schema.remove("description"))
+        {
             Some(Value::String(text)) => text,
             _ => String::new(),
         };
@@ -164,7 +166,10 @@ fn responses(media: &str, answer: Value, problem: &schemars::Schema, codes: &[u1
             _ => "The store or the bus cannot be reached, or too much is asked at once: try again.",
         };
         let content = json!({"application/problem+json": {"schema": problem}});
-        made.insert(code.to_string(), json!({"description": about, "content": content}));
+        made.insert(
+            code.to_string(),
+            json!({"description": about, "content": content}),
+        );
     }
     Value::Object(made)
 }

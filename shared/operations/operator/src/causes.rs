@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
-use serde::{Deserializer, Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use triad_core::{Attention, Failure, OrderId, Timestamp};
 use triad_runtime::StoreError;
 use triad_runtime::ports::OperatorStore;

@@ -17,7 +17,7 @@ use triad_workflow::Millis;
 use crate::find::is_under_way;
 
 /// Delay after which a due order is overdue: two sweeps of the deployed Supervisor.
-const LATE: Millis = Millis(120_000);
+pub(crate) const LATE: Millis = Millis(120_000);
 /// Most counted rows of each shard of the due index.
 const ROWS: u32 = 1_000;
 /// Key in [`OrderCounts::orders`] for orders in Error and CompensationFailed that an operator has closed.
@@ -227,25 +227,37 @@ pub async fn rates<S: OperatorStore>(
 ) -> Result<Option<Vec<Rate>>, StoreError> {
     let mut rates = Vec::new();
     for within_ms in LATELY {
-        let Some(lately) = store.lately(now.minus(Millis(within_ms))).await? else {
-            return Ok(None);
-        };
+        match rate(store, Millis(within_ms), now).await? {
+            Some(rate) => rates.push(rate),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(rates))
+}
+
+/// Orders submitted and finished within a time before `now`; `None`: the store does not count them.
+pub(crate) async fn rate<S: OperatorStore>(
+    store: &S,
+    within: Millis,
+    now: Timestamp,
+) -> Result<Option<Rate>, StoreError> {
+    let lately = store.lately(now.minus(within)).await?;
+    Ok(lately.map(|lately| {
         let Lately {
             submitted,
             finished,
             more,
             took_ms,
         } = lately;
-        rates.push(Rate {
-            within_ms,
+        Rate {
+            within_ms: within.0,
             submitted,
             finished,
             more,
             p50_ms: share(&took_ms, 50),
             p99_ms: share(&took_ms, 99),
-        });
-    }
-    Ok(Some(rates))
+        }
+    }))
 }
 
 /// A percentile of sorted values.

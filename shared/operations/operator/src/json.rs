@@ -37,7 +37,9 @@ pub fn read_moment(text: &str) -> Result<Timestamp, humantime::TimestampError> {
     let since = at.duration_since(std::time::UNIX_EPOCH);
     let since = since.map_err(|_| humantime::TimestampError::OutOfRange)?;
     let millis = u64::try_from(since.as_millis());
-    millis.map(Timestamp).map_err(|_| humantime::TimestampError::OutOfRange)
+    millis
+        .map(Timestamp)
+        .map_err(|_| humantime::TimestampError::OutOfRange)
 }
 
 /// The last millisecond of the year 9999.

@@ -6,6 +6,7 @@
 //! | [`pages`] | the same page by page, each page with its own bound | a bounded part of an index or the table |
 //! | [`search`] | lists the declared search keys | the present definitions |
 //! | [`counts`] | counts orders by state, with a bound | one page of each shard of the indexes |
+//! | [`history`] | keeps what came and ended in the last hour and day | what [`counts`] reads, once a minute |
 //! | [`causes`] | counts the orders that need an operator by cause | the attention index |
 //! | [`order`], [`timeline`], [`next`] | shows one order, with its history and its next events | one record |
 //! | [`inputs`] | shows the calls of an order's steps to their services | the order's details and definition |
@@ -51,6 +52,7 @@ pub mod dead_letters;
 pub mod definition;
 pub mod downstreams;
 pub mod find;
+pub mod history;
 pub mod inputs;
 pub mod json;
 mod merge;

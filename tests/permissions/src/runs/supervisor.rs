@@ -108,6 +108,7 @@ async fn campaign(world: &World) {
     );
     let carrier = Campaigns::new(operator, store, bus, clock, SystemEntropy);
     let wanted = CampaignRequest {
+        total: None,
         what: CampaignAct::Correct {
             step: StepId::new("pack").expect("an id"),
             correction: Correction::Whole(json!({"n": 2})),

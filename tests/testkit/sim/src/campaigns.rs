@@ -104,6 +104,7 @@ fn wanted(state: &mut State) -> CampaignRequest {
         },
     };
     CampaignRequest {
+        total: None,
         what,
         filter,
         operator: act(),

@@ -13,8 +13,8 @@ use triad_operator::pages::MAX_PAGE;
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-use super::topic::KafkaLetters;
 use super::text;
+use super::topic::KafkaLetters;
 use crate::commands::connection::KafkaAloneArgs;
 use crate::output::{self, count, count_text, relative_time};
 use crate::place::{Place, explained};

@@ -20,8 +20,8 @@ use triad_runtime::dead_letter::replay::{ReplayAct, ReplayRefusal};
 use triad_runtime::dead_letter::{Letter, MAX_VALUE_BYTES};
 use triad_runtime::system::SystemClock;
 
-use super::topic::KafkaLetters;
 use super::text;
+use super::topic::KafkaLetters;
 use crate::commands::connection::KafkaAloneArgs;
 use crate::operate::ActArgs;
 use crate::output::{self, Usage, print_line};
@@ -252,13 +252,18 @@ async fn far_away(args: &ReplayArgs, far: Far, corrected: Option<Vec<u8>>) -> Re
                 output::print("letter", one)?;
                 continue;
             }
-            let why = one.why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+            let why = one
+                .why
+                .as_deref()
+                .map_or_else(String::new, |why| format!(": {why}"));
             let line = format!("{}  {}{why}", one.id, one.outcome.replace('-', " "));
             println!("{}", text::line(&line));
         }
         let is_last = !acted.more || asked.again || asked.dry_run || acted.done == 0;
         if acted.more && is_last {
-            eprintln!("triad: there are more letters: choose them in parts, with --since, --topic or --cause");
+            eprintln!(
+                "triad: there are more letters: choose them in parts, with --since, --topic or --cause"
+            );
         }
         if is_last {
             break;

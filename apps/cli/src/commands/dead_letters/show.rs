@@ -50,7 +50,10 @@ pub async fn run(args: ShowArgs) -> Result<ExitCode> {
                 offset: id.offset,
                 written: None,
             };
-            Place::of(Arc::new(far)).find(asked).await?.map(|found| found.0)
+            Place::of(Arc::new(far))
+                .find(asked)
+                .await?
+                .map(|found| found.0)
         }
         None => {
             let topic = KafkaLetters::of(&args.kafka, args.json).await?;
@@ -105,7 +108,9 @@ fn print(letter: &LetterView) {
     }
     let mut title = "Headers ";
     for (name, value) in &letter.headers {
-        let value = value.as_ref().map_or("null".to_owned(), |value| text::bytes(&value.0));
+        let value = value
+            .as_ref()
+            .map_or("null".to_owned(), |value| text::bytes(&value.0));
         println!("{title}  {}: {value}", text::line(name));
         title = "        ";
     }

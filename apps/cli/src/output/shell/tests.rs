@@ -11,10 +11,11 @@ use triad_core::{
     ProcessState, Timestamp, Timing,
 };
 use triad_operator::causes::CauseGroup;
-use triad_operator::counts::UnderWay;
-use triad_operator::downstreams::DownstreamView;
+use triad_operator::counts::{OrderCounts, UnderWay};
+use triad_operator::downstreams::{Deferred, DownstreamView};
 use triad_operator::inputs::{Inputs, StepInputs};
-use triad_operator::status::Status;
+use triad_operator::operations::order_queries::CausesFound;
+use triad_operator::operations::overview::{Counts, Overview};
 use triad_workflow::{AgentName, Limits, StepId, Workflow, WorkflowName};
 
 use super::*;
@@ -139,17 +140,36 @@ fn what_status_says_to_type_reaches_triad_whatever_the_causes_and_ids_hold() {
                 ..Downstream::default()
             },
         };
-        let found = Status {
+        let counts = OrderCounts {
+            needing: Vec::new(),
             under_way: UnderWay::default(),
             orders: None,
-            causes: vec![
-                group(Attention::Error, &cause),
-                group(Attention::CompensationFailed, &cause),
-                group(Attention::Paused, ""),
-            ],
-            needing: 3,
-            held: vec![held],
+        };
+        let causes = vec![
+            group(Attention::Error, &cause),
+            group(Attention::CompensationFailed, &cause),
+            group(Attention::Paused, ""),
+        ];
+        let found = Overview {
+            counts: Counts {
+                counts,
+                rates: None,
+            },
+            needing_an_operator: 3,
+            causes: CausesFound {
+                causes,
+                ..CausesFound::default()
+            },
+            more_causes: false,
+            outages: Vec::new(),
+            downstreams: vec![held],
             waiting: Vec::new(),
+            deferred: Deferred::default(),
+            alerts: Vec::new(),
+            alert_groups: 0,
+            alerts_unread: None,
+            dead_letters: None,
+            dead_letters_unread: None,
         };
         let why = ["--why", "…", "--dry-run"];
         let cause = ["--cause", &cause];
@@ -203,7 +223,7 @@ fn what_get_says_to_type_reaches_triad_and_curl_whatever_the_order_holds() {
                 output: None,
             }],
         };
-        let calls = run(&to_be_typed(inputs::lines(&order, &given)));
+        let calls = run(&to_be_typed(inputs::lines(&order, &given.json())));
         let [call] = calls.as_slice() else {
             panic!("one call, and not {calls:?}");
         };

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{HeaderMap, Request};
-use http_body_util::{Either, Full};
 use tokio::io::AsyncWriteExt;
-use triad_console::{Answer, Answers, Caller, Keys};
+use triad_console::{Answer, Answers, Body, Caller, Keys};
 use triad_core::submission::MAX_SUBMISSION_BYTES;
+use triad_operator::operations::Operations;
 
 use crate::common::client::{parse, raw, read};
 use crate::common::{Made, WITHIN, World, order};
@@ -162,15 +162,19 @@ impl Answers for Operators {
     }
 
     fn answer(&self, _: Request<Bytes>, _: Arc<dyn Keys>) -> BoxFuture<'_, Answer> {
-        std::future::ready(Answer::new(Either::Left(Full::default()))).boxed()
+        std::future::ready(Answer::new(Body::empty())).boxed()
     }
 
     fn caller(&self, _: &HeaderMap, _: &dyn Keys) -> Result<Caller, Box<Answer>> {
-        Err(Box::new(Answer::new(Either::Left(Full::default()))))
+        Err(Box::new(Answer::new(Body::empty())))
     }
 
     fn knows(&self, _: &HeaderMap, _: &dyn Keys) -> bool {
         true
+    }
+
+    fn operations(&self) -> &Arc<dyn Operations> {
+        panic!("no request of this test asks for one")
     }
 
     fn stop(&self) {}

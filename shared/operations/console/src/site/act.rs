@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 use serde_json::Value;
-use triad_core::Order;
+use triad_core::{Order, ProcessState};
 use triad_operator::bulk::{ActResult, MAX_AT_ONCE};
 use triad_operator::operations::order_acts::{ActDetails, ActedOnOrders, OrderAct};
 use triad_operator::operations::{ActOnOrders, OrderFilter, Problem};
@@ -23,6 +23,10 @@ const OUTCOMES: usize = 20;
 /// Fields of a form that acts on the chosen orders, or on all that the page's filter fits. For a cause, "all" is
 /// preselected: an operator who follows a cause usually acts on all its orders.
 pub(super) fn fields(visit: &Visit<'_>, has_filter: bool) -> Markup {
+    let acts_on = offered(visit.query.one("state"));
+    if acts_on.is_empty() {
+        return html! { p class="note" { "These orders have ended well: there is nothing to do about them." } };
+    }
     html! {
         fieldset {
             legend { "Act on orders" }
@@ -40,7 +44,7 @@ pub(super) fn fields(visit: &Visit<'_>, has_filter: bool) -> Markup {
                         option value="all" selected[of_cause] { "all that fit the filter, " (MAX_AT_ONCE) " at most" }
                     }
                 } }
-                (acts(&offered(visit.query.one("state"))))
+                (acts(&acts_on))
                 (caller_line(visit))
             }
             (further())
@@ -66,11 +70,10 @@ fn campaign() -> Markup {
 
 /// The form on an order's page. For each step it sends the number of the latest attempt that the page showed: an
 /// operator's answer about an effect is refused if a newer attempt has been made since.
-pub(super) fn of_one(
-    visit: &Visit<'_>,
-    order: &Order,
-    advised: &[&str],
-) -> Markup {
+pub(super) fn of_one(visit: &Visit<'_>, order: &Order, advised: &[&str]) -> Markup {
+    if matches!(order.state, ProcessState::Processed { .. }) {
+        return super::nothing();
+    }
     let mut all = OrderAct::ALL;
     all.sort_by_key(|act| !advised.contains(&act.name()));
     html! {
@@ -91,11 +94,18 @@ pub(super) fn of_one(
     }
 }
 
-/// The acts, with the usual one for this state first.
-fn offered(state: Option<&str>) -> [OrderAct; 8] {
-    let is_half_compensated = state.is_some_and(|s| s.eq_ignore_ascii_case("CompensationFailed"));
-    let mut all = OrderAct::ALL;
-    all.sort_by_key(|act| is_half_compensated && *act != OrderAct::RetryCompensation);
+/// The acts, with the usual one for this state first; none for orders that have ended well.
+fn offered(state: Option<&str>) -> Vec<OrderAct> {
+    let is = |name: &str| state.is_some_and(|state| state.eq_ignore_ascii_case(name));
+    let usual = match () {
+        () if is("Processed") => return Vec::new(),
+        () if is("CompensationFailed") => OrderAct::RetryCompensation,
+        () if is("Paused") => OrderAct::Resume,
+        () if is("Pending") || is("Processing") || is("UnderWay") => OrderAct::Cancel,
+        () => OrderAct::Resubmit,
+    };
+    let mut all = OrderAct::ALL.to_vec();
+    all.sort_by_key(|act| *act != usual);
     all
 }
 
@@ -141,10 +151,7 @@ fn buttons() -> Markup {
 }
 
 /// Carries out a form's request, and shows the result.
-pub(super) async fn orders(
-    visit: &Visit<'_>,
-    form: &Params,
-) -> Result<Page, Problem> {
+pub(super) async fn orders(visit: &Visit<'_>, form: &Params) -> Result<Page, Problem> {
     let done = visit.ask(request(form)?).await?;
     let title = match done.dry_run {
         true => format!("Dry run: {}", done.act.name()),
@@ -154,10 +161,7 @@ pub(super) async fn orders(
 }
 
 /// Starts a campaign from a form; returns the path of the campaign's page.
-pub(super) async fn start_campaign(
-    visit: &Visit<'_>,
-    form: &Params,
-) -> Result<String, Problem> {
+pub(super) async fn start_campaign(visit: &Visit<'_>, form: &Params) -> Result<String, Problem> {
     campaigns::begin(visit, form, request(form)?).await
 }
 
@@ -249,12 +253,7 @@ const AGAIN: [&str; 22] = [
     "patience",
 ];
 
-fn result_page(
-    visit: &Visit<'_>,
-    form: &Params,
-    done: &ActedOnOrders,
-    title: &str,
-) -> Markup {
+fn result_page(visit: &Visit<'_>, form: &Params, done: &ActedOnOrders, title: &str) -> Markup {
     let tally = done.tally;
     html! {
         h1 { (title) }

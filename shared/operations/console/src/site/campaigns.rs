@@ -1,7 +1,7 @@
 //! Pages of campaigns: the list, and one campaign with the results of its orders.
 
 use maud::{Markup, html};
-use triad_core::CampaignId;
+use triad_core::{CampaignId, Timestamp};
 use triad_operator::address::PageAddress;
 use triad_operator::campaign::commands::is_left_behind;
 use triad_operator::campaign::{CampaignAct, CampaignOrder, Done, OrderAfterAct, View};
@@ -88,15 +88,25 @@ fn state_badge(view: &View) -> Markup {
         Some("stopped") => "warn",
         Some(_) => "bad",
     };
-    html! { span class={ "state " (class) } { (view.end.as_ref().unwrap_or(&view.phase)) } }
+    let words = match view.end.as_deref() {
+        Some("fails-again") => "stopped: still failing",
+        Some("stalled") => "stopped: orders came to no end",
+        Some(end) => end,
+        None => &view.phase,
+    };
+    html! { span class={ "state " (class) } { (words) } }
 }
 
 pub(super) async fn campaign_page(visit: &Visit<'_>) -> Result<Page, Problem> {
     let id = visit.path_field("id");
     let view = visit.ask(GetCampaign { id: id.clone() }).await?.0;
+    let is_all = visit.query.flag("all");
     let number = visit.query.one("batch").and_then(|text| text.parse().ok());
     let number = number.unwrap_or(view.batch).clamp(1, view.batch.max(1));
-    let asked = GetCampaignBatch { id: id.clone(), batch: number };
+    let asked = GetCampaignBatch {
+        id: id.clone(),
+        batch: number,
+    };
     let entries = match visit.ask(asked).await {
         Ok(batch) => batch.orders,
         // It has none yet, or its record has expired.
@@ -105,9 +115,9 @@ pub(super) async fn campaign_page(visit: &Visit<'_>) -> Result<Page, Problem> {
     };
     // The possible changes depend on the state, so the form is in the part that is refreshed.
     let content = html! {
-        (campaign_body(&view))
-        @if view.batch > 0 { (orders(&view, number, &entries)) }
+        (campaign_body(&view, visit.now()))
         (change_form(visit, &view))
+        @if view.batch > 0 { (orders(&view, (number, is_all), &entries)) }
     };
     let events = format!("/v1/operate/events?campaign={id}");
     Ok(Page::new(format!("Campaign {id}"), content)
@@ -116,7 +126,7 @@ pub(super) async fn campaign_page(visit: &Visit<'_>) -> Result<Page, Problem> {
 }
 
 /// A campaign in words and numbers.
-fn campaign_body(view: &View) -> Markup {
+fn campaign_body(view: &View, now: Timestamp) -> Markup {
     let counts = view.orders;
     let open = counts.done - counts.well - counts.again;
     html! {
@@ -124,7 +134,11 @@ fn campaign_body(view: &View) -> Markup {
         div class={ "box " (match view.end.as_deref() { Some("finished") => "good", None => "", Some(_) => "warn" }) } role="status" {
             p id="standing" { (state_badge(view)) " " (view.text) "." }
             p { (fits(view)) }
+            (progress(view, now))
             p class="soft" { "By " (view.operator.by) ": " (view.operator.why) }
+            @if view.end.is_none() {
+                p class="soft" { "The Supervisor carries it out, whether this page is open or not. After a restart it goes on with the next order: what was done is stored, and is not done twice." }
+            }
         }
         @match &view.what {
             CampaignAct::Correct { step, correction } => {
@@ -152,6 +166,33 @@ fn campaign_body(view: &View) -> Markup {
     }
 }
 
+/// How many of the orders were acted on, and how long the rest will take at this pace.
+fn progress(view: &View, now: Timestamp) -> Markup {
+    let counts = view.orders;
+    let acted = counts.done + counts.refused + counts.failed;
+    let Some(total) = view.total else {
+        return super::nothing();
+    };
+    let left = total.orders.saturating_sub(acted);
+    let took = now.since(view.started_at).0;
+    let more = match acted {
+        0 => None,
+        acted => Some(u128::from(took) * u128::from(left) / u128::from(acted)),
+    };
+    html! {
+        p id="progress" {
+            progress max=(total.orders.max(acted)) value=(acted) {} " "
+            (acted) " of " @if total.more { "at least " } (total.orders.max(acted)) " orders were acted on"
+            @if view.end.is_none() && left > 0 {
+                @if let Some(more) = more {
+                    "; the others take about " (text::span(u64::try_from(more).unwrap_or(u64::MAX))) " more, if they go on like these"
+                }
+            }
+            "."
+        }
+    }
+}
+
 fn correction_in_words(correction: &Correction) -> String {
     match correction {
         Correction::Whole(value) => value.to_string(),
@@ -162,7 +203,11 @@ fn correction_in_words(correction: &Correction) -> String {
     }
 }
 
-fn orders(view: &View, number: u32, entries: &[CampaignOrder]) -> Markup {
+fn orders(view: &View, (number, is_all): (u32, bool), entries: &[CampaignOrder]) -> Markup {
+    let mut shown: Vec<&CampaignOrder> = entries.iter().collect();
+    // Those that need a person come first.
+    shown.sort_by_key(|entry| !is_left_behind(entry));
+    let most = if is_all { SHOWN } else { ROWS };
     html! {
         h2 { "Batch " (number) " of " (view.batch) }
         div class="pages" {
@@ -172,7 +217,7 @@ fn orders(view: &View, number: u32, entries: &[CampaignOrder]) -> Markup {
         div class="scroll" tabindex="0" role="region" aria-label="Orders of the batch" {
             table {
                 thead { tr { th scope="col" { "Order" } th scope="col" { "Act" } th scope="col" { "Then" } th scope="col" { "Why" } } }
-                tbody { @for entry in entries.iter().take(SHOWN) {
+                tbody { @for entry in shown.into_iter().take(most) {
                     tr class=[is_left_behind(entry).then_some("left")] {
                         td class="id" { (text::order_link(&entry.order_id)) }
                         td { @match entry.result {
@@ -191,8 +236,14 @@ fn orders(view: &View, number: u32, entries: &[CampaignOrder]) -> Markup {
                 } }
             }
         }
+        @if entries.len() > most {
+            p { (most) " of " (entries.len()) " orders, those that need a person first. " a href={ "?batch=" (number) "&all=true" } { "All of them" } }
+        }
     }
 }
+
+/// Most orders of a batch on a page that was not asked for all.
+const ROWS: usize = 50;
 
 /// The form that stops or resumes a campaign.
 fn change_form(visit: &Visit<'_>, view: &View) -> Markup {

@@ -126,10 +126,7 @@ fn form<'a>(visit: &Visit<'_>, agents: impl Iterator<Item = &'a str>) -> Markup 
     }
 }
 
-pub(super) async fn act(
-    visit: &Visit<'_>,
-    form: &Params,
-) -> Result<Page, Problem> {
+pub(super) async fn act(visit: &Visit<'_>, form: &Params) -> Result<Page, Problem> {
     let act = DownstreamAct::ALL
         .into_iter()
         .find(|(name, _)| Some(*name) == form.one("what"));

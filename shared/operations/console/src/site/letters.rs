@@ -192,10 +192,7 @@ fn plain(bytes: &Bytes) -> String {
     }
 }
 
-pub(super) async fn act(
-    visit: &Visit<'_>,
-    form: &Params,
-) -> Result<Page, Problem> {
+pub(super) async fn act(visit: &Visit<'_>, form: &Params) -> Result<Page, Problem> {
     let is_all = form.one("scope") == Some("all");
     let act = match form.one("act") {
         Some("replay") => LetterAct::Replay,
@@ -229,12 +226,7 @@ pub(super) async fn act(
     Ok(Page::new(title.clone(), result_page(visit, form, &done, &title)).at(AT))
 }
 
-fn result_page(
-    visit: &Visit<'_>,
-    form: &Params,
-    done: &ActedOnLetters,
-    title: &str,
-) -> Markup {
+fn result_page(visit: &Visit<'_>, form: &Params, done: &ActedOnLetters, title: &str) -> Markup {
     const AGAIN: [&str; 11] = [
         "scope",
         "act",

@@ -8,10 +8,10 @@ use triad_operator::operations::{Problem, Role};
 use super::{HTML, ROOT, layout, redirect};
 use crate::answer::{self, Answer};
 use crate::caller::Keys;
+use crate::desk::Desk;
 use crate::params::Params;
 use crate::session::{Cookie, digest};
 use crate::settings::Settings;
-use crate::desk::Desk;
 
 /// Why a token does not get in.
 #[derive(Debug, Clone, Copy)]
@@ -59,11 +59,7 @@ pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<Re
 }
 
 /// Begins a session if the token is valid.
-pub(super) fn begin(
-    desk: &Desk,
-    keys: &dyn Keys,
-    form: &Params,
-) -> Result<Answer, Problem> {
+pub(super) fn begin(desk: &Desk, keys: &dyn Keys, form: &Params) -> Result<Answer, Problem> {
     let token = digest(form.one("token").unwrap_or_default().trim().as_bytes());
     let to = form.one("to").unwrap_or(ROOT);
     let why = match keys.of(&token) {
@@ -90,10 +86,7 @@ pub(super) fn begin(
 }
 
 /// Ends a session.
-pub(super) fn end(
-    desk: &Desk,
-    cookie: Option<&Cookie>,
-) -> Result<Answer, Problem> {
+pub(super) fn end(desk: &Desk, cookie: Option<&Cookie>) -> Result<Answer, Problem> {
     if let Some(cookie) = cookie {
         desk.sessions.end(cookie);
     }

@@ -15,6 +15,7 @@ mod order;
 mod orders;
 mod outages;
 mod overview;
+mod plots;
 mod spans;
 mod text;
 mod workflows;
@@ -123,12 +124,14 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
 }
 
 fn page_at(path: &'static str) -> axum::routing::MethodRouter<Arc<Desk>> {
-    any(move |State(desk): State<Arc<Desk>>, parameters: InPath, request: Request| async move {
-        framed(match in_path(parameters) {
-            Ok(parameters) => route(&desk, path, &parameters, request).await,
-            Err(problem) => Err(problem),
-        })
-    })
+    any(
+        move |State(desk): State<Arc<Desk>>, parameters: InPath, request: Request| async move {
+            framed(match in_path(parameters) {
+                Ok(parameters) => route(&desk, path, &parameters, request).await,
+                Err(problem) => Err(problem),
+            })
+        },
+    )
 }
 
 /// An answer of the pages, with the headers of all; a problem becomes a page.
@@ -172,7 +175,9 @@ async fn route(
         return Err(not_allowed());
     }
     let keys = head.extensions.get::<LetIn>();
-    let keys = &*keys.ok_or_else(|| Problem::internal("the listener does not say who is let in"))?.0;
+    let keys = &*keys
+        .ok_or_else(|| Problem::internal("the listener does not say who is let in"))?
+        .0;
     let sent = Cookie::of(&head.headers);
     let form = match reads {
         true => Params::default(),

@@ -16,10 +16,10 @@ pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
         h1 { "Orders" }
         (filter_form(visit))
         form method="post" action="/console/act" {
+            @if visit.may_act() && !found.orders.is_empty() { (act::fields(visit, is_filtered)) }
             (table(&found, visit))
             @if let Some(hint) = &found.hint { p class="note" { (hint) "." } }
             (pages(&found, visit))
-            @if visit.may_act() && !found.orders.is_empty() { (act::fields(visit, is_filtered)) }
         }
         (text::unreadable(&found.skipped.unreadable, found.skipped.others))
     };
@@ -112,7 +112,9 @@ pub(super) fn states(order: &Order) -> Markup {
 }
 
 fn pages(found: &OrdersFound, visit: &Visit<'_>) -> Markup {
-    let query = visit.query.query(&[&OrderFilter::NAMES[..], &["limit"]].concat());
+    let query = visit
+        .query
+        .query(&[&OrderFilter::NAMES[..], &["limit"]].concat());
     let join = if query.is_empty() { "" } else { "&" };
     html! {
         @if found.sampled {

@@ -8,26 +8,29 @@ use triad_operator::address::PageAddress;
 use triad_operator::counts::{CLOSED, OrderCounts, Rate};
 use triad_operator::downstreams::{DownstreamView, Waiting, Why, reachability};
 use triad_operator::operations::order_queries::CausesFound;
-use triad_operator::operations::{GetOverview, Problem};
+use triad_operator::operations::{GetHistory, GetOverview, Problem};
 use triad_operator::recent::Letters;
 
 use super::outages::boxes;
-use super::{Visit, alerts, causes, layout::Page, text};
+use super::{Visit, alerts, causes, layout::Page, plots, text};
 
 pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
     let (found, now) = (visit.ask(GetOverview::default()).await?, visit.now());
+    let history = visit.ask(GetHistory::default()).await?;
+    let is_day = visit.query.one("range") == Some("day");
     let (counts, rates) = (&found.counts.counts, found.counts.rates.as_deref());
     let content = html! {
         h1 { "Overview" }
         (boxes(&found.outages, rates, now))
-        (tiles(counts, rates, &found.dead_letters, now))
+        (tiles(counts, rates, found.dead_letters.ok_or(found.dead_letters_unread.as_deref()), now))
+        (plots::all(&history, is_day, now))
         (by_cause(&found.causes, now))
         h2 { "Alerts of the last day" }
-        @match &found.alerts {
-            Err(why) => p class="note" { "The topic of alerts was not read: " (why) "." },
-            Ok(groups) => (alerts::table(groups)),
+        @match &found.alerts_unread {
+            Some(why) => p class="note" { "The topic of alerts was not read: " (why) "." },
+            None => (alerts::table(&found.alerts)),
         }
-        @let left_out = found.alert_groups - found.alerts.as_ref().map_or(0, Vec::len);
+        @let left_out = found.alert_groups - found.alerts.len();
         @if left_out > 0 { p { a href="/console/alerts" { (left_out) " more" } } }
         (held(&found.downstreams, &found.waiting))
         (by_state(counts, rates))
@@ -40,7 +43,7 @@ pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
 fn tiles(
     counts: &OrderCounts,
     rates: Option<&[Rate]>,
-    letters: &Result<Letters, String>,
+    letters: Result<Letters, Option<&str>>,
     now: Timestamp,
 ) -> Markup {
     html! {
@@ -77,7 +80,7 @@ fn tiles(
                     }
                     span class="label" { "dead letters in a day" }
                 }
-                @if let Err(why) = letters { div class="soft" { "not read: " (why) } }
+                @if let Err(Some(why)) = letters { div class="soft" { "not read: " (why) } }
             }
             @if let Some(minute) = rates.and_then(<[Rate]>::first) {
                 li {

@@ -68,7 +68,10 @@ pub(super) fn schema() -> Arc<Map<String, Value>> {
     fields.insert("on".to_owned(), json!({"enum": names, "description":
         "What the act is on. Orders: those that are named, or some that fit a filter. Campaigns: all orders that fit \
          a filter, in growing batches that stop where it does not help; or a campaign that there is."}));
-    fields.insert("campaign".to_owned(), json!({"type": "string", "description": "To stop or to resume a campaign: its id."}));
+    fields.insert(
+        "campaign".to_owned(),
+        json!({"type": "string", "description": "To stop or to resume a campaign: its id."}),
+    );
     let schema = json!({"type": "object", "required": ["on", "act", "why"], "properties": fields});
     Arc::new(schema.as_object().cloned().unwrap_or_default())
 }
@@ -84,7 +87,8 @@ pub(super) async fn dry_run<C: Clock, E: Entropy>(
     let on = fields.remove("on");
     let on = on.as_ref().and_then(Value::as_str).unwrap_or_default();
     let known = ON.iter().find(|(name, _)| *name == on);
-    let (_, request) = known.ok_or_else(|| bad_arguments("`on` is orders, campaigns, downstreams or dead-letters"))?;
+    let (_, request) = known
+        .ok_or_else(|| bad_arguments("`on` is orders, campaigns, downstreams or dead-letters"))?;
     let (mut shown, tried) = match fields.remove("campaign") {
         Some(id) if on == "campaigns" => change_campaign(visit, fields, id).await?,
         Some(_) => return Err(bad_arguments("`campaign` goes with campaigns alone")),
@@ -92,7 +96,11 @@ pub(super) async fn dry_run<C: Clock, E: Entropy>(
             let route = route(request)?;
             fields.insert("dry_run".to_owned(), true.into());
             let asked = (route.from_fields)(fields.clone()).map_err(bad_arguments)?;
-            let shown = visit.execute(asked).await?.form().map_err(|e| told(&e.into()))?;
+            let shown = visit
+                .execute(asked)
+                .await?
+                .form()
+                .map_err(|e| told(&e.into()))?;
             fields.insert("dry_run".to_owned(), false.into());
             // For a campaign, the number of fitting orders.
             let done = shown["done"].as_u64().or(shown["orders"].as_u64());
@@ -111,7 +119,8 @@ pub(super) async fn dry_run<C: Clock, E: Entropy>(
         mcp.entropy.next_u64()
     );
     let (caller, now) = (visit.caller.clone(), mcp.clock.now());
-    mcp.tried().keep(id.clone(), caller, now, Tried { route, fields });
+    mcp.tried()
+        .keep(id.clone(), caller, now, Tried { route, fields });
     shown["dry_run"] = id.into();
     shown["note"] =
         "Nothing was done. To do it, call `act` with this `dry_run` within five minutes.".into();

@@ -66,7 +66,8 @@ pub(crate) fn all(acts: bool) -> Vec<Tool> {
     let mut tools: Vec<Tool> = reads()
         .map(|route| {
             let schema = read::schema(route);
-            Tool::new(name_of(route), route.text(), schema).with_annotations(hints().read_only(true))
+            Tool::new(name_of(route), route.text(), schema)
+                .with_annotations(hints().read_only(true))
         })
         .collect();
     let text = "The documentation of this version: which pages there are, one of them, or the sections with a text. The page `runbook` has a section for each alert.";
@@ -81,9 +82,8 @@ pub(crate) fn all(acts: bool) -> Vec<Tool> {
         );
         let text = "Carries out exactly the request of your dry run. Its id permits one act within five minutes. The operator and the reason are stored in the record.";
         tools.push(
-            Tool::new("act", text, schema_for_type::<act::ActArguments>()).with_annotations(
-                hints().read_only(false).destructive(true).idempotent(false),
-            ),
+            Tool::new("act", text, schema_for_type::<act::ActArguments>())
+                .with_annotations(hints().read_only(false).destructive(true).idempotent(false)),
         );
     }
     tools
@@ -114,7 +114,10 @@ impl Call {
             "dry_run" => Self::DryRun(fields),
             "act" => Self::Act(arguments(fields)?),
             other => match reads().find(|route| name_of(route) == other) {
-                Some(route) => Self::Read(route, read::bounded(route, fields).map_err(Unread::Arguments)?),
+                Some(route) => Self::Read(
+                    route,
+                    read::bounded(route, fields).map_err(Unread::Arguments)?,
+                ),
                 None => {
                     let shown: String = other.chars().take(64).collect();
                     return Err(Unread::Name(format!("there is no tool {shown:?}")));
@@ -193,12 +196,18 @@ mod tests {
 
     #[test]
     fn a_page_has_as_many_lines_as_a_result_can_hold() {
-        let orders = ROUTES.iter().find(|route| route.name == "ListOrders").unwrap();
+        let orders = ROUTES
+            .iter()
+            .find(|route| route.name == "ListOrders")
+            .unwrap();
         let limit = |asked: Value| read::bounded(orders, fields(asked)).map(|f| f["limit"].clone());
         assert_eq!(limit(json!({})), Ok(json!(20)));
         assert_eq!(limit(json!({"limit": 40})), Ok(json!(40)));
         assert!(limit(json!({"limit": 41})).is_err());
-        let counts = ROUTES.iter().find(|route| route.name == "GetCounts").unwrap();
+        let counts = ROUTES
+            .iter()
+            .find(|route| route.name == "GetCounts")
+            .unwrap();
         assert_eq!(read::bounded(counts, Map::new()), Ok(Map::new()));
     }
 }

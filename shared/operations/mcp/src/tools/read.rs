@@ -19,9 +19,15 @@ pub(super) fn schema(route: &Route) -> Arc<Map<String, Value>> {
     let inline = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = (route.fields)(&mut inline.into_generator()).to_value();
     let mut schema = schema.as_object().cloned().unwrap_or_default();
-    if let Some(limit) = schema.get_mut("properties").and_then(|fields| fields.get_mut("limit")) {
+    if let Some(limit) = schema
+        .get_mut("properties")
+        .and_then(|fields| fields.get_mut("limit"))
+    {
         limit["maximum"] = PAGE.1.into();
-        let text = format!("Most lines, from 1 to {}; {} where it is left out.", PAGE.1, PAGE.0);
+        let text = format!(
+            "Most lines, from 1 to {}; {} where it is left out.",
+            PAGE.1, PAGE.0
+        );
         limit["description"] = text.into();
     }
     schema.entry("type").or_insert_with(|| "object".into());
@@ -35,7 +41,10 @@ pub(super) fn bounded(
 ) -> Result<Map<String, Value>, Value> {
     if route.names().iter().any(|name| name == "limit") {
         let limit = fields.entry("limit").or_insert_with(|| PAGE.0.into());
-        if limit.as_u64().is_none_or(|limit| !(1..=PAGE.1 as u64).contains(&limit)) {
+        if limit
+            .as_u64()
+            .is_none_or(|limit| !(1..=PAGE.1 as u64).contains(&limit))
+        {
             let text = format!("limit is a number from 1 to {}", PAGE.1);
             return Err(problem("bad-limit", &text));
         }
@@ -54,7 +63,9 @@ pub(super) fn answer(made: Answer) -> Told {
         }
         Answer::GetOrder(_) => {
             // The timeline has them as text.
-            shown.as_object_mut().and_then(|order| order.remove("incidents"));
+            shown
+                .as_object_mut()
+                .and_then(|order| order.remove("incidents"));
         }
         _ => {}
     }

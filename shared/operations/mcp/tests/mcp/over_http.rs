@@ -246,9 +246,7 @@ async fn an_act_is_the_request_that_was_tried_and_its_order_keeps_who_and_why() 
         .expect("it is closed")
         .act;
     assert_eq!((by.by.as_str(), by.why.as_str()), ("ann", "as agreed"));
-    let (_, order) = talk
-        .call(&talk.ann, "get_order", json!({"id": "e"}))
-        .await;
+    let (_, order) = talk.call(&talk.ann, "get_order", json!({"id": "e"})).await;
     let lines = order["timeline"].as_array().expect("a timeline");
     let says = |line: &&Value| {
         line["what"]

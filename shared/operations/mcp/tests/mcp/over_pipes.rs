@@ -39,7 +39,13 @@ impl Talk {
         let (heard, told) = split(there);
         let (output, input) = split(here);
         Self {
-            talking: tokio::spawn(serve(mcp, Arc::clone(api.operations()), caller, heard, told)),
+            talking: tokio::spawn(serve(
+                mcp,
+                Arc::clone(api.operations()),
+                caller,
+                heard,
+                told,
+            )),
             input,
             output: BufReader::new(output),
             asked: 0,

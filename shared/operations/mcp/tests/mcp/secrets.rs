@@ -262,8 +262,14 @@ async fn models(world: &World, campaign: &str) {
         ("list_downstreams", json!({})),
         ("list_dead_letters", json!({})),
         ("list_alerts", json!({})),
-        ("get_dead_letter", json!({"topic": "orders", "partition": 3, "offset": 0})),
-        ("get_dead_letter", json!({"topic": "orders", "partition": 3, "offset": 4})),
+        (
+            "get_dead_letter",
+            json!({"topic": "orders", "partition": 3, "offset": 0}),
+        ),
+        (
+            "get_dead_letter",
+            json!({"topic": "orders", "partition": 3, "offset": 4}),
+        ),
         ("list_campaigns", json!({})),
         ("get_campaign", json!({"id": campaign})),
         ("list_workflows", json!({})),

@@ -31,6 +31,8 @@ pub struct CampaignRequest {
     pub operator: OperatorAct,
     /// The campaign's rate, and when it stops early.
     pub pace: Pace,
+    /// How many orders fit, as far as they were counted before the start; `None` if they were not.
+    pub total: Option<Preview>,
 }
 
 /// Why a campaign is not started, stopped, resumed or found. Nothing of the campaign was changed, except that
@@ -165,6 +167,7 @@ where
         filter,
         operator,
         pace,
+        total,
     } = wanted;
     let alive = alive(store).await?;
     if let Some(same) = alive.iter().find(|c| c.what == what && c.filter == filter) {
@@ -179,6 +182,7 @@ where
         filter,
         operator,
         pace,
+        total,
         started_at: now,
         phase: Phase::Choosing,
         batch: 0,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp, WorkflowRef};
 use triad_workflow::{Millis, StepId};
 
+use super::commands::Preview;
 use crate::correction::Correction;
 use crate::find::Filter;
 use crate::pages::Cursor;
@@ -38,6 +39,9 @@ pub struct Campaign {
     /// The campaign's rate, and when it stops early.
     #[serde(flatten)]
     pub pace: Pace,
+    /// How many orders fitted when it was started, as far as they were counted; `None` if they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<Preview>,
     /// When the campaign was started. An order that was submitted, finished or paused later is left out.
     pub started_at: Timestamp,
     /// What the campaign does now, or how it ended.

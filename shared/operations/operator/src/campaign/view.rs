@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, Timestamp};
 use triad_workflow::Millis;
 
-use super::commands::CampaignStatus;
+use super::commands::{CampaignStatus, Preview};
 use super::form::{CampaignAct, CampaignCounts, CampaignEnd, CampaignNote, Phase};
 use crate::find::Filter;
 
@@ -49,6 +49,9 @@ pub struct View {
     pub text: String,
     /// The number of the present or last batch, counted from 1; 0 before the first.
     pub batch: u32,
+    /// How many orders fitted when it was started, as far as they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<Preview>,
     /// Counts of orders over all batches, the present one included.
     pub orders: CampaignCounts,
     /// Stops and resumptions, oldest first, at most [`MAX_NOTES`](super::form::MAX_NOTES).
@@ -83,6 +86,7 @@ impl View {
                 None => format!("batch {} is {phase}", campaign.batch.max(1)),
             },
             batch: campaign.batch,
+            total: campaign.total,
             orders: *counts,
             notes: campaign.notes.clone(),
         }

@@ -88,7 +88,9 @@ impl<'de> Deserialize<'de> for Bytes {
                 (0..hex.len()).step_by(2).map(two).collect()
             }
         };
-        bytes.map(Self).ok_or_else(|| D::Error::custom("it has no pairs of hex digits"))
+        bytes
+            .map(Self)
+            .ok_or_else(|| D::Error::custom("it has no pairs of hex digits"))
     }
 }
 

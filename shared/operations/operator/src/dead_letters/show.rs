@@ -96,7 +96,9 @@ impl LetterView {
             message: letter.message,
             key: letter.key.map(Bytes),
             key_of: letter.key_of,
-            headers: headers.map(|(name, value)| (name, value.map(Bytes))).collect(),
+            headers: headers
+                .map(|(name, value)| (name, value.map(Bytes)))
+                .collect(),
             headers_of: letter.headers_of,
             tombstone: letter.value == Content::Tombstone,
             bytes: letter.value.bytes().len(),

@@ -121,8 +121,7 @@ impl Form for AlertsFound {
             }
             Ok(line)
         };
-        let lines: Result<Vec<Value>, serde_json::Error> =
-            self.0.alerts.iter().map(line).collect();
+        let lines: Result<Vec<Value>, serde_json::Error> = self.0.alerts.iter().map(line).collect();
         Ok(json!({
             "kind": "alerts",
             "alerts": lines?,

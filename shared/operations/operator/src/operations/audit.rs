@@ -83,7 +83,9 @@ impl Execute for ListActs {
         let acts = std::sync::Mutex::new(Vec::new());
         let hidden = &on.settings.hidden;
         let take = |line: &AuditEntry| {
-            let mut acts = acts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut acts = acts
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
             if acts.len() >= limit {
                 return Err(Enough);
             }
@@ -107,7 +109,9 @@ impl Execute for ListActs {
                 Err(LettersError::Topic(e)) => found.without_dead_letters = Some(e.to_string()),
             }
         }
-        found.acts = acts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        found.acts = acts
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(found)
     }
 }

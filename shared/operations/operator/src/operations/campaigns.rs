@@ -247,22 +247,24 @@ impl Execute for StartCampaign {
                 }
             },
         };
-        let wanted = CampaignRequest {
+        let (store, now) = (on.store(), on.moment());
+        let mut wanted = CampaignRequest {
             what,
             filter: self.filter.read(&on.settings.hidden)?,
             operator,
+            total: None,
             pace: Pace {
                 rate: rate(self.rate)?,
                 stop_share: self.stop_share.unwrap_or(STOP_SHARE),
                 patience: patience.unwrap_or(PATIENCE),
             },
         };
-        let (store, now) = (on.store(), on.moment());
+        commands::check(&wanted)?;
+        let preview = commands::preview(store, &wanted.filter, COUNTED, now).await?;
         if self.dry_run {
-            commands::check(&wanted)?;
-            let preview = commands::preview(store, &wanted.filter, COUNTED, now).await?;
             return Ok(CampaignStarted::Tried(preview));
         }
+        wanted.total = Some(preview);
         let campaign = commands::start(store, &on.parts().entropy, wanted, now).await?;
         tracing::info!(campaign = %campaign.id, act = campaign.what.name(), by = %campaign.operator.by,
             why = %campaign.operator.why, "an operator started a campaign");

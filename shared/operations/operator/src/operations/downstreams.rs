@@ -208,8 +208,7 @@ impl Execute for ActOnDownstreams {
                 Ok(())
             };
         let operator = &on.parts().operator;
-        let ran =
-            downstreams::operate(operator, &agents, &action, &by, self.dry_run, report).await;
+        let ran = downstreams::operate(operator, &agents, &action, &by, self.dry_run, report).await;
         ran.map_err(|error| match error {
             HoldError::Operate(OperateError::Store(e)) => e.into(),
             HoldError::Operate(e) => Problem::later("contended", e.to_string(), 1),

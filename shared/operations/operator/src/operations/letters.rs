@@ -14,8 +14,8 @@ use super::local::{ACT_WITHIN, Execute, Installation, Local, rate};
 use super::order_queries::limit;
 use super::{Caller, DeadLetterFilter, Form, Hidden, Problem, Reason, only_tried, plain_form};
 use crate::dead_letters::{
-    Bytes, Chosen, Deed, LetterError, LetterFilter, LetterView, Listed, Listing, Replay, ReplayError,
-    ReplayOutcome, Tally, list, replay, show,
+    Bytes, Chosen, Deed, LetterError, LetterFilter, LetterView, Listed, Listing, Replay,
+    ReplayError, ReplayOutcome, Tally, list, replay, show,
 };
 use crate::json as form;
 
@@ -137,7 +137,9 @@ impl Execute for GetDeadLetter {
         let text = "written is a moment such as 2023-11-14T22:13:20.123Z";
         let written = written.map_err(|_| Problem::bad("bad-filter", text))?;
         let id = format!("{}/{}/{}", self.topic, self.partition, self.offset);
-        let id: LetterId = id.parse().map_err(|e| Problem::bad("bad-letter-id", format!("{e}")))?;
+        let id: LetterId = id
+            .parse()
+            .map_err(|e| Problem::bad("bad-letter-id", format!("{e}")))?;
         let _place = on.read_topics()?;
         let found = show(&on.parts().topics, &id, written)
             .await
@@ -167,7 +169,10 @@ fn mask(letter: &mut LetterView, hidden: &Hidden) {
             *value = Some(Bytes(SHOWN.into()));
         }
     }
-    let corrected = letter.replays.iter_mut().filter_map(|one| one.corrected.as_mut());
+    let corrected = letter
+        .replays
+        .iter_mut()
+        .filter_map(|one| one.corrected.as_mut());
     corrected.for_each(hide);
 }
 

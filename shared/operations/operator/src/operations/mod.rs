@@ -54,7 +54,7 @@ pub use letters::{ActOnDeadLetters, GetDeadLetter, ListDeadLetters};
 pub use local::{Installation, Local, Parts, Settings};
 pub use order_acts::ActOnOrders;
 pub use order_queries::{GetOrder, ListCauses, ListOrders};
-pub use overview::{GetCounts, GetOverview};
+pub use overview::{GetCounts, GetHistory, GetOverview};
 pub use problem::Problem;
 pub use routes::{Method, Route};
 pub use trace::{InvalidTraceUrl, TraceUrl};
@@ -229,6 +229,8 @@ mod table {
         GetOverview: Get "/overview" => overview::Overview;
         /// Orders counted by state, and how many came and ended of late.
         GetCounts: Get "/counts" => overview::Counts;
+        /// What came and ended in the last hour and day, for plots; empty on a store that does not count its orders.
+        GetHistory: Get "/history" => crate::history::History;
         /// Orders that need an operator, counted by cause.
         ListCauses: Get "/causes" => order_queries::CausesFound;
         /// A page of the orders that fit a filter.
@@ -306,8 +308,7 @@ impl Reason {
             (Some(name), None) => name,
             (Some(name), Some(by)) if name == by => name,
             (Some(_), Some(_)) => {
-                let text =
-                    "the operator's name comes from the token or the proxy: leave `by` out";
+                let text = "the operator's name comes from the token or the proxy: leave `by` out";
                 return Err(Problem::bad("bad-by", text));
             }
             (None, Some(by)) => by,

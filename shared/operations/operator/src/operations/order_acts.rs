@@ -215,7 +215,15 @@ impl Execute for ActOnOrders {
         let plan = plan(on, self.act, &self.details).await?;
         let (orders, more) = self.chosen(on).await?;
         let (mut results, mut differences) = (Vec::new(), Vec::new());
-        let tally = run(on, &plan, &by, orders, how, (&mut results, &mut differences)).await;
+        let tally = run(
+            on,
+            &plan,
+            &by,
+            orders,
+            how,
+            (&mut results, &mut differences),
+        )
+        .await;
         tracing::info!(act = self.act.name(), by = %by.by, why = %by.why, dry_run = how.dry_run,
             done = tally.done, refused = tally.refused, failed = tally.failed, "an operator acted");
         Ok(ActedOnOrders {
@@ -347,7 +355,10 @@ impl ActDetails {
             ("set", !self.set.is_empty() && !resubmit),
             ("applied", self.applied.is_some() && !resolve),
             ("attempt", self.attempt.is_some() && !resolve),
-            ("output", self.output.is_some() && self.applied != Some(true)),
+            (
+                "output",
+                self.output.is_some() && self.applied != Some(true),
+            ),
             ("to_workflow", self.to_workflow.is_some() && !migrate),
             ("to_version", self.to_version.is_some() && !migrate),
         ];

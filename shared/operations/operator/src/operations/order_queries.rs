@@ -363,7 +363,10 @@ mod tests {
             assert_eq!(code(query), Err(wrong.to_owned()), "{query}");
         }
         for wrong in ["a=1", "state=Error&state=Paused", "limit=x", "limit="] {
-            assert!(serde_urlencoded::from_str::<ListOrders>(wrong).is_err(), "{wrong}");
+            assert!(
+                serde_urlencoded::from_str::<ListOrders>(wrong).is_err(),
+                "{wrong}"
+            );
         }
     }
 }

@@ -1,7 +1,10 @@
 //! The overview: counts, causes, outages, alerts and rates on one page.
 
+use std::cmp::Reverse;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use triad_core::Attention;
 
 use super::alerts::LettersOfLate;
 use super::local::{Execute, Installation, Local};
@@ -11,6 +14,7 @@ use crate::causes::among;
 use crate::counts::{OrderCounts, Rate, counts, rates};
 use crate::downstreams::{self, Deferred, DownstreamView, Published, Waiting};
 use crate::find::Filter;
+use crate::history::{History, history};
 use crate::outages::{Outage, outages};
 use crate::recent::AlertGroup;
 
@@ -80,12 +84,16 @@ pub struct Overview {
     pub waiting: Vec<Waiting>,
     /// Orders under way of which a step is put off, by downstream; empty while every downstream is called.
     pub deferred: Deferred,
-    /// The newest alerts of the last day by what they are about, or why they cannot be read.
-    pub alerts: Result<Vec<AlertGroup>, String>,
+    /// The newest alerts of the last day by what they are about.
+    pub alerts: Vec<AlertGroup>,
     /// How many groups of alerts there are.
     pub alert_groups: usize,
-    /// Dead letters of the last day, or why they cannot be read.
-    pub dead_letters: Result<LettersOfLate, String>,
+    /// Why the alerts are not known; `None` if they are.
+    pub alerts_unread: Option<String>,
+    /// Dead letters of the last day; `None` if they are not known.
+    pub dead_letters: Option<LettersOfLate>,
+    /// Why the dead letters are not known; `None` if they are.
+    pub dead_letters_unread: Option<String>,
 }
 
 plain_form!(Overview: "overview");
@@ -116,6 +124,14 @@ impl Execute for GetOverview {
         let (store, now) = (on.store(), on.moment());
         let counts = GetCounts::default().execute(on, caller).await?;
         let mut causes = among(store, &Filter::default(), now, ROWS).await?;
+        let paused = Filter {
+            state: Attention::Paused.name().parse().ok(),
+            ..Filter::default()
+        };
+        let paused = among(store, &paused, now, ROWS).await?;
+        causes.groups.extend(paused.groups);
+        causes.groups.sort_by_key(|group| Reverse(group.orders));
+        causes.more |= paused.more;
         let more_causes = causes.groups.len() > CAUSES;
         causes.groups.truncate(CAUSES);
         let published = Published::read(store).await?;
@@ -130,12 +146,16 @@ impl Execute for GetOverview {
             false => downstreams::deferred(store, &published).await?,
         };
         let heard = on.heard().await;
-        let groups = heard.alerts.as_ref().map(|found| crate::recent::grouped(&found.alerts));
-        let alert_groups = groups.as_ref().map_or(0, Vec::len);
-        let mut alerts = groups.map_err(Clone::clone);
-        if let Ok(groups) = &mut alerts {
-            groups.truncate(ALERTS);
-        }
+        let (mut alerts, alerts_unread) = match &heard.alerts {
+            Ok(found) => (crate::recent::grouped(&found.alerts), None),
+            Err(why) => (Vec::new(), Some(why.clone())),
+        };
+        let alert_groups = alerts.len();
+        alerts.truncate(ALERTS);
+        let (dead_letters, dead_letters_unread) = match heard.letters {
+            Ok(letters) => (Some(letters), None),
+            Err(why) => (None, Some(why)),
+        };
         Ok(Overview {
             needing_an_operator: counts.counts.needing.iter().map(|one| one.orders).sum(),
             counts,
@@ -147,7 +167,28 @@ impl Execute for GetOverview {
             deferred,
             alerts,
             alert_groups,
-            dead_letters: heard.letters,
+            alerts_unread,
+            dead_letters,
+            dead_letters_unread,
         })
+    }
+}
+
+/// What came and ended in the last hour and day, for plots.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetHistory {}
+
+plain_form!(History: "history");
+
+impl Execute for GetHistory {
+    type Answer = History;
+
+    async fn execute<I: Installation>(
+        self,
+        on: &Local<I>,
+        _caller: &Caller,
+    ) -> Result<History, Problem> {
+        Ok(history(on.store()).await?)
     }
 }

@@ -105,7 +105,8 @@ impl WorkflowFound {
     /// [`Problem`] if this program cannot compile it.
     pub fn compiled(&self) -> Result<Workflow, Problem> {
         let json = serde_json::to_string(&self.definition)?;
-        let unread = |_| Problem::internal("the definition cannot be read by this version of Triad");
+        let unread =
+            |_| Problem::internal("the definition cannot be read by this version of Triad");
         Workflow::from_published(&json).map_err(unread)
     }
 }

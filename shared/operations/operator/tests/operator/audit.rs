@@ -47,6 +47,7 @@ fn every_act_is_told_with_what_it_was_on_who_and_why_and_those_before_a_moment_a
         let failed = order(&ports, &workflow, "f", |o| o.state = error(5, "no")).await;
 
         let campaign = CampaignRequest {
+            total: None,
             what: CampaignAct::Resubmit,
             filter: Filter {
                 cause: Some(CausePattern("permanent/*".into())),

@@ -219,10 +219,7 @@ fn a_letter_is_replayed_once_marked_and_shown_with_its_replay() {
         assert_eq!(again.count(), 4);
         let shown = show(&topic, &id(2), None).await.expect("it works");
         let shown = shown.expect("it is there");
-        assert_eq!(
-            (shown.replays.len(), &shown.replays[0].by[..]),
-            (1, "ann")
-        );
+        assert_eq!((shown.replays.len(), &shown.replays[0].by[..]), (1, "ann"));
         let form = serde_json::to_value(&shown).expect("JSON");
         assert_eq!(
             (&form["value"], &form["replays"][0]["why"]),

@@ -7,10 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::Said;
 
-pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
-    let text = include_str!("../../../openapi.json");
-    serde_json::from_str(text).expect("JSON")
-});
+pub static DOCUMENT: LazyLock<Value> = LazyLock::new(triad_console::document);
 
 /// Path template, method and status of each documented answer that this process has seen.
 pub static SEEN: Mutex<BTreeSet<(String, String, String)>> = Mutex::new(BTreeSet::new());

@@ -15,6 +15,7 @@ use triad_workflow::Millis;
 
 fn wanted(what: CampaignAct) -> CampaignRequest {
     CampaignRequest {
+        total: None,
         what,
         filter: Filter {
             cause: Some(CausePattern("permanent/*".into())),

@@ -21,6 +21,7 @@ fn campaign(grown: u32, small: EndedOrders) -> Campaign {
         filter,
         operator,
         pace,
+        total,
     } = wanted(CampaignAct::Resubmit);
     Campaign {
         id: CampaignId::new(7),
@@ -28,6 +29,7 @@ fn campaign(grown: u32, small: EndedOrders) -> Campaign {
         filter,
         operator,
         pace,
+        total,
         started_at: Timestamp(1_000),
         phase: Phase::Watching {
             since: Timestamp(2_000),

@@ -110,7 +110,10 @@ fn where_the_cause_is_cured_batches_grow_until_every_order_was_acted_on_once() {
         let id = started.expect("it is started").id;
         let processed = ProcessState::Processed { at: Timestamp(9) };
         let (view, sizes) = to_its_end((&ports, &bus), &id, &orders, &processed).await;
-        assert_eq!((view.end.as_deref(), sizes), (Some("finished"), vec![1, 2, 5, 20, 12]));
+        assert_eq!(
+            (view.end.as_deref(), sizes),
+            (Some("finished"), vec![1, 2, 5, 20, 12])
+        );
         let all = 40;
         let counts = CampaignCounts {
             chosen: all,
@@ -139,7 +142,10 @@ fn an_uncured_cause_stops_it_after_three_orders_with_an_alert_and_they_are_liste
         // A failure after the campaign's start, so that the campaign does not choose the order again.
         let again = error(2_000_000_000_000, "no");
         let (view, sizes) = to_its_end((&ports, &bus), &id, &orders, &again).await;
-        assert_eq!((view.end.as_deref(), sizes), (Some("fails-again"), vec![1, 2]));
+        assert_eq!(
+            (view.end.as_deref(), sizes),
+            (Some("fails-again"), vec![1, 2])
+        );
         assert_eq!((view.orders.done, view.orders.again), (3, 3));
         let mut left = Vec::new();
         for number in 1..=view.batch {
@@ -331,7 +337,10 @@ fn what_came_to_need_an_operator_after_the_start_is_left_out() {
         order(&ports, &workflow, "late", |o| o.state = error(late.0, "no")).await;
         carrier(&ports, &bus).carry_on(SHORT).await;
         let view = View::of(&commands::by_id(&ports, &id).await.expect("it is there"));
-        assert_eq!((view.end.as_deref(), view.orders.chosen), (Some("finished"), 1));
+        assert_eq!(
+            (view.end.as_deref(), view.orders.chosen),
+            (Some("finished"), 1)
+        );
     });
 }
 
@@ -390,7 +399,10 @@ fn one_that_an_operator_stops_acts_on_nothing_more_and_goes_on_when_it_is_resume
         let processed = ProcessState::Processed { at: Timestamp(9) };
         all_become(&ports, &orders, &processed).await;
         let (view, sizes) = to_its_end((&ports, &bus), &id, &orders, &processed).await;
-        assert_eq!((view.end.as_deref(), sizes), (Some("finished"), vec![1, 1, 2, 5, 1]));
+        assert_eq!(
+            (view.end.as_deref(), sizes),
+            (Some("finished"), vec![1, 1, 2, 5, 1])
+        );
         assert_eq!((view.orders.done, view.orders.well), (10, 10));
         assert_eq!(
             alerts(&bus),
@@ -462,11 +474,13 @@ fn an_empty_filter_one_without_an_index_and_the_same_once_more_are_refused() {
                 .map(|c| c.id)
         };
         let empty = CampaignRequest {
+            total: None,
             filter: Filter::default(),
             ..wanted(CampaignAct::Close)
         };
         assert_eq!(start(empty).await, Err(CampaignError::EmptyFilter));
         let unindexed = CampaignRequest {
+            total: None,
             filter: Filter {
                 workflow: Some("w".into()),
                 ..Filter::default()
