@@ -135,6 +135,13 @@ fn away(matches: &ArgMatches, given: &ArgMatches) -> Result<Option<Installation>
             false => Ok(Some(Installation::Terraform(path.clone()))),
         };
     }
+    // A command that reaches no installation, such as `triad serve`, needs no file of contexts.
+    let reaches_one = ["brokers", "prefix"]
+        .iter()
+        .any(|id| given.try_contains_id(id).is_ok());
+    if !reaches_one && !is_context_said {
+        return Ok(None);
+    }
     // `triad context` itself runs in no context.
     if matches.subcommand_name() == Some("context") && !is_context_said {
         return Ok(None);

@@ -58,7 +58,7 @@ async fn a_campaign_is_tried_started_watched_stopped_and_gone_on_with_from_the_p
     assert_eq!(ann.text("#tally").await, tried);
     ann.click("button[value=campaign]", true).await;
     ann.value("window.kept = true").await;
-    stands(&mut ann, "fails-again").await;
+    stands(&mut ann, "stopped: still failing").await;
     let acted = ann.text("#done").await;
     assert_eq!(acted, "3", "an uncured cause costs three orders");
     picture(&mut ann, "campaign-stopped").await;

@@ -394,7 +394,7 @@ async fn figures_differ(dev: &Dev) -> Result<(), String> {
     let api = json("v1/operate/counts").await;
     for (place, told, needing) in [
         ("API", &api, &api["needing"]),
-        ("tool", &tool, &tool["needing_an_operator"]),
+        ("tool", &tool, &tool["needing"]),
     ] {
         by_state(place, &told["orders"])?;
         same(place, &told["under_way"]["orders"], under_way)?;

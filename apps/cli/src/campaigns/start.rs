@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json as value;
 use triad_operator::Rate;
-use triad_operator::campaign::commands::Preview;
+use triad_operator::campaign::Preview;
 use triad_operator::campaign::form::{PATIENCE, STOP_SHARE};
 use triad_operator::operations::campaigns::CampaignStarted;
 use triad_operator::operations::order_acts::{ActDetails, OrderAct};

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use clap::builder::ArgPredicate;
 use triad_bootstrap::{AuthConfig, ConfigError, Spans, Way, environment};
 use triad_core::topics;
 use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, Login, no_topic, topics_seen};
@@ -225,7 +224,7 @@ impl StoreArgs {
                 aws()
             }
             None => Err(Usage(
-                "the address of the tables is missing: give --dynamodb URL or --data DIR (as triad dev prints it), --context NAME, --from-terraform DIR, or --aws for the AWS account of this session"
+                "the address of the tables is missing: give --dynamodb URL or --data DIR (as triad dev prints it), --context NAME, --from-terraform DIR, --url URL for a console, or --aws for the AWS account of this session"
                     .into(),
             )),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
@@ -341,9 +340,8 @@ pub struct KafkaArgs {
         long,
         value_name = "HOST:PORT",
         env = "TRIAD_BROKERS",
-        required = false,
-        required_unless_present = "url",
-        default_value_if("url", ArgPredicate::IsPresent, "")
+        default_value = "",
+        hide_default_value = true
     )]
     pub brokers: String,
     /// How to log in, and further settings of the client.
@@ -406,7 +404,7 @@ impl KafkaArgs {
             ));
         }
         if self.brokers.is_empty() {
-            let text = "this command sends to Kafka itself, which a console at --url does not do for it: give --brokers";
+            let text = "--brokers is missing, and TRIAD_BROKERS is not set: give the address of Kafka, as triad dev prints it";
             return Err(Usage(text.into()).into());
         }
         let auth = AuthConfig {

@@ -76,6 +76,6 @@ fn text(why: Why) -> &'static str {
     match why {
         Why::NotToBeCalled => "not to be called for now",
         Why::Full => "as many as it answers in time",
-        Why::NeedsOthers => "others that these orders need",
+        Why::NeedsOthers => "another service that these orders need",
     }
 }

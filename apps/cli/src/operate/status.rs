@@ -169,7 +169,7 @@ pub fn lines(found: &Overview, now: Timestamp) -> Vec<String> {
         let why = match one.why {
             Why::NotToBeCalled => "it is not to be called for now",
             Why::Full => "as many are under way as it answers in time",
-            Why::NeedsOthers => "they need others too",
+            Why::NeedsOthers => "they wait for another service",
         };
         let since = one.pressure.oldest.map_or_else(String::new, |at| {
             format!(", the oldest for {}", now.since(at))

@@ -6,12 +6,12 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use triad_operator::operations::workflows::PrunedVersion;
-use triad_operator::operations::{ListWorkflows, PruneWorkflows};
+use triad_operator::operations::{ListWorkflows, PruneWorkflows, Reason};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-use super::ActArgs;
 use crate::commands::connection::StoreArgs;
+use crate::commands::who::operator_name;
 use crate::output::{self, count, print_line, relative_time};
 
 /// Show the stored versions of workflows, and how many orders are pinned to each
@@ -63,12 +63,13 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
             found.into_iter().map(kept).collect()
         }
         true => {
-            let act = ActArgs {
-                why: "no order needs them".to_owned(),
-                by: None,
-            };
+            let is_far = args.store.data.far()?.is_some();
+            let by = operator_name(None).unwrap_or_else(|_| "triad workflows --prune".to_owned());
             let asked = PruneWorkflows {
-                reason: act.reason(args.store.data.far()?.is_some())?,
+                reason: Reason {
+                    why: "no order needs them".to_owned(),
+                    by: (!is_far).then_some(by),
+                },
                 dry_run: args.dry_run,
             };
             place.ask(asked).await?.versions

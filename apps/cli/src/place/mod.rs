@@ -9,7 +9,8 @@ use anyhow::Result;
 use triad_bootstrap::{KafkaTopics, Sending};
 use triad_kafka::{KafkaBus, KafkaConfig};
 use triad_operator::operations::{
-    Asked, Caller, Local, Operations, Parts, Problem, Role, Settings, ask,
+    Asked, Caller, DeadLetterFilter, Local, Operations, OrderFilter, Parts, Problem, Role,
+    Settings, ask,
 };
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
@@ -68,8 +69,27 @@ pub fn explained(problem: Problem) -> anyhow::Error {
     let is_of_options = problem.status == 400
         || ["no-such-downstream", "no-such-version"].contains(&&*problem.code);
     match is_of_options {
-        true => Usage(problem.detail.into_owned()).into(),
+        true => Usage(of_options(&problem)).into(),
         false => problem.into(),
+    }
+}
+
+/// The text about a wrong option, with the option's name and the next step.
+fn of_options(problem: &Problem) -> String {
+    let text = &problem.detail;
+    match &*problem.code {
+        "bad-filter" => {
+            let of_field = text.split_once(' ').filter(|(name, _)| {
+                let name = name.trim_end_matches(':');
+                OrderFilter::NAMES.contains(&name) || DeadLetterFilter::NAMES.contains(&name)
+            });
+            match of_field {
+                Some((name, rest)) => format!("--{} {rest}", name.replace('_', "-")),
+                None => text.to_string(),
+            }
+        }
+        "no-such-version" if !text.contains("several") => format!("{text}: see triad workflows"),
+        _ => text.to_string(),
     }
 }
 
@@ -115,9 +135,9 @@ impl StoreArgs {
             return Ok(Arc::new(far));
         }
         let (store, config) = tokio::join!(self.store(), kafka.reached());
-        let config = config?;
+        let (store, config) = (store?, config?);
         let kafka = (KafkaBus::new(&config)?, config);
-        near(self, store?, Some(kafka), rules, sending)
+        near(self, store, Some(kafka), rules, sending)
     }
 }
 

@@ -491,3 +491,15 @@ async fn on_a_terminal_the_name_of_production_is_typed() {
     let shown = dev.triad(&["downstreams"]).await.good().out;
     assert!(shown.contains("open by ann"), "{shown}");
 }
+
+#[tokio::test]
+async fn who_reaches_no_installation_needs_no_readable_contexts() {
+    let files = Files::new();
+    // A directory cannot be read as a file, whoever asks.
+    let directory = files.arg(".");
+    let variables = [("TRIAD_CONTEXTS", directory.as_str())];
+    let _ = triad(&["docs"], &variables, b"").await.good();
+    let _ = triad(&["serve", "--help"], &variables, b"").await.good();
+    let refused = triad(&["list"], &variables, b"").await.ended(2).err;
+    assert!(refused.contains("the contexts in"), "{refused}");
+}

@@ -2,6 +2,7 @@
 
 mod commands;
 mod connections;
+mod far;
 mod mcp;
 mod output;
 mod project_changes;

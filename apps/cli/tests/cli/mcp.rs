@@ -29,13 +29,16 @@ async fn a_model_looks_at_an_installation_and_is_offered_no_act() {
     let listed = talk.ask("tools/list", json!({})).await;
     let names = names(&listed);
     assert!(
-        names.contains(&"overview") && !names.contains(&"act"),
+        names.contains(&"get_overview") && !names.contains(&"act"),
         "{names:?}"
     );
     assert!(talk.ask("ping", json!({})).await["result"].is_object());
-    let seen = talk.call("overview", json!({})).await.expect("it answers");
+    let seen = talk
+        .call("get_overview", json!({}))
+        .await
+        .expect("it answers");
     assert_eq!(
-        seen["causes"][0]["cause"], "permanent/notify/declined",
+        seen["causes"]["causes"][0]["cause"], "permanent/notify/declined",
         "{seen}"
     );
     let page = talk.call("read_docs", json!({"page": "run-on-aws"})).await;
@@ -103,7 +106,7 @@ async fn a_campaign_is_tried_started_and_watched_to_its_end() {
     let started = talk.call("act", json!({"dry_run": tried["dry_run"]})).await;
     let started = started.expect("it is started");
     let id = started["id"].as_str().expect("an id").to_owned();
-    let one = json!({"campaign": id});
+    let one = json!({"id": id});
     let seen = until("the campaign ends", async || {
         let seen = talk
             .call("get_campaign", one.clone())
@@ -119,7 +122,7 @@ async fn a_campaign_is_tried_started_and_watched_to_its_end() {
     );
     assert_eq!(seen["by"], "model of ann", "{seen}");
     let batch = talk
-        .call("get_campaign", json!({"campaign": id, "batch": 2}))
+        .call("get_campaign_batch", json!({"id": id, "batch": 2}))
         .await;
     let batch = batch.expect("it answers");
     assert_eq!(batch["orders"].as_array().map(Vec::len), Some(2), "{batch}");

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{HeaderMap, Request};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::de::IgnoredAny;
+use serde_json::json;
 use triad_console::{Answer, Answers, Body, Caller, Keys, MAX_BODY_BYTES};
 use triad_operator::operations::Operations;
 use triad_runtime::{Clock, Entropy};
@@ -44,6 +47,11 @@ impl<C: Clock, E: Entropy> Mounted<C, E> {
             Ok(caller) => caller,
             Err(refused) => return *refused,
         };
+        if request.method() == Method::POST
+            && let Err(e) = serde_json::from_slice::<IgnoredAny>(request.body())
+        {
+            return no_json(&e);
+        }
         let operations = Arc::clone(self.api.operations());
         let visit = Arc::clone(&self.mcp).visit(operations, caller);
         // The listener checks the host. Programs send no `Origin`, and a page in a browser must not use this path.
@@ -64,6 +72,17 @@ impl<C: Clock, E: Entropy> Mounted<C, E> {
         };
         Answer::from_parts(head, Body::from(body))
     }
+}
+
+/// The answer to a body that is no JSON: the error of JSON-RPC 2.0, section 5.1, for a message whose id is not known.
+fn no_json(error: &serde_json::Error) -> Answer {
+    let message = json!({"jsonrpc": "2.0", "id": null, "error": {
+        "code": -32700, "message": format!("the body is not JSON: {error}")}});
+    let mut answer = Answer::new(Body::from(message.to_string()));
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    let media = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(CONTENT_TYPE, media);
+    answer
 }
 
 impl<C: Clock, E: Entropy> Answers for Mounted<C, E> {

@@ -32,7 +32,7 @@ pub struct AuditEntry {
     pub what: String,
     /// Who did the act, and why.
     #[serde(flatten)]
-    #[schemars(with = "crate::operations::Reason")]
+    #[schemars(with = "crate::schema::Operator")]
     pub operator: OperatorAct,
     /// The step that the act is about; `None` if it is about no single step.
     #[serde(skip_serializing_if = "Option::is_none")]

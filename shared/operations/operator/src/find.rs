@@ -48,6 +48,13 @@ pub struct Filter {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub older_than: Option<Millis>,
+    /// Only orders whose age, as that of `older_than`, is less than this. `None`: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub newer_than: Option<Millis>,
+    /// Only orders whose failure has this text in its message, in upper or lower case. `None`: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// Only orders with exactly this search key. `None`: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -220,7 +227,9 @@ impl Filter {
     }
 
     fn fits_age(&self, since: Timestamp, now: Timestamp) -> bool {
-        self.older_than.is_none_or(|span| now.since(since) >= span)
+        let age = now.since(since);
+        self.older_than.is_none_or(|span| age >= span)
+            && self.newer_than.is_none_or(|span| age < span)
     }
 
     pub(crate) fn fits_id(&self, id: &OrderId) -> bool {
@@ -230,10 +239,12 @@ impl Filter {
     }
 
     fn fits_cause(&self, cause: Option<&Failure>) -> bool {
-        let Some(wanted) = &self.cause else {
-            return true;
-        };
-        cause.is_some_and(|cause| wanted.fits(&cause.fingerprint()))
+        let fingerprint = self.cause.as_ref();
+        fingerprint.is_none_or(|of| cause.is_some_and(|cause| of.fits(&cause.fingerprint())))
+            && self.error.as_ref().is_none_or(|text| {
+                let text = text.to_lowercase();
+                cause.is_some_and(|cause| cause.message.to_lowercase().contains(&text))
+            })
     }
 
     pub(crate) fn fits_workflow(&self, name: &str) -> bool {
@@ -405,5 +416,26 @@ impl<S: StateStore> Taker<'_, S> {
         } else {
             self.found.orders.push(order);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use triad_core::FailureKind;
+
+    use super::*;
+
+    #[test]
+    fn an_order_is_found_by_a_text_of_its_error() {
+        let failure = Failure::new(FailureKind::Permanent, "declined", "the Bank says no");
+        let with = |error: &str| Filter {
+            error: Some(error.to_owned()),
+            ..Filter::default()
+        };
+        assert!(with("bank says").fits_cause(Some(&failure)));
+        assert!(!with("shop").fits_cause(Some(&failure)));
+        assert!(!with("bank").fits_cause(None), "it has not failed");
+        let none = Filter::default();
+        assert!(none.fits_cause(None) && none.fits_cause(Some(&failure)));
     }
 }

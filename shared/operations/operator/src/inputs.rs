@@ -83,7 +83,7 @@ pub struct CallView<'a> {
     pub idempotency_key: &'a str,
     /// The input; `None` if its expressions have no value now.
     pub input: Option<&'a Value>,
-    /// For a compensation: the key of the effect that it undoes.
+    /// For a compensation: the key of the effect that it compensates.
     pub compensates: Option<&'a str>,
     /// How the action is called, from the description of its service; `None` if it has none.
     pub form: Option<&'a CallDefinition>,

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use triad_core::migrate::Change;
-use triad_core::{OperationRefusal, Order, WorkflowRef};
+use triad_core::{OperationRefusal, Order, ProcessState, StepState, Work, WorkflowRef};
 use triad_runtime::operator::{Migrated, OperateError, Operated};
 use triad_workflow::StepId;
 
@@ -53,10 +53,12 @@ pub enum ActOutcome {
 const UNSENT: &str = "; its messages are not sent yet, the Supervisor sends them";
 
 /// The state of an order in short: its process state, and whether an operator has paused or closed it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Now {
     /// The name of the order's process state, such as `Processing`.
     pub state: &'static str,
+    /// The steps that are called again; none if nothing is, or none of them was called before.
+    pub again: Vec<StepId>,
     /// Whether an operator has paused the order.
     pub paused: bool,
     /// Whether an operator has closed the order by hand.
@@ -89,10 +91,23 @@ impl Verdict {
     }
 }
 
+fn is_to_be_called(step: &StepState) -> bool {
+    matches!(
+        step,
+        StepState::Waiting | StepState::Acting(Work::Due { .. })
+    )
+}
+
 impl Now {
     fn of(order: &Order) -> Self {
+        let is_pending = matches!(order.state, ProcessState::Pending { .. });
+        let again = order
+            .steps
+            .iter()
+            .filter(|step| is_pending && step.actions() > 0 && is_to_be_called(&step.state));
         Self {
             state: order.state.name(),
+            again: again.map(|step| step.step.clone()).collect(),
             paused: order.paused.is_some(),
             closed: order.closed.is_some(),
             unsent: false,
@@ -132,6 +147,12 @@ impl fmt::Display for ActOutcome {
         match self {
             Self::Done(now) => {
                 f.write_str(now.state)?;
+                let again: Vec<&str> = now.again.iter().map(StepId::as_str).collect();
+                match again.as_slice() {
+                    [] => {}
+                    [one] => write!(f, ": {one} is called again")?,
+                    more => write!(f, ": {} are called again", more.join(", "))?,
+                }
                 f.write_str(if now.paused { ", paused" } else { "" })?;
                 f.write_str(if now.closed { ", closed" } else { "" })?;
                 f.write_str(if now.unsent { UNSENT } else { "" })

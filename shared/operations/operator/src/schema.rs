@@ -23,3 +23,15 @@ impl JsonSchema for Moment {
 
 /// An object whose fields are not described.
 pub(crate) type Object = serde_json::Map<String, serde_json::Value>;
+
+/// An operator's name and reason ([`triad_core::OperatorAct`]).
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) struct Operator {
+    /// Who did it.
+    by: String,
+    /// Why.
+    why: String,
+    /// The campaign that it was part of.
+    campaign: Option<String>,
+}

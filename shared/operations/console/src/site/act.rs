@@ -196,6 +196,8 @@ fn request(form: &Params) -> Result<ActOnOrders, Problem> {
             cause: form.said("filter_cause"),
             workflow: form.said("filter_workflow"),
             older_than: form.said("filter_older_than"),
+            newer_than: form.said("filter_newer_than"),
+            error: form.said("filter_error"),
             id: form.said("filter_id"),
         }),
         limit: None,
@@ -228,7 +230,7 @@ fn resolved(form: &Params) -> Option<u32> {
 }
 
 /// The fields of a dry run that its confirmation sends again.
-const AGAIN: [&str; 22] = [
+const AGAIN: [&str; 24] = [
     "scope",
     "seen",
     "act",
@@ -247,6 +249,8 @@ const AGAIN: [&str; 22] = [
     "filter_cause",
     "filter_workflow",
     "filter_older_than",
+    "filter_newer_than",
+    "filter_error",
     "filter_id",
     "orders",
     "stop_share",

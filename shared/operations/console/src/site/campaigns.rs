@@ -75,6 +75,11 @@ fn fits(view: &View) -> String {
             .map(|name| format!("workflow {name}")),
         filter.search.as_ref().map(ToString::to_string),
         filter.older_than.map(|span| format!("older than {span}")),
+        filter.newer_than.map(|span| format!("newer than {span}")),
+        filter
+            .error
+            .as_ref()
+            .map(|text| format!("{text:?} in the error")),
         filter.id.as_ref().map(|id| format!("{id:?} in the id")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();

@@ -35,12 +35,12 @@ pub(super) fn all(history: &History, is_day: bool, now: Timestamp) -> Markup {
             @if is_day { "In quarters of an hour. " a href="/console/#plots" { "The last hour" } }
             @else { "In minutes. " a href="/console/?range=day#plots" { "The last day" } }
         }
-        ul class="tiles" aria-label="Plots" {
+        ul class="tiles plots" aria-label="Plots" {
             (plot("Orders in and out", "/console/orders", false, &[
                 ("submitted", "busy", |point| Some(point.submitted)),
                 ("finished", "good", |point| Some(point.finished)),
             ]))
-            (plot("Failed", "/console/causes", false, &[("failed or compensated", "bad", |point| Some(point.failed))]))
+            (plot("Failed", "/console/causes", false, &[("failed", "bad", |point| Some(point.failed))]))
             (plot("Time to the end", "/console/orders?state=Processed", true, &[
                 ("p50", "good", |point| point.p50_ms),
                 ("p99", "warn", |point| point.p99_ms),
@@ -81,7 +81,7 @@ fn plot(
             div class="soft" {
                 "most " (shown(Some(highest)))
                 @for (name, class, value) in lines {
-                    ", " span class={ "state " (class) } { (name) " " (newest(*value)) }
+                    " " span class={ "state " (class) } { (name) " " (newest(*value)) }
                 }
             }
         }

@@ -175,6 +175,11 @@ async fn what_is_no_message_is_refused() {
         let said = talk.send(&headers, body).await;
         assert!((400..500).contains(&said.status), "{body}: {said:?}");
     }
+    let cut = talk.send(&headers, "{\"jsonrpc\": ").await.json();
+    assert_eq!(
+        (&cut["error"]["code"], &cut["id"]),
+        (&json!(-32700), &json!(null))
+    );
     let get = talk.world.client.send("GET", "/mcp", &headers, b"").await;
     assert_eq!(get.status, 405, "there is no stream");
     let below = talk.world.client.send("GET", "/mcp/x", &headers, b"").await;

@@ -1,14 +1,12 @@
 //! Commands for campaigns: start, list, show, stop, resume.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, Timestamp};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{ControlStore, Entropy, StateStore, StoreError};
 
 use super::form::{
     Batch, Campaign, CampaignAct, CampaignCounts, CampaignEnd, CampaignNote, CampaignOrder, Done,
-    EndedOrders, MAX_NOTES, OrderAfterAct, Pace, Phase,
+    EndedOrders, MAX_NOTES, OrderAfterAct, Pace, Phase, Preview,
 };
 use super::records;
 use crate::find::Filter;
@@ -79,15 +77,6 @@ pub enum CampaignError {
     /// Other processes changed this campaign between each read and write, in all tries. Trying again is safe.
     #[error("campaign {0} was changed at the same time; try again")]
     Contended(CampaignId),
-}
-
-/// How many orders a campaign would act on, as far as they were counted by [`preview`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Preview {
-    /// How many orders were found that fit the filter now.
-    pub orders: u64,
-    /// Whether more orders may fit, because the count ended at its bound.
-    pub more: bool,
 }
 
 /// Counts the orders that fit a filter at `now`. The count ends with the page of orders that reaches `most`,

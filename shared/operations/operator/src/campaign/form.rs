@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp, WorkflowRef};
 use triad_workflow::{Millis, StepId};
 
-use super::commands::Preview;
 use crate::correction::Correction;
 use crate::find::Filter;
 use crate::pages::Cursor;
@@ -20,6 +19,15 @@ pub const MAX_TEXT_BYTES: usize = 200;
 pub const STOP_SHARE: u8 = 20;
 /// Default of [`Pace::patience`]: 10 minutes.
 pub const PATIENCE: Millis = Millis(600_000);
+
+/// How many orders a campaign would act on, as far as they were counted by [`preview`](super::commands::preview).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Preview {
+    /// How many orders were found that fit the filter now.
+    pub orders: u64,
+    /// Whether more orders may fit, because the count ended at its bound.
+    pub more: bool,
+}
 
 /// The record of a campaign. What came of its single orders is not in it, but in the records of its batches
 /// ([`Batch`]).
@@ -279,7 +287,7 @@ pub struct CampaignNote {
     pub what: String,
     /// Who did so, and why.
     #[serde(flatten)]
-    #[schemars(with = "crate::operations::Reason")]
+    #[schemars(with = "crate::schema::Operator")]
     pub operator: OperatorAct,
 }
 

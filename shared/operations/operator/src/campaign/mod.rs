@@ -23,7 +23,7 @@ pub mod view;
 
 pub use form::{
     Batch, Campaign, CampaignAct, CampaignCounts, CampaignEnd, CampaignNote, CampaignOrder, Done,
-    EndedOrders, OrderAfterAct, Pace, Phase,
+    EndedOrders, OrderAfterAct, Pace, Phase, Preview,
 };
 pub use run::{Campaigns, Report};
 pub use view::View;

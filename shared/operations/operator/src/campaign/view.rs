@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, Timestamp};
 use triad_workflow::Millis;
 
-use super::commands::{CampaignStatus, Preview};
-use super::form::{CampaignAct, CampaignCounts, CampaignEnd, CampaignNote, Phase};
+use super::commands::CampaignStatus;
+use super::form::{CampaignAct, CampaignCounts, CampaignEnd, CampaignNote, Phase, Preview};
 use crate::find::Filter;
 
 /// A campaign in the form in which the command line and the API show it.
@@ -23,7 +23,7 @@ pub struct View {
     pub filter: Filter,
     /// Who started it, and why.
     #[serde(flatten)]
-    #[schemars(with = "crate::operations::Reason")]
+    #[schemars(with = "crate::schema::Operator")]
     pub operator: OperatorAct,
     /// Most orders that the campaign acts on in a second.
     pub rate: u32,

@@ -26,7 +26,7 @@ pub struct DownstreamsFound {
     pub downstreams: Vec<DownstreamView>,
     /// What orders wait for before a Scheduler starts them, by downstream and lane.
     pub waiting: Vec<Waiting>,
-    /// How many orders under way have a step that is put off, by downstream.
+    /// How many orders under way have a step that is deferred, by downstream.
     #[schemars(with = "BTreeMap<String, u64>")]
     pub deferred: BTreeMap<AgentName, u64>,
     /// Whether more orders may be under way than were looked at for `deferred`.

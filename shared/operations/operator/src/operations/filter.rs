@@ -38,6 +38,14 @@ pub struct OrderFilter {
     #[cfg_attr(feature = "cli", arg(long, value_name = "TIME"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub older_than: Option<String>,
+    /// Orders whose age is less than this, such as 1d.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TIME"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newer_than: Option<String>,
+    /// Orders whose failure has this text in its message.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "TEXT"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// Orders with this text in their id.
     #[cfg_attr(feature = "cli", arg(long = "id", value_name = "TEXT"))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +63,16 @@ fn bad(text: String) -> Problem {
 
 impl OrderFilter {
     /// The names of its fields.
-    pub const NAMES: [&str; 6] = ["search", "state", "cause", "workflow", "older_than", "id"];
+    pub const NAMES: [&str; 8] = [
+        "search",
+        "state",
+        "cause",
+        "workflow",
+        "older_than",
+        "newer_than",
+        "error",
+        "id",
+    ];
 
     /// The value of a field that is given and not blank, by its name; `None` for another name.
     #[must_use]
@@ -66,6 +83,8 @@ impl OrderFilter {
             "cause" => &self.cause,
             "workflow" => &self.workflow,
             "older_than" => &self.older_than,
+            "newer_than" => &self.newer_than,
+            "error" => &self.error,
             "id" => &self.id,
             _ => &None,
         })
@@ -75,6 +94,18 @@ impl OrderFilter {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         Self::NAMES.iter().all(|name| self.get(name).is_none())
+    }
+
+    /// The text in a failure's message. Refused where fields are hidden: an answer would confirm what a message repeats
+    /// of them.
+    fn error(&self, hidden: &Hidden) -> Result<Option<String>, Problem> {
+        match said(&self.error) {
+            Some(_) if !hidden.is_empty() => {
+                let text = "error: texts of failures are not searched where fields are hidden";
+                Err(bad(text.to_owned()))
+            }
+            text => Ok(text.map(str::to_owned)),
+        }
     }
 
     /// The filter. A blank field counts as not given. A search key whose value is hidden is refused: an answer would
@@ -104,6 +135,8 @@ impl OrderFilter {
             cause: said(&self.cause).map(|cause| CausePattern(cause.to_owned())),
             workflow: said(&self.workflow).map(str::to_owned),
             older_than: span("older_than", &self.older_than)?,
+            newer_than: span("newer_than", &self.newer_than)?,
+            error: self.error(hidden)?,
             id: said(&self.id).map(|text| text.trim().to_owned()),
         })
     }

@@ -84,7 +84,8 @@ fn sent_cursor(cursor: &Cursor) -> Result<String, Problem> {
 
 /// An order's id.
 pub(super) fn order_id(text: &str) -> Result<OrderId, Problem> {
-    OrderId::new(text).map_err(|e| Problem::bad("bad-order-id", e.to_string()))
+    let bad = |e| Problem::bad("bad-order-id", format!("{text:?} is not an order id: {e}"));
+    OrderId::new(text).map_err(bad)
 }
 
 impl Execute for ListOrders {

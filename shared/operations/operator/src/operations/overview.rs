@@ -82,7 +82,7 @@ pub struct Overview {
     pub downstreams: Vec<DownstreamView>,
     /// What orders wait for before a Scheduler starts them.
     pub waiting: Vec<Waiting>,
-    /// Orders under way of which a step is put off, by downstream; empty while every downstream is called.
+    /// Orders under way of which a step is deferred, by downstream; empty while every downstream is called.
     pub deferred: Deferred,
     /// The newest alerts of the last day by what they are about.
     pub alerts: Vec<AlertGroup>,

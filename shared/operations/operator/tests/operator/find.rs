@@ -79,6 +79,16 @@ fn a_filter_s_parts_must_all_fit() {
         assert_eq!(count(of("permanent/odd", Some("other"), None)).await, 5);
         let old = NOW.0 - (50_000 - 30);
         assert_eq!(count(of("*", None, Some(old))).await, 10);
+        let newer = Filter {
+            newer_than: Some(Millis(old)),
+            ..of("*", None, None)
+        };
+        assert_eq!(count(newer).await, 30, "all that are not older");
+        let told = |text: &str| Filter {
+            error: Some(text.into()),
+            ..of("*", None, None)
+        };
+        assert_eq!(count(told("nobody said this")).await, 0);
         let held = found(&store, &in_state("paused"), 9).await;
         assert_eq!(held, (vec!["held".to_owned()], false));
         let alive = found(&store, &in_state("Pending"), 9).await;
