@@ -78,10 +78,15 @@ pub fn explained(problem: Problem) -> anyhow::Error {
 fn of_options(problem: &Problem) -> String {
     let text = &problem.detail;
     match &*problem.code {
-        "bad-filter" => {
+        "bad-filter" | "bad-act" => {
             let of_field = text.split_once(' ').filter(|(name, _)| {
                 let name = name.trim_end_matches(':');
-                OrderFilter::NAMES.contains(&name) || DeadLetterFilter::NAMES.contains(&name)
+                let known = [
+                    &OrderFilter::NAMES[..],
+                    &DeadLetterFilter::NAMES,
+                    &["step_type", "step"],
+                ];
+                known.iter().any(|names| names.contains(&name))
             });
             match of_field {
                 Some((name, rest)) => format!("--{} {rest}", name.replace('_', "-")),

@@ -32,6 +32,4 @@ pub(crate) struct Operator {
     by: String,
     /// Why.
     why: String,
-    /// The campaign that it was part of.
-    campaign: Option<String>,
 }

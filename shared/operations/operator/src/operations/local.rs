@@ -11,7 +11,7 @@ use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateStore};
 use triad_workflow::Millis;
 
-use super::alerts::Heard;
+use super::heard::Heard;
 use super::{Answer, Caller, Hidden, Operations, Problem, Request, Role, TraceUrl};
 use crate::topic::TopicReader;
 use crate::{InvalidRate, Rate};

@@ -22,6 +22,7 @@ pub mod caller;
 pub mod campaigns;
 pub mod downstreams;
 pub mod filter;
+mod heard;
 pub mod hidden;
 pub mod letters;
 pub mod local;

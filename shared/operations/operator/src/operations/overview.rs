@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use triad_core::Attention;
 
-use super::alerts::LettersOfLate;
+use super::heard::LettersOfLate;
 use super::local::{Execute, Installation, Local};
 use super::order_queries::CausesFound;
 use super::{Caller, Problem, plain_form};
