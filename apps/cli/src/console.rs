@@ -18,7 +18,7 @@ use triad_runtime::Bus;
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
-use crate::commands::connection::{KafkaArgs, StoreArgs, connect_store_and_bus};
+use crate::connection::{KafkaArgs, StoreArgs, connect_store_and_bus};
 use crate::machine::signals::interrupted;
 use crate::mounted::mounted;
 use crate::output::{Usage, print_line};

@@ -21,6 +21,7 @@ mod answers;
 mod bench;
 mod campaigns;
 mod commands;
+mod connection;
 mod console;
 mod contexts;
 mod data;

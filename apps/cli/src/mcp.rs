@@ -7,8 +7,8 @@ use clap::Args;
 use triad_bootstrap::Sending;
 use triad_operator::operations::{Caller, Hidden, Role, Settings};
 
-use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::commands::who::operator_name;
+use crate::connection::{KafkaArgs, StoreArgs};
 use crate::mounted::tools;
 
 /// Let a model look at an installation: the Model Context Protocol over standard input and output

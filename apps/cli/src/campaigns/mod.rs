@@ -13,8 +13,8 @@ use triad_core::CampaignId;
 use triad_operator::campaign::View;
 use triad_operator::operations::{ResumeCampaign, StopCampaign};
 
-use crate::commands::connection::StoreArgs;
-use crate::operate::ActArgs;
+use crate::commands::who::ActArgs;
+use crate::connection::StoreArgs;
 use crate::output;
 
 /// Act on many orders at once, carried out by the Supervisor in growing batches

@@ -14,7 +14,7 @@ use triad_operator::operations::{GetCampaign, GetCampaignBatch, ListCampaigns};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-use crate::commands::connection::StoreArgs;
+use crate::connection::StoreArgs;
 use crate::operate::bulk::interrupted;
 use crate::output::{self, print, print_line, relative_time};
 use crate::place::Place;

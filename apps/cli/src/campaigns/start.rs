@@ -14,8 +14,8 @@ use triad_operator::operations::{OrderFilter, StartCampaign};
 use triad_workflow::Millis;
 
 use super::{print_status, show};
-use crate::commands::connection::StoreArgs;
-use crate::operate::ActArgs;
+use crate::commands::who::ActArgs;
+use crate::connection::StoreArgs;
 use crate::operate::orders::json;
 use crate::output::{Usage, count, print_line};
 

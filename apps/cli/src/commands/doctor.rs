@@ -8,7 +8,7 @@ use serde_json::json;
 use triad_bootstrap::Account;
 use triad_installation::{Finding, Parts, SdkConfig, State, examine, examine_by_function, is_fine};
 
-use super::connection::{KafkaArgs, LoginArgs, StoreArgs};
+use crate::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use crate::output::{self, Usage, print_line};
 
 /// Examine an installation in AWS: brokers, topics, tables, functions, rights, mappings, schedule, alarms, clock

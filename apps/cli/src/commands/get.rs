@@ -14,8 +14,8 @@ use triad_operator::timeline::{
     TimelineEntry, attempt, calls_in_words, gaps, state_in_words, timeline,
 };
 
-use super::connection::StoreArgs;
 use super::{graph, inputs};
+use crate::connection::StoreArgs;
 use crate::output::{self, command, moment, print_line};
 
 /// Show an order: its state, its steps and what happened to it

@@ -9,7 +9,7 @@ use triad_core::topics;
 use triad_kafka::{WantedTopic, make_topics};
 use triad_workflow::AgentName;
 
-use super::connection::{KafkaArgs, StoreArgs};
+use crate::connection::{KafkaArgs, StoreArgs};
 use crate::output::{Usage, print_line};
 
 /// Tables of an installation.

@@ -1,7 +1,6 @@
 //! One module for each command.
 
 pub mod check_service;
-pub mod connection;
 pub mod dead_letters;
 pub mod docs;
 #[cfg(feature = "aws")]

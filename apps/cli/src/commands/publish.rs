@@ -14,8 +14,8 @@ use triad_runtime::DefinitionStore;
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{AgentName, Limits, Workflow};
 
-use super::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use super::validate::read_all;
+use crate::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use crate::output::{self, print_line};
 
 /// Publish workflow files; orders under way end on the version they began with

@@ -14,8 +14,8 @@ use triad_core::{Envelope, Priority, topics};
 use triad_runtime::Bus;
 use triad_workflow::Millis;
 
-use super::connection::{KafkaArgs, StoreArgs};
 use super::watch::{Waited, until_finished};
+use crate::connection::{KafkaArgs, StoreArgs};
 use crate::output::{Usage, command, print_line};
 use crate::user_files;
 

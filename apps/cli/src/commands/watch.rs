@@ -14,8 +14,8 @@ use triad_operator::timeline::timeline;
 use triad_runtime::StateStore;
 use triad_workflow::Millis;
 
-use super::connection::{Store, StoreArgs};
 use super::get::{next_lines, no_order};
+use crate::connection::{Store, StoreArgs};
 use crate::output::{moment, print_line, stream};
 
 /// First and longest interval between two looks; each is half as long again as the one before.

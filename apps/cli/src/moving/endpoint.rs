@@ -7,7 +7,7 @@ use triad_broker::{Broker, BrokerConfig, BrokerHandle, TopicsIn};
 use triad_kafka::KafkaConfig;
 use triad_sqlite::topics::TopicSettings;
 
-use crate::commands::connection::{KafkaArgs, StoreArgs};
+use crate::connection::{KafkaArgs, StoreArgs};
 use crate::data;
 use crate::machine::directory::{refuse_root, take, unusable};
 use crate::machine::stores::{Kind, OpenStore, Retention};

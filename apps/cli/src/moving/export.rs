@@ -16,7 +16,7 @@ use triad_runtime::{Clock as _, StateStore as _};
 use super::endpoint::Endpoint;
 use super::progress::Progress;
 use super::topics;
-use crate::commands::connection::{KafkaArgs, StoreArgs};
+use crate::connection::{KafkaArgs, StoreArgs};
 use crate::machine::directory::take;
 use crate::moved_mark::{self, Moved};
 use crate::output::{Usage, count, moment, print_line};

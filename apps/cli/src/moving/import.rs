@@ -16,7 +16,7 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use super::endpoint::Endpoint;
 use super::progress::Progress;
-use crate::commands::connection::{KafkaArgs, StoreArgs};
+use crate::connection::{KafkaArgs, StoreArgs};
 use crate::moved_mark;
 use crate::output::{Usage, count, print_line};
 use crate::user_files;

@@ -9,7 +9,7 @@ use triad_operator::audit::{AuditEntry, AuditTarget};
 use triad_operator::operations::ListActs;
 use triad_operator::operations::audit::MAX_ACTS;
 
-use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
+use crate::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use crate::output::{self, moment, print};
 
 /// Export what operators did: on orders, downstreams, campaigns and dead letters, with who and why

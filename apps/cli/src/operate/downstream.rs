@@ -19,8 +19,9 @@ use triad_workflow::AgentName;
 
 use super::bulk::BulkArgs;
 use super::orders::{self, OrderArgs};
-use super::{ActArgs, pressure};
-use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
+use super::pressure;
+use crate::commands::who::ActArgs;
+use crate::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use crate::output::{self, Usage, count, print_line, relative_time};
 use crate::place::Place;
 

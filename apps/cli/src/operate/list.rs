@@ -16,8 +16,8 @@ use triad_runtime::Clock;
 use triad_runtime::ports::Unreadable;
 use triad_runtime::system::SystemClock;
 
-use crate::commands::connection::StoreArgs;
 use crate::commands::get::as_json;
+use crate::connection::StoreArgs;
 use crate::output::{self, count, count_text, print_line, relative_time};
 use crate::place::Place;
 

@@ -9,8 +9,9 @@ use serde_json::Value;
 use triad_operator::operations::order_acts::{ActDetails, OrderAct};
 
 use super::bulk::BulkArgs;
-use super::{ActArgs, correct};
-use crate::commands::connection::{KafkaArgs, StoreArgs};
+use super::correct;
+use crate::commands::who::ActArgs;
+use crate::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
 use crate::user_files;
 

@@ -18,7 +18,7 @@ use triad_runtime::system::SystemClock;
 
 use triad_workflow::Millis;
 
-use crate::commands::connection::StoreArgs;
+use crate::connection::StoreArgs;
 use crate::machine::signals::interrupted;
 use crate::operate::figures;
 use crate::output::{command, count, moment, print, stream};

@@ -10,8 +10,8 @@ use triad_operator::operations::{ListWorkflows, PruneWorkflows, Reason};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-use crate::commands::connection::StoreArgs;
 use crate::commands::who::operator_name;
+use crate::connection::StoreArgs;
 use crate::output::{self, count, print_line, relative_time};
 
 /// Show the stored versions of workflows, and how many orders are pinned to each

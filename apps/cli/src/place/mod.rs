@@ -1,7 +1,6 @@
 //! Where a command's requests are executed: here, over the store and the broker, or far away, at a console over HTTP.
 
 mod absent;
-mod far;
 
 use std::sync::Arc;
 
@@ -15,13 +14,12 @@ use triad_operator::operations::{
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
-use crate::commands::connection::{KafkaArgs, StoreArgs};
+use crate::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
 use crate::store::Store;
 use crate::traces;
 
 use absent::Maybe;
-pub use far::Far;
 
 /// The operations of an installation, and who asks for them.
 #[derive(Debug)]

@@ -21,12 +21,11 @@ use crate::caller::Keys;
 use crate::desk::Desk;
 use crate::events;
 use crate::open_api;
+pub(crate) use crate::open_api::ROOT;
 
 /// The decoded fields of a path, or why they cannot be decoded.
 pub(crate) type InPath = Result<RawPathParams, RawPathParamsRejection>;
 
-/// Prefix of every path of the API.
-pub(crate) const ROOT: &str = "/v1/operate";
 /// The media type of answers that Triad's own client reads ([`triad_operator::operations::Answer::exact`]).
 const EXACT: &str = "application/vnd.triad+json";
 /// Most bytes of a query.

@@ -9,7 +9,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use triad_operator::operations::{Method, Problem, ROUTES, Route};
 
-use crate::api::ROOT;
+/// Prefix of every path of the API.
+pub(crate) const ROOT: &str = "/v1/operate";
 
 /// The document, as it is served.
 pub(crate) fn text() -> Bytes {

@@ -10,6 +10,7 @@
 //! | `request_context` | the server's shared state, and one caller's access to it |
 //! | `stdio`, `mount` | over standard input and output; at `/mcp` of a server for operators |
 //! | `tools` | each tool: its arguments, and the part of the answer that a model gets |
+//! | `told` | what a model is told: a result, or a problem |
 //! | `dry_runs` | dry runs, each of which permits one act for five minutes |
 //! | `bound` | the bound on a result's length |
 //! | `pages` | the documentation, provided by the program |
@@ -27,6 +28,7 @@ mod pages;
 mod request_context;
 mod server;
 mod stdio;
+mod told;
 mod tools;
 
 pub use bound::MAX_RESULT_BYTES;

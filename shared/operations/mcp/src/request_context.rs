@@ -9,7 +9,7 @@ use triad_runtime::{Clock, Entropy};
 
 use crate::dry_runs::DryRuns;
 use crate::pages::Pages;
-use crate::tools::told;
+use crate::told::told;
 
 /// Settings of the MCP server; they are the same for all callers. The default allows no acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

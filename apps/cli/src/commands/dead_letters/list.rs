@@ -15,7 +15,7 @@ use triad_runtime::system::SystemClock;
 
 use super::text;
 use super::topic::KafkaLetters;
-use crate::commands::connection::KafkaAloneArgs;
+use crate::connection::KafkaAloneArgs;
 use crate::output::{self, count, count_text, relative_time};
 use crate::place::{Place, explained};
 

@@ -22,10 +22,11 @@ use triad_runtime::system::SystemClock;
 
 use super::text;
 use super::topic::KafkaLetters;
-use crate::commands::connection::KafkaAloneArgs;
-use crate::operate::ActArgs;
+use crate::commands::who::ActArgs;
+use crate::connection::Far;
+use crate::connection::KafkaAloneArgs;
 use crate::output::{self, Usage, print_line};
-use crate::place::{Far, Place, explained};
+use crate::place::{Place, explained};
 
 /// Send dead letters again to the topics that they came from, and mark them as replayed
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use triad_kafka::KafkaConfig;
 use triad_lambda::{ParsedRecord, parse_event};
 use triad_runtime::Bus as _;
 
-use crate::commands::connection::KafkaAloneArgs;
+use crate::connection::KafkaAloneArgs;
 use crate::output::{self, Usage};
 use crate::user_files;
 

@@ -11,7 +11,7 @@ use triad_runtime::dead_letter::LetterId;
 
 use super::text;
 use super::topic::KafkaLetters;
-use crate::commands::connection::KafkaAloneArgs;
+use crate::connection::KafkaAloneArgs;
 use crate::output::{self, Usage, moment, stream};
 use crate::place::Place;
 

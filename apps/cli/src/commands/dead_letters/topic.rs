@@ -9,7 +9,7 @@ use triad_kafka::{HeldRecords, KafkaConfig, KafkaError};
 use triad_operator::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 use triad_runtime::InputRecord;
 
-use crate::commands::connection::KafkaArgs;
+use crate::connection::KafkaArgs;
 
 /// Longest wait for one answer of a broker.
 const ANSWER: Duration = Duration::from_secs(5);

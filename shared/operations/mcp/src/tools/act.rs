@@ -9,9 +9,10 @@ use serde_json::{Map, Value, json};
 use triad_operator::operations::{GetCampaign, ROUTES, Route};
 use triad_runtime::{Clock, Entropy};
 
-use super::{Told, bad_arguments, problem, told};
+use super::bad_arguments;
 use crate::dry_runs::Tried;
 use crate::request_context::Visit;
+use crate::told::{Told, problem, told};
 
 /// What an act can be on, and its request.
 const ON: [(&str, &str); 4] = [

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Told, problem};
 use crate::pages::Pages;
+use crate::told::{Told, problem};
 
 /// Most bytes of a page in one result.
 const PART: usize = 24 * 1024;

@@ -8,23 +8,11 @@ use rmcp::handler::server::common::schema_for_type;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use triad_operator::operations::{Method, Problem, ROUTES, Route};
+use triad_operator::operations::{Method, ROUTES, Route};
 use triad_runtime::{Clock, Entropy};
 
 use crate::request_context::Visit;
-
-/// The result of a call for a model: what was asked for, or a problem.
-pub(crate) type Told = Result<Value, Value>;
-
-/// A problem with this code and text.
-pub(crate) fn problem(code: &str, detail: &str) -> Value {
-    serde_json::json!({"code": code, "detail": detail})
-}
-
-/// A problem of operations.
-pub(crate) fn told(problem: &Problem) -> Value {
-    serde_json::to_value(problem).unwrap_or_default()
-}
+use crate::told::{Told, problem};
 
 /// A parsed call.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use triad_operator::operations::{Answer, Route};
 
-use super::{Told, problem, told};
+use crate::told::{Told, problem, told};
 
 /// Default and most lines of a page. Their short forms fit into the bound of a result, so that pages leave nothing
 /// out.

@@ -2,17 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use triad_core::Timestamp;
 use triad_runtime::ports::Unreadable;
 
-use super::downstreams::items;
 use super::filter::span;
 use super::hidden::SHOWN;
 use super::local::{Execute, Installation, Local};
-use super::{Caller, Form, Problem};
+use super::{Caller, Problem, plain_form};
 use crate::audit::{AuditEntry, AuditError, LettersError, export, letters};
-use crate::json as form;
 
 /// Most acts of an answer.
 pub const MAX_ACTS: usize = 100_000;
@@ -46,19 +43,7 @@ pub struct ActsFound {
     pub unreadable: Vec<Unreadable>,
 }
 
-impl Form for ActsFound {
-    fn form(&self) -> Result<Value, serde_json::Error> {
-        let mut shown = form::line("acts", self)?;
-        for line in items(&mut shown, "acts") {
-            line["kind"] = "audit".into();
-        }
-        Ok(shown)
-    }
-
-    fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        super::routes::with_kind(Self::json_schema(of), "acts")
-    }
-}
+plain_form!(ActsFound: "acts" { "acts": "audit" });
 
 /// Error by which the report stops the reading at the bound.
 struct Enough;

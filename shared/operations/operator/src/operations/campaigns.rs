@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_core::{Action, CampaignId};
 
-use super::downstreams::items;
 use super::filter::span;
 use super::local::{Execute, Installation, Local, rate};
 use super::order_acts::{ActDetails, OrderAct, Plan, plan};
@@ -38,19 +37,7 @@ pub struct CampaignsFound {
     pub campaigns: Vec<View>,
 }
 
-impl Form for CampaignsFound {
-    fn form(&self) -> Result<Value, serde_json::Error> {
-        let mut shown = form::line("campaigns", self)?;
-        for line in items(&mut shown, "campaigns") {
-            line["kind"] = "campaign".into();
-        }
-        Ok(shown)
-    }
-
-    fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        super::routes::with_kind(Self::json_schema(of), "campaigns")
-    }
-}
+plain_form!(CampaignsFound: "campaigns" { "campaigns": "campaign" });
 
 impl Execute for ListCampaigns {
     type Answer = CampaignsFound;

@@ -10,7 +10,7 @@ use triad_runtime::operator::{DownstreamOperated, OperateError};
 use triad_workflow::AgentName;
 
 use super::local::{Execute, Installation, Local};
-use super::{Caller, Form, Problem, Reason, only_tried};
+use super::{Caller, Form, Problem, Reason, only_tried, plain_form, with_kinds};
 use crate::downstreams::{self, DownstreamView, HoldError, Published, StepType, Waiting};
 use crate::json as form;
 
@@ -35,13 +35,11 @@ pub struct DownstreamsFound {
 
 impl Form for DownstreamsFound {
     fn form(&self) -> Result<Value, serde_json::Error> {
-        let mut shown = form::line("downstreams", self)?;
-        for (line, one) in items(&mut shown, "downstreams").zip(&self.downstreams) {
-            line["kind"] = "downstream".into();
+        let kinds = [("downstreams", "downstream"), ("waiting", "waiting")];
+        let mut shown = with_kinds(form::line("downstreams", self)?, &kinds);
+        let lines = shown["downstreams"].as_array_mut().into_iter().flatten();
+        for (line, one) in lines.zip(&self.downstreams) {
             line["not_called"] = one.is_not_called().into();
-        }
-        for line in items(&mut shown, "waiting") {
-            line["kind"] = "waiting".into();
         }
         Ok(shown)
     }
@@ -49,11 +47,6 @@ impl Form for DownstreamsFound {
     fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema {
         super::routes::with_kind(Self::json_schema(of), "downstreams")
     }
-}
-
-/// The items of a list in an object.
-pub(super) fn items<'a>(shown: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> {
-    shown[name].as_array_mut().into_iter().flatten()
 }
 
 impl Execute for ListDownstreams {
@@ -167,19 +160,7 @@ pub struct ActedOnDownstreams {
     pub results: Vec<DownstreamResult>,
 }
 
-impl Form for ActedOnDownstreams {
-    fn form(&self) -> Result<Value, serde_json::Error> {
-        let mut shown = form::line("acted", self)?;
-        for line in items(&mut shown, "results") {
-            line["kind"] = "result".into();
-        }
-        Ok(shown)
-    }
-
-    fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        super::routes::with_kind(Self::json_schema(of), "acted")
-    }
-}
+plain_form!(ActedOnDownstreams: "acted" { "results": "result" });
 
 impl Execute for ActOnDownstreams {
     type Answer = ActedOnDownstreams;

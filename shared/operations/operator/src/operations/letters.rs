@@ -2,17 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use triad_runtime::dead_letter::index::Group;
 use triad_runtime::dead_letter::replay::ReplayAct;
 use triad_runtime::dead_letter::{LetterId, MAX_VALUE_BYTES};
 
-use super::downstreams::items;
 use super::filter::said;
 use super::hidden::SHOWN;
 use super::local::{ACT_WITHIN, Execute, Installation, Local, rate};
 use super::order_queries::limit;
-use super::{Caller, DeadLetterFilter, Form, Hidden, Problem, Reason, only_tried, plain_form};
+use super::{Caller, DeadLetterFilter, Hidden, Problem, Reason, only_tried, plain_form};
 use crate::dead_letters::{
     Bytes, Chosen, Deed, LetterError, LetterFilter, LetterView, Listed, Listing, Replay,
     ReplayError, ReplayOutcome, Tally, list, replay, show,
@@ -63,19 +61,7 @@ impl From<Listing> for LettersFound {
     }
 }
 
-impl Form for LettersFound {
-    fn form(&self) -> Result<Value, serde_json::Error> {
-        let mut shown = form::line("letters", self)?;
-        for line in items(&mut shown, "letters") {
-            line["kind"] = "letter".into();
-        }
-        Ok(shown)
-    }
-
-    fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        super::routes::with_kind(Self::json_schema(of), "letters")
-    }
-}
+plain_form!(LettersFound: "letters" { "letters": "letter" });
 
 impl Execute for ListDeadLetters {
     type Answer = LettersFound;
@@ -258,19 +244,7 @@ pub struct ActedOnLetters {
     pub results: Vec<LetterResult>,
 }
 
-impl Form for ActedOnLetters {
-    fn form(&self) -> Result<Value, serde_json::Error> {
-        let mut shown = form::line("acted", self)?;
-        for line in items(&mut shown, "results") {
-            line["kind"] = "letter".into();
-        }
-        Ok(shown)
-    }
-
-    fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        super::routes::with_kind(Self::json_schema(of), "acted")
-    }
-}
+plain_form!(ActedOnLetters: "acted" { "results": "letter" });
 
 /// Error by which the report stops an act at a bound.
 struct Enough;

@@ -117,21 +117,34 @@ pub trait Form: Serialize + DeserializeOwned {
     fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema;
 }
 
-/// An answer whose form for programs is its serde form with moments in RFC 3339 and the field `kind`.
+/// An answer whose form for programs is its serde form with moments in RFC 3339 and the field `kind`; the items of the
+/// lists that are named have a `kind`, too.
 macro_rules! plain_form {
-    ($($answer:ty: $kind:literal),* $(,)?) => {$(
+    ($answer:ty: $kind:literal $({ $($list:literal: $of:literal),+ })?) => {
         impl $crate::operations::Form for $answer {
             fn form(&self) -> Result<serde_json::Value, serde_json::Error> {
-                $crate::json::line($kind, self)
+                let shown = $crate::json::line($kind, self)?;
+                $(let shown = $crate::operations::with_kinds(shown, &[$(($list, $of)),+]);)?
+                Ok(shown)
             }
 
             fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 $crate::operations::routes::with_kind(<$answer as schemars::JsonSchema>::json_schema(of), $kind)
             }
         }
-    )*};
+    };
 }
 pub(crate) use plain_form;
+
+/// Gives the items of lists, named by their fields, a `kind`.
+pub(crate) fn with_kinds(mut shown: Value, lists: &[(&str, &str)]) -> Value {
+    for (list, kind) in lists {
+        for line in shown[*list].as_array_mut().into_iter().flatten() {
+            line["kind"] = (*kind).into();
+        }
+    }
+    shown
+}
 
 /// Defines the requests: for each its doc comment, type, place in the HTTP API and answer.
 macro_rules! operations {

@@ -6,18 +6,17 @@ use serde_json::Value;
 use triad_core::{Action, Attempt, Operation, OperatorAct, OrderId, WorkflowRef};
 use triad_workflow::StepId;
 
-use super::downstreams::items;
 use super::filter::said;
 use super::hidden::SHOWN;
 use super::local::{ACT_WITHIN, Execute, Installation, Local, rate};
 use super::order_queries::order_id;
 use super::workflows::named;
-use super::{Caller, Form, Hidden, OrderFilter, Problem, Reason, only_tried};
+use super::{Caller, Hidden, OrderFilter, Problem, Reason, only_tried, plain_form};
 use crate::acts::{self, Corrected};
 use crate::bulk::{ActResult, Bulk, MAX_AT_ONCE, Tally};
 use crate::correction::{Correction, Difference, Set};
 use crate::find::Filter;
-use crate::{json as form, pages};
+use crate::pages;
 use triad_runtime::Clock;
 
 /// Most pages of a filter's result that one request reads.
@@ -174,21 +173,7 @@ pub struct ActedOnOrders {
     pub differences: Vec<OrderDifferences>,
 }
 
-impl Form for ActedOnOrders {
-    fn form(&self) -> Result<Value, serde_json::Error> {
-        let mut shown = form::line("acted", self)?;
-        for (list, kind) in [("results", "result"), ("differences", "difference")] {
-            for line in items(&mut shown, list) {
-                line["kind"] = kind.into();
-            }
-        }
-        Ok(shown)
-    }
-
-    fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        super::routes::with_kind(Self::json_schema(of), "acted")
-    }
-}
+plain_form!(ActedOnOrders: "acted" { "results": "result", "differences": "difference" });
 
 /// The functions that carry out an act.
 #[derive(Debug)]

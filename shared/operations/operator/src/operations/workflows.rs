@@ -8,13 +8,11 @@ use triad_runtime::ports::OperatorStore;
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{DefinitionHash, Workflow, WorkflowName};
 
-use super::downstreams::items;
 use super::filter::said;
 use super::local::{Execute, Installation, Local};
-use super::{Caller, Form, Problem, Reason, only_tried, plain_form};
+use super::{Caller, Problem, Reason, only_tried, plain_form};
 use crate::changes::changes;
 use crate::definition::pinned;
-use crate::json as form;
 use crate::versions::{self, RemoveError, Uncounted, Version};
 
 /// The word for the present version in place of a hash.
@@ -36,19 +34,7 @@ pub struct WorkflowsFound {
     pub versions: Vec<Version>,
 }
 
-impl Form for WorkflowsFound {
-    fn form(&self) -> Result<Value, serde_json::Error> {
-        let mut shown = form::line("workflows", self)?;
-        for line in items(&mut shown, "versions") {
-            line["kind"] = "version".into();
-        }
-        Ok(shown)
-    }
-
-    fn schema(of: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        super::routes::with_kind(Self::json_schema(of), "workflows")
-    }
-}
+plain_form!(WorkflowsFound: "workflows" { "versions": "version" });
 
 impl Execute for ListWorkflows {
     type Answer = WorkflowsFound;

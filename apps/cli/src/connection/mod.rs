@@ -1,5 +1,7 @@
 //! Connection options for Kafka and the store, the same for `triad dev`, LocalStack and AWS.
 
+mod far;
+
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -17,10 +19,11 @@ use triad_sqlite::{OpenError, SqliteStore};
 use crate::data;
 use crate::origin::{self, origin};
 use crate::output::Usage;
-use crate::place::Far;
+
 pub use crate::store::Store;
 use crate::store::tables::Tables;
 use crate::store::{Address, Engine};
+pub use far::Far;
 
 /// Longest wait for the first answer of the tables. A command that cannot reach them, or the brokers, fails within
 /// five seconds.
