@@ -219,7 +219,7 @@ fn pinned(order: &Value) -> (&str, &str) {
 /// The downstream of a step, by the order's definition.
 async fn agent(talk: &mut Mcp, order: &Value, step: &str) -> String {
     let (workflow, version) = pinned(order);
-    let which = json!({"workflow": workflow, "version": version});
+    let which = json!({"name": workflow, "version": version});
     let found = call_tool(talk, "get_workflow", which).await;
     let mut steps = list(&found["definition"]["steps"]).iter();
     let declared = steps.find(|one| one["id"] == *step);
