@@ -29,23 +29,29 @@ pub(super) fn all(history: &History, is_day: bool, now: Timestamp) -> Markup {
     let plot = |title, href, is_time, lines: &[Line]| {
         plot(title, href, is_time, lines, (&points, from, now))
     };
+    // The first point is taken at the start, before there is anything to see.
+    let is_line = points.len() > 1;
     html! {
         h2 id="plots" { @if is_day { "The last day" } @else { "The last hour" } }
         p class="soft" {
-            @if is_day { "In quarters of an hour. " a href="/console/#plots" { "The last hour" } }
-            @else { "In minutes. " a href="/console/?range=day#plots" { "The last day" } }
+            @if is_day { "In quarters of an hour, with the figures of the newest. " a href="/console/#plots" { "The last hour" } }
+            @else { "In minutes, with the figures of the newest. " a href="/console/?range=day#plots" { "The last day" } }
         }
-        ul class="tiles plots" aria-label="Plots" {
-            (plot("Orders in and out", "/console/orders", false, &[
-                ("submitted", "busy", |point| Some(point.submitted)),
-                ("finished", "good", |point| Some(point.finished)),
-            ]))
-            (plot("Failed", "/console/causes", false, &[("failed", "bad", |point| Some(point.failed))]))
-            (plot("Time to the end", "/console/orders?state=Processed", true, &[
-                ("p50", "good", |point| point.p50_ms),
-                ("p99", "warn", |point| point.p99_ms),
-            ]))
-            (plot("Under way", "/console/orders?state=UnderWay", false, &[("under way", "busy", |point| Some(point.under_way))]))
+        @if is_line {
+            ul class="tiles plots" aria-label="Plots" {
+                (plot("Orders in and out", "/console/orders", false, &[
+                    ("submitted", "busy", |point| Some(point.submitted)),
+                    ("finished", "good", |point| Some(point.finished)),
+                ]))
+                (plot("Failed", "/console/causes", false, &[("failed", "bad", |point| Some(point.failed))]))
+                (plot("Time to the end", "/console/orders?state=Processed", true, &[
+                    ("p50", "good", |point| point.p50_ms),
+                    ("p99", "warn", |point| point.p99_ms),
+                ]))
+                (plot("Under way", "/console/orders?state=UnderWay", false, &[("under way", "busy", |point| Some(point.under_way))]))
+            }
+        } @else {
+            p class="soft" { "A line is drawn from the second point on." }
         }
     }
 }
@@ -153,13 +159,16 @@ mod tests {
     }
 
     #[test]
-    fn without_a_history_there_is_no_plot() {
+    fn without_a_history_there_is_no_plot_and_with_one_point_no_line() {
         let none = all(&History::default(), false, Timestamp(0));
         assert_eq!(none.into_string(), "");
-        let history = History {
+        let mut history = History {
             hour: vec![point(1, 7)],
             day: Vec::new(),
         };
+        let shown = all(&history, false, Timestamp(120_000)).into_string();
+        assert!(!shown.contains("<svg") && shown.contains("from the second point"));
+        history.hour.push(point(2, 7));
         let shown = all(&history, false, Timestamp(120_000)).into_string();
         assert!(
             shown.contains("submitted 7") && shown.contains("range=day"),
