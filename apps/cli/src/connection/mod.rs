@@ -78,8 +78,7 @@ pub struct DataArgs {
         long,
         value_name = "TOKEN",
         env = "TRIAD_TOKEN",
-        hide_env_values = true,
-        requires = "url"
+        hide_env_values = true
     )]
     pub token: Option<String>,
 }
@@ -89,12 +88,17 @@ impl DataArgs {
     /// environment.
     ///
     /// # Errors
-    /// [`Usage`] if the URL is none.
+    /// [`Usage`] if the URL is none, or a token is on the command line without one. A token in the environment alone is
+    /// ignored.
     pub fn far(&self) -> Result<Option<Far>, Usage> {
         let said = origin::is_on_command_line;
         let is_near = ["data", "dynamodb", "aws", "brokers"].into_iter().any(said);
         match &self.url {
             Some(url) if said("url") || !is_near => Far::at(url, self.token.as_deref()).map(Some),
+            None if said("token") => {
+                let text = "--token is for a console far away: give --url, too";
+                Err(Usage(text.into()))
+            }
             _ => Ok(None),
         }
     }
@@ -226,6 +230,10 @@ impl StoreArgs {
             None if self.aws || self.region.is_some() || SAY_SO.iter().any(|v| environment(v).is_some()) => {
                 aws()
             }
+            None if self.data.url.is_some() => Err(Usage(
+                "this command works on the store itself, and not through a console: give --dynamodb URL, --data DIR or --aws in place of --url"
+                    .into(),
+            )),
             None => Err(Usage(
                 "the address of the tables is missing: give --dynamodb URL or --data DIR (as triad dev prints it), --context NAME, --from-terraform DIR, --url URL for a console, or --aws for the AWS account of this session"
                     .into(),

@@ -123,3 +123,21 @@ async fn a_console_that_is_away_or_no_console_is_one_sentence() {
         .ended(2);
     assert!(kafka.err.contains("--brokers is missing"), "{kafka:?}");
 }
+
+#[tokio::test]
+async fn a_token_without_a_url_and_a_command_that_needs_the_store_are_said() {
+    let variables = [("TRIAD_TOKEN", "t")];
+    let near = triad(&["list"], &variables, b"").await.ended(2).err;
+    assert!(
+        near.contains("the address of the tables is missing"),
+        "{near}"
+    );
+    let alone = triad(&["list", "--token", "t"], &[], b"")
+        .await
+        .ended(2)
+        .err;
+    assert!(alone.contains("give --url"), "{alone}");
+    let url = ["export", "--to", "unwritten", "--url", "http://127.0.0.1:9"];
+    let export = triad(&url, &[], b"").await.ended(2).err;
+    assert!(export.contains("works on the store itself"), "{export}");
+}

@@ -190,11 +190,11 @@ fn wrong_query(route: &Route, why: &str) -> Problem {
 
 /// A JSON body. Requires the content type JSON: another site cannot send it without a CORS preflight.
 fn object(headers: &HeaderMap, body: &[u8]) -> Result<Map<String, Value>, Problem> {
-    let told = headers
+    let media = headers
         .get(CONTENT_TYPE)
-        .and_then(|told| told.to_str().ok());
-    let told = told.and_then(|told| told.split(';').next());
-    let is_json = told.is_some_and(|told| told.trim().eq_ignore_ascii_case("application/json"));
+        .and_then(|value| value.to_str().ok());
+    let media = media.and_then(|value| value.split(';').next());
+    let is_json = media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"));
     let encoding = headers.get(CONTENT_ENCODING);
     if !is_json || encoding.is_some_and(|encoding| encoding != "identity") {
         let text = "Content-Type is application/json, without Content-Encoding";

@@ -56,7 +56,7 @@ pub(super) fn all(history: &History, is_day: bool, now: Timestamp) -> Markup {
     }
 }
 
-/// One plot, with the newest value of each line in words, so that nobody needs the drawing.
+/// One plot. The newest value of each line stands below it as text, for readers who cannot see the drawing.
 fn plot(
     title: &str,
     href: &str,
