@@ -1,6 +1,6 @@
 //! The definition's settings for one direction of a step.
 
-use triad_workflow::{AgentName, Millis, Policy, Repeat, Retry, Step};
+use triad_workflow::{AgentName, Call, Millis, Policy, Repeat, Retry, Step};
 
 use crate::ids::Direction;
 
@@ -23,28 +23,31 @@ pub(crate) struct Declared<'a> {
     pub policy: &'a Policy,
 }
 
-/// The settings of a direction of a step; `None` if the definition has no such action.
+fn action(call: &Call) -> Declared<'_> {
+    Declared {
+        agent: &call.agent,
+        action: &call.action,
+        retry: call.retry,
+        attempt_timeout: call.attempt_timeout,
+        calls_per_run: call.calls_per_run,
+        is_counted: call.is_counted,
+        policy: &call.policy,
+    }
+}
+
+/// The settings of a direction of a step; `None` if the definition has no such action, as for a step that waits.
 pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>> {
-    let action = Declared {
-        agent: &step.agent,
-        action: &step.action,
-        retry: step.retry,
-        attempt_timeout: step.attempt_timeout,
-        calls_per_run: step.calls_per_run,
-        is_counted: step.is_counted,
-        policy: &step.policy,
-    };
     match direction {
-        Direction::Forward => Some(action),
-        Direction::Probe => match &step.repeat {
+        Direction::Forward => step.call().map(action),
+        Direction::Probe => step.call().and_then(|call| match &call.repeat {
             Repeat::Probe(probe) => Some(Declared {
                 action: &probe.action,
                 retry: probe.retry,
                 attempt_timeout: probe.attempt_timeout,
-                ..action
+                ..action(call)
             }),
             Repeat::Safe | Repeat::Never => None,
-        },
+        }),
         Direction::Compensate => step.compensation.as_ref().map(|compensation| Declared {
             agent: &compensation.agent,
             action: &compensation.action,

@@ -14,6 +14,7 @@
 
 use triad_workflow::{Probe, Repeat, Step};
 
+use crate::budget;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Direction, Timestamp};
 use crate::step::{Out, StepRecord, StepState};
@@ -63,13 +64,14 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
         | StepState::Compensated { .. } => Happened::No,
         StepState::Ambiguous { .. } => Happened::Maybe,
         state @ StepState::Acting(_) => {
-            or_no(state.is_running() || record.in_doubt.is_some() || !step.is_counted)
+            let is_uncounted = step.call().is_some_and(|call| !call.is_counted);
+            or_no(state.is_running() || record.in_doubt.is_some() || is_uncounted)
         }
         StepState::Completed { .. } => Happened::Yes,
         StepState::Compensating { applied, .. } | StepState::NotCompensated { applied, .. } => {
             // If the action may not be repeated, an operator may have resolved it as happened.
-            let known =
-                applied.position.is_some() || !(record.in_doubt.is_some() || step.repeat.is_safe());
+            let known = applied.position.is_some()
+                || !(record.in_doubt.is_some() || step.is_safe_to_repeat());
             if known {
                 Happened::Yes
             } else {
@@ -98,10 +100,11 @@ pub enum NextAttempt<'a> {
 /// in doubt.
 #[must_use]
 pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> {
-    match (&step.repeat, happened(record, step)) {
-        (_, Happened::No) | (Repeat::Safe, _) => NextAttempt::Act,
-        (Repeat::Probe(probe), _) => NextAttempt::Probe(probe),
-        (Repeat::Never, _) => NextAttempt::Operator,
+    let repeat = step.call().map(|call| &call.repeat);
+    match (repeat, happened(record, step)) {
+        (_, Happened::No) | (Some(Repeat::Safe) | None, _) => NextAttempt::Act,
+        (Some(Repeat::Probe(probe)), _) => NextAttempt::Probe(probe),
+        (Some(Repeat::Never), _) => NextAttempt::Operator,
     }
 }
 
@@ -114,7 +117,7 @@ pub(crate) fn has_passed(record: &StepRecord, step: &Step) -> bool {
 /// is not compensated before an operator has resolved its effect.
 #[must_use]
 pub fn stops_compensation(record: &StepRecord, step: &Step) -> bool {
-    happened(record, step) == Happened::Maybe && !step.repeat.is_safe()
+    happened(record, step) == Happened::Maybe && !step.is_safe_to_repeat()
 }
 
 /// Whether an operator has to say if this step's effect happened before the order can go on. Either
@@ -153,7 +156,8 @@ pub(crate) fn abandon(record: &mut StepRecord) {
 /// until the request's complete-by.
 pub(crate) fn answered(record: &mut StepRecord, step: &Step, out: Out, maybe_applied: bool) {
     if maybe_applied && out.direction == Direction::Forward {
-        may_be_carried_out(record, (!step.is_counted).then_some(out.complete_by));
+        let is_counted = budget::is_counted(step, Direction::Forward);
+        may_be_carried_out(record, (!is_counted).then_some(out.complete_by));
     }
 }
 

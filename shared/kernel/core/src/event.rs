@@ -7,6 +7,7 @@ use triad_workflow::{Millis, StepId};
 use crate::ids::ClaimId;
 use crate::message::Reply;
 use crate::operate::Operation;
+use crate::received::ReceivedEvent;
 
 /// One thing that happens to an order, as input of [`crate::decide()`].
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,8 @@ pub enum Event {
     Claim(ClaimId),
     /// An agent has answered a request.
     Reply(Reply),
+    /// An event has come from outside.
+    Received(Box<ReceivedEvent>),
     /// The Supervisor has found the order in the due index.
     Overdue(Overdue),
     /// The Supervisor lets an order in that was set aside: its workflow's cap has room again.
@@ -57,6 +60,7 @@ impl Event {
         match self {
             Self::Claim(_) => "claim",
             Self::Reply(_) => "reply",
+            Self::Received(_) => "received",
             Self::Overdue(_) => "overdue",
             Self::Admit => "admit",
             Self::Confirmed => "confirmed",

@@ -84,6 +84,7 @@ fn known_by_state(record: &StepRecord, now: Timestamp) -> Option<Incident> {
         StepState::Acting(work) | StepState::Compensating { work, .. } => {
             let (attempt, started, direction) = match work {
                 Work::Out(out) => (out.attempt, out.started, out.direction),
+                Work::Parked { attempt, since, .. } => (*attempt, *since, record.direction()),
                 Work::Failed {
                     attempt,
                     started,
@@ -244,7 +245,7 @@ fn by_state(record: &StepRecord, at_compensation: bool) -> Option<Attempt> {
         } => (false, *attempt),
         StepState::Compensated { attempt, .. } => (true, *attempt),
         StepState::Acting(work) | StepState::Compensating { work, .. } => match work {
-            Work::Out(_) | Work::Failed { .. } => {
+            Work::Out(_) | Work::Parked { .. } | Work::Failed { .. } => {
                 let at_compensation = record.direction() == Direction::Compensate;
                 (at_compensation, work.attempt())
             }

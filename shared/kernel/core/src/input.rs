@@ -45,7 +45,7 @@ pub(crate) fn scope<'a>(
 /// An input, or why its expressions have no value for this order.
 pub(crate) type Input = Result<Value, EvalError>;
 
-/// Input of a step's action: the operator's, where one has corrected it.
+/// Input of a step's action: the operator's, where one has corrected it. An empty object for a step that waits.
 pub(crate) fn forward(
     ctx: &Context<'_>,
     order: &Order,
@@ -54,7 +54,10 @@ pub(crate) fn forward(
     if let Some(corrected) = &order.steps[index].input {
         return Ok(Ok(corrected.clone()));
     }
-    let template = &ctx.workflow.steps[index].input;
+    let Some(call) = ctx.workflow.steps[index].call() else {
+        return Ok(Ok(json!({})));
+    };
+    let template = &call.input;
     render(template, || scope(ctx, order, template.expressions(), None))
 }
 
@@ -98,12 +101,7 @@ pub fn outputs_to_read(workflow: &Workflow, order: &Order) -> Vec<OutputDigest> 
     for (record, step) in order.steps.iter().zip(&workflow.steps) {
         let expressions: Vec<&Expression> = match (is_compensating, &step.compensation) {
             (false, _) if record.state.is_done() => continue,
-            (false, _) => step
-                .input
-                .expressions()
-                .into_iter()
-                .chain(&step.when)
-                .collect(),
+            (false, _) => step.expressions().collect(),
             (true, Some(compensation)) if record.state.to_compensate().is_some() => {
                 compensation.input.expressions()
             }

@@ -3,6 +3,8 @@
 //! One list for production (a breach is an error log and a metric), the simulated world and the
 //! models (a breach ends the run).
 
+use std::collections::BTreeSet;
+
 use triad_workflow::{Step, Workflow};
 
 use crate::budget;
@@ -10,6 +12,7 @@ use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::AlertKind;
 use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
+use crate::received::{KeptEvent, MAX_KEPT};
 use crate::step::{Leg, StepRecord, StepState, Work};
 
 /// A broken invariant, and where it was seen.
@@ -28,7 +31,7 @@ type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
 /// Every invariant of a single record: its name, and a function of the record and its workflow that is true if the
 /// record keeps it. A name that begins with `g` and a digit belongs to a guarantee of the design, such as G1.
-pub const OF_RECORD: [(&str, OfRecord); 15] = [
+pub const OF_RECORD: [(&str, OfRecord); 16] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
     }),
@@ -79,20 +82,20 @@ pub const OF_RECORD: [(&str, OfRecord); 15] = [
                 .compensation
                 .as_ref()
                 .map_or(0, |c| c.policy.max_attempts());
-            r.action.failures <= s.policy.max_attempts() && r.compensation.failures <= most
+            r.action.failures <= s.max_attempts() && r.compensation.failures <= most
         })
     }),
     ("g5-calls-within-budget", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(r, s)| {
             let most = s.compensation.as_ref().map_or(0, |c| c.calls_per_run);
-            r.action.calls <= s.calls_per_run && r.compensation.calls <= most
+            r.action.calls <= s.calls_per_run() && r.compensation.calls <= most
         })
     }),
     ("in-doubt-is-not-repeated", |o, w| {
         o.steps
             .iter()
             .zip(&w.steps)
-            .all(|(r, s)| !(r.state.is_running() && r.in_doubt.is_some()) || s.repeat.is_safe())
+            .all(|(r, s)| !(r.state.is_running() && r.in_doubt.is_some()) || s.is_safe_to_repeat())
     }),
     ("a-probe-asks-about-a-doubt", |o, _| {
         let probes = |s: &StepRecord| {
@@ -121,7 +124,7 @@ pub const OF_RECORD: [(&str, OfRecord); 15] = [
             && o.set_aside.is_none();
         // The order waits for an effect in doubt that may not be repeated.
         let once = |(s, step): (&StepRecord, &Step)| {
-            matches!(s.state, StepState::Acting(_)) && !step.repeat.is_safe()
+            matches!(s.state, StepState::Acting(_)) && !step.is_safe_to_repeat()
         };
         !is_watched
             || o.steps.iter().zip(&w.steps).any(once)
@@ -131,6 +134,11 @@ pub const OF_RECORD: [(&str, OfRecord); 15] = [
         o.late_since
             .is_none_or(|since| o.deadline.is_some_and(|at| since > at))
     }),
+    ("events-are-kept-once-and-bounded", |o, _| {
+        let is_kept = |e: &&KeptEvent| e.step.is_none();
+        let ids: BTreeSet<_> = o.events.iter().map(|e| (&e.event, &e.id)).collect();
+        o.events.iter().filter(is_kept).count() <= MAX_KEPT && ids.len() == o.events.len()
+    }),
     ("outbox-is-bounded", |o, w| {
         // The bound allows a status and a request for each step.
         o.outbox.entries.len() <= crate::outbox::MAX_ENTRIES + 2 * w.steps.len() + 12
@@ -139,7 +147,7 @@ pub const OF_RECORD: [(&str, OfRecord); 15] = [
 
 /// Every invariant that a write has to keep: its name, and a function of the record before the write, the
 /// record after it, and the workflow, which is true if the write keeps the invariant.
-pub const OF_WRITE: [(&str, OfWrite); 20] = [
+pub const OF_WRITE: [(&str, OfWrite); 22] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -274,6 +282,30 @@ pub const OF_WRITE: [(&str, OfWrite); 20] = [
             });
             let goes_on = matches!(is.state.work(), Some(Work::Due { .. } | Work::Out(_)));
             !waited || !goes_on || matches!(b.outbox.writer, Writer::Supervisor | Writer::Operator)
+        })
+    }),
+    ("a-wait-for-a-moment-or-an-event-ends-with-it", |a, b, _| {
+        b.steps.iter().all(|is| {
+            let was = a.steps.iter().find(|was| was.step == is.step);
+            let until = was.and_then(|was| was.state.parked_until());
+            let (Some(until), Some(finished)) = (until, finished_at(&is.state)) else {
+                return true;
+            };
+            let has = |o: &Order, event: &KeptEvent| o.events.iter().any(|e| e == event);
+            let mut own = b
+                .events
+                .iter()
+                .filter(|e| e.step.as_ref() == Some(&is.step));
+            finished >= until || own.any(|event| !has(a, event))
+        })
+    }),
+    ("an-event-is-not-lost-and-not-taken-twice", |a, b, _| {
+        a.events.iter().all(|was| {
+            let is = b
+                .events
+                .iter()
+                .find(|is| (&is.event, &is.id) == (&was.event, &was.id));
+            is.is_some_and(|is| was.step.is_none() || is.step == was.step)
         })
     }),
     ("a-deadline-stays", |a, b, _| {

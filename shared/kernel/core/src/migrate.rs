@@ -4,7 +4,7 @@
 //! compatible: steps that are done are done there too, requests that are out are the same, and every step before a
 //! started one is done.
 
-use triad_workflow::{Step, StepId, Workflow};
+use triad_workflow::{Call, Step, StepId, StepKind, Workflow};
 
 use crate::budget;
 use crate::context::{Context, Timing};
@@ -149,17 +149,19 @@ fn stands_against(
     };
     let (was, is) = (&from.steps[was], &to.steps[at]);
     let mut against = Vec::new();
-    if is_open(record) && (was.agent != is.agent || was.action != is.action) {
+    if is_open(record) && task(was) != task(is) {
         against.push(format!(
-            "step {id} is under way with {}/{}, and the new version has {}/{}",
-            was.agent, was.action, is.agent, is.action
+            "step {id} is under way with {}, and the new version has {}",
+            task(was),
+            task(is)
         ));
     }
     // Another service cannot compensate the effect: it never received the key.
     let place = |step: &Step| step.compensation.as_ref().map(|c| c.agent.clone());
     let told = |step: &Step| place(step).map_or("nobody".to_owned(), |agent| agent.to_string());
-    let is_added = place(was).is_none() && place(is).as_ref() == Some(&was.agent);
-    if happened(record, was) != Happened::No && place(was) != place(is) && !is_added {
+    let is_added = |call: &Call| place(was).is_none() && place(is).as_ref() == Some(&call.agent);
+    let is_elsewhere = place(was) != place(is) && was.call().is_some_and(|call| !is_added(call));
+    if happened(record, was) != Happened::No && is_elsewhere {
         against.push(format!(
             "step {id} may have had its effect, which {} compensates, and in the new version {}",
             told(was),
@@ -168,7 +170,8 @@ fn stands_against(
     }
     // A request that is out leaves its effect in doubt if no reply comes.
     let maybe_done = is_open(record) && happened(record, was) != Happened::No;
-    if maybe_done && was.repeat != is.repeat {
+    let repeat = |step: &Step| step.call().map(|call| call.repeat.clone());
+    if maybe_done && repeat(was) != repeat(is) {
         against.push(format!(
             "it is not known whether step {id} has had its effect, and the new version has another rule for that"
         ));
@@ -180,7 +183,7 @@ fn stands_against(
     }
     if let Some(direction) = record.state.out().map(|out| out.direction) {
         let counted = |s| budget::is_counted(s, direction);
-        if was.repeat == is.repeat && counted(was) != counted(is) {
+        if repeat(was) == repeat(is) && counted(was) != counted(is) {
             against.push(format!(
                 "an attempt at step {id} is out, and only one of the versions declares a total of calls for it"
             ));
@@ -206,6 +209,18 @@ fn stands_against(
         }
     }
     against
+}
+
+/// What a step does, for people: `payment/charge`, `a wait` or `a wait for paid, cancelled`.
+fn task(step: &Step) -> String {
+    match &step.kind {
+        StepKind::Call(call) => format!("{}/{}", call.agent, call.action),
+        StepKind::Timer(_) => "a wait".to_owned(),
+        StepKind::Await(wait) => {
+            let names: Vec<&str> = wait.events.iter().map(|e| e.event.as_str()).collect();
+            format!("a wait for {}", names.join(", "))
+        }
+    }
 }
 
 /// Whether a step has been started and is not done.
@@ -236,8 +251,8 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
     moved.action.failures = record
         .action
         .failures
-        .min(step.policy.max_attempts() - more);
-    moved.action.calls = record.action.calls.min(step.calls_per_run);
+        .min(step.max_attempts().saturating_sub(more));
+    moved.action.calls = record.action.calls.min(step.calls_per_run());
     if input_differs(record, from, to) {
         // The step gets a new key, because it stands for another effect: the old one has not happened, or the order
         // could not be moved.
@@ -276,7 +291,7 @@ fn changes(from: &Workflow, to: &Workflow) -> Vec<Change> {
         let Some(was) = from.step_index(step.id.as_str()) else {
             changes.push(Change {
                 step: step.id.clone(),
-                what: format!("added: {}/{}", step.agent, step.action),
+                what: format!("added: {}", task(step)),
             });
             continue;
         };

@@ -28,7 +28,13 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, Ne
             let mut needed = BTreeSet::new();
             // Computed on demand: it is costly and rarely needed.
             let mut scope = None;
+            let mut is_far = Vec::with_capacity(order.steps.len());
             for (record, step) in steps() {
+                let is_behind = step.after.iter().any(|&before| is_far[before]);
+                is_far.push(is_behind || step.call().is_none() && !record.state.is_done());
+                let Some(call) = step.call().filter(|_| !is_behind) else {
+                    continue;
+                };
                 let is_needed = match (&record.state, &step.when) {
                     (StepState::Waiting, Some(when)) => {
                         let scope = match &mut scope {
@@ -40,7 +46,7 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, Ne
                     (state, _) => !state.is_done(),
                 };
                 if is_needed {
-                    needed.insert(step.agent.clone());
+                    needed.insert(call.agent.clone());
                 }
             }
             needed

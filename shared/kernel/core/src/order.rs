@@ -10,6 +10,7 @@ use crate::due::{aside_shard, shard_of};
 use crate::failure::Failure;
 use crate::ids::{CampaignId, ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
 use crate::outbox::{Outbox, Writer};
+use crate::received::KeptEvent;
 use crate::step::StepRecord;
 pub use crate::timeline::{Dropped, Incident, IncidentKind, MAX_INCIDENTS, OperatorAct};
 use crate::timeline::{MAX_FULL_INCIDENTS, MAX_NOTE_BYTES};
@@ -71,6 +72,10 @@ pub struct Order {
     /// The operator who closed the order by hand, the reason and the time: it needs no operator any more. `None` if
     /// it is not closed.
     pub closed: Option<Hold>,
+    /// Events from outside that the order has had, oldest first: those that are kept for a step that is to wait for
+    /// them, and those that a step has taken. At most [`MAX_KEPT`](crate::received::MAX_KEPT) of the first, and of the
+    /// second as many as the steps wait for in all.
+    pub events: Vec<KeptEvent>,
     /// The campaign that acted on the order last; `None` if none has. Earlier ones are in the timeline: see
     /// [`is_acted_on_by`](Self::is_acted_on_by).
     pub campaign: Option<CampaignId>,
@@ -293,6 +298,7 @@ impl Order {
             late_since: None,
             paused: None,
             closed: None,
+            events: Vec::new(),
             campaign: None,
         }
     }

@@ -120,7 +120,7 @@ pub fn requests_at_hand(order: &Order) -> Vec<String> {
             (_, Some(work @ (Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. }))) => {
                 (record.direction(), work.attempt())
             }
-            (_, None) => return None,
+            (_, Some(Work::Parked { .. }) | None) => return None,
         };
         let key = IdempotencyKey::of(&order.id, &record.step, direction, record.key);
         (attempt.0 > 0).then(|| request_id(&key, direction, attempt))

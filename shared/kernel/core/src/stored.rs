@@ -77,6 +77,8 @@ pub mod attribute {
     pub const PAUSED: &str = "Paused";
     /// The operator who closed the order, the reason and the time, as JSON; absent if it is not closed.
     pub const CLOSED: &str = "Closed";
+    /// Events from outside that are kept or were taken, as a JSON list; absent if there are none.
+    pub const EVENTS: &str = "Events";
     /// Id of the campaign that acted on the order last; absent if none has.
     pub const CAMPAIGN: &str = "Campaign";
     /// A number unique to the last write, by which its writer recognises it.
@@ -211,6 +213,9 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if let Some(hold) = &order.closed {
         put(attr::CLOSED, json(hold));
     }
+    if !order.events.is_empty() {
+        put(attr::EVENTS, json(&order.events));
+    }
     if let Some(campaign) = &order.campaign {
         put(attr::CAMPAIGN, text(campaign.to_string()));
     }
@@ -299,6 +304,7 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, NotScalar>) -> Resul
         late_since: item.optional_integer(attr::LATE_SINCE)?.map(Timestamp),
         paused: item.optional_json(attr::PAUSED)?,
         closed: item.optional_json(attr::CLOSED)?,
+        events: item.optional_json(attr::EVENTS)?.unwrap_or_default(),
         campaign: item
             .optional_string(attr::CAMPAIGN)?
             .map(|id| id.parse().map_err(|e| bad(attr::CAMPAIGN, e)))

@@ -69,7 +69,12 @@ fn leg(
     noticed: Millis,
 ) -> u64 {
     let Some(declared) = declared(step, direction) else {
-        return 0;
+        let waits = direction == Direction::Forward;
+        return if waits {
+            step.longest_try().0.saturating_add(noticed.0)
+        } else {
+            0
+        };
     };
     let attempt = timing
         .queue_within

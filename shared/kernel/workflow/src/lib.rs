@@ -17,6 +17,7 @@ pub mod hash;
 #[cfg(feature = "load")]
 pub mod load;
 pub mod model;
+pub mod moment;
 pub mod names;
 pub mod numbers;
 mod problem;
@@ -38,4 +39,7 @@ pub use names::{AgentName, InvalidName, SearchName, StepId, WorkflowName};
 pub use problem::nearest;
 pub use search::{InvalidSearchKey, SearchKey, SearchKeys};
 pub use template::Template;
-pub use workflow::{Above, Compensation, Policy, Probe, Repeat, Retry, Step, StepIndex, Workflow};
+pub use workflow::{
+    Above, Await, AwaitedEvent, Call, Compensation, Otherwise, Policy, Probe, Repeat, Retry, Step,
+    StepIndex, StepKind, Timer, Workflow,
+};

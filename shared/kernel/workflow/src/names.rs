@@ -35,6 +35,30 @@ pub fn check_name(text: &str) -> Result<(), InvalidName> {
     }
 }
 
+/// The error of [`check_event`]: a name that breaks the rule. It holds the first [`MAX_NAME_BYTES`] characters of
+/// the name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a valid name: use 1 to {MAX_NAME_BYTES} of a-z, A-Z, 0-9, '-', '_' and '.', starting with a letter"
+)]
+pub struct InvalidEventName(pub String);
+
+/// Checks the name of an event from outside: 1 to [`MAX_NAME_BYTES`] ASCII letters, digits, `-`, `_` and `.`, and a
+/// letter first. It may be the type of a CloudEvent, such as `com.shop.payment-confirmed`.
+///
+/// # Errors
+/// [`InvalidEventName`] if the text breaks the rule.
+pub fn check_event(text: &str) -> Result<(), InvalidEventName> {
+    let is_fit = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    match starts && text.bytes().all(is_fit) && text.len() <= MAX_NAME_BYTES {
+        true => Ok(()),
+        false => Err(InvalidEventName(
+            text.chars().take(MAX_NAME_BYTES).collect(),
+        )),
+    }
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

@@ -71,11 +71,11 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn warnings_of(&self, step: &Step, written: usize) -> Vec<Problem> {
-        let when = match step.repeat {
-            Repeat::Safe => "it is not known whether the step was applied",
-            Repeat::Probe(_) => "the answer to the probe has no output",
+        let when = match step.call().map(|call| &call.repeat) {
+            Some(Repeat::Safe) => "it is not known whether the step was applied",
+            Some(Repeat::Probe(_)) => "the answer to the probe has no output",
             // Compensated only when its output is known.
-            Repeat::Never => return Vec::new(),
+            Some(Repeat::Never) | None => return Vec::new(),
         };
         let inputs = step.compensation.iter().flat_map(|c| c.input.expressions());
         inputs

@@ -61,18 +61,103 @@ impl Workflow {
 pub struct Step {
     /// Id of the step, unique in the workflow.
     pub id: StepId,
-    /// The agent that carries the action out.
-    pub agent: AgentName,
-    /// Name of the action that the agent is asked for.
-    pub action: String,
-    /// Input of the action; an empty object if the author gave none.
-    pub input: Template,
     /// Positions of the steps that must be completed or skipped first; each is below this step's
     /// own. Empty: the step starts at once.
     pub after: Vec<StepIndex>,
     /// The condition: if it is false for an order, the step is skipped; if it has no value, `then` is
     /// done. `None`: the step always runs.
     pub when: Option<Expression>,
+    /// What the step does: it calls a service, or waits.
+    pub kind: StepKind,
+    /// What is done when no further attempt is made. Default: [`Above::Compensate`] before the point of no
+    /// return, [`Above::Error`] from it on.
+    pub then: Above,
+    /// How the effect is compensated; `None` if there is nothing to compensate, for the point of no return,
+    /// and for the steps that come after it.
+    pub compensation: Option<Compensation>,
+    /// Whether this is the point of no return: if this step or one that comes after it fails, the order is
+    /// not compensated but stops in Error. A workflow has one at most.
+    pub is_pivot: bool,
+}
+
+/// What a step does.
+#[derive(Debug)]
+pub enum StepKind {
+    /// It asks an agent for an action.
+    Call(Box<Call>),
+    /// It waits for a moment.
+    Timer(Timer),
+    /// It waits for events from outside.
+    Await(Await),
+}
+
+impl Step {
+    /// The action that the step asks an agent for; `None` of a step that waits.
+    #[must_use]
+    pub fn call(&self) -> Option<&Call> {
+        match &self.kind {
+            StepKind::Call(call) => Some(call),
+            StepKind::Timer(_) | StepKind::Await(_) => None,
+        }
+    }
+
+    /// Whether the step may be done again while it is in doubt whether its effect happened; true of a step that
+    /// waits, because waiting has no effect.
+    #[must_use]
+    pub fn is_safe_to_repeat(&self) -> bool {
+        self.call().is_none_or(|call| call.repeat.is_safe())
+    }
+
+    /// Most failed attempts at the step in one run, before it is given up: see [`Policy::max_attempts`]. 0 of a step
+    /// that waits: a wait is no failure.
+    #[must_use]
+    pub fn max_attempts(&self) -> u32 {
+        self.call().map_or(0, |call| call.policy.max_attempts())
+    }
+
+    /// Most calls of the step's action and probe in one run; 0 of a step that waits.
+    #[must_use]
+    pub fn calls_per_run(&self) -> u32 {
+        self.call().map_or(0, |call| call.calls_per_run)
+    }
+
+    /// Every expression that is computed when the step starts: its condition and its input, or the moment that it
+    /// waits for, or the conditions of the events.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let own: Vec<&Expression> = match &self.kind {
+            StepKind::Call(call) => call.input.expressions(),
+            StepKind::Timer(Timer::For(_)) => Vec::new(),
+            StepKind::Timer(Timer::Until { at, .. }) => at.expressions(),
+            StepKind::Await(wait) => {
+                let events = wait.events.iter();
+                events.filter_map(|event| event.matches.as_ref()).collect()
+            }
+        };
+        own.into_iter().chain(&self.when)
+    }
+
+    /// The longest time that one try at the step takes, as far as the definition says: the attempt timeout of an
+    /// action, or the time that a timer or an event may take. Zero for a timer that ends at a moment of the order's.
+    #[must_use]
+    pub fn longest_try(&self) -> Millis {
+        match &self.kind {
+            StepKind::Call(call) => call.attempt_timeout,
+            StepKind::Timer(Timer::For(span)) => *span,
+            StepKind::Timer(Timer::Until { .. }) => Millis(0),
+            StepKind::Await(wait) => wait.within,
+        }
+    }
+}
+
+/// An action that a step asks an agent for, with every default resolved.
+#[derive(Debug)]
+pub struct Call {
+    /// The agent that carries the action out.
+    pub agent: AgentName,
+    /// Name of the action that the agent is asked for.
+    pub action: String,
+    /// Input of the action; an empty object if the author gave none.
+    pub input: Template,
     /// How long one attempt may take, from when its agent takes the request. Default `30s`.
     pub attempt_timeout: Millis,
     /// How often, and at what intervals, the agent calls the service in one attempt. If the effect
@@ -91,15 +176,57 @@ pub struct Step {
     pub repeat: Repeat,
     /// When a failed attempt at the action is followed by another one.
     pub policy: Policy,
-    /// What is done when no further attempt is made. Default: [`Above::Compensate`] before the point of no
-    /// return, [`Above::Error`] from it on.
-    pub then: Above,
-    /// How the effect is compensated; `None` if there is nothing to compensate, for the point of no return,
-    /// and for the steps that come after it.
-    pub compensation: Option<Compensation>,
-    /// Whether this is the point of no return: if this step or one that comes after it fails, the order is
-    /// not compensated but stops in Error. A workflow has one at most.
-    pub is_pivot: bool,
+}
+
+/// A wait for a moment. It ends at the first sweep of the Supervisor after the moment, and is no failure.
+#[derive(Debug)]
+pub enum Timer {
+    /// This long after the step starts.
+    For(Millis),
+    /// At a moment that an expression gives. One that has passed ends the wait at once.
+    Until {
+        /// The moment as a text: see [`moment`](crate::moment::moment).
+        at: Box<Template>,
+        /// The time zone of a text that names none.
+        zone: chrono_tz::Tz,
+    },
+}
+
+/// A wait for events from outside, which ends without a failure when they have come.
+#[derive(Debug)]
+pub struct Await {
+    /// The events, at least one and at most [`MAX_EVENTS`](crate::check::MAX_EVENTS), each with another name.
+    pub events: Vec<AwaitedEvent>,
+    /// Whether all of them are awaited; otherwise the first one ends the wait.
+    pub needs_all: bool,
+    /// Whether the author wrote a single event, so that the output is what it brought. Otherwise the output is
+    /// `{"event": name, "data": …}` of the first one, or the data of each by its name if all are awaited.
+    pub is_single: bool,
+    /// How long they are waited for, from when the step starts.
+    pub within: Millis,
+    /// What is done if they have not come by then.
+    pub otherwise: Otherwise,
+}
+
+/// An event that a step waits for.
+#[derive(Debug)]
+pub struct AwaitedEvent {
+    /// Its name.
+    pub event: String,
+    /// The condition that it must fulfil, over the step's variables and `event`, what it brought. An event that does
+    /// not fulfil it does not end the wait. `None`: any such event does.
+    pub matches: Option<Expression>,
+}
+
+/// What is done when an awaited event has not come in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Otherwise {
+    /// As for a step that failed: the order is compensated.
+    Compensate,
+    /// The order stops in Error, with an alert.
+    Error,
+    /// The step is completed with the output null.
+    Continue,
 }
 
 /// What is done while it is in doubt whether a step's effect happened.
@@ -290,20 +417,19 @@ impl Workflow {
                     .compensation
                     .as_ref()
                     .map_or(0, |c| u64::from(c.calls_per_run));
-                u64::from(s.calls_per_run) + compensation
+                u64::from(s.calls_per_run()) + compensation
             })
             .sum()
     }
 
-    /// The longest that the actions of all steps may take, in milliseconds, with one attempt at each and no
-    /// time between them: the largest sum of attempt timeout over a chain of steps that come after one
-    /// another.
+    /// The longest that all steps may take, in milliseconds, with one attempt at each action and no time between
+    /// them: the largest sum of [`Step::longest_try`] over a chain of steps that come after one another.
     #[must_use]
     pub fn one_attempt_each(&self) -> Millis {
         let mut until = vec![0_u64; self.steps.len()];
         for (at, step) in self.steps.iter().enumerate() {
             let before = step.after.iter().map(|&a| until[a]).max().unwrap_or(0);
-            until[at] = before.saturating_add(step.attempt_timeout.0);
+            until[at] = before.saturating_add(step.longest_try().0);
         }
         Millis(until.into_iter().max().unwrap_or(0))
     }
@@ -313,7 +439,8 @@ impl Workflow {
     pub fn shortest_attempt_timeout(&self) -> Millis {
         self.steps
             .iter()
-            .map(|s| s.attempt_timeout)
+            .filter_map(Step::call)
+            .map(|call| call.attempt_timeout)
             .min()
             .unwrap_or(DEFAULT_ATTEMPT_TIMEOUT)
     }

@@ -75,7 +75,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
         } if can_be_compensated => due(Some(position), output),
         StepState::Acting(work) => {
             let attempt = work.attempt();
-            match (in_doubt, can_be_compensated, step.repeat.is_safe()) {
+            match (in_doubt, can_be_compensated, step.is_safe_to_repeat()) {
                 (false, _, _) => StepState::Refused { attempt },
                 (true, false, _) => StepState::Ambiguous { attempt },
                 (true, true, true) => due(None, Value::Null.into()),

@@ -4,7 +4,8 @@ use triad_workflow::{EvalError, StepIndex, Template};
 
 use super::complete_by::set_complete_by;
 use super::{
-    Decision, Draft, give_up, next_version, push_status, stop, stop_in_doubt, transition, wake,
+    Decision, Draft, give_up, next_version, push_status, stop, stop_in_doubt, transition, waits,
+    wake,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -112,7 +113,8 @@ fn is_ready(ctx: &Context<'_>, order: &Order, index: StepIndex) -> bool {
         && before.all(|&a| order.steps[a].state.is_done())
 }
 
-/// Starts the attempt after `last`; false if the step was given up instead.
+/// Starts the attempt after `last`, or the wait of a step that waits, which may be over at once; false if the step was
+/// given up instead.
 ///
 /// If the effect may have happened and may not be repeated, the attempt is a probe, or no attempt is made.
 pub(super) fn start(
@@ -122,6 +124,10 @@ pub(super) fn start(
     last: Attempt,
     now: Timestamp,
 ) -> Result<bool, NeedsDetails> {
+    let defined = &ctx.workflow.steps[index];
+    let Some(call) = defined.call() else {
+        return waits::begin(ctx, order, index, last, now);
+    };
     let input = match input::forward(ctx, order, index)? {
         Ok(input) => input,
         Err(e) => {
@@ -129,9 +135,8 @@ pub(super) fn start(
             return Ok(false);
         }
     };
-    let defined = &ctx.workflow.steps[index];
     let (direction, attempt_timeout) = match next_attempt(&order.steps[index], defined) {
-        NextAttempt::Act => (Direction::Forward, defined.attempt_timeout),
+        NextAttempt::Act => (Direction::Forward, call.attempt_timeout),
         NextAttempt::Probe(probe) => (Direction::Probe, probe.attempt_timeout),
         NextAttempt::Operator => {
             stop_in_doubt(order, index, now);
@@ -168,7 +173,7 @@ pub(super) fn exhausted(order: &Order, index: StepIndex) -> Failure {
 ///
 /// If the expression reads what an earlier step's service answered, the order stops in Error, whatever the policy: the
 /// work of that step is done, and is not compensated for the shape of its answer. An operator can give the input.
-fn undefined(
+pub(super) fn undefined(
     ctx: &Context<'_>,
     order: &mut Draft,
     index: StepIndex,
@@ -180,10 +185,11 @@ fn undefined(
     order.steps[index].error = Some(failure.clone());
     order.note(Incident::new(IncidentKind::AttemptFailed, now).of(&failure));
     let step = &ctx.workflow.steps[index];
-    let expressions = step.input.expressions().into_iter().chain(&step.when);
     // The whole input is too large or nested too deep, or one expression has no value.
     let is_whole = error.source_text == Template::WHOLE;
-    let mut failed = expressions.filter(|e| is_whole || e.source() == error.source_text);
+    let mut failed = step
+        .expressions()
+        .filter(|e| is_whole || e.source() == error.source_text);
     let answered = |id: &String| {
         let earlier = order.steps.iter().find(|s| s.step.as_str() == id);
         earlier.is_some_and(|s| s.state.output().is_some())

@@ -2,7 +2,7 @@
 //!
 //! One `match` over state and event selects the rule. The rules are in [`forward`] (claim, run), [`compensate`]
 //! (claim, compensate), [`replies`] (replies of agents), [`supervise`] (overdue orders), [`deadline`] and [`late`]
-//! (orders past their deadline), [`operate`] (operators' acts) and [`complete_by`] (times).
+//! (orders past their deadline), [`operate`] (operators' acts), [`waits`] (steps that wait) and [`complete_by`] (times).
 
 mod compensate;
 mod complete_by;
@@ -13,6 +13,7 @@ mod late;
 pub(crate) mod operate;
 mod replies;
 mod supervise;
+mod waits;
 
 pub use complete_by::true_due;
 pub(crate) use draft::{Draft, next_version};
@@ -122,6 +123,16 @@ pub enum Reason {
     SetAside,
     /// The order is not set aside, so it need not be admitted.
     InFlight,
+    /// The event came before: it is kept, or a step has taken it.
+    Repeated,
+    /// No step of the order that is not done waits for an event of this name.
+    NoStepAwaits,
+    /// A step waits for an event of this name, and this one does not fulfil its condition.
+    NoMatch,
+    /// The order keeps as many events as it may.
+    TooManyEvents,
+    /// The event came when the order had finished, or was being compensated.
+    TooLate,
 }
 
 /// Decides on an event of an order. The same arguments always give the same decision.
@@ -165,6 +176,9 @@ pub fn decide(
         (true, Event::Admit | Event::Operate(_), Some(details)) => {
             read = order.read_by(ctx.workflow, details);
             &read
+        }
+        (true, Event::Received(received), _) => {
+            return Ok(waits::keep_unread(order, received, now));
         }
         (true, Event::Claim(_) | Event::Overdue(_) | Event::Reply(_) | Event::Confirmed, _) => {
             return Ok(Decision::Ignore(Reason::SetAside));
@@ -238,6 +252,12 @@ fn by_state(
             | ProcessState::Compensating { .. },
             Event::Reply(reply),
         ) => replies::take(ctx, order, &reply, now)?,
+        (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Received(received)) => {
+            waits::take(ctx, order, &received, now)?
+        }
+        (ProcessState::Compensating { .. }, Event::Received(received)) => {
+            Decision::Ignore(waits::too_late(order, &received))
+        }
         (
             ProcessState::Pending { .. }
             | ProcessState::Processing(_)
@@ -271,6 +291,7 @@ fn identity(event: &Event) -> Option<String> {
     match event {
         Event::Claim(_) => Some("claim".to_owned()),
         Event::Reply(r) => Some(format!("{}/{}/{}", r.direction, r.step, r.attempt)),
+        Event::Received(e) => Some(format!("event/{}/{}", e.event, e.id)),
         Event::Overdue(_) | Event::Confirmed | Event::Operate(_) | Event::Admit => None,
     }
 }
@@ -281,6 +302,7 @@ fn finished(order: &Order, event: &Event) -> Decision {
         Event::Claim(_) | Event::Reply(_) | Event::Operate(_) | Event::Admit => {
             Decision::Ignore(Reason::Finished)
         }
+        Event::Received(received) => Decision::Ignore(waits::too_late(order, received)),
         Event::Overdue(_) if unconfirmed => Decision::Repeat,
         Event::Overdue(_) => Decision::Ignore(Reason::Finished),
         Event::Confirmed if unconfirmed => {

@@ -7,7 +7,7 @@ use super::complete_by::{earliest, set_complete_by, true_due};
 use super::operate::PAUSE_REVIEW;
 use super::{
     Decision, Draft, Reason, ask, compensate, deadline, forward, give_up, late, next_version,
-    push_status, transition,
+    push_status, transition, waits,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -52,6 +52,13 @@ pub(super) fn overdue(
     }
     let mut met = ExpiredSteps::default();
     for index in expired {
+        if matches!(next.steps[index].state.work(), Some(Work::Parked { .. })) {
+            if !waits::over(ctx, &mut next, index, now)? {
+                return Ok(transition(ctx, next, now));
+            }
+            met.released = true;
+            continue;
+        }
         let wait = match finding(ctx, &next, index, untaken, now) {
             Finding::Listen => {
                 if let Some(out) = next.steps[index].state.out_mut() {
@@ -215,9 +222,11 @@ fn expired<'a>(
                 is_over(ctx, record, now)
                     && (out.unheard_since.is_none() || is_unheard(ctx, record, now))
             }
-            Some(Work::Deferred { until, .. } | Work::Delayed { until, .. }) => {
-                has_passed(ctx, *until, now)
-            }
+            Some(
+                Work::Deferred { until, .. }
+                | Work::Delayed { until, .. }
+                | Work::Parked { until, .. },
+            ) => has_passed(ctx, *until, now),
             Some(Work::Due { .. }) | None => false,
         }
     })
@@ -292,7 +301,9 @@ fn finding(
                 Finding::Untaken
             }
         }
-        Some(Work::Failed { .. } | Work::Due { .. }) | None => Finding::Failed,
+        Some(Work::Failed { .. } | Work::Due { .. } | Work::Parked { .. }) | None => {
+            Finding::Failed
+        }
     }
 }
 
@@ -393,7 +404,7 @@ pub(super) fn count(
             let asked = deferred.unwrap_or(direction);
             (known, asked, *attempt, Some(*deferred_since), None)
         }
-        Some(Work::Due { .. } | Work::Delayed { .. }) | None => {
+        Some(Work::Due { .. } | Work::Delayed { .. } | Work::Parked { .. }) | None => {
             (known, direction, Attempt(0), None, None)
         }
     };

@@ -195,6 +195,15 @@ pub enum Work {
         /// that no agent took.
         deferred_since: Timestamp,
     },
+    /// Nothing is asked for: the step waits for a moment or for events from outside. Such a wait is no failure.
+    Parked {
+        /// Number of the wait among those of the step, as attempts are numbered.
+        attempt: Attempt,
+        /// When it began.
+        since: Timestamp,
+        /// When it ends at the latest: the Supervisor then completes the step or gives it up.
+        until: Timestamp,
+    },
     /// The agent reported that the attempt failed. The Supervisor will count the failure and decide
     /// about another attempt.
     Failed {
@@ -226,7 +235,9 @@ impl Work {
         match self {
             Self::Due { last, .. } | Self::Delayed { last, .. } => *last,
             Self::Out(out) => out.attempt,
-            Self::Deferred { attempt, .. } | Self::Failed { attempt, .. } => *attempt,
+            Self::Deferred { attempt, .. }
+            | Self::Parked { attempt, .. }
+            | Self::Failed { attempt, .. } => *attempt,
         }
     }
 
@@ -240,7 +251,7 @@ impl Work {
             }
             Self::Out(out) => out.deferred_since,
             Self::Deferred { deferred_since, .. } => Some(*deferred_since),
-            Self::Failed { .. } => None,
+            Self::Parked { .. } | Self::Failed { .. } => None,
         }
     }
 }
@@ -300,6 +311,7 @@ impl StepState {
             Self::Acting(Work::Out(_)) => "running",
             Self::Acting(Work::Delayed { .. }) => "delayed",
             Self::Acting(Work::Deferred { .. }) => "deferred",
+            Self::Acting(Work::Parked { .. }) => "parked",
             Self::Acting(Work::Failed { .. }) => "failed",
             Self::Completed { .. } => "completed",
             Self::Refused { .. } => "refused",
@@ -309,6 +321,7 @@ impl StepState {
                 Work::Out(_) => "compensating",
                 Work::Delayed { .. } => "compensation-delayed",
                 Work::Deferred { .. } => "compensation-deferred",
+                Work::Parked { .. } => "compensation-parked",
                 Work::Failed { .. } => "compensation-failed",
             },
             Self::NotCompensated { .. } => "not-compensated",
@@ -409,14 +422,24 @@ impl StepState {
         }
     }
 
+    /// When the step's wait for a moment or for events ends at the latest; `None` if it is not parked.
+    #[must_use]
+    pub fn parked_until(&self) -> Option<Timestamp> {
+        match self.work() {
+            Some(Work::Parked { until, .. }) => Some(*until),
+            _ => None,
+        }
+    }
+
     /// The moment that the step waits for: [`complete_by`](Self::complete_by) of the request that
-    /// is out, [`deferred_until`](Self::deferred_until) or [`delayed_until`](Self::delayed_until). `None` if it
-    /// waits for none of them.
+    /// is out, [`deferred_until`](Self::deferred_until), [`delayed_until`](Self::delayed_until) or
+    /// [`parked_until`](Self::parked_until). `None` if it waits for none of them.
     #[must_use]
     pub fn awaited_until(&self) -> Option<Timestamp> {
         self.complete_by()
             .or(self.deferred_until())
             .or(self.delayed_until())
+            .or(self.parked_until())
     }
 
     /// The effect that is to be compensated and is not yet; `None` if there is none.

@@ -241,6 +241,11 @@ impl StoredState {
                 until: Some(*until),
                 ..worked
             },
+            Work::Parked { since, until, .. } => Self {
+                started: Some(*since),
+                until: Some(*until),
+                ..worked
+            },
             Work::Failed {
                 direction,
                 started,
@@ -290,6 +295,7 @@ impl StoredState {
             "probing" => acting(self.out(Direction::Probe))?,
             "delayed" => acting(self.delayed())?,
             "deferred" => acting(self.deferred())?,
+            "parked" => acting(self.parked())?,
             "failed" if self.of_probe => acting(self.failed(Direction::Probe))?,
             "failed" => acting(self.failed(Direction::Forward))?,
             "completed" => StepState::Completed {
@@ -311,6 +317,7 @@ impl StoredState {
                 .map(|work| self.compensating(work))?,
             "compensation-delayed" => self.delayed().map(|work| self.compensating(work))?,
             "compensation-deferred" => self.deferred().map(|work| self.compensating(work))?,
+            "compensation-parked" => self.parked().map(|work| self.compensating(work))?,
             "compensation-failed" => self
                 .failed(Direction::Compensate)
                 .map(|work| self.compensating(work))?,
@@ -370,6 +377,14 @@ impl StoredState {
             attempt: self.attempt()?,
             until: self.needs("until", self.until)?,
             deferred_since: self.needs("deferred_since", self.deferred_since)?,
+        })
+    }
+
+    fn parked(&self) -> Result<Work, Unreadable> {
+        Ok(Work::Parked {
+            attempt: self.attempt()?,
+            since: self.needs("started", self.started)?,
+            until: self.needs("until", self.until)?,
         })
     }
 

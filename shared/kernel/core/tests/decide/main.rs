@@ -13,6 +13,7 @@ mod history;
 mod ledger;
 mod migrate;
 mod operate;
+mod parked;
 mod pass;
 mod pause;
 mod progress;

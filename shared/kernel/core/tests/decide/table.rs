@@ -13,7 +13,7 @@ use triad_core::{
 use triad_workflow::Millis;
 
 use crate::support::{
-    LINE, ONCE, PROBED, Story, Then, deferred_until, done, failed, found, refused,
+    AWAITS, LINE, ONCE, PROBED, Story, TIMED, Then, deferred_until, done, failed, found, refused,
 };
 
 /// Rows: an order in a state, named by the state of the step that the events are about. In an `unheard` row the
@@ -27,39 +27,42 @@ use crate::support::{
 /// record's messages, `ILL` is illegal. The claim that made the record is redelivered; a hint that was early is
 /// moved.
 const EVENTS: &str = "
-                      | claim reply failure put-off read-late late older future other-way not-out unknown early overdue unheard untaken confirmed admit
-new                   | R     na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in
-paused                | held  na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in
-set aside             | wait  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       P
-set aside paused      | held  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       held
-running paused        | held  P     P       P       P         P    old   ILL    na        na      ILL     P     P       P       P       unf       in
-running paused unheard| held  P     P       P       P         P    old   ILL    na        na      ILL     nd    nd      P       P       unf       in
-retry-due             | R     na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in
-skipped               | cl    na    na      na      na        na   na    na     na        na      ILL     R     R       R       R       unf       in
-running               | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in
-running unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in
-running pivot         | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in
-running once          | cl    R     E       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in
-running once unheard| cl    R     E       R       R         R    old   ILL    na        na      ILL     nd    nd      E       P       unf       in
-probing               | rep   R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in
-probing unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in
-deferred                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in
-failed                | cl    na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in
-compensation-due              | U     na    na      na      na        na   na    na     na        na      ILL     nd    U       U       U       unf       in
-compensating               | cl    C     U       U       C         late old   ILL    na        na      ILL     U     U       U       U       unf       in
-compensating unheard       | cl    C     U       U       C         late old   ILL    na        na      ILL     nd    nd      U       U       unf       in
-compensating paused        | held  U     U       U       U         late old   ILL    na        na      ILL     U     U       U       U       unf       in
-compensation-deferred           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in
-compensation-failed           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in
-completed             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin
-refused               | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin
-refused confirmed     | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin
-refused closed        | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin
-failed in doubt       | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin
-compensated                | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin
-ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin
-not-compensated            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin
-not-compensated in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin";
+                      | claim reply failure put-off read-late late older future other-way not-out unknown early overdue unheard untaken confirmed admit      event
+new                   | R     na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none
+paused                | held  na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none
+set aside             | wait  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       P      none
+set aside paused      | held  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       held      none
+running paused        | held  P     P       P       P         P    old   ILL    na        na      ILL     P     P       P       P       unf       in      none
+running paused unheard| held  P     P       P       P         P    old   ILL    na        na      ILL     nd    nd      P       P       unf       in      none
+retry-due             | R     na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in      none
+skipped               | cl    na    na      na      na        na   na    na     na        na      ILL     R     R       R       R       unf       in      none
+running               | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none
+running unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in      none
+running pivot         | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none
+running once          | cl    R     E       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none
+running once unheard| cl    R     E       R       R         R    old   ILL    na        na      ILL     nd    nd      E       P       unf       in      none
+probing               | rep   R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none
+probing unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in      none
+deferred                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in      none
+failed                | cl    na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none
+parked                | cl    na    na      na      na        na   na    na     na        na      ILL     R     U       U       U       unf       in        R
+parked timer          | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in        none
+parked paused         | held  na    na      na      na        na   na    na     na        na      ILL     P     U       U       U       unf       in        P
+compensation-due              | U     na    na      na      na        na   na    na     na        na      ILL     nd    U       U       U       unf       in      vain
+compensating               | cl    C     U       U       C         late old   ILL    na        na      ILL     U     U       U       U       unf       in      vain
+compensating unheard       | cl    C     U       U       C         late old   ILL    na        na      ILL     nd    nd      U       U       unf       in      vain
+compensating paused        | held  U     U       U       U         late old   ILL    na        na      ILL     U     U       U       U       unf       in      vain
+compensation-deferred           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in      vain
+compensation-failed           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in      vain
+completed             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin      vain
+refused               | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin      vain
+refused confirmed     | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin      vain
+refused closed        | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin      vain
+failed in doubt       | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin      vain
+compensated                | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin      vain
+ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin      vain
+not-compensated            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin      vain
+not-compensated in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin      vain";
 
 /// Columns: operators' acts. A refusal is because of the `state`, the `step`, a `doubt`, the `pivot`, or because the
 /// act would change nothing (`so`).
@@ -82,6 +85,9 @@ probing               | state    state   U      state      state P     so     st
 probing unheard       | state    state   U      state      state P     so     state   state
 deferred                | state    state   U      state      state P     so     state   state
 failed                | state    state   U      state      state P     so     state   state
+parked                | state    state   U      state      state P     so     state   state
+parked timer          | state    state   U      state      state P     so     state   state
+parked paused         | state    state   U      state      state so    P      state   state
 compensation-due              | state    state   state  state      state U     so     state   state
 compensating               | state    state   state  state      state U     so     state   state
 compensating unheard       | state    state   state  state      state U     so     state   state
@@ -161,6 +167,17 @@ fn given(row: &str) -> (Story, &'static str) {
         }
         "deferred" => {
             s.claim().succeed("a").deferred("b", 60_000);
+        }
+        "parked" | "parked paused" => {
+            s = Story::of(AWAITS);
+            s.claim().succeed("a");
+            if row == "parked paused" {
+                s.acts(Action::Pause);
+            }
+        }
+        "parked timer" => {
+            s = Story::of(TIMED);
+            s.claim().succeed("a");
         }
         "failed" => {
             s.claim().succeed("a").answer("b", failed());
@@ -252,6 +269,7 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
             let untaken = (column == "untaken").then_some(step);
             return Event::Overdue(untaken.into_iter().collect::<Untaken>().into());
         }
+        "event" => return s.event("paid", "e-1", json!({"amount": 7})),
         "confirmed" => return Event::Confirmed,
         "admit" => return Event::Admit,
         "reply" | "failure" | "put-off" => {}
@@ -336,6 +354,11 @@ fn outcome(s: &Story, then: Then) -> &'static str {
             Reason::Paused => "held",
             Reason::SetAside => "wait",
             Reason::InFlight => "in",
+            Reason::Repeated => "again",
+            Reason::NoStepAwaits => "none",
+            Reason::NoMatch => "no",
+            Reason::TooManyEvents => "full",
+            Reason::TooLate => "vain",
         },
         Then::Refused(refusal) => match refusal {
             OperationRefusal::State { .. } => "state",
@@ -415,7 +438,7 @@ fn the_tables_have_every_state() {
         steps.insert(state);
     }
     assert_eq!(orders, ProcessState::NAMES.into_iter().collect());
-    assert_eq!(steps.len(), 16, "every state of a step: {steps:?}");
+    assert_eq!(steps.len(), 17, "every state of a step: {steps:?}");
 }
 
 /// The value after a round trip through JSON text, as in the store.
@@ -433,6 +456,7 @@ fn every_state_is_stored_and_read_again() {
             assert_eq!(read_again(&s.order.steps), s.order.steps, "{row}");
             assert_eq!(read_again(&s.order.outbox), s.order.outbox, "{row}");
             assert_eq!(read_again(&s.order.incidents), s.order.incidents, "{row}");
+            assert_eq!(read_again(&s.order.events), s.order.events, "{row}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 use triad_core::decide::true_due;
 use triad_core::{
-    Action, Decision, Direction, Event, FailureKind, Operation, OperatorAct, Order, ProcessState,
-    Reason, Reply, ReplyOutcome, doubt,
+    Action, Decision, Direction, Event, FailureKind, Operation, OperatorAct, Order, Overdue,
+    ProcessState, Reason, Reply, ReplyOutcome, Timestamp, doubt,
 };
 
 use super::{Story, Then};
@@ -19,7 +19,11 @@ impl Story {
         match event {
             Event::Reply(reply) => self.check_reported(before, reply),
             Event::Overdue(_) => self.check_second_pass(event),
-            Event::Claim(_) | Event::Operate(_) | Event::Admit | Event::Confirmed => {}
+            Event::Claim(_)
+            | Event::Received(_)
+            | Event::Operate(_)
+            | Event::Admit
+            | Event::Confirmed => {}
         }
         self.check_hint(event);
         // An expression without a value fails again, unless its input or the workflow's version changes.
@@ -131,6 +135,9 @@ impl Story {
             .iter()
             .find_map(|s| Some((s.step.to_string(), s.state.out()?)));
         let Some((step, out)) = out else {
+            if let Some(until) = self.order.steps.iter().find_map(|s| s.state.parked_until()) {
+                return self.wait_ends(until);
+            }
             let event = self.claim_event();
             return self.takes(event);
         };
@@ -140,6 +147,20 @@ impl Story {
         };
         let reply = self.reply(&step, ReplyOutcome::Succeeded { output });
         self.takes(Event::Reply(reply))
+    }
+
+    /// The awaited event comes; a timer runs out.
+    fn wait_ends(&mut self, until: Timestamp) -> Then {
+        let taken = self.order.events.len();
+        let amount = self.details["amount"].clone();
+        let event = self.event("paid", &format!("late-{taken}"), json!({"amount": amount}));
+        match self.takes(event) {
+            Then::Written => Then::Written,
+            _ => {
+                self.now = self.now.max(until.plus(self.timing.skew));
+                self.takes(Event::Overdue(Overdue::default()))
+            }
+        }
     }
 
     fn does(&mut self, action: Action) -> Then {

@@ -9,9 +9,9 @@ use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{
     Accepted, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
-    Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Overdue, Reason, Reply,
-    ReplyOutcome, StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, Work, decide,
-    invariants,
+    Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Overdue, Reason, ReceivedEvent,
+    Reply, ReplyOutcome, StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, Work,
+    decide, invariants,
 };
 use triad_core::{doubt, effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
@@ -48,6 +48,23 @@ pub const PROBED: &str = r#"{"workflow": "probed",
     {"id": "pay", "agent": "y", "action": "do-pay", "input": {"sum": "${details.amount}"},
      "probe": {"action": "find-pay", "attempt_timeout": "4s"}, "compensation": {"action": "compensate-pay"}},
     {"id": "c", "agent": "x", "action": "do-c", "input": {"paid": "${steps.pay}"}, "compensation": {"action": "compensate-c"}}]}"#;
+
+/// `b` waits for the event `paid` with the order's amount, an hour at most; then the order is compensated.
+pub const AWAITS: &str = r#"{"workflow": "awaits",
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
+  "steps": [
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a"}},
+    {"id": "b", "await": {"event": "paid", "match": "event.amount == details.amount", "within": "1h"},
+     "compensation": {"agent": "y", "action": "refund", "input": "${output}"}},
+    {"id": "c", "agent": "y", "action": "do-c", "input": "${steps.b}", "compensation": {"action": "compensate-c"}}]}"#;
+
+/// `b` waits for a day.
+pub const TIMED: &str = r#"{"workflow": "timed",
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
+  "steps": [
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a"}},
+    {"id": "b", "wait": {"for": "1day"}},
+    {"id": "c", "agent": "y", "action": "do-c", "compensation": {"action": "compensate-c"}}]}"#;
 
 /// The result of an event.
 #[derive(Debug, PartialEq)]
@@ -172,6 +189,23 @@ impl Story {
         self
     }
 
+    /// An event from outside, for the order.
+    pub fn event(&self, event: &str, id: &str, data: Value) -> Event {
+        Event::Received(Box::new(ReceivedEvent {
+            order_id: self.order.id.clone(),
+            event: event.to_owned(),
+            id: id.to_owned(),
+            data,
+        }))
+    }
+
+    /// The result of an event from outside.
+    #[track_caller]
+    pub fn hears(&mut self, event: &str, id: &str, data: Value) -> Then {
+        let event = self.event(event, id, data);
+        self.when(event)
+    }
+
     /// A reply to the running attempt at a step, in either direction.
     pub fn reply(&self, step: &str, outcome: ReplyOutcome) -> Reply {
         let state = self.step(step);
@@ -230,7 +264,7 @@ impl Story {
                     let compensation = r.state.to_compensate().is_some();
                     let counted = match &w.compensation {
                         Some(c) if compensation => c.is_counted,
-                        _ => w.is_counted,
+                        _ => w.call().expect("a call").is_counted,
                     };
                     (r.step.to_string(), counted)
                 })

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::bounds;
 use crate::check::ids;
+use crate::compile::waits;
 use crate::expr::Expression;
-use crate::model::{CompensationDefinition, Definition};
+use crate::model::{CompensationDefinition, Definition, StepDefinition};
 use crate::problem::{Path, Problem, Problems};
 use crate::template::{self, Piece};
 
@@ -18,6 +21,8 @@ pub(crate) enum Role {
     Input,
     /// Input of a compensation.
     Compensation,
+    /// Condition of an event that a step waits for.
+    Event,
 }
 
 /// A compiled expression of a definition.
@@ -46,7 +51,28 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
                 Err(reason) => problems.push(Problem::new(at, reason).on_text([when.clone()])),
             }
         }
-        let mut inputs = vec![(Role::Input, top.key("input"), &written.input)];
+        for (nth, event) in written.awaits.iter().flat_map(waits::awaited).enumerate() {
+            let Some(matches) = &event.matches else {
+                continue;
+            };
+            let at = event_path(written, &top, nth);
+            let condition = waits::condition(matches);
+            match Expression::compiled_over(condition, &waits::EVENT_VARIABLES) {
+                Ok(expression) => all.push(Written {
+                    step,
+                    role: Role::Event,
+                    at,
+                    expression,
+                }),
+                Err(reason) => problems.push(Problem::new(at, reason).on_text([matches.clone()])),
+            }
+        }
+        let until = written.wait.as_ref().and_then(|wait| wait.until.as_deref());
+        let until = until.map_or(Value::Null, Value::from);
+        let mut inputs = vec![
+            (Role::Input, top.key("input"), &written.input),
+            (Role::Input, top.keys("wait.until"), &until),
+        ];
         if let Some(CompensationDefinition::Action(c)) = &written.compensation {
             inputs.push((Role::Compensation, top.keys("compensation.input"), &c.input));
         }
@@ -76,6 +102,17 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
         }
     }
     all
+}
+
+/// The place of an event's condition.
+fn event_path(step: &StepDefinition, at: &Path, nth: usize) -> Path {
+    let at = at.key("await");
+    let list = step.awaits.as_ref().and_then(|wait| {
+        let lists = [("first_of", &wait.first_of), ("all_of", &wait.all_of)];
+        lists.into_iter().find(|(_, events)| !events.is_empty())
+    });
+    let at = list.map_or(at.clone(), |(name, _)| at.key(name).index(nth));
+    at.key("match")
 }
 
 /// Checks the expressions. `ancestors` are the steps that each step comes after; `None` if that is not
@@ -118,7 +155,7 @@ fn check_read(
         return Some(match written.role {
             Role::Compensation => problem("reads its own step's output".to_owned())
                 .hint("a compensation reads its own step's output as `output`"),
-            Role::When | Role::Input => problem(format!(
+            Role::When | Role::Input | Role::Event => problem(format!(
                 "reads the output of {read}, which is this step: it has none before it is done"
             )),
         });
@@ -130,7 +167,7 @@ fn check_read(
         Role::Compensation => problem(format!(
             "reads the output of {read:?}, which the step does not come after"
         )),
-        Role::When | Role::Input => problem(format!(
+        Role::When | Role::Input | Role::Event => problem(format!(
             "reads the output of {read}, which need not have completed by then: add it to after"
         )),
     })

@@ -5,13 +5,14 @@
 //! retryable.
 
 pub(crate) mod expressions;
+mod kinds;
 mod numbers;
 pub(crate) mod search;
 
 use std::collections::BTreeSet;
 
 use crate::duration::Millis;
-use crate::model::{CompensationDefinition, Definition, ThenDefinition};
+use crate::model::{CompensationDefinition, Definition, OtherwiseDefinition, ThenDefinition};
 use crate::names::{self, check_name};
 use crate::problem::{Path, Problems};
 use crate::service;
@@ -23,6 +24,8 @@ pub use crate::problem::{Problem, TextPosition};
 /// Most steps of one workflow, inclusive; at least one is needed. The process record holds a record
 /// for each.
 pub const MAX_STEPS: usize = 32;
+/// Most events that one step may wait for, inclusive.
+pub const MAX_EVENTS: usize = 8;
 /// Most calls to the remote service that an author may allow for one attempt, inclusive. At least one
 /// call is needed.
 pub const MAX_CALLS: u32 = 100;
@@ -73,6 +76,7 @@ pub(crate) struct Checked {
 pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
     let mut problems = Problems::default();
     check_names(definition, limits, &mut problems);
+    kinds::check(definition, &mut problems);
     for (name, service) in &definition.agents {
         let at = Path::top().key("agents").key(name);
         let used = definition.agents_in_use().any(|agent| agent == name);
@@ -145,11 +149,15 @@ fn check_names(definition: &Definition, limits: &Limits, problems: &mut Problems
             problems
                 .push(Problem::new(at.key("id"), reason).hint("give each step an id of its own"));
         }
-        check_action(&step.action, at.key("action"), problems);
+        if let Some(action) = &step.action {
+            check_action(action, at.key("action"), problems);
+        }
         if let Some(probe) = &step.probe {
             check_action(&probe.action, at.keys("probe.action"), problems);
         }
-        check_agent(&step.agent, at.key("agent"), limits, problems);
+        if let Some(agent) = &step.agent {
+            check_agent(agent, at.key("agent"), limits, problems);
+        }
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {
             check_action(&c.action, at.keys("compensation.action"), problems);
             if let Some(agent) = &c.agent {
@@ -301,7 +309,11 @@ fn check_compensation(
                 if matches!(step.compensation, Some(CompensationDefinition::Action(_))) {
                     problems.add(at.key("compensation"), "a compensation from the point of no return on would never run: remove it");
                 }
-            } else if step.compensation.is_none() {
+                let otherwise = step.awaits.as_ref().and_then(|wait| wait.otherwise);
+                if otherwise == Some(OtherwiseDefinition::Compensate) {
+                    problems.add(at.keys("await.otherwise"), "cannot compensate from the point of no return on: use otherwise: error or continue");
+                }
+            } else if step.compensation.is_none() && !kinds::waits(step) {
                 problems.push(Problem::new(at.key("compensation"), "has no compensation").missing().hint(
                     "say how its effect is compensated, `compensation: { action: … }`, or write `compensation: none` if there is nothing to compensate",
                 ));

@@ -421,6 +421,14 @@ impl Scope {
         }
     }
 
+    /// The same scope with the variable `event`: what an event from outside brings.
+    #[must_use]
+    pub fn with_event(mut self, event: &Value) -> Self {
+        self.context
+            .add_variable_from_value("event", cel_value(event));
+        self
+    }
+
     /// A scope with these variables.
     pub(crate) fn of<'a>(variables: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Self {
         let mut context = Context::with_env(LANGUAGE.clone());

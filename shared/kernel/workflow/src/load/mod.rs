@@ -335,6 +335,9 @@ mod tests {
     fn a_short_word_is_a_text_and_not_a_boolean() {
         let text = "workflow: w\nsteps: [{id: y, agent: on, action: no, compensation: none}]";
         let workflow = from_yaml("w.yaml", text, &Limits::published()).unwrap();
-        assert_eq!(workflow.steps[0].agent.as_str(), "on");
+        assert_eq!(
+            workflow.steps[0].call().expect("a call").agent.as_str(),
+            "on"
+        );
     }
 }

@@ -216,6 +216,14 @@ impl Shape<'_> {
                 map.insert(key, value);
             } else if required.contains(&key.as_str()) {
                 whole &= self.make_up(map, &key, &at);
+            } else if properties.contains_key("await") && ["await", "wait"].contains(&key.as_str())
+            {
+                // The step still waits, and needs no agent.
+                let made = match key.as_str() {
+                    "wait" => json!({"for": MADE_UP_SPAN}),
+                    _ => json!({"event": MADE_UP, "within": MADE_UP_SPAN}),
+                };
+                map.insert(key, made);
             }
         }
         for key in required {
@@ -255,6 +263,7 @@ impl Shape<'_> {
                 made_up_id(index).into()
             }
             ("workflow" | "agent" | "action", _) => MADE_UP.into(),
+            ("within", Some(_)) => MADE_UP_SPAN.into(),
             _ => return false,
         };
         map.insert(key.to_owned(), made);
@@ -302,6 +311,9 @@ impl Shape<'_> {
 
 /// Placeholder for a missing name.
 const MADE_UP: &str = "x";
+
+/// Placeholder for a missing time.
+const MADE_UP_SPAN: &str = "1s";
 
 /// Placeholder for a missing id of a step.
 pub(super) fn made_up_id(index: usize) -> String {

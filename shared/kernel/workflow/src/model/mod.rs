@@ -67,7 +67,7 @@ impl Definition {
                 Some(CompensationDefinition::Action(action)) => action.agent.as_deref(),
                 _ => None,
             };
-            std::iter::once(step.agent.as_str()).chain(compensation)
+            step.agent.as_deref().into_iter().chain(compensation)
         })
     }
 }
@@ -103,10 +103,18 @@ impl Defaults {
 pub struct StepDefinition {
     /// Name of the step, unique in the workflow.
     pub id: String,
-    /// Name of the agent that carries the step out.
-    pub agent: String,
+    /// Name of the agent that carries the step out. Needed, with `action`, unless the step has `wait` or `await`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// Name of the action that the agent is asked for.
-    pub action: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The step calls nothing and waits for a moment. Absent: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<TimerDefinition>,
+    /// The step calls nothing and waits for events from outside. Absent: it does not.
+    #[serde(default, rename = "await", skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<AwaitDefinition>,
     /// Input of the action: any value; `${ … }` inside strings is an expression. Absent: `{}`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
@@ -145,6 +153,73 @@ pub struct StepDefinition {
     /// only retried. Absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub point_of_no_return: bool,
+}
+
+/// A wait for a moment: `for` a time, or `until` a moment.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TimerDefinition {
+    /// How long the step waits from when it begins, such as `3d`; at most 366 days.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub span: Option<Millis>,
+    /// Until when it waits: a text such as `2026-12-24T08:00:00Z`, `2026-12-24T08:00` or `2026-12-24`, in which
+    /// `${ … }` is an expression. A moment that has passed ends the wait at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// The time zone of an `until` that names none, such as `Europe/Paris`. Absent: UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+/// A wait for one event, for the first of several, or for all of several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AwaitDefinition {
+    /// The name of the event. The step's output is what it brings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// With `event`: a condition that it must fulfil, one expression over `event`, what it brings, and the step's
+    /// variables, such as `event.amount == details.amount`. Absent: any such event does.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matches: Option<String>,
+    /// Events of which the first one ends the wait. The output is `{event: its name, data: what it brings}`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_of: Vec<EventDefinition>,
+    /// Events that are all waited for. The output has what each brings, by its name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub all_of: Vec<EventDefinition>,
+    /// How long the step waits at most, from when it begins; at most 366 days.
+    pub within: Millis,
+    /// What is done if the time is over. Absent: `compensate` before the point of no return, `error` from there on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<OtherwiseDefinition>,
+}
+
+/// One of several events that a step waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EventDefinition {
+    /// The name of the event.
+    pub event: String,
+    /// As in `await`.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matches: Option<String>,
+}
+
+/// What is done when an event has not come in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum OtherwiseDefinition {
+    /// The completed steps are compensated, and the order ends.
+    Compensate,
+    /// The order stops in the state Error, with an alert, for an operator.
+    Error,
+    /// The order goes on; the step's output is null.
+    Continue,
 }
 
 /// A question to the service: did the effect under this key happen?

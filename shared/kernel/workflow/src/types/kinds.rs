@@ -99,7 +99,7 @@ pub(crate) struct Fields {
 }
 
 impl Type {
-    pub(crate) fn of(kinds: Kinds) -> Self {
+    pub(crate) const fn of(kinds: Kinds) -> Self {
         Self {
             kinds,
             elements: None,
@@ -109,7 +109,7 @@ impl Type {
     }
 
     /// Any value of JSON.
-    pub(crate) fn any() -> Self {
+    pub(crate) const fn any() -> Self {
         Self::of(Kinds::JSON)
     }
 

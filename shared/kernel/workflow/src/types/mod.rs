@@ -91,8 +91,9 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
 /// The outputs of the steps of which the description of their service says something.
 fn outputs(definition: &Definition) -> Vec<(&str, Type)> {
     let known = definition.steps.iter().filter_map(|step| {
-        let service = definition.agents.get(&step.agent)?;
-        Some((step.id.as_str(), service::output(service, &step.action)?))
+        let service = definition.agents.get(step.agent.as_ref()?)?;
+        let output = service::output(service, step.action.as_ref()?)?;
+        Some((step.id.as_str(), output))
     });
     known.collect()
 }
@@ -145,7 +146,9 @@ fn around<'a>(
 ) -> Around<'a> {
     // When a step runs, its own condition held.
     let facts = match (role, condition_of(all, step)) {
-        (Role::Input | Role::Compensation, Some(own)) => assume(own.tree(), true, conditions),
+        (Role::Input | Role::Compensation | Role::Event, Some(own)) => {
+            assume(own.tree(), true, conditions)
+        }
         _ => Facts::new(),
     };
     Around {
@@ -155,9 +158,15 @@ fn around<'a>(
         conditions,
         outputs,
         facts,
-        variables: &[],
+        variables: match role {
+            Role::Event => EVENT,
+            Role::When | Role::Input | Role::Compensation => &[],
+        },
     }
 }
+
+/// What an event brings is any value.
+const EVENT: &[(&str, Type)] = &[("event", Type::any())];
 
 fn faults(
     definition: &Definition,
@@ -176,7 +185,7 @@ fn faults(
     );
     let mut infer = Infer::new(&around);
     let found = crate::expr::with_stack(|| infer.of(written.expression.tree()));
-    if written.role == Role::When && infer.faults.is_empty() {
+    if matches!(written.role, Role::When | Role::Event) && infer.faults.is_empty() {
         let condition = written.expression.source();
         if found.may_be_skipped.is_some() || !found.kinds.may(Kinds::BOOL) {
             let is = match found.may_be_skipped {

@@ -295,16 +295,12 @@ pub(super) fn check_inputs<'a>(
             };
             fit.input(written, input, &wanted, &at);
         };
-        let of_step = (step.agent.as_str(), step.action.as_str());
-        check(
-            of_step.0,
-            of_step.1,
-            &step.input,
-            at.key("input"),
-            Role::Input,
-        );
-        if let Some(CompensationDefinition::Action(c)) = &step.compensation {
-            let agent = c.agent.as_deref().unwrap_or(&step.agent);
+        if let (Some(agent), Some(action)) = (&step.agent, &step.action) {
+            check(agent, action, &step.input, at.key("input"), Role::Input);
+        }
+        if let Some(CompensationDefinition::Action(c)) = &step.compensation
+            && let Some(agent) = c.agent.as_ref().or(step.agent.as_ref())
+        {
             let at = at.keys("compensation.input");
             check(agent, &c.action, &c.input, at, Role::Compensation);
         }

@@ -1,7 +1,7 @@
 //! The compiled form of a step: declared, inherited and default values.
 
 use serde_json::{Value, json};
-use triad_workflow::{Limits, Millis, Repeat, Step, Workflow};
+use triad_workflow::{Call, Limits, Millis, Repeat, Step, Workflow};
 
 /// A workflow of one step with these fields, and with these defaults.
 fn workflow(fields: &Value, defaults: &Value) -> Workflow {
@@ -19,11 +19,18 @@ fn step(fields: &Value) -> Step {
     workflow(fields, &json!({})).steps.remove(0)
 }
 
+fn call(step: &Step) -> &Call {
+    step.call().expect("a step that calls")
+}
+
 #[test]
 fn a_step_is_safe_to_repeat_unless_it_says_otherwise() {
     let step = step(&json!({}));
-    assert_eq!(step.repeat, Repeat::Safe);
-    assert_eq!((step.retry.calls_per_attempt, step.is_counted), (3, false));
+    assert_eq!(call(&step).repeat, Repeat::Safe);
+    assert_eq!(
+        (call(&step).retry.calls_per_attempt, call(&step).is_counted),
+        (3, false)
+    );
 }
 
 #[test]
@@ -37,8 +44,11 @@ fn an_attempt_that_may_not_be_repeated_is_one_counted_call() {
             &json!({"retry": {"calls_per_attempt": 5}}),
         );
         let step = &workflow.steps[0];
-        assert!(!step.repeat.is_safe());
-        assert_eq!((step.retry.calls_per_attempt, step.is_counted), (1, true));
+        assert!(!call(step).repeat.is_safe());
+        assert_eq!(
+            (call(step).retry.calls_per_attempt, call(step).is_counted),
+            (1, true)
+        );
         let compensation = step.compensation.as_ref().unwrap();
         assert_eq!(
             (
@@ -55,8 +65,8 @@ fn an_attempt_that_may_not_be_repeated_is_one_counted_call() {
 fn a_probe_has_its_own_deadline_or_the_steps() {
     let within = |probe: Value| {
         let step = step(&json!({"probe": probe, "attempt_timeout": "20s"}));
-        let Repeat::Probe(probe) = step.repeat else {
-            panic!("{:?}", step.repeat)
+        let Repeat::Probe(probe) = &call(&step).repeat else {
+            panic!("{:?}", call(&step).repeat)
         };
         assert_eq!(probe.retry.calls_per_attempt, 3);
         probe.attempt_timeout
@@ -72,7 +82,7 @@ fn without_a_declared_total_it_is_what_the_attempts_add_up_to() {
     let total = |fields: Value| {
         let mut fields = fields;
         fields["supervisor"] = supervisor.clone();
-        step(&fields).calls_per_run
+        step(&fields).calls_per_run()
     };
     assert_eq!(total(json!({"retry": {"calls_per_attempt": 2}})), 2 * 7);
     assert_eq!(total(json!({"at_most_once": true})), 7);
@@ -86,7 +96,7 @@ fn without_a_declared_total_it_is_what_the_attempts_add_up_to() {
 #[test]
 fn a_declared_total_is_kept_and_counted() {
     let step = step(&json!({"retry": {"calls_per_attempt": 2, "calls_per_run": 5}}));
-    assert_eq!((step.calls_per_run, step.is_counted), (5, true));
+    assert_eq!((step.calls_per_run(), call(&step).is_counted), (5, true));
 }
 
 #[test]
@@ -105,7 +115,7 @@ fn a_compensation_inherits_the_steps_retry_and_declares_its_own() {
 fn a_total_in_the_defaults_is_each_steps() {
     let defaults = json!({"retry": {"calls_per_attempt": 1, "calls_per_run": 6}});
     let workflow = workflow(&json!({}), &defaults);
-    assert_eq!(workflow.steps[0].calls_per_run, 6);
+    assert_eq!(workflow.steps[0].calls_per_run(), 6);
     assert_eq!(workflow.worst_case_calls(), 12, "forward and compensation");
 }
 
@@ -116,7 +126,7 @@ fn work_may_be_deferred_for_a_day_or_as_long_as_is_said_forward_and_back() {
         let fields = supervisor.map_or(json!({}), |s| json!({"supervisor": s}));
         let step = step(&fields);
         (
-            step.policy.defer_for,
+            call(&step).policy.defer_for,
             step.compensation.unwrap().policy.defer_for,
         )
     };

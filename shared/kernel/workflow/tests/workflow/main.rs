@@ -7,4 +7,5 @@ mod search;
 mod service_types;
 mod types;
 mod values;
+mod waits;
 mod warnings;

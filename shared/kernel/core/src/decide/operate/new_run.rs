@@ -51,6 +51,10 @@ pub(super) fn try_again(record: &mut StepRecord) {
     let Some(attempt) = record.state.attempt() else {
         return;
     };
+    // What a step waits for may still come, and its time has not begun anew.
+    if record.state.parked_until().is_some() {
+        return;
+    }
     // The step's request may have been under way when the order stopped, and no reply has been taken since.
     doubt::abandon(record);
     match record.state {
@@ -98,6 +102,9 @@ fn correct(
         .workflow
         .step_index(step.as_str())
         .ok_or_else(|| refuse("the workflow has no such step".into()))?;
+    if ctx.workflow.steps[index].call().is_none() {
+        return Err(refuse("it waits, and has no input".into()));
+    }
     let record = &order.steps[index];
     let goes_on = record.state.is_retry_due();
     if !goes_on && record.state != StepState::Waiting {

@@ -1,5 +1,7 @@
 //! Compilation of a written definition to a workflow: checked, with every default resolved.
 
+pub(crate) mod waits;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,7 +22,8 @@ use crate::search::SearchKeys;
 use crate::service::CallDefinition;
 use crate::template::Template;
 use crate::workflow::{
-    Above, Compensation, DEFAULT_ATTEMPT_TIMEOUT, Policy, Probe, Repeat, Retry, Step, Workflow,
+    Above, Call, Compensation, DEFAULT_ATTEMPT_TIMEOUT, Otherwise, Policy, Probe, Repeat, Retry,
+    Step, StepKind, Workflow,
 };
 
 const DEFAULT_CALLS: u32 = 3;
@@ -109,14 +112,14 @@ fn calls(
     definition: &Definition,
 ) -> BTreeMap<(AgentName, String), Arc<CallDefinition>> {
     let named = steps.iter().flat_map(|step| {
-        let probe = match &step.repeat {
-            Repeat::Probe(probe) => Some((&step.agent, &probe.action)),
+        let call = step.call();
+        let probe = call.and_then(|call| match &call.repeat {
+            Repeat::Probe(probe) => Some((&call.agent, &probe.action)),
             Repeat::Safe | Repeat::Never => None,
-        };
+        });
         let compensation = step.compensation.as_ref().map(|c| (&c.agent, &c.action));
-        std::iter::once((&step.agent, &step.action))
-            .chain(probe)
-            .chain(compensation)
+        let action = call.map(|call| (&call.agent, &call.action));
+        action.into_iter().chain(probe).chain(compensation)
     });
     let described = named.filter_map(|(agent, action)| {
         let service = definition.agents.get(agent.as_str())?;
@@ -137,24 +140,69 @@ pub(crate) fn step(
     defaults: &crate::model::Defaults,
     planned: &check::Planned,
 ) -> Result<Step, String> {
-    let agent = AgentName::new(&written.agent).map_err(|e| e.to_string())?;
     let attempt_timeout = written
         .attempt_timeout
         .or(defaults.attempt_timeout)
         .unwrap_or(DEFAULT_ATTEMPT_TIMEOUT);
-    let written_retry = written.retry.as_ref().or(defaults.retry.as_ref());
+    let retry = written.retry.as_ref().or(defaults.retry.as_ref());
+    let supervised = written.supervisor.as_ref().or(defaults.supervisor.as_ref());
+    let policy = policy(supervised);
+    let kind = match (&written.wait, &written.awaits) {
+        (Some(timer), _) => StepKind::Timer(waits::timer(timer)?),
+        (None, Some(events)) => StepKind::Await(waits::events(events, planned.may_be_compensated)?),
+        (None, None) => StepKind::Call(Box::new(call(written, attempt_timeout, retry, policy)?)),
+    };
+    let then = match &kind {
+        StepKind::Await(wait) if wait.otherwise == Otherwise::Error => Above::Error,
+        _ => above(
+            supervised,
+            planned.may_be_compensated,
+            written.supervisor.is_some(),
+        ),
+    };
+    let compensation = match &written.compensation {
+        Some(CompensationDefinition::Action(action)) if planned.may_be_compensated => {
+            let agent = action.agent.as_ref().or(written.agent.as_ref());
+            let agent = agent.ok_or("its compensation has no agent")?;
+            Some(compensation(
+                action,
+                agent,
+                attempt_timeout,
+                retry,
+                &policy,
+            )?)
+        }
+        _ => None,
+    };
+    Ok(Step {
+        id: StepId::new(&written.id).map_err(|e| e.to_string())?,
+        after: planned.after.clone(),
+        when: written
+            .when
+            .as_deref()
+            .map(Expression::compiled)
+            .transpose()?,
+        kind,
+        then,
+        compensation,
+        is_pivot: written.point_of_no_return,
+    })
+}
+
+fn call(
+    written: &StepDefinition,
+    attempt_timeout: Millis,
+    written_retry: Option<&RetryDefinition>,
+    policy: Policy,
+) -> Result<Call, String> {
+    let (Some(agent), Some(action)) = (&written.agent, &written.action) else {
+        return Err("it has neither an agent with an action, nor `wait` or `await`".to_owned());
+    };
     let mut retry = retry(written_retry);
     let repeat = repeat(written, attempt_timeout, retry);
     if !repeat.is_safe() {
         retry.calls_per_attempt = 1;
     }
-    let supervised = written.supervisor.as_ref().or(defaults.supervisor.as_ref());
-    let policy = policy(supervised);
-    let then = above(
-        supervised,
-        planned.may_be_compensated,
-        written.supervisor.is_some(),
-    );
     let declared = written_retry.and_then(|r| r.calls_per_run);
     let calls_per_run = declared.unwrap_or_else(|| {
         let probe = match &repeat {
@@ -163,38 +211,22 @@ pub(crate) fn step(
         };
         (retry.calls_per_attempt + probe).saturating_mul(policy.max_attempts())
     });
-    let compensation = match &written.compensation {
-        Some(CompensationDefinition::Action(action)) if planned.may_be_compensated => Some(
-            compensation(action, &agent, attempt_timeout, written_retry, &policy)?,
-        ),
-        _ => None,
-    };
-    Ok(Step {
-        id: StepId::new(&written.id).map_err(|e| e.to_string())?,
-        agent,
-        action: written.action.clone(),
+    Ok(Call {
+        agent: AgentName::new(agent).map_err(|e| e.to_string())?,
+        action: action.clone(),
         input: input(&written.input)?,
-        after: planned.after.clone(),
-        when: written
-            .when
-            .as_deref()
-            .map(Expression::compiled)
-            .transpose()?,
         attempt_timeout,
         retry,
         calls_per_run,
         is_counted: declared.is_some() || !repeat.is_safe(),
         repeat,
         policy,
-        then,
-        compensation,
-        is_pivot: written.point_of_no_return,
     })
 }
 
 fn compensation(
     action: &CompensationAction,
-    agent: &AgentName,
+    agent: &str,
     attempt_timeout: Millis,
     step_retry: Option<&RetryDefinition>,
     policy: &Policy,
@@ -208,10 +240,7 @@ fn compensation(
     };
     let declared = written.and_then(|r| r.calls_per_run);
     Ok(Compensation {
-        agent: match &action.agent {
-            Some(other) => AgentName::new(other).map_err(|e| e.to_string())?,
-            None => agent.clone(),
-        },
+        agent: AgentName::new(agent).map_err(|e| e.to_string())?,
         action: action.action.clone(),
         input: input(&action.input)?,
         attempt_timeout: action.attempt_timeout.unwrap_or(attempt_timeout),

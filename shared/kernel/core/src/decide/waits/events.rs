@@ -1,0 +1,199 @@
+//! Events from outside: which step takes one, which are kept for later, and which come in vain.
+
+use std::slice;
+
+use serde_json::{Map, Value, json};
+use triad_workflow::{Await, Step, StepIndex, StepKind};
+
+use super::super::{Decision, Draft, Halt, Reason, forward, next_version, transition};
+use super::complete;
+use crate::context::{Context, NeedsDetails};
+use crate::ids::Timestamp;
+use crate::input;
+use crate::order::Order;
+use crate::outbox::Writer;
+use crate::received::{KeptEvent, MAX_KEPT, ReceivedEvent};
+use crate::step::StepState;
+
+/// Decides on an event for an order that runs: the first step that waits for it takes it. If none does yet, but a later
+/// step will, it is kept.
+pub(in super::super) fn take(
+    ctx: &Context<'_>,
+    order: &Order,
+    received: &ReceivedEvent,
+    now: Timestamp,
+) -> Result<Decision, Halt> {
+    if is_repeated(order, received) {
+        return Ok(Decision::Ignore(Reason::Repeated));
+    }
+    let mut next = next_version(order, Writer::Scheduler);
+    next.events.push(kept(received, now));
+    let mut is_awaited = false;
+    for (index, step) in ctx.workflow.steps.iter().enumerate() {
+        let StepKind::Await(wait) = &step.kind else {
+            continue;
+        };
+        if next.steps[index].state.parked_until().is_none() || !awaits(step, &received.event) {
+            continue;
+        }
+        is_awaited = true;
+        let output = collect(ctx, &mut next, index, wait)?;
+        if let Some(output) = output {
+            complete(ctx, &mut next, index, output, now);
+            forward::advance(ctx, &mut next, now)?;
+        }
+        let is_taken = next
+            .events
+            .iter()
+            .any(|e| is_same(e, received) && e.step.is_some());
+        if is_taken {
+            return Ok(transition(ctx, next, now));
+        }
+    }
+    let will_wait = order
+        .steps
+        .iter()
+        .zip(&ctx.workflow.steps)
+        .any(|(record, step)| {
+            let is_ahead = record.state == StepState::Waiting || record.state.is_retry_due();
+            is_ahead && awaits(step, &received.event)
+        });
+    Ok(match (will_wait, is_awaited) {
+        (true, _) if is_full(order) => Decision::Ignore(Reason::TooManyEvents),
+        (true, _) => transition(ctx, next, now),
+        (false, true) => Decision::Ignore(Reason::NoMatch),
+        (false, false) => Decision::Ignore(Reason::NoStepAwaits),
+    })
+}
+
+/// Keeps an event for an order whose definition cannot be read yet.
+pub(in super::super) fn keep_unread(
+    order: &Order,
+    received: &ReceivedEvent,
+    now: Timestamp,
+) -> Decision {
+    if is_repeated(order, received) {
+        return Decision::Ignore(Reason::Repeated);
+    }
+    if is_full(order) {
+        return Decision::Ignore(Reason::TooManyEvents);
+    }
+    let mut next = next_version(order, Writer::Scheduler);
+    next.events.push(kept(received, now));
+    next.decided()
+}
+
+/// Why an event for an order that has finished, or is being compensated, changes nothing.
+pub(in super::super) fn too_late(order: &Order, received: &ReceivedEvent) -> Reason {
+    match is_repeated(order, received) {
+        true => Reason::Repeated,
+        false => Reason::TooLate,
+    }
+}
+
+/// Gives a step the events that it waits for, of those that nobody has taken, oldest first. Returns its output once it
+/// has what it needs.
+pub(super) fn collect(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    index: StepIndex,
+    wait: &Await,
+) -> Result<Option<Value>, NeedsDetails> {
+    let id = order.steps[index].step.clone();
+    for at in 0..order.events.len() {
+        let event = &order.events[at];
+        let has = |e: &KeptEvent| {
+            e.step.as_ref() == Some(&id) && e.data.is_some() && e.event == event.event
+        };
+        if event.step.is_some() || order.events.iter().any(has) || !fits(ctx, order, wait, event)? {
+            continue;
+        }
+        let event = &mut order.events[at];
+        event.step = Some(id.clone());
+        if !wait.needs_all {
+            let data = event.data.take().unwrap_or_default();
+            return Ok(Some(match wait.is_single {
+                true => data,
+                false => json!({"event": event.event, "data": data}),
+            }));
+        }
+    }
+    let own = |e: &&mut KeptEvent| e.step.as_ref() == Some(&id) && e.data.is_some();
+    if !wait.needs_all || order.events.iter_mut().filter(own).count() < wait.events.len() {
+        return Ok(None);
+    }
+    let brought = order.events.iter_mut().filter(own);
+    let brought: Map<String, Value> = brought
+        .map(|e| (e.event.clone(), e.data.take().unwrap_or_default()))
+        .collect();
+    Ok(Some(brought.into()))
+}
+
+/// The names of the events that a step still waits for, for people.
+pub(super) fn missing(order: &Order, index: StepIndex, wait: &Await) -> String {
+    let id = Some(&order.steps[index].step);
+    let has = |name: &str| {
+        let mut events = order.events.iter();
+        wait.needs_all
+            && events.any(|e| e.step.as_ref() == id && e.data.is_some() && e.event == name)
+    };
+    let names = wait.events.iter().map(|e| e.event.as_str());
+    let missing: Vec<&str> = names.filter(|name| !has(name)).collect();
+    missing.join(", ")
+}
+
+/// Whether an event is one that a step waits for, and fulfils its condition. A condition that has no value does not
+/// hold.
+fn fits(
+    ctx: &Context<'_>,
+    order: &Order,
+    wait: &Await,
+    event: &KeptEvent,
+) -> Result<bool, NeedsDetails> {
+    let mut events = wait.events.iter();
+    let Some(awaited) = events.find(|awaited| awaited.event == event.event) else {
+        return Ok(false);
+    };
+    let Some(condition) = &awaited.matches else {
+        return Ok(true);
+    };
+    let data = event.data.clone().unwrap_or_default();
+    let scope = input::scope(ctx, order, slice::from_ref(condition), None)?.with_event(&data);
+    Ok(condition.holds(&scope).unwrap_or(false))
+}
+
+/// Whether a step waits for events of this name, now or later.
+fn awaits(step: &Step, event: &str) -> bool {
+    match &step.kind {
+        StepKind::Await(wait) => wait.events.iter().any(|awaited| awaited.event == event),
+        StepKind::Call(_) | StepKind::Timer(_) => false,
+    }
+}
+
+fn kept(received: &ReceivedEvent, now: Timestamp) -> KeptEvent {
+    KeptEvent {
+        event: received.event.clone(),
+        id: received.id.clone(),
+        at: now,
+        step: None,
+        data: Some(received.data.clone()),
+    }
+}
+
+fn is_same(event: &KeptEvent, received: &ReceivedEvent) -> bool {
+    (&event.event, &event.id) == (&received.event, &received.id)
+}
+
+fn is_repeated(order: &Order, received: &ReceivedEvent) -> bool {
+    order.events.iter().any(|event| is_same(event, received))
+}
+
+/// Whether the order keeps as many events as it may.
+fn is_full(order: &Order) -> bool {
+    order
+        .events
+        .iter()
+        .filter(|event| event.step.is_none())
+        .count()
+        >= MAX_KEPT
+}

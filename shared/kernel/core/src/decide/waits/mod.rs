@@ -1,0 +1,108 @@
+//! Steps that wait: how a wait begins, and what happens when its time is over.
+//!
+//! A wait is no attempt at a call: nothing is sent, nothing is counted, and no service has any part in it. Its step is
+//! parked ([`Work::Parked`]), and the due index has the moment at which it is over.
+
+mod events;
+mod timer;
+
+use serde_json::Value;
+use triad_workflow::{Otherwise, StepIndex, StepKind};
+
+use super::{Draft, forward, give_up, push_step_completed};
+use crate::context::{Context, NeedsDetails};
+use crate::failure::{Failure, FailureKind};
+use crate::ids::{Attempt, Timestamp};
+use crate::order::{Incident, IncidentKind};
+use crate::step::{StepState, Work};
+
+pub(super) use events::{keep_unread, take, too_late};
+
+/// Begins the wait of a step, as the one after `last`. It is over at once if its moment has passed, or the events have
+/// come before. False if an expression has no value and the step was given up.
+pub(super) fn begin(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    index: StepIndex,
+    last: Attempt,
+    now: Timestamp,
+) -> Result<bool, NeedsDetails> {
+    let kind = &ctx.workflow.steps[index].kind;
+    let until = match kind {
+        StepKind::Timer(timer) => timer::until(ctx, order, timer, now)?,
+        StepKind::Await(wait) => Ok(now.plus(wait.within)),
+        // A call is no wait: `forward::start` makes its request.
+        StepKind::Call(_) => return Ok(true),
+    };
+    let until = match until {
+        Ok(until) => until,
+        Err(error) => {
+            forward::undefined(ctx, order, index, &error, now)?;
+            return Ok(false);
+        }
+    };
+    order.steps[index].state = StepState::Acting(Work::Parked {
+        attempt: last.next(),
+        since: now,
+        until,
+    });
+    let output = match kind {
+        StepKind::Await(wait) => events::collect(ctx, order, index, wait)?,
+        _ => (until <= now).then_some(Value::Null),
+    };
+    if let Some(output) = output {
+        complete(ctx, order, index, output, now);
+    }
+    Ok(true)
+}
+
+/// Ends a wait whose time is over. False if the step was given up, and the decision with it: awaited events have not
+/// come, and the definition says that the order does not go on without them.
+pub(super) fn over(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    index: StepIndex,
+    now: Timestamp,
+) -> Result<bool, NeedsDetails> {
+    let missing = match &ctx.workflow.steps[index].kind {
+        StepKind::Await(wait) if wait.otherwise != Otherwise::Continue => {
+            events::missing(order, index, wait)
+        }
+        StepKind::Await(_) | StepKind::Timer(_) | StepKind::Call(_) => {
+            complete(ctx, order, index, Value::Null, now);
+            return Ok(true);
+        }
+    };
+    let record = &mut order.steps[index];
+    let text = format!("did not come in time: {missing}");
+    let failure = Failure::new(FailureKind::TimedOut, "no-event", &text).in_step(&record.step);
+    record.error = Some(failure.clone());
+    let Some(&Work::Parked { attempt, since, .. }) = record.state.work() else {
+        return Ok(true);
+    };
+    record.state = StepState::due(attempt);
+    order.note(Incident {
+        attempt: Some(attempt),
+        started: Some(since),
+        ..Incident::new(IncidentKind::AttemptFailed, now).of(&failure)
+    });
+    give_up(ctx, order, index, failure, now)?;
+    Ok(false)
+}
+
+/// Completes a step whose wait has ended.
+fn complete(ctx: &Context<'_>, order: &mut Draft, index: StepIndex, output: Value, now: Timestamp) {
+    let position = forward::next_position(order);
+    let record = &mut order.steps[index];
+    let Some(&Work::Parked { attempt, since, .. }) = record.state.work() else {
+        return;
+    };
+    record.state = StepState::Completed {
+        attempt,
+        started: Some(since),
+        finished: now,
+        position,
+        output: output.into(),
+    };
+    push_step_completed(ctx, order, index, now);
+}

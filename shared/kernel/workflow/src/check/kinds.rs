@@ -1,0 +1,171 @@
+//! Checks of what a step does: it calls an agent, waits for a moment, or waits for events; exactly one of them.
+
+use std::collections::BTreeSet;
+
+use chrono_tz::Tz;
+use serde_json::Value;
+
+use crate::check::MAX_EVENTS;
+use crate::compile::waits;
+use crate::duration::Millis;
+use crate::model::{
+    AwaitDefinition, CompensationDefinition, Definition, NoCompensation, StepDefinition,
+    TimerDefinition,
+};
+use crate::moment::moment;
+use crate::names::check_event;
+use crate::problem::{Path, Problem, Problems};
+use crate::template::Template;
+
+const ONE_OF: &str =
+    "a step calls a service with `agent` and `action`, or waits with `wait` or `await`";
+
+/// Whether a step waits and calls nothing.
+pub(super) fn waits(step: &StepDefinition) -> bool {
+    step.wait.is_some() || step.awaits.is_some()
+}
+
+pub(super) fn check(definition: &Definition, problems: &mut Problems) {
+    for (index, step) in definition.steps.iter().enumerate() {
+        let at = Path::step(index);
+        if !waits(step) {
+            for (key, is_there) in [
+                ("agent", step.agent.is_some()),
+                ("action", step.action.is_some()),
+            ] {
+                if !is_there {
+                    let reason = format!("`{key}` is missing");
+                    problems.push(Problem::new(at.key(key), reason).missing().hint(ONE_OF));
+                }
+            }
+            continue;
+        }
+        check_keys(step, &at, problems);
+        if let Some(timer) = &step.wait {
+            check_timer(timer, &at.key("wait"), problems);
+        }
+        if let Some(events) = &step.awaits {
+            check_events(events, &at.key("await"), problems);
+        }
+    }
+}
+
+/// Reports keys that only a step that calls a service may have.
+fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
+    let of_calls = [
+        ("agent", step.agent.is_some()),
+        ("action", step.action.is_some()),
+        ("input", !step.input.is_null()),
+        ("attempt_timeout", step.attempt_timeout.is_some()),
+        ("retry", step.retry.is_some()),
+        ("supervisor", step.supervisor.is_some()),
+        ("at_most_once", step.at_most_once),
+        ("probe", step.probe.is_some()),
+        ("point_of_no_return", step.point_of_no_return),
+        ("await", step.wait.is_some() && step.awaits.is_some()),
+    ];
+    let wrong: Vec<&str> = of_calls
+        .iter()
+        .filter(|(_, is)| *is)
+        .map(|(key, _)| *key)
+        .collect();
+    if let [first, ..] = wrong[..] {
+        let reason = format!("a step that waits cannot have `{}`", wrong.join("`, `"));
+        problems.push(Problem::new(at.key(first), reason).on_key().hint(ONE_OF));
+    }
+    let at = at.key("compensation");
+    match (&step.compensation, &step.wait) {
+        (Some(CompensationDefinition::Action(_)), Some(_)) => {
+            problems.add(
+                at,
+                "a wait has no effect that could be compensated: remove it",
+            );
+        }
+        (Some(CompensationDefinition::Action(action)), None) if action.agent.is_none() => {
+            let reason = "`agent` is missing: a step that waits has none of its own";
+            problems.push(Problem::new(at.key("agent"), reason).missing());
+        }
+        (Some(CompensationDefinition::None(NoCompensation::None)), _)
+        | (Some(CompensationDefinition::Action(_)), None)
+        | (None, _) => {}
+    }
+}
+
+fn check_timer(timer: &TimerDefinition, at: &Path, problems: &mut Problems) {
+    let hint = "write `for: 3d`, or `until: \"${details.date}\"`";
+    match (timer.span, &timer.until) {
+        (Some(_), Some(_)) => {
+            let reason = "has to have either `for` or `until`";
+            problems.push(Problem::new(at.clone(), reason).hint(hint));
+        }
+        (None, None) => {
+            let reason = "`for` or `until` is missing";
+            problems.push(Problem::new(at.key("for"), reason).missing().hint(hint));
+        }
+        (Some(_), None) | (None, Some(_)) => {}
+    }
+    if timer.span == Some(Millis(0)) {
+        problems.add(at.key("for"), "no time is no wait: remove the step");
+    }
+    let zone = waits::zone(timer.zone.as_deref());
+    if let Err(reason) = &zone {
+        let hint = "write the name of a place, such as Europe/Paris, or UTC";
+        problems.push(Problem::new(at.key("zone"), reason.clone()).hint(hint));
+    }
+    match &timer.until {
+        None if timer.zone.is_some() => {
+            problems.add(at.key("zone"), "says something of `until` alone: remove it");
+        }
+        None => {}
+        // What does not compile is reported with the other expressions.
+        Some(until) => {
+            if let Ok(Template::Constant(Value::String(text))) =
+                Template::compiled(&Value::from(until.as_str()))
+                && let Err(reason) = moment(&text, zone.unwrap_or(Tz::UTC))
+            {
+                problems.add(at.key("until"), reason.to_string());
+            }
+        }
+    }
+}
+
+fn check_events(events: &AwaitDefinition, at: &Path, problems: &mut Problems) {
+    let ways = [
+        events.event.is_some(),
+        !events.first_of.is_empty(),
+        !events.all_of.is_empty(),
+    ];
+    if ways.iter().filter(|is_there| **is_there).count() != 1 {
+        let reason = "has to have one of `event`, `first_of` and `all_of`";
+        problems.push(Problem::new(at.clone(), reason).hint("write `event: payment-confirmed`"));
+    }
+    if events.event.is_none() && events.matches.is_some() {
+        let reason = "belongs to an event: write it beside the `event` that it is about";
+        problems.push(Problem::new(at.key("match"), reason).on_key());
+    }
+    if events.within == Millis(0) {
+        problems.add(at.key("within"), "no time is no wait: remove the step");
+    }
+    let all = waits::awaited(events);
+    if all.len() > MAX_EVENTS {
+        let reason = format!("{} events; {MAX_EVENTS} are allowed", all.len());
+        problems.add(at.clone(), reason);
+    }
+    let mut names = BTreeSet::new();
+    let several = match (events.first_of.is_empty(), events.all_of.is_empty()) {
+        (false, _) => Some(at.key("first_of")),
+        (true, false) => Some(at.key("all_of")),
+        (true, true) => None,
+    };
+    for (nth, written) in all.iter().enumerate() {
+        let at = several.as_ref().map_or(at.clone(), |list| list.index(nth));
+        if let Err(e) = check_event(&written.event) {
+            problems.add(at.key("event"), e.to_string());
+        } else if !names.insert(&written.event) {
+            problems.add(
+                at.key("event"),
+                format!("{} is there already", written.event),
+            );
+        }
+    }
+}
